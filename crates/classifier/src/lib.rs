@@ -1,0 +1,1 @@
+//! Which rule matches, and which bits decided it.

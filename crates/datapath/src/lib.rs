@@ -1,0 +1,1 @@
+//! The caches, their maintainers, and the loop that uses them.

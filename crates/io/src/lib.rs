@@ -1,0 +1,1 @@
+//! Ports: memory, pcap, tap, AF_PACKET, and wrappers.

@@ -1,0 +1,248 @@
+//! A packet in memory: its bytes, with room in front for headers to be pushed.
+//!
+//! A [`Packet`] owns one allocation that lives as long as the packet's journey from a receive
+//! queue to a transmit queue; ports recycle it. The bytes in use are `storage[start..end]`.
+//!
+//! ```text
+//!   storage: |....headroom....|<------ bytes ------>|...tailroom...|
+//!            0              start                  end        capacity
+//! ```
+//!
+//! 1. `start <= end <= storage.len()`, always.
+//! 2. [`Packet::prepend`] never moves the payload while headroom lasts; after that it makes new
+//!    headroom with one copy, so pushing is never refused, only slower.
+//! 3. Nothing outside `start..end` is ever shown: a recycled buffer leaks no earlier packet.
+
+use crate::Instant;
+
+/// A port's number, as rules and configurations speak of it (OpenFlow `ofp_port`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PortId(pub u32);
+
+impl std::fmt::Display for PortId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Bytes that ports leave free in front of a received packet.
+///
+/// Enough for two VLAN tags, three MPLS labels and an outer Ethernet, IPv6, UDP and Geneve header
+/// with options.
+pub const HEADROOM_BYTES: usize = 192;
+
+/// A packet: bytes with headroom, the port it came from, and when.
+///
+/// ```
+/// use thalweg_packet::Packet;
+///
+/// let mut packet = Packet::from_bytes(b"payload");
+/// packet.prepend(4).copy_from_slice(b"head");
+/// assert_eq!(packet.bytes(), b"headpayload");
+/// packet.remove_front(4);
+/// assert_eq!(packet.bytes(), b"payload");
+/// ```
+#[derive(Clone, Default)]
+pub struct Packet {
+    storage: Vec<u8>,
+    start: usize,
+    end: usize,
+    in_port: PortId,
+    received_at: Instant,
+}
+
+impl Packet {
+    /// An empty packet with room for `capacity_bytes` behind the usual headroom.
+    pub fn with_capacity(capacity_bytes: usize) -> Self {
+        Packet {
+            storage: vec![0; HEADROOM_BYTES + capacity_bytes],
+            start: HEADROOM_BYTES,
+            end: HEADROOM_BYTES,
+            ..Packet::default()
+        }
+    }
+
+    /// A packet with a copy of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut packet = Packet::with_capacity(bytes.len());
+        packet.fill(bytes);
+        packet
+    }
+
+    /// The packet, from its first header to its last byte.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.storage[self.start..self.end]
+    }
+
+    /// The same, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.end]
+    }
+
+    /// How many bytes the packet has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether the packet has no bytes at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The port that received the packet.
+    #[inline]
+    pub fn in_port(&self) -> PortId {
+        self.in_port
+    }
+
+    /// When it was received.
+    #[inline]
+    pub fn received_at(&self) -> Instant {
+        self.received_at
+    }
+
+    /// Says where and when the packet was received.
+    #[inline]
+    pub fn set_received(&mut self, in_port: PortId, received_at: Instant) {
+        self.in_port = in_port;
+        self.received_at = received_at;
+    }
+
+    /// Replaces the packet's bytes, with full headroom in front; keeps the allocation if it fits.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        let end = HEADROOM_BYTES + bytes.len();
+        if self.storage.len() < end {
+            self.storage.resize(end, 0);
+        }
+        self.storage[HEADROOM_BYTES..end].copy_from_slice(bytes);
+        (self.start, self.end) = (HEADROOM_BYTES, end);
+    }
+
+    /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
+    pub fn copy_from(&mut self, other: &Packet) {
+        self.fill(other.bytes());
+        self.set_received(other.in_port, other.received_at);
+    }
+
+    /// The whole room behind the headroom, for a receiver to write into; see [`Packet::set_len`].
+    pub fn receive_area(&mut self) -> &mut [u8] {
+        if self.storage.len() < HEADROOM_BYTES {
+            self.storage.resize(HEADROOM_BYTES, 0);
+        }
+        self.start = HEADROOM_BYTES;
+        self.end = self.end.max(HEADROOM_BYTES);
+        &mut self.storage[HEADROOM_BYTES..]
+    }
+
+    /// Sets the number of bytes after a write into [`Packet::receive_area`].
+    ///
+    /// # Panics
+    /// If `len_bytes` is past the allocation.
+    pub fn set_len(&mut self, len_bytes: usize) {
+        assert!(
+            self.start + len_bytes <= self.storage.len(),
+            "length past the packet's allocation"
+        );
+        self.end = self.start + len_bytes;
+    }
+
+    /// Adds `count` bytes in front and returns them; what they hold is unspecified.
+    pub fn prepend(&mut self, count: usize) -> &mut [u8] {
+        if count > self.start {
+            self.make_headroom(count);
+        }
+        self.start -= count;
+        &mut self.storage[self.start..self.start + count]
+    }
+
+    /// Removes `count` bytes from the front.
+    ///
+    /// # Panics
+    /// If the packet is shorter.
+    pub fn remove_front(&mut self, count: usize) {
+        assert!(
+            count <= self.len(),
+            "removing more bytes than the packet has"
+        );
+        self.start += count;
+    }
+
+    /// Cuts the packet to `len_bytes`, if it is longer.
+    pub fn truncate(&mut self, len_bytes: usize) {
+        self.end = self.end.min(self.start + len_bytes);
+    }
+
+    /// Appends bytes behind the packet (padding, a trailer).
+    pub fn append(&mut self, bytes: &[u8]) {
+        let end = self.end + bytes.len();
+        if self.storage.len() < end {
+            self.storage.resize(end, 0);
+        }
+        self.storage[self.end..end].copy_from_slice(bytes);
+        self.end = end;
+    }
+
+    fn make_headroom(&mut self, count: usize) {
+        let (len, start) = (self.len(), HEADROOM_BYTES.max(count));
+        let mut storage = vec![0; start + len];
+        storage[start..].copy_from_slice(self.bytes());
+        self.storage = storage;
+        (self.start, self.end) = (start, start + len);
+    }
+}
+
+impl PartialEq for Packet {
+    fn eq(&self, other: &Packet) -> bool {
+        self.bytes() == other.bytes()
+            && self.in_port == other.in_port
+            && self.received_at == other.received_at
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packet(port {}, {} bytes:", self.in_port, self.len())?;
+        for byte in self.bytes().iter().take(64) {
+            write!(f, " {byte:02x}")?;
+        }
+        f.write_str(if self.len() > 64 { " ..)" } else { ")" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prepend_past_the_headroom_keeps_the_payload() {
+        let mut packet = Packet::from_bytes(b"abc");
+        packet.prepend(HEADROOM_BYTES).fill(1);
+        packet.prepend(1000).fill(2);
+        assert_eq!(packet.len(), 1000 + HEADROOM_BYTES + 3);
+        assert!(packet.bytes().ends_with(b"\x01abc"));
+        assert!(packet.bytes().starts_with(&[2; 1000]));
+    }
+
+    #[test]
+    fn a_recycled_packet_shows_nothing_of_the_earlier_one() {
+        let mut packet = Packet::from_bytes(&[7; 100]);
+        packet.fill(b"xy");
+        assert_eq!(packet.bytes(), b"xy");
+        packet.truncate(1);
+        packet.append(b"z");
+        assert_eq!(packet.bytes(), b"xz");
+    }
+
+    #[test]
+    fn a_default_packet_can_receive() {
+        let mut packet = Packet::default();
+        assert!(packet.receive_area().is_empty());
+        packet.set_len(0);
+        packet.append(b"q");
+        assert_eq!(packet.bytes(), b"q");
+    }
+}

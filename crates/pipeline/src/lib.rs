@@ -1,0 +1,1 @@
+//! Match-action programs and their meaning: tables, actions, the reference interpreter.

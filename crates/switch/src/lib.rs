@@ -1,0 +1,1 @@
+//! Ports, workers, control and datapath: a running switch.

@@ -1,0 +1,1 @@
+//! Seeded generators of rules, pipelines, traffic and changes.
