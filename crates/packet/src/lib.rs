@@ -1,7 +1,26 @@
 //! Bytes to headers to keys.
+//!
+//! ```text
+//!   frame bytes --Headers::parse--> offsets of headers --Layout::extract--> key (64-bit words)
+//! ```
+//!
+//! This crate knows what packets look like and nothing else: it does no I/O, reads no clock, and
+//! has no opinion about what a packet should become. [`standard`] is the catalogue of protocol
+//! fields; [`Layout`] packs the fields that a program uses into the words of a key.
 
 mod buffer;
+mod extract;
+mod field;
+mod headers;
 mod instant;
+mod layout;
+mod pool;
+pub mod standard;
 
 pub use buffer::{HEADROOM_BYTES, Packet, PortId};
+pub use extract::Receipt;
+pub use field::{FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage};
+pub use headers::{FrameError, Headers};
 pub use instant::Instant;
+pub use layout::{Layout, LayoutTooWide, MAX_WORDS, Slot};
+pub use pool::PacketPool;

@@ -1,0 +1,154 @@
+//! Spare packets, made once at start and used again and again.
+//!
+//! A worker owns one pool. Its ports take packets out of it when they receive, and whoever ends a
+//! packet's journey (a transmit queue, a drop) puts it back. Because both ends of the journey are
+//! on one worker, the pool is a plain stack, without lock or atomic, and the packet taken next is
+//! the one put back last, whose bytes are still in the processor's cache.
+//!
+//! 1. The pool never holds more packets than it was made with: what comes back beyond that (from
+//!    another pool, from a test) is freed.
+//! 2. Every packet in the pool has room for `bytes_each` behind the usual headroom. A packet that
+//!    comes back smaller (its headroom was outgrown, or it was never the pool's) is replaced by a
+//!    new one, which is the only allocation after set-up, and a rare one. A packet that has grown
+//!    keeps its room.
+//! 3. A pool that is empty refuses. It never grows, so the memory of a switch is known at start.
+//!
+//! Costs: a packet is one move of the structure (not of its bytes) each way; the burst forms move
+//! a whole burst with one copy.
+
+use crate::Packet;
+
+/// A bounded stack of spare packets.
+///
+/// ```
+/// use thalweg_packet::PacketPool;
+///
+/// let mut pool = PacketPool::with_capacity(1, 2048);
+/// let packet = pool.take().expect("the pool was made with one packet");
+/// assert!(pool.take().is_none()); // exhausted: the caller counts a refusal
+/// pool.put(packet);
+/// assert_eq!(pool.available(), 1);
+/// ```
+#[derive(Debug)]
+pub struct PacketPool {
+    spare: Vec<Packet>,
+    capacity: usize,
+    bytes_each: usize,
+}
+
+impl PacketPool {
+    /// A full pool of `packets` packets, each with room for `bytes_each` bytes.
+    pub fn with_capacity(packets: usize, bytes_each: usize) -> Self {
+        let mut spare = Vec::with_capacity(packets);
+        spare.extend((0..packets).map(|_| Packet::with_capacity(bytes_each)));
+        PacketPool {
+            spare,
+            capacity: packets,
+            bytes_each,
+        }
+    }
+
+    /// A spare packet, or `None` when the pool is exhausted.
+    ///
+    /// Its bytes are whatever was left in it: fill it, or receive into it.
+    #[inline]
+    pub fn take(&mut self) -> Option<Packet> {
+        self.spare.pop()
+    }
+
+    /// Appends up to `count` spare packets to `burst` and says how many.
+    #[inline]
+    pub fn take_burst(&mut self, burst: &mut Vec<Packet>, count: usize) -> usize {
+        let taken = count.min(self.spare.len());
+        burst.extend(self.spare.drain(self.spare.len() - taken..));
+        taken
+    }
+
+    /// Takes a packet back; its bytes are forgotten.
+    #[inline]
+    pub fn put(&mut self, mut packet: Packet) {
+        // Invariant 1.
+        if self.spare.len() < self.capacity {
+            self.make_room(&mut packet);
+            self.spare.push(packet);
+        }
+    }
+
+    /// Takes every packet of `burst` back and leaves it empty.
+    #[inline]
+    pub fn put_burst(&mut self, burst: &mut Vec<Packet>) {
+        burst.truncate(self.capacity - self.spare.len());
+        for packet in burst.iter_mut() {
+            self.make_room(packet);
+        }
+        self.spare.append(burst);
+    }
+
+    /// How many packets can be taken now.
+    #[inline]
+    pub fn available(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// How many packets the pool holds when all are back.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The room of each packet, in bytes, behind the headroom.
+    pub fn bytes_each(&self) -> usize {
+        self.bytes_each
+    }
+
+    /// Invariant 2.
+    #[inline]
+    fn make_room(&self, packet: &mut Packet) {
+        if packet.receive_area().len() < self.bytes_each {
+            *packet = Packet::with_capacity(self.bytes_each);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HEADROOM_BYTES;
+
+    #[test]
+    fn a_pool_is_bounded_both_ways() {
+        let mut pool = PacketPool::with_capacity(3, 64);
+        let mut burst = Vec::new();
+        assert_eq!(pool.take_burst(&mut burst, 2), 2);
+        assert_eq!(pool.take_burst(&mut burst, 2), 1);
+        assert!(pool.take().is_none());
+        burst.push(Packet::with_capacity(64));
+        pool.put_burst(&mut burst);
+        assert!(burst.is_empty());
+        pool.put(Packet::with_capacity(64));
+        assert_eq!(pool.available(), 3);
+    }
+
+    #[test]
+    fn a_packet_that_lost_its_room_is_replaced() {
+        let mut pool = PacketPool::with_capacity(2, 100);
+        let mut outgrown = pool.take().expect("the pool is full");
+        outgrown.fill(b"abc");
+        outgrown.prepend(HEADROOM_BYTES + 1);
+        pool.put(outgrown);
+        pool.take_burst(&mut Vec::new(), 1);
+        pool.put_burst(&mut vec![Packet::default()]);
+        while let Some(mut packet) = pool.take() {
+            assert!(packet.receive_area().len() >= 100);
+        }
+    }
+
+    #[test]
+    fn a_packet_that_grew_keeps_its_room() {
+        let mut pool = PacketPool::with_capacity(1, 10);
+        let mut packet = pool.take().expect("the pool is full");
+        packet.fill(&[1; 9000]);
+        pool.put(packet);
+        let mut packet = pool.take().expect("it was put back");
+        assert!(packet.receive_area().len() >= 9000);
+    }
+}
