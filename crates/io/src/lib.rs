@@ -1,1 +1,52 @@
-//! Ports: memory, pcap, tap, AF_PACKET, and wrappers.
+//! Ports: where packets enter and leave.
+//!
+//! A [`Port`] gives bursts of packets and takes bursts of packets; this crate knows nothing of
+//! flows, and nothing here decides where a packet goes. A worker owns its ports and one
+//! [`PacketPool`](thalweg_packet::PacketPool), and calls each port once per burst:
+//!
+//! ```
+//! use thalweg_io::{CyclePort, NullPort, Port};
+//! use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+//!
+//! let mut pool = PacketPool::with_capacity(64, 2048);
+//! let mut source = CyclePort::new(PortId(1), vec![Packet::from_bytes(&[0; 60])]);
+//! let mut sink = NullPort::default();
+//! let mut burst = Vec::new();
+//!
+//! source.receive(&mut pool, &mut burst, Instant::ZERO);
+//! sink.send(&mut pool, &mut burst);
+//! assert_eq!(sink.counters().sent_packets, thalweg_io::BURST as u64);
+//! assert_eq!(pool.available(), 64);
+//! ```
+//!
+//! # The ports
+//!
+//! | type | what it is |
+//! | --- | --- |
+//! | [`MemoryPort`] | a bounded queue in memory, or a pair joined by two of them |
+//! | [`CyclePort`], [`NullPort`] | an endless source from memory; a sink that counts |
+//! | [`CapturePort`] | reads one capture file, writes another |
+//! | [`TapPort`] | a Linux tap interface |
+//! | [`AfPacketPort`] | an existing Linux interface |
+//! | [`FaultPort`] | a port around a port that loses, repeats, damages, cuts and swaps packets |
+//! | [`TracePort`] | a port around a port that writes down what passes |
+//!
+//! # Invariants
+//!
+//! 1. Nothing silent: a packet that a port does not pass on is counted under one [`DropReason`].
+//! 2. A port never blocks, and never allocates per packet once its buffers have grown to the
+//!    longest packet they carry.
+//! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture time.
+//! 4. `unsafe` is in `sys` only, which wraps system calls and knows no ports.
+
+mod config;
+mod counters;
+mod error;
+mod memory;
+mod port;
+
+pub use config::{PortConfig, PortKind, open};
+pub use counters::{DropReason, Drops, PortCounters};
+pub use error::Error;
+pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
+pub use port::{BURST, Port, PortStatus};

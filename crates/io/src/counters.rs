@@ -1,0 +1,153 @@
+//! What a port counts.
+//!
+//! 1. A packet is counted once: as received, as sent, or under one reason of [`DropReason`].
+//! 2. Counters only grow, and are plain numbers: a port belongs to one worker, and who wants them
+//!    elsewhere copies them.
+
+/// Why a port dropped a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DropReason {
+    /// The packet is shorter than an Ethernet header.
+    TooShort,
+    /// The packet is longer than the port can receive or the interface can send.
+    TooLong,
+    /// The queue that the packet was to join is full.
+    QueueFull,
+    /// The interface is down, without carrier, or gone.
+    LinkDown,
+    /// The capture ends in the middle of this packet.
+    Truncated,
+    /// The packet's offload request is not one this port can carry out.
+    Offload,
+    /// Receiving failed for another reason.
+    ReceiveError,
+    /// Sending failed for another reason.
+    SendError,
+    /// The kernel had no room for the packet before this port could read it.
+    KernelDropped,
+    /// The port does not send (a capture that is only read, a sink of the other direction).
+    NoOutput,
+    /// A [`FaultPort`](crate::FaultPort) was asked to lose it.
+    Fault,
+}
+
+impl DropReason {
+    /// Every reason, in the order of their declaration.
+    pub const ALL: [DropReason; 11] = [
+        DropReason::TooShort,
+        DropReason::TooLong,
+        DropReason::QueueFull,
+        DropReason::LinkDown,
+        DropReason::Truncated,
+        DropReason::Offload,
+        DropReason::ReceiveError,
+        DropReason::SendError,
+        DropReason::KernelDropped,
+        DropReason::NoOutput,
+        DropReason::Fault,
+    ];
+
+    /// The reason's name in metrics and `--json`: words joined by underscores.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::TooShort => "too_short",
+            DropReason::TooLong => "too_long",
+            DropReason::QueueFull => "queue_full",
+            DropReason::LinkDown => "link_down",
+            DropReason::Truncated => "truncated",
+            DropReason::Offload => "offload",
+            DropReason::ReceiveError => "receive_error",
+            DropReason::SendError => "send_error",
+            DropReason::KernelDropped => "kernel_dropped",
+            DropReason::NoOutput => "no_output",
+            DropReason::Fault => "fault",
+        }
+    }
+}
+
+/// Drops of a port, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Drops {
+    /// How many packets were dropped for `reason`.
+    pub fn count(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// How many packets were dropped in all.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        let counts = DropReason::ALL.into_iter().zip(self.0);
+        counts.filter(|&(_, count)| count > 0)
+    }
+
+    pub(crate) fn add(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
+    }
+}
+
+/// What a port has done since it was opened.
+///
+/// ```
+/// use thalweg_io::{DropReason, PortCounters};
+///
+/// let counters = PortCounters::default();
+/// assert_eq!(counters.drops.count(DropReason::LinkDown), 0);
+/// assert_eq!(counters.drops.iter().count(), 0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortCounters {
+    /// Packets given by [`Port::receive`](crate::Port::receive).
+    pub received_packets: u64,
+    /// Their bytes, without preamble and frame check sequence.
+    pub received_bytes: u64,
+    /// Packets that left.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Calls to receive that ended early because the pool was empty. Nothing is lost by that.
+    pub pool_refusals: u64,
+    /// Packets dropped, by reason.
+    pub drops: Drops,
+}
+
+impl PortCounters {
+    pub(crate) fn add_received(&mut self, bytes: usize) {
+        self.received_packets += 1;
+        self.received_bytes += bytes as u64;
+    }
+
+    pub(crate) fn add_sent(&mut self, bytes: usize) {
+        self.sent_packets += 1;
+        self.sent_bytes += bytes as u64;
+    }
+
+    pub(crate) fn add_drop(&mut self, reason: DropReason) {
+        self.drops.add(reason, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_counter_and_name() {
+        let mut drops = Drops::default();
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            drops.add(reason, index as u64);
+        }
+        assert_eq!(drops.total(), (0..11).sum());
+        assert_eq!(drops.iter().count(), 10, "a reason that did not occur is not listed");
+        let mut names: Vec<_> = DropReason::ALL.map(DropReason::name).into();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DropReason::ALL.len());
+    }
+}

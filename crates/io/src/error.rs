@@ -1,0 +1,194 @@
+//! What can go wrong when a port is opened or a capture is read, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::PortKind;
+
+/// A port that cannot be opened, or a capture that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kind of a port is not a known word.
+    #[error("unknown port kind `{given}`: use one of {}", PortKind::SUPPORTED)]
+    UnknownKind {
+        /// The word.
+        given: String,
+    },
+    /// The kind of a port is known but not available.
+    #[error(
+        "port kind `{kind}` is not supported yet: use `af_packet` for an interface, or one of {}",
+        PortKind::SUPPORTED
+    )]
+    UnsupportedKind {
+        /// The word.
+        kind: String,
+    },
+    /// A capture port has neither a file to read nor one to write.
+    #[error("port `{port}` is of kind `pcap` but names no file: set `read`, `write`, or both")]
+    MissingFile {
+        /// The port's name.
+        port: String,
+    },
+    /// The name cannot be that of an interface.
+    #[error("`{interface}` cannot name an interface: use 1 to 15 bytes without `/` or blanks")]
+    InterfaceName {
+        /// The name.
+        interface: String,
+    },
+    /// There is no such interface.
+    #[error(
+        "there is no interface `{interface}` in this network namespace: create it first (`ip link \
+         add`), or use kind `tap` to have one made"
+    )]
+    NoInterface {
+        /// The name.
+        interface: String,
+    },
+    /// The process may not do this.
+    #[error("{action} on interface `{interface}` is not permitted: run as root or with {capability}")]
+    NotPermitted {
+        /// What was tried.
+        action: &'static str,
+        /// On which interface.
+        interface: String,
+        /// What is missing.
+        capability: &'static str,
+    },
+    /// The operating system refused.
+    #[error("{action} on interface `{interface}` failed: {source}{}", advice(.source))]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// On which interface.
+        interface: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// A capture file cannot be opened or created.
+    #[error("cannot {action} capture {}: {source}; check the path and its permissions", .path.display())]
+    CaptureFile {
+        /// `open` or `create`.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bytes are not a capture.
+    #[error(
+        "{capture} is not a capture: {what}; give a pcap or pcapng file, uncompressed (`file` and \
+         `capinfos` tell what it is)"
+    )]
+    NotACapture {
+        /// The capture's name.
+        capture: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The capture's packets are not Ethernet frames.
+    #[error(
+        "{capture} has link type {number} ({name}), and only Ethernet (1) can be switched: capture \
+         on an Ethernet interface (not `any`), or convert it (`editcap -T ether`, after adding \
+         Ethernet headers)"
+    )]
+    LinkType {
+        /// The capture's name.
+        capture: String,
+        /// The link type's number (LINKTYPE_ value).
+        number: u32,
+        /// Its name, or `unknown`.
+        name: &'static str,
+    },
+    /// The capture ends in the middle of a packet; the packets before it were read.
+    #[error(
+        "{capture} ends in the middle of packet {packet} (byte {offset}): the {} before it are \
+         whole; copy the file again, or cut it there (`editcap`)",
+        packets(.packet.saturating_sub(1))
+    )]
+    CaptureCut {
+        /// The capture's name.
+        capture: String,
+        /// The number of the packet, from 1.
+        packet: u64,
+        /// Where the packet's record begins, in bytes.
+        offset: u64,
+    },
+    /// A record of the capture makes no sense; nothing behind it can be read.
+    #[error(
+        "{capture} is damaged at packet {packet} (byte {offset}): {what}; copy the file again, or \
+         keep what is before it (`editcap -r {capture} fixed.pcap 1-{}`)",
+        .packet.saturating_sub(1)
+    )]
+    CaptureDamaged {
+        /// The capture's name.
+        capture: String,
+        /// The number of the packet that should be there, from 1.
+        packet: u64,
+        /// Where the record begins, in bytes.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A capture cannot be read further because of the operating system.
+    #[error("cannot read {capture} at byte {offset}: {source}")]
+    CaptureRead {
+        /// The capture's name.
+        capture: String,
+        /// How far it was read.
+        offset: u64,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A capture cannot be written further.
+    #[error("cannot write {capture}: {source}; check the space left and the permissions")]
+    CaptureWrite {
+        /// The capture's name.
+        capture: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Sorts the answer of a system call on an interface into the variants above.
+    pub(crate) fn from_system(
+        action: &'static str,
+        interface: &str,
+        capability: &'static str,
+        source: io::Error,
+    ) -> Error {
+        let interface = interface.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
+                action,
+                interface,
+                capability,
+            },
+            Some(libc::ENODEV | libc::ENXIO) => Error::NoInterface { interface },
+            _ => Error::System {
+                action,
+                interface,
+                source,
+            },
+        }
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => "; another program holds it: stop that one or use another name",
+        Some(libc::ENOENT) => "; load the kernel's `tun` module (`modprobe tun`)",
+        Some(libc::EINVAL) => "; check that it is an Ethernet interface of the right kind",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "; free some memory",
+        Some(libc::EAFNOSUPPORT) => "; this kernel lacks packet sockets (`modprobe af_packet`)",
+        _ => "; `ip -details link` shows its state",
+    }
+}
+
+fn packets(count: u64) -> String {
+    match count {
+        1 => "1 packet".to_owned(),
+        _ => format!("{count} packets"),
+    }
+}
