@@ -1,1 +1,152 @@
-//! Which rule matches, and which bits decided it.
+//! Which rule matches a key, and which bits decided it.
+//!
+//! A classifier holds rules: a value and a mask over the words of a key, a [`Precedence`], an id,
+//! and the range of versions in which the rule exists. It knows nothing of tables, actions or
+//! caches. [`Linear`] is the oracle: one list, searched from the top. Every other classifier must
+//! give the same answers, and for `lookup_examined` a mask that is *sound*: whichever bits outside
+//! it are flipped, the answer stays. How tight the mask is differs between classifiers, and is a
+//! figure, not a promise.
+//!
+//! Rules are versioned so that one writer can prepare a change while readers go on: a rule exists
+//! for a lookup at version `v` if `born <= v < died`. A change inserts with `born = v + 1` and
+//! removes with `died = v + 1`; nothing is visible until readers ask for `v + 1`; an aborted
+//! change is undone by [`Classifier::abort`], and once no reader holds an older version,
+//! [`Classifier::reclaim`] frees what died.
+
+mod linear;
+
+use std::fmt;
+
+pub use linear::Linear;
+
+/// A state of the rules; each change makes the next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The state before any change.
+    pub const FIRST: Version = Version(0);
+    /// Later than every version: the death of a rule that lives.
+    pub const NEVER: Version = Version(u64::MAX);
+
+    /// The version after this one.
+    pub const fn next(self) -> Version {
+        Version(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// A rule's name, chosen by the caller; dense, so that it can index an array.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RuleId(pub u32);
+
+/// Who wins among rules that match: the higher. Unique within a classifier at any version.
+///
+/// Made of a priority and an age, so that of two rules with the same priority the older wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Precedence(u64);
+
+impl Precedence {
+    /// Ages that fit; more than a change a microsecond for eight years.
+    const AGE_BITS: u32 = 48;
+
+    /// The precedence of the rule of this priority that was the `age`th to be added.
+    ///
+    /// # Panics
+    /// If `age` needs more than 48 bits.
+    pub const fn new(priority: u16, age: u64) -> Precedence {
+        assert!(age < 1 << Self::AGE_BITS, "more rules than ages");
+        Precedence((priority as u64) << Self::AGE_BITS | ((1 << Self::AGE_BITS) - 1 - age))
+    }
+
+    /// The priority part.
+    pub const fn priority(self) -> u16 {
+        (self.0 >> Self::AGE_BITS) as u16
+    }
+}
+
+/// A rule as a classifier sees it: `key & mask == value`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern<'a> {
+    /// The bits to match; zero wherever the mask is.
+    pub value: &'a [u64],
+    /// Which bits to match, as many words as `value`.
+    pub mask: &'a [u64],
+}
+
+impl Pattern<'_> {
+    /// Whether `key` has the pattern's bits; words that the key lacks are taken as absent rules'
+    /// words never are: the key must have at least as many words as the pattern.
+    pub fn matches(&self, key: &[u64]) -> bool {
+        let words = key.iter().zip(self.value.iter().zip(self.mask));
+        words
+            .into_iter()
+            .all(|(key, (value, mask))| key & mask == *value)
+    }
+}
+
+/// A set of versioned rules that finds the best match of a key.
+///
+/// Keys, values and masks are slices of 64-bit words, all of the same length: the words of the
+/// program's layout. There is one writer; lookups take `&self`.
+pub trait Classifier {
+    /// Adds a rule that exists from version `born` on.
+    ///
+    /// The same pattern may be present already (at another precedence, or dying at `born`).
+    ///
+    /// # Panics
+    /// If a value has a bit outside its mask, or the pattern does not have the classifier's number
+    /// of words, or `id` is in use by a rule that has not been reclaimed.
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version);
+
+    /// Ends a rule: it does not exist at version `died` and later.
+    ///
+    /// # Panics
+    /// If the classifier has no living rule `id`.
+    fn remove(&mut self, id: RuleId, died: Version);
+
+    /// The best rule at `version` that matches `key`: the fast path.
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId>;
+
+    /// The same, and adds to `examined` the bits of `key` that decided it.
+    ///
+    /// Sound: any key that agrees with this one on the bits added has the same answer at this
+    /// version. `examined` is only ever added to.
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId>;
+
+    /// Looks up a burst of keys, `keys.len() / answers.len()` words each, one after the other.
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        let words = keys.len() / answers.len().max(1);
+        for (key, answer) in keys.chunks_exact(words.max(1)).zip(answers) {
+            *answer = self.lookup(key, version);
+        }
+    }
+
+    /// Undoes everything done for `version`, which no reader has seen: rules born then vanish,
+    /// rules that died then live on.
+    fn abort(&mut self, version: Version);
+
+    /// Frees the rules that no version from `oldest` on can see; returns their ids.
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId>;
+
+    /// How many rules exist at `version`.
+    fn len(&self, version: Version) -> usize;
+
+    /// Whether no rule exists at `version`.
+    fn is_empty(&self, version: Version) -> bool {
+        self.len(version) == 0
+    }
+
+    /// Bytes of memory that the rules and their index take.
+    fn memory_bytes(&self) -> usize;
+}

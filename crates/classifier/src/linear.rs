@@ -1,0 +1,146 @@
+//! The oracle: one list of rules, the best first, searched from the top.
+//!
+//! Slow and obvious on purpose. Its mask is the union of the masks of all rules looked at, down to
+//! the one that matched: whoever agrees on those bits fails and matches the same rules.
+
+use crate::{Classifier, Pattern, Precedence, RuleId, Version};
+
+/// A classifier that searches all rules in order of precedence.
+///
+/// ```
+/// use thalweg_classifier::{Classifier, Linear, Pattern, Precedence, RuleId, Version};
+///
+/// let mut rules = Linear::new(1);
+/// let v1 = Version::FIRST.next();
+/// let ssh = Pattern { value: &[22], mask: &[0xffff] };
+/// rules.insert(ssh, Precedence::new(10, 0), RuleId(7), v1);
+/// assert_eq!(rules.lookup(&[0x9_0016], v1), Some(RuleId(7)));
+/// assert_eq!(rules.lookup(&[0x9_0016], Version::FIRST), None); // not born yet
+/// ```
+#[derive(Clone, Debug)]
+pub struct Linear {
+    words: usize,
+    /// The best first.
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    value: Box<[u64]>,
+    mask: Box<[u64]>,
+    precedence: Precedence,
+    id: RuleId,
+    born: Version,
+    died: Version,
+}
+
+impl Linear {
+    /// An empty classifier for keys of `words` words.
+    pub fn new(words: usize) -> Linear {
+        Linear {
+            words,
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl Rule {
+    fn exists_at(&self, version: Version) -> bool {
+        self.born <= version && version < self.died
+    }
+
+    fn pattern(&self) -> Pattern<'_> {
+        Pattern {
+            value: &self.value,
+            mask: &self.mask,
+        }
+    }
+}
+
+impl Classifier for Linear {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        assert_eq!(
+            pattern.value.len(),
+            self.words,
+            "a pattern of another layout"
+        );
+        assert_eq!(pattern.mask.len(), self.words, "a mask of another layout");
+        let mut words = pattern.value.iter().zip(pattern.mask);
+        assert!(
+            words.all(|(value, mask)| value & !mask == 0),
+            "value outside its mask"
+        );
+        assert!(
+            self.rules.iter().all(|rule| rule.id != id),
+            "rule id in use"
+        );
+        let place = self
+            .rules
+            .partition_point(|rule| rule.precedence >= precedence);
+        let rule = Rule {
+            value: pattern.value.into(),
+            mask: pattern.mask.into(),
+            precedence,
+            id,
+            born,
+            died: Version::NEVER,
+        };
+        self.rules.insert(place, rule);
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        let rule = self
+            .rules
+            .iter_mut()
+            .find(|rule| rule.id == id && rule.died == Version::NEVER);
+        rule.expect("the caller names a living rule").died = died;
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        let mut rules = self.rules.iter().filter(|rule| rule.exists_at(version));
+        rules
+            .find(|rule| rule.pattern().matches(key))
+            .map(|rule| rule.id)
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        for rule in self.rules.iter().filter(|rule| rule.exists_at(version)) {
+            for (examined, mask) in examined.iter_mut().zip(&rule.mask) {
+                *examined |= mask;
+            }
+            if rule.pattern().matches(key) {
+                return Some(rule.id);
+            }
+        }
+        None
+    }
+
+    fn abort(&mut self, version: Version) {
+        self.rules.retain(|rule| rule.born != version);
+        for rule in self.rules.iter_mut().filter(|rule| rule.died == version) {
+            rule.died = Version::NEVER;
+        }
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let freed = self.rules.extract_if(.., |rule| rule.died <= oldest);
+        freed.map(|rule| rule.id).collect()
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.rules
+            .iter()
+            .filter(|rule| rule.exists_at(version))
+            .count()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let per_rule = std::mem::size_of::<Rule>() + 2 * self.words * std::mem::size_of::<u64>();
+        self.rules.len() * per_rule
+    }
+}

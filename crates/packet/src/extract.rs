@@ -1,0 +1,338 @@
+//! Extraction: the compiled form of "fill a key from a packet".
+//!
+//! ```text
+//!   for header in present headers that the program reads:
+//!       for run in runs of that header:
+//!           key[run.word] |= rotate(load 8 bytes at header + run.byte, run.rotate) & run.mask
+//!   then scalars, presence bits, and what the receiver said
+//! ```
+//!
+//! 1. The locations of one field lie in headers of which a packet has at most one, so that runs
+//!    may simply be or-ed together.
+//! 2. A load near the packet's end takes the bytes that are there, zeros for the rest; the parser
+//!    has shown that the *field* lies inside.
+//!
+//! Cost: about a nanosecond a run; an IPv4 5-tuple is three runs.
+
+use crate::field::{FieldDescriptor, Intrinsic, Scalar, Source};
+use crate::headers::Headers;
+use crate::layout::{Slot, ones};
+
+/// What the receiver says of a packet: everything of a key that is not in the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Receipt {
+    /// The port that received it.
+    pub in_port: u32,
+    /// The frozen continuation it resumes; zero on a first pass.
+    pub recirculation_id: u32,
+    /// The tunnel's key.
+    pub tunnel_id: u64,
+    /// The tunnel's outer IPv4 source.
+    pub tunnel_source: u32,
+    /// The tunnel's outer IPv4 destination.
+    pub tunnel_destination: u32,
+}
+
+impl Receipt {
+    /// A packet from `in_port`, not from a tunnel, on its first pass.
+    pub fn from_port(in_port: u32) -> Receipt {
+        Receipt {
+            in_port,
+            ..Receipt::default()
+        }
+    }
+
+    fn get(&self, what: Intrinsic) -> u64 {
+        match what {
+            Intrinsic::InPort => u64::from(self.in_port),
+            Intrinsic::RecirculationId => u64::from(self.recirculation_id),
+            Intrinsic::TunnelId => self.tunnel_id,
+            Intrinsic::TunnelSource => u64::from(self.tunnel_source),
+            Intrinsic::TunnelDestination => u64::from(self.tunnel_destination),
+        }
+    }
+}
+
+/// Bits of one header that go to one word at one distance.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Start of the 8 bytes to load, from the start of the header.
+    byte: u16,
+    word: u16,
+    /// How far to rotate the loaded word to the left.
+    rotate: u32,
+    /// The bits of the key's word that it fills.
+    mask: u64,
+}
+
+/// Where to put a small value that needs no load.
+#[derive(Clone, Copy, Debug)]
+struct Place<T> {
+    what: T,
+    word: u16,
+    shift: u8,
+}
+
+/// The compiled extraction of one layout.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extraction {
+    /// Headers with runs, one bit each.
+    headers: u32,
+    /// By header: its runs.
+    runs: Vec<Vec<Run>>,
+    scalars: Vec<Place<Scalar>>,
+    presences: Vec<Place<u8>>,
+    intrinsics: Vec<Place<Intrinsic>>,
+}
+
+impl Extraction {
+    pub(crate) fn new(fields: &[FieldDescriptor], slots: &[Option<Slot>]) -> Extraction {
+        let mut extraction = Extraction {
+            runs: vec![Vec::new(); 32],
+            ..Extraction::default()
+        };
+        for (field, slot) in fields.iter().zip(slots) {
+            let Some(slot) = *slot else { continue };
+            let (word, shift) = (slot.word, slot.shift);
+            match &field.source {
+                Source::Wire(locations) => {
+                    for location in locations.iter() {
+                        let runs = &mut extraction.runs[usize::from(location.header.0)];
+                        add_runs(runs, location.bit_offset, slot);
+                        extraction.headers |= 1 << location.header.0;
+                    }
+                }
+                Source::Scalar(what) => {
+                    extraction.scalars.push(Place {
+                        what: *what,
+                        word,
+                        shift,
+                    });
+                }
+                Source::Presence(header) => {
+                    extraction.presences.push(Place {
+                        what: header.0,
+                        word,
+                        shift,
+                    });
+                }
+                Source::Intrinsic(what) => {
+                    extraction.intrinsics.push(Place {
+                        what: *what,
+                        word,
+                        shift,
+                    });
+                }
+                Source::Register => {}
+            }
+        }
+        extraction
+    }
+
+    #[inline]
+    pub(crate) fn run(&self, frame: &[u8], headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
+        key.fill(0);
+        let present = headers.present();
+        let mut wanted = present & self.headers;
+        while wanted != 0 {
+            let header = wanted.trailing_zeros();
+            wanted &= wanted - 1;
+            let start = headers.offset_of_present(header as u8);
+            for run in &self.runs[header as usize] {
+                let loaded = load(frame, start + usize::from(run.byte));
+                key[usize::from(run.word)] |= loaded.rotate_left(run.rotate) & run.mask;
+            }
+        }
+        for place in &self.scalars {
+            key[usize::from(place.word)] |= u64::from(headers.scalar(place.what)) << place.shift;
+        }
+        for place in &self.presences {
+            key[usize::from(place.word)] |= u64::from(present >> place.what & 1) << place.shift;
+        }
+        for place in &self.intrinsics {
+            key[usize::from(place.word)] |= receipt.get(place.what) << place.shift;
+        }
+    }
+}
+
+/// The 8 bytes at `at`, most significant first; zeros past the end.
+#[inline]
+fn load(frame: &[u8], at: usize) -> u64 {
+    match frame.get(at..at + 8) {
+        Some(bytes) => u64::from_be_bytes(bytes.try_into().expect("the slice has 8 bytes")),
+        None => load_at_end(frame, at),
+    }
+}
+
+#[cold]
+fn load_at_end(frame: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let rest = frame.get(at..).unwrap_or_default();
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
+/// Adds the runs of one field at one location, joining it to a run at the same distance.
+fn add_runs(runs: &mut Vec<Run>, bit_offset: u16, slot: Slot) {
+    let words = slot.word_count();
+    for index in 0..words {
+        // The most significant word may be partial; all others are full.
+        let width = if index == 0 {
+            slot.width_bits - 64 * (words as u16 - 1)
+        } else {
+            64
+        };
+        let skipped = if index == 0 {
+            0
+        } else {
+            slot.width_bits - 64 * (words - index) as u16
+        };
+        let start = bit_offset + skipped;
+        add_run(
+            runs,
+            start,
+            width,
+            slot.word + index as u16,
+            u16::from(slot.shift),
+        );
+    }
+}
+
+fn add_run(runs: &mut Vec<Run>, start_bit: u16, width: u16, word: u16, shift: u16) {
+    let byte = start_bit / 8;
+    // Bits left of the field in the loaded word, and where its last bit ends up.
+    let left = start_bit % 8;
+    if left + width > 64 {
+        // The field straddles nine bytes: take its upper and its lower half.
+        let upper = width / 2;
+        add_run(runs, start_bit, upper, word, shift + width - upper);
+        add_run(runs, start_bit + upper, width - upper, word, shift);
+        return;
+    }
+    let rotate = u32::from((left + width + shift) % 64);
+    let mask = ones(width) << shift;
+    let joined = runs
+        .iter_mut()
+        .find(|run| run.word == word && run.serves(byte, left + width, rotate));
+    match joined {
+        Some(run) => run.mask |= mask,
+        None => runs.push(Run {
+            byte,
+            word,
+            rotate,
+            mask,
+        }),
+    }
+}
+
+impl Run {
+    /// Whether this run's load also serves bits that end `bits` after `byte`, rotated by `rotate`.
+    ///
+    /// They must lie among the eight bytes that it loads, at the same distance from the key.
+    fn serves(&self, byte: u16, bits: u16, rotate: u32) -> bool {
+        let Some(ahead) = byte.checked_sub(self.byte) else {
+            return false;
+        };
+        ahead * 8 + bits <= 64 && (rotate + u32::from(ahead) * 8) % 64 == self.rotate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::Receipt;
+    use crate::field::{FieldId, Source};
+    use crate::{Headers, Layout, standard};
+
+    /// The field's value, read bit by bit.
+    fn read(
+        source: &Source,
+        width: u16,
+        frame: &[u8],
+        headers: &Headers,
+        receipt: &Receipt,
+    ) -> u128 {
+        match source {
+            Source::Wire(locations) => {
+                let found = locations
+                    .iter()
+                    .find(|location| headers.has(location.header));
+                let Some(location) = found else { return 0 };
+                let start = headers.offset(location.header).expect("present") * 8
+                    + usize::from(location.bit_offset);
+                (start..start + usize::from(width)).fold(0, |value, bit| {
+                    value << 1 | u128::from(frame[bit / 8] >> (7 - bit % 8) & 1)
+                })
+            }
+            Source::Scalar(scalar) => u128::from(headers.scalar(*scalar)),
+            Source::Presence(header) => u128::from(headers.has(*header)),
+            Source::Intrinsic(what) => u128::from(receipt.get(*what)),
+            Source::Register => 0,
+        }
+    }
+
+    fn frames() -> impl Strategy<Value = Vec<u8>> {
+        let ether_type = prop::sample::select(vec![
+            vec![0x08, 0x00],
+            vec![0x81, 0x00, 0x00, 0x07, 0x08, 0x00],
+            vec![0x88, 0xa8, 0x20, 0x07, 0x81, 0x00, 0x00, 0x09, 0x86, 0xdd],
+            vec![0x86, 0xdd],
+            vec![0x88, 0x47],
+            vec![0x08, 0x06, 0, 1, 8, 0, 6, 4],
+            vec![0x00, 0x40],
+        ]);
+        let first = prop::sample::select(vec![0x45u8, 0x46, 0x60, 0x00]);
+        let protocol = prop::sample::select(vec![0u8, 1, 6, 17, 44, 58, 132]);
+        let rest = prop::collection::vec(any::<u8>(), 0..90);
+        (any::<[u8; 12]>(), ether_type, first, protocol, rest).prop_map(
+            |(addresses, ether_type, first, protocol, mut rest)| {
+                let len = rest.len() as u8;
+                if rest.len() > 20 {
+                    rest[0] = first;
+                    let length = if first == 0x60 {
+                        [0, len - 20]
+                    } else {
+                        [0, len]
+                    };
+                    let at = if first == 0x60 { 4 } else { 2 };
+                    rest[at..at + 2].copy_from_slice(&length);
+                    rest[if first == 0x60 { 6 } else { 9 }] = protocol;
+                    if first != 0x60 {
+                        rest[6] &= 0x40;
+                        rest[7] &= if protocol == 6 { 0 } else { 1 };
+                    }
+                }
+                [&addresses[..], &ether_type, &rest].concat()
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+        #[test]
+        fn extraction_reads_what_a_reader_of_bits_reads(
+            frame in frames(),
+            chosen in prop::collection::btree_set(0..standard::fields().len() as u16, 1..30),
+            in_port in any::<u32>(),
+        ) {
+            let fields = standard::fields();
+            let used: BTreeSet<FieldId> = chosen.into_iter().map(FieldId).collect();
+            let layout = Layout::new(Arc::new(fields.clone()), &used).expect("fits");
+            let headers = Headers::parse(&frame).expect("long enough");
+            let receipt = Receipt { in_port, tunnel_id: 77, ..Receipt::default() };
+            let mut key = vec![u64::MAX; layout.ingress_words()];
+            layout.extract(&frame, &headers, &receipt, &mut key);
+            key.resize(layout.words(), 0);
+            for field in used {
+                let descriptor = &fields[field.index()];
+                let expected =
+                    read(&descriptor.source, descriptor.width_bits, &frame, &headers, &receipt);
+                prop_assert_eq!(layout.get(&key, field), Some(expected), "{}", descriptor.name);
+            }
+        }
+    }
+}

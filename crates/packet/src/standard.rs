@@ -1,0 +1,242 @@
+//! The catalogue of protocol fields, and the headers they lie in.
+//!
+//! These are the fields of the OpenFlow 1.5 match (sections 7.2.3.7 and 7.2.3.8) up to L4, with
+//! Open vSwitch's registers, under the names that `ovs-ofctl` prints. Open vSwitch's reading is
+//! kept where OpenFlow leaves room: a field whose header is absent is zero, TCP, UDP and SCTP
+//! ports are one field, and so are the types of ICMP and ICMPv6, because a match on them always
+//! names the protocol too.
+//!
+//! Beside them stand the *presence bits* (`present:ipv4`), which no rule can name: an action that
+//! writes a header reads them, so that a cached write never lands on a packet that has no such
+//! header.
+
+use std::borrow::Cow;
+
+use crate::field::{
+    FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage,
+};
+
+/// The headers that the standard parser looks for.
+pub mod header {
+    use crate::field::HeaderId;
+
+    macro_rules! headers {
+        ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+            #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+            enum Position { $($name),*, COUNT }
+            $($(#[$doc])* pub const $name: HeaderId = HeaderId(Position::$name as u8);)*
+            /// How many headers the standard parser knows.
+            pub const COUNT: usize = Position::COUNT as usize;
+        };
+    }
+
+    headers! {
+        /// Ethernet addresses (IEEE 802.3 clause 3.2).
+        ETHERNET,
+        /// The outer VLAN tag: TPID and TCI (IEEE 802.1Q clause 9).
+        VLAN_OUTER,
+        /// The second VLAN tag.
+        VLAN_INNER,
+        /// The two bytes of the EtherType behind all tags that were parsed.
+        ETHER_TYPE,
+        /// The top MPLS label stack entry (RFC 3032, section 2.1).
+        MPLS_0,
+        /// The second entry.
+        MPLS_1,
+        /// The third entry.
+        MPLS_2,
+        /// ARP for IPv4 over Ethernet (RFC 826).
+        ARP,
+        /// IPv4 (RFC 791, section 3.1).
+        IPV4,
+        /// IPv6's fixed header (RFC 8200, section 3).
+        IPV6,
+        /// IPv6's fixed header again, present only if the chain of extension headers is whole.
+        IPV6_CHAIN,
+        /// TCP (RFC 9293, section 3.1).
+        TCP,
+        /// UDP (RFC 768).
+        UDP,
+        /// SCTP's common header (RFC 9260, section 3.1).
+        SCTP,
+        /// ICMP (RFC 792).
+        ICMPV4,
+        /// ICMPv6 (RFC 4443, section 2.1).
+        ICMPV6,
+        /// The target of a neighbour solicitation or advertisement (RFC 4861, section 4.3).
+        ND_TARGET,
+        /// The address in a source link-layer address option (RFC 4861, section 4.6.1).
+        ND_SLL,
+        /// The address in a target link-layer address option.
+        ND_TLL,
+    }
+}
+
+const fn at(header: HeaderId, bit_offset: u16) -> Location {
+    Location { header, bit_offset }
+}
+
+const fn wire(name: &'static str, width: u16, stage: Stage, at: &'static [Location]) -> Row {
+    (name, width, stage, Source::Wire(Cow::Borrowed(at)))
+}
+
+const fn scalar(name: &'static str, width: u16, stage: Stage, scalar: Scalar) -> Row {
+    (name, width, stage, Source::Scalar(scalar))
+}
+
+const fn given(name: &'static str, width: u16, what: Intrinsic) -> Row {
+    (name, width, Stage::Metadata, Source::Intrinsic(what))
+}
+
+const fn register(name: &'static str, width: u16) -> Row {
+    (name, width, Stage::Metadata, Source::Register)
+}
+
+const fn presence(name: &'static str, stage: Stage, header: HeaderId) -> Row {
+    (name, 1, stage, Source::Presence(header))
+}
+
+type Row = (&'static str, u16, Stage, Source);
+
+macro_rules! catalogue {
+    ($($name:ident: $row:expr;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Position { $($name),* }
+        $(
+            #[doc = concat!("The catalogue's `", stringify!($name), "`.")]
+            pub const $name: FieldId = FieldId(Position::$name as u16);
+        )*
+        static ROWS: &[Row] = &[$($row),*];
+    };
+}
+
+use Stage::{Link, Network, Transport};
+use header as h;
+
+const PORT_HEADERS_SOURCE: &[Location] = &[at(h::TCP, 0), at(h::UDP, 0), at(h::SCTP, 0)];
+const PORT_HEADERS_DESTINATION: &[Location] = &[at(h::TCP, 16), at(h::UDP, 16), at(h::SCTP, 16)];
+
+catalogue! {
+    IN_PORT: given("in_port", 32, Intrinsic::InPort);
+    RECIRC_ID: given("recirc_id", 32, Intrinsic::RecirculationId);
+    TUN_ID: given("tun_id", 64, Intrinsic::TunnelId);
+    TUN_SRC: given("tun_src", 32, Intrinsic::TunnelSource);
+    TUN_DST: given("tun_dst", 32, Intrinsic::TunnelDestination);
+    METADATA: register("metadata", 64);
+    REG0: register("reg0", 32);
+    REG1: register("reg1", 32);
+    REG2: register("reg2", 32);
+    REG3: register("reg3", 32);
+    REG4: register("reg4", 32);
+    REG5: register("reg5", 32);
+    REG6: register("reg6", 32);
+    REG7: register("reg7", 32);
+    REG8: register("reg8", 32);
+    REG9: register("reg9", 32);
+    REG10: register("reg10", 32);
+    REG11: register("reg11", 32);
+    REG12: register("reg12", 32);
+    REG13: register("reg13", 32);
+    REG14: register("reg14", 32);
+    REG15: register("reg15", 32);
+    ETH_DST: wire("eth_dst", 48, Link, &[at(h::ETHERNET, 0)]);
+    ETH_SRC: wire("eth_src", 48, Link, &[at(h::ETHERNET, 48)]);
+    ETH_TYPE: scalar("eth_type", 16, Link, Scalar::EtherType);
+    VLAN_TCI: scalar("vlan_tci", 16, Link, Scalar::VlanTci);
+    VLAN_TCI_INNER: scalar("vlan_tci_inner", 16, Link, Scalar::VlanTciInner);
+    MPLS_LABEL: wire("mpls_label", 20, Link, &[at(h::MPLS_0, 0)]);
+    MPLS_TC: wire("mpls_tc", 3, Link, &[at(h::MPLS_0, 20)]);
+    MPLS_BOS: wire("mpls_bos", 1, Link, &[at(h::MPLS_0, 23)]);
+    MPLS_TTL: wire("mpls_ttl", 8, Link, &[at(h::MPLS_0, 24)]);
+    MPLS_LSE1: wire("mpls_lse1", 32, Link, &[at(h::MPLS_1, 0)]);
+    MPLS_LSE2: wire("mpls_lse2", 32, Link, &[at(h::MPLS_2, 0)]);
+    IP_SRC: wire("nw_src", 32, Network, &[at(h::IPV4, 96)]);
+    IP_DST: wire("nw_dst", 32, Network, &[at(h::IPV4, 128)]);
+    IPV6_SRC: wire("ipv6_src", 128, Network, &[at(h::IPV6, 64)]);
+    IPV6_DST: wire("ipv6_dst", 128, Network, &[at(h::IPV6, 192)]);
+    IPV6_LABEL: wire("ipv6_label", 20, Network, &[at(h::IPV6_CHAIN, 12)]);
+    IP_PROTO: scalar("nw_proto", 8, Network, Scalar::IpProtocol);
+    IP_DSCP: wire("ip_dscp", 6, Network, &[at(h::IPV4, 8), at(h::IPV6_CHAIN, 4)]);
+    IP_ECN: wire("nw_ecn", 2, Network, &[at(h::IPV4, 14), at(h::IPV6_CHAIN, 10)]);
+    IP_TTL: wire("nw_ttl", 8, Network, &[at(h::IPV4, 64), at(h::IPV6_CHAIN, 56)]);
+    IP_FRAG: scalar("ip_frag", 2, Network, Scalar::IpFragment);
+    ARP_OP: scalar("arp_op", 16, Network, Scalar::ArpOperation);
+    ARP_SPA: wire("arp_spa", 32, Network, &[at(h::ARP, 112)]);
+    ARP_TPA: wire("arp_tpa", 32, Network, &[at(h::ARP, 192)]);
+    ARP_SHA: wire("arp_sha", 48, Network, &[at(h::ARP, 64)]);
+    ARP_THA: wire("arp_tha", 48, Network, &[at(h::ARP, 144)]);
+    TP_SRC: wire("tp_src", 16, Transport, PORT_HEADERS_SOURCE);
+    TP_DST: wire("tp_dst", 16, Transport, PORT_HEADERS_DESTINATION);
+    TCP_FLAGS: wire("tcp_flags", 12, Transport, &[at(h::TCP, 100)]);
+    ICMP_TYPE: wire("icmp_type", 8, Transport, &[at(h::ICMPV4, 0), at(h::ICMPV6, 0)]);
+    ICMP_CODE: wire("icmp_code", 8, Transport, &[at(h::ICMPV4, 8), at(h::ICMPV6, 8)]);
+    ND_TARGET: wire("nd_target", 128, Transport, &[at(h::ND_TARGET, 0)]);
+    ND_SLL: wire("nd_sll", 48, Transport, &[at(h::ND_SLL, 0)]);
+    ND_TLL: wire("nd_tll", 48, Transport, &[at(h::ND_TLL, 0)]);
+    PRESENT_MPLS: presence("present:mpls", Link, h::MPLS_0);
+    PRESENT_ARP: presence("present:arp", Network, h::ARP);
+    PRESENT_IPV4: presence("present:ipv4", Network, h::IPV4);
+    PRESENT_IPV6: presence("present:ipv6", Network, h::IPV6);
+    PRESENT_IPV6_CHAIN: presence("present:ipv6_chain", Network, h::IPV6_CHAIN);
+    PRESENT_TCP: presence("present:tcp", Transport, h::TCP);
+    PRESENT_UDP: presence("present:udp", Transport, h::UDP);
+    PRESENT_SCTP: presence("present:sctp", Transport, h::SCTP);
+    PRESENT_ICMPV4: presence("present:icmp", Transport, h::ICMPV4);
+    PRESENT_ICMPV6: presence("present:icmp6", Transport, h::ICMPV6);
+    PRESENT_ND: presence("present:nd", Transport, h::ND_TARGET);
+    PRESENT_ND_SLL: presence("present:nd_sll", Transport, h::ND_SLL);
+    PRESENT_ND_TLL: presence("present:nd_tll", Transport, h::ND_TLL);
+}
+
+/// Register `reg0` to `reg15` by number.
+///
+/// # Panics
+/// If `number` is above 15.
+pub const fn register_field(number: u16) -> FieldId {
+    assert!(number < 16, "there are registers 0 to 15");
+    FieldId(REG0.0 + number)
+}
+
+/// The EtherType that stands for a frame without one (Open vSwitch's `FLOW_DL_TYPE_NONE`).
+pub const ETHER_TYPE_NONE: u16 = 0x05ff;
+
+/// Bit 12 of a VLAN field: there is a tag.
+pub const VLAN_PRESENT: u16 = 0x1000;
+
+/// The catalogue, in the order of the constants of this module.
+pub fn fields() -> Vec<FieldDescriptor> {
+    ROWS.iter()
+        .map(|(name, width_bits, stage, source)| FieldDescriptor {
+            name: Cow::Borrowed(name),
+            width_bits: *width_bits,
+            stage: *stage,
+            source: source.clone(),
+        })
+        .collect()
+}
+
+/// The presence bit that tells whether `header` is there, if the catalogue has one.
+///
+/// VLAN tags have none: bit 12 of `vlan_tci` says it.
+pub fn presence_of(header: HeaderId) -> Option<FieldId> {
+    let is_it = |row: &Row| row.3 == Source::Presence(header);
+    ROWS.iter()
+        .position(is_it)
+        .map(|index| FieldId(index as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_and_rows_agree() {
+        let fields = fields();
+        assert_eq!(fields[IN_PORT.index()].name, "in_port");
+        assert_eq!(fields[register_field(15).index()].name, "reg15");
+        assert_eq!(fields[ND_TLL.index()].name, "nd_tll");
+        assert_eq!(fields[PRESENT_ND_TLL.index()].name, "present:nd_tll");
+        assert_eq!(presence_of(header::ARP), Some(PRESENT_ARP));
+        assert_eq!(presence_of(header::VLAN_OUTER), None);
+    }
+}
