@@ -1,0 +1,208 @@
+//! A generator of filter sets that look like ClassBench's.
+//!
+//! What makes classification hard is not single fields but how they combine and nest, so the
+//! generator keeps four things of a real set (the figures are in [`profile`](super::profile)):
+//!
+//! 1. *lengths*: source and destination prefix lengths follow the set's distribution;
+//! 2. *sharing*: a prefix occurs in many filters, with the set's share of distinct ones;
+//! 3. *nesting*: half of the new prefixes lie within, or around, an address used before;
+//! 4. *services*: protocol and port classes are drawn together, ports with a Zipf-like skew.
+//!
+//! Where it departs: ClassBench grows two address tries with a skew for each level and a
+//! correlation between them; here nesting has one parameter. Filters are sorted from narrow to
+//! wide, so that wide ones do not hide the rest; ClassBench leaves some hidden.
+
+use std::collections::HashSet;
+
+use rand::Rng;
+
+use super::profile::{PortClass, Shape};
+use super::{Filter, PortRange, Prefix, Profile};
+use crate::seed::{Random, index_below, pick, stream, weighted_index};
+
+/// Draws before a repeated filter is forced apart by fresh host addresses.
+const DRAWS: usize = 16;
+
+/// Makes `count` different filters in the manner of `profile`, narrow ones first.
+pub fn generate_filters(profile: Profile, count: usize, seed: u64) -> Vec<Filter> {
+    let mut source = FilterSource::new(profile, seed);
+    let mut seen = HashSet::with_capacity(count);
+    let mut filters = Vec::with_capacity(count);
+    while filters.len() < count {
+        let filter = source.next_filter();
+        if seen.insert(filter) {
+            filters.push(filter);
+        }
+    }
+    filters.sort_by_key(|filter| {
+        std::cmp::Reverse(filter.source.length() + filter.destination.length())
+    });
+    filters
+}
+
+/// An endless source of filters, repeats included but rare.
+pub(crate) struct FilterSource {
+    shape: &'static Shape,
+    random: Random,
+    sources: AddressPool,
+    destinations: AddressPool,
+    seen: HashSet<Filter>,
+}
+
+impl FilterSource {
+    pub(crate) fn new(profile: Profile, seed: u64) -> Self {
+        FilterSource {
+            shape: profile.shape(),
+            random: stream(seed, "classbench"),
+            sources: AddressPool::new(),
+            destinations: AddressPool::new(),
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Makes destinations fall on these prefixes, or within them, more often than not.
+    pub(crate) fn with_destinations(mut self, prefixes: impl Iterator<Item = Prefix>) -> Self {
+        for prefix in prefixes {
+            self.destinations.remember(prefix);
+        }
+        self
+    }
+
+    pub(crate) fn next_filter(&mut self) -> Filter {
+        for _ in 0..DRAWS {
+            let filter = self.draw();
+            if self.seen.insert(filter) {
+                return filter;
+            }
+        }
+        // The common combinations are used up; two fresh hosts are always available.
+        let mut filter = self.draw();
+        filter.source = Prefix::new(self.random.random(), 32);
+        filter.destination = Prefix::new(self.random.random(), 32);
+        self.seen.insert(filter);
+        filter
+    }
+
+    fn draw(&mut self) -> Filter {
+        let (shape, random) = (self.shape, &mut self.random);
+        let source = self
+            .sources
+            .draw(random, shape.source_lengths, shape.source_reuse);
+        let destination =
+            self.destinations
+                .draw(random, shape.destination_lengths, shape.destination_reuse);
+        let weights = shape.services.iter().map(|service| service.weight);
+        let service = &shape.services[weighted_index(random, weights)];
+        let source_ports = draw_ports(random, shape, service.source);
+        let destination_ports = draw_ports(random, shape, service.destination);
+        let (flags, flags_mask) = if service.protocol == Some(6) {
+            let weights = shape.tcp_flags.iter().map(|(_, _, weight)| *weight);
+            let (flags, mask, _) = shape.tcp_flags[weighted_index(random, weights)];
+            (flags, mask)
+        } else {
+            (0, 0)
+        };
+        let protocol = service.protocol;
+        Filter {
+            source,
+            destination,
+            source_ports,
+            destination_ports,
+            protocol,
+            flags,
+            flags_mask,
+        }
+    }
+}
+
+fn draw_ports(random: &mut Random, shape: &Shape, class: PortClass) -> PortRange {
+    let range = |low, high| PortRange::new(low, high).expect("profiles have no empty range");
+    match class {
+        PortClass::Wildcard => PortRange::ANY,
+        PortClass::High => range(1024, 65535),
+        PortClass::Low => range(0, 1023),
+        PortClass::Range => {
+            let (low, high) = *pick(random, shape.ranges);
+            range(low, high)
+        }
+        // One port in five is nobody's favourite; else the rank is log-uniform, as Zipf's is.
+        PortClass::Exact if random.random_ratio(1, 5) => PortRange::exactly(random.random()),
+        PortClass::Exact => {
+            let rank = (shape.ports.len() as f64).powf(random.random::<f64>()) as usize - 1;
+            PortRange::exactly(shape.ports[rank.min(shape.ports.len() - 1)])
+        }
+    }
+}
+
+/// The prefixes used so far on one side, by length, and the addresses they came from.
+struct AddressPool {
+    by_length: Vec<Vec<u32>>,
+    addresses: Vec<u32>,
+}
+
+impl AddressPool {
+    fn new() -> Self {
+        AddressPool {
+            by_length: vec![Vec::new(); 33],
+            addresses: Vec::new(),
+        }
+    }
+
+    fn remember(&mut self, prefix: Prefix) {
+        self.by_length[usize::from(prefix.length())].push(prefix.address());
+        self.addresses.push(prefix.address());
+    }
+
+    fn draw(&mut self, random: &mut Random, lengths: &[(u8, u32)], reuse: u32) -> Prefix {
+        let length = lengths[weighted_index(random, lengths.iter().map(|(_, weight)| *weight))].0;
+        let known = &self.by_length[usize::from(length)];
+        if !known.is_empty() && random.random_ratio(reuse, 1000) {
+            return Prefix::new(*pick(random, known), length);
+        }
+        let mut address: u32 = random.random();
+        if !self.addresses.is_empty() && random.random_ratio(1, 2) {
+            // Keep some leading bits of an address used before: a sibling, a child or a parent.
+            let kept = random.random_range(8..=24_u32);
+            let old = self.addresses[index_below(random, self.addresses.len())];
+            let mask = u32::MAX << (32 - kept);
+            address = (old & mask) | (address & !mask);
+        }
+        let prefix = Prefix::new(address, length);
+        self.remember(prefix);
+        prefix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_exact_and_the_seed_decides() {
+        for profile in [Profile::Acl1, Profile::Fw1, Profile::Ipc1] {
+            let filters = generate_filters(profile, 2000, 1);
+            assert_eq!(filters.len(), 2000);
+            assert_eq!(filters.iter().collect::<HashSet<_>>().len(), 2000);
+            assert_eq!(filters, generate_filters(profile, 2000, 1));
+            assert_ne!(filters, generate_filters(profile, 2000, 2));
+        }
+    }
+
+    #[test]
+    fn the_shape_is_the_profile_s() {
+        let share = |filters: &[Filter], test: fn(&Filter) -> bool| {
+            filters.iter().filter(|filter| test(filter)).count() as f64 / filters.len() as f64
+        };
+        let acl = generate_filters(Profile::Acl1, 5000, 7);
+        assert!((0.75..0.95).contains(&share(&acl, |filter| filter.protocol == Some(6))));
+        assert!((0.4..0.65).contains(&share(&acl, |filter| filter.source.length() == 32)));
+        assert_eq!(
+            share(&acl, |filter| filter.source_ports == PortRange::ANY),
+            1.0
+        );
+        let firewall = generate_filters(Profile::Fw1, 5000, 7);
+        assert!((0.5..0.75).contains(&share(&firewall, |filter| filter.source.length() < 2)));
+        let distinct: HashSet<_> = acl.iter().map(|filter| filter.destination).collect();
+        assert!((300..1500).contains(&distinct.len()), "{}", distinct.len());
+    }
+}

@@ -1,0 +1,250 @@
+//! ClassBench filter sets: read, turned into matches, and imitated.
+//!
+//! ClassBench (Taylor and Turner, *ClassBench: A Packet Classification Benchmark*, INFOCOM 2005)
+//! makes filter sets with the structure of real access lists (`acl1`), firewalls (`fw1`) and IP
+//! chains (`ipc1`). [`parse_filters`] reads its files; [`generate_filters`] imitates the three so
+//! that nothing from outside is needed; [`Filter::matches`] and [`filter_rules`] turn filters into
+//! rules.
+//!
+//! One line is one filter, the first that matches wins, fields are parted by tabs:
+//!
+//! ```text
+//! @1.2.3.0/24  5.6.7.8/32  0 : 65535  80 : 80  0x06/0xFF  0x0000/0x0200
+//!  source      destination source     dest.    protocol   flags
+//!                          ports      ports
+//! ```
+//!
+//! The high byte of the flags is TCP's flag byte for TCP and the message type for ICMP.
+//!
+//! OpenFlow has masks but no ranges, so a port range becomes the fewest prefix masks that cover
+//! it ([`PortRange::prefixes`]): at most 30 of them, and a filter with two ranges has their
+//! product. All rules of one filter share its priority; they cannot overlap.
+
+mod convert;
+mod generate;
+mod parse;
+mod profile;
+
+pub(crate) use convert::priorities_in_order;
+pub use convert::{Extra, filter_rules};
+pub use generate::generate_filters;
+pub use parse::{FilterError, FilterProblem, parse_filters};
+pub use profile::Profile;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// An IPv4 prefix; the address has no bit below its length.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Prefix {
+    address: u32,
+    length: u8,
+}
+
+impl Prefix {
+    /// The prefix of `length` bits (at most 32) that holds `address`.
+    ///
+    /// # Panics
+    /// When `length` is above 32.
+    pub fn new(address: u32, length: u8) -> Self {
+        assert!(
+            length <= 32,
+            "an IPv4 prefix has at most 32 bits, not {length}"
+        );
+        Prefix {
+            address: address & Prefix::mask_of(length),
+            length,
+        }
+    }
+
+    /// The address.
+    pub const fn address(self) -> u32 {
+        self.address
+    }
+
+    /// The length in bits.
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+
+    /// The mask as a number.
+    pub const fn mask(self) -> u32 {
+        Prefix::mask_of(self.length)
+    }
+
+    const fn mask_of(length: u8) -> u32 {
+        if length == 0 {
+            0
+        } else {
+            u32::MAX << (32 - length)
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from(self.address), self.length)
+    }
+}
+
+/// A range of ports, both ends included, never empty.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PortRange {
+    low: u16,
+    high: u16,
+}
+
+impl PortRange {
+    /// Every port.
+    pub const ANY: PortRange = PortRange {
+        low: 0,
+        high: u16::MAX,
+    };
+
+    /// The range from `low` to `high`, or nothing when it would be empty.
+    pub const fn new(low: u16, high: u16) -> Option<Self> {
+        if low <= high {
+            Some(PortRange { low, high })
+        } else {
+            None
+        }
+    }
+
+    /// The range of one port.
+    pub const fn exactly(port: u16) -> Self {
+        PortRange {
+            low: port,
+            high: port,
+        }
+    }
+
+    /// The lowest port.
+    pub const fn low(self) -> u16 {
+        self.low
+    }
+
+    /// The highest port.
+    pub const fn high(self) -> u16 {
+        self.high
+    }
+
+    /// The fewest (value, mask) pairs, masks being prefixes, that cover the range exactly.
+    ///
+    /// ```
+    /// use thalweg_workload::PortRange;
+    ///
+    /// let high_ports = PortRange::new(1024, 65535).expect("not empty");
+    /// assert_eq!(high_ports.prefixes().next(), Some((0x400, 0xfc00)));
+    /// assert_eq!(high_ports.prefixes().count(), 6);
+    /// ```
+    pub fn prefixes(self) -> impl Iterator<Item = (u16, u16)> {
+        // Greedy from below: the largest aligned block that starts here and stays inside.
+        let (mut next, end) = (u32::from(self.low), u32::from(self.high) + 1);
+        std::iter::from_fn(move || {
+            if next == end {
+                return None;
+            }
+            let aligned = if next == 0 {
+                16
+            } else {
+                next.trailing_zeros().min(16)
+            };
+            let bits = aligned.min((end - next).ilog2());
+            let block = (next as u16, (u32::from(u16::MAX) << bits) as u16);
+            next += 1 << bits;
+            Some(block)
+        })
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} : {}", self.low, self.high)
+    }
+}
+
+/// One filter of a ClassBench set; its [`Display`](fmt::Display) is a line of such a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Filter {
+    /// Source addresses.
+    pub source: Prefix,
+    /// Destination addresses.
+    pub destination: Prefix,
+    /// Source ports.
+    pub source_ports: PortRange,
+    /// Destination ports.
+    pub destination_ports: PortRange,
+    /// The IP protocol, or any.
+    pub protocol: Option<u8>,
+    /// The sixth field, as in the file.
+    pub flags: u16,
+    /// Which bits of `flags` matter.
+    pub flags_mask: u16,
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}\t{}\t", self.source, self.destination)?;
+        write!(f, "{}\t{}\t", self.source_ports, self.destination_ports)?;
+        match self.protocol {
+            Some(protocol) => write!(f, "0x{protocol:02x}/0xFF")?,
+            None => f.write_str("0x00/0x00")?,
+        }
+        write!(f, "\t0x{:04x}/0x{:04x}", self.flags, self.flags_mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every range over a coarse set of ends, and many odd ones, against counting ports.
+    #[test]
+    fn prefixes_cover_a_range_exactly_once_and_are_the_fewest() {
+        let ends = [
+            0, 1, 2, 3, 6, 7, 80, 1023, 1024, 1300, 1349, 32767, 32768, 65534, 65535,
+        ];
+        for low in ends {
+            for high in ends {
+                let Some(range) = PortRange::new(low, high) else {
+                    continue;
+                };
+                let mut covered = vec![0_u8; 1 << 16];
+                for (value, mask) in range.prefixes() {
+                    assert_eq!(value & !mask, 0);
+                    for port in value..=value | !mask {
+                        covered[usize::from(port)] += 1;
+                    }
+                }
+                for (port, count) in covered.into_iter().enumerate() {
+                    let inside = (usize::from(low)..=usize::from(high)).contains(&port);
+                    assert_eq!(count, u8::from(inside), "{range}, port {port}");
+                }
+                assert_eq!(
+                    range.prefixes().count(),
+                    fewest(low.into(), high.into(), 16)
+                );
+            }
+        }
+    }
+
+    /// The fewest aligned blocks, by the recursive definition of a trie cover.
+    fn fewest(low: u32, high: u32, bits: u32) -> usize {
+        let size = 1 << bits;
+        if low == 0 && high == size - 1 {
+            return 1;
+        }
+        let half = size / 2;
+        let lower = if low < half {
+            fewest(low, high.min(half - 1), bits - 1)
+        } else {
+            0
+        };
+        let upper = if high >= half {
+            fewest(low.saturating_sub(half), high - half, bits - 1)
+        } else {
+            0
+        };
+        lower + upper
+    }
+}
