@@ -1,0 +1,162 @@
+//! Actions: what a rule does with a packet, as the rules speak of it.
+//!
+//! An action list is data. [`crate::interpret`] gives it its meaning, [`crate::text`] its spelling.
+//! OpenFlow's instructions (goto, write-actions, metadata) are actions too, in the order in which
+//! OpenFlow executes them (OpenFlow 1.5.1, section 5.5), so that a rule has one list.
+
+use std::sync::Arc;
+
+use thalweg_packet::{FieldId, PortId};
+
+/// A table's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct TableId(pub u8);
+
+/// A group's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
+/// A list of actions, shared by the rules that have the same one.
+pub type Actions = Arc<[Action]>;
+
+/// Consecutive bits of one field.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Slice {
+    /// The field.
+    pub field: FieldId,
+    /// The lowest bit; 0 is the field's least significant.
+    pub offset: u16,
+    /// How many bits.
+    pub width_bits: u16,
+}
+
+/// Bits of one or more fields, read or written as one number.
+///
+/// Most have one slice. `xreg0` is `reg1` below `reg0`, `xxreg0` is `reg3` to `reg0`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Subfield {
+    /// The slices, the least significant first.
+    pub slices: Box<[Slice]>,
+}
+
+impl Subfield {
+    /// The lowest `width_bits` bits of a field.
+    pub fn whole(field: FieldId, width_bits: u16) -> Subfield {
+        Subfield {
+            slices: Box::new([Slice {
+                field,
+                offset: 0,
+                width_bits,
+            }]),
+        }
+    }
+
+    /// How many bits there are in all.
+    pub fn width_bits(&self) -> u16 {
+        self.slices.iter().map(|slice| slice.width_bits).sum()
+    }
+}
+
+/// Bits to write into a field: `field = field & !mask | value`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Write {
+    /// The field.
+    pub field: FieldId,
+    /// The new bits; zero outside the mask.
+    pub value: u128,
+    /// Which bits are written.
+    pub mask: u128,
+}
+
+/// Where a packet is sent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Output {
+    /// A port; nothing happens if it is the one the packet came from.
+    Port(PortId),
+    /// Back out of the port it came from.
+    InPort,
+    /// Every port but the one it came from.
+    All,
+    /// Every port that floods, but the one it came from.
+    Flood,
+    /// Where a learning switch would send it.
+    Normal,
+    /// To the controller, at most `max_len_bytes` of it.
+    Controller {
+        /// How much of the packet is sent; 65,535 means all.
+        max_len_bytes: u16,
+        /// Bytes that come back with the packet; empty for most.
+        userdata: Box<[u8]>,
+    },
+    /// To the switch's own network stack (`LOCAL`).
+    Local,
+    /// The port whose number these bits hold.
+    Field(Subfield),
+}
+
+/// One action or instruction of a rule.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// Sends the packet as it is now.
+    Output(Output),
+    /// Processes the packet by a group.
+    Group(GroupId),
+    /// Writes constants; one element for most, more where a name covers several fields.
+    SetField(Box<[Write]>),
+    /// Copies bits; both sides are equally wide.
+    Move {
+        /// What is read.
+        source: Subfield,
+        /// What is written.
+        destination: Subfield,
+    },
+    /// Puts bits on the stack.
+    Push(Subfield),
+    /// Takes bits from the stack; an empty stack leaves the destination as it is.
+    Pop(Subfield),
+    /// Sets VLAN id or priority, adding a tag if there is none (`mod_vlan_vid`, `mod_vlan_pcp`).
+    SetVlan {
+        /// The new VLAN id.
+        id: Option<u16>,
+        /// The new priority.
+        priority: Option<u8>,
+    },
+    /// Adds an outer VLAN tag with id 0 and this TPID.
+    PushVlan(u16),
+    /// Removes the outer VLAN tag, if there is one.
+    PopVlan,
+    /// Adds an MPLS label stack entry; the EtherType becomes this one.
+    PushMpls(u16),
+    /// Removes the top label; if it was the last, the EtherType becomes this one.
+    PopMpls(u16),
+    /// Takes one from the IP TTL; a packet whose TTL is 0 or 1 is not processed further.
+    DecTtl,
+    /// Takes one from the MPLS TTL, likewise.
+    DecMplsTtl,
+    /// Looks the packet up once more, then goes on with this list.
+    Resubmit {
+        /// Seen as the input port during that lookup; `None` leaves it.
+        in_port: Option<PortId>,
+        /// The table; `None` for the current one.
+        table: Option<TableId>,
+    },
+    /// Executes a list whose changes are undone afterwards.
+    Clone(Actions),
+    /// Bytes for people; does nothing.
+    Note(Box<[u8]>),
+    /// Ends all processing of the packet, the lists that resubmitted to this one included.
+    Exit,
+    /// Replaces actions of the action set, which is executed when no table follows.
+    WriteActions(Actions),
+    /// Empties the action set.
+    ClearActions,
+    /// Writes bits of the metadata.
+    WriteMetadata {
+        /// The new bits; zero outside the mask.
+        value: u64,
+        /// Which bits are written.
+        mask: u64,
+    },
+    /// Continues with a later table; always the last of a list.
+    Goto(TableId),
+}

@@ -1,0 +1,104 @@
+//! What `normal` has learned: behind which port each station is.
+//!
+//! A learning switch's table (IEEE 802.1Q, clause 8.8) is an input of the pipeline like its
+//! rules, so it is versioned like them: what a packet teaches takes effect at a later version, as
+//! a [`MacMove`] in a [`crate::Change`], and a lookup names the version it reads. So the answer to
+//! a packet depends on its version alone, in the caches and in the interpreter alike.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use thalweg_classifier::Version;
+use thalweg_packet::PortId;
+
+/// A station, as a switch tells them apart: its VLAN and its address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Station {
+    /// The VLAN; 0 for untagged packets.
+    pub vlan: u16,
+    /// The Ethernet address, in the lower 48 bits.
+    pub mac: u64,
+}
+
+/// A station was seen at a port, or has been silent for too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MacMove {
+    /// Which station.
+    pub station: Station,
+    /// Where it is now; `None` to forget it.
+    pub port: Option<PortId>,
+}
+
+/// Where a station was, from a version on until the next.
+#[derive(Clone, Copy, Debug)]
+struct Sighting {
+    since: Version,
+    port: Option<PortId>,
+}
+
+/// The stations and where they were at each version that may still be asked for.
+#[derive(Clone, Debug, Default)]
+pub struct MacTable {
+    /// By station: its sightings, the oldest first. Hashed without a random seed; the capacity
+    /// bounds what a flood of crafted addresses can cost.
+    stations: HashMap<Station, Vec<Sighting>, BuildHasherDefault<DefaultHasher>>,
+}
+
+impl MacTable {
+    /// Where the station was at `version`, if anywhere.
+    pub fn lookup(&self, station: Station, version: Version) -> Option<PortId> {
+        let sightings = self.stations.get(&station)?;
+        sightings
+            .iter()
+            .rev()
+            .find(|sighting| sighting.since <= version)?
+            .port
+    }
+
+    /// How many stations are known, at any version.
+    pub fn len(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Whether no station is known.
+    pub fn is_empty(&self) -> bool {
+        self.stations.is_empty()
+    }
+
+    /// The stations known at `version`.
+    pub fn stations(&self, version: Version) -> impl Iterator<Item = (Station, PortId)> {
+        self.stations
+            .keys()
+            .filter_map(move |&station| self.lookup(station, version).map(|port| (station, port)))
+    }
+
+    pub(crate) fn record(&mut self, change: MacMove, since: Version) {
+        let sightings = self.stations.entry(change.station).or_default();
+        sightings.retain(|sighting| sighting.since < since);
+        sightings.push(Sighting {
+            since,
+            port: change.port,
+        });
+    }
+
+    /// Undoes what was recorded for `version`.
+    pub(crate) fn abort(&mut self, version: Version) {
+        self.stations.retain(|_, sightings| {
+            sightings.retain(|sighting| sighting.since != version);
+            !sightings.is_empty()
+        });
+    }
+
+    /// Forgets what no version from `oldest` on can see.
+    pub(crate) fn reclaim(&mut self, oldest: Version) {
+        self.stations.retain(|_, sightings| {
+            let seen = sightings
+                .iter()
+                .rposition(|sighting| sighting.since <= oldest);
+            if let Some(seen) = seen {
+                sightings.drain(..seen);
+            }
+            sightings.len() > 1 || sightings.iter().any(|sighting| sighting.port.is_some())
+        });
+    }
+}
