@@ -9,6 +9,7 @@
 //! fields; [`Layout`] packs the fields that a program uses into the words of a key.
 
 mod buffer;
+pub mod checksum;
 mod extract;
 mod field;
 mod headers;
@@ -16,6 +17,7 @@ mod instant;
 mod layout;
 mod pool;
 pub mod standard;
+pub mod wire;
 
 pub use buffer::{HEADROOM_BYTES, Packet, PortId};
 pub use extract::Receipt;

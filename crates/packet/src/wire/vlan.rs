@@ -1,0 +1,133 @@
+//! VLAN tags: customer (IEEE 802.1Q) and service (IEEE 802.1ad, now of 802.1Q too).
+//!
+//! A tag sits between the addresses of a frame and its type. The type before it (the tag protocol
+//! identifier, [`EtherType::VLAN`] or [`EtherType::SERVICE_VLAN`]) belongs to the header in front,
+//! so that the view starts at the tag control information and tags can be stacked (QinQ):
+//!
+//! ```text
+//!   0                                   2      4
+//!   | priority:3 | eligible:1 | id:12   | type | ...      (IEEE 802.1Q-2018 section 9.6)
+//! ```
+
+use super::field::{self, Field};
+use super::{EtherType, WireError};
+
+const CONTROL: Field = 0..2;
+const TYPE: Field = 2..4;
+
+const PRIORITY_SHIFT: u32 = 13;
+const DROP_ELIGIBLE: u16 = 1 << 12;
+const VLAN_ID_MASK: u16 = 0x0fff;
+
+/// A checked view of a tag, from its control information on.
+#[derive(Clone, Copy, Debug)]
+pub struct VlanView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> VlanView<'a> {
+    /// Bytes of a tag: its control information and the type of what follows.
+    pub const HEADER_LEN: usize = TYPE.end;
+
+    /// Views `bytes`, which follow the type field that announced the tag, as a tag.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] under four bytes.
+    #[inline]
+    pub fn new_checked(bytes: &'a [u8]) -> Result<Self, WireError> {
+        if bytes.len() < Self::HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        Ok(VlanView { bytes })
+    }
+
+    /// The tag control information: priority, drop eligibility and identifier.
+    #[inline]
+    pub fn control(&self) -> u16 {
+        field::read_u16(self.bytes, CONTROL)
+    }
+
+    /// The priority code point, 0 to 7.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        (self.control() >> PRIORITY_SHIFT) as u8
+    }
+
+    /// Whether the frame may be dropped first.
+    #[inline]
+    pub fn is_drop_eligible(&self) -> bool {
+        self.control() & DROP_ELIGIBLE != 0
+    }
+
+    /// The VLAN's identifier, 12 bits; 0 is a tag with a priority only.
+    #[inline]
+    pub fn vlan_id(&self) -> u16 {
+        self.control() & VLAN_ID_MASK
+    }
+
+    /// The type field behind the tag, as it stands.
+    #[inline]
+    pub fn ether_type(&self) -> EtherType {
+        EtherType(field::read_u16(self.bytes, TYPE))
+    }
+
+    /// The frame from the type field behind the tag, as [`crate::wire::FrameType::parse`] wants it.
+    #[inline]
+    pub fn from_type(&self) -> &'a [u8] {
+        &self.bytes[TYPE.start..]
+    }
+
+    /// What follows the tag.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[Self::HEADER_LEN..]
+    }
+}
+
+/// What a tag says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VlanRepr {
+    /// The priority code point, 0 to 7.
+    pub priority: u8,
+    /// Whether the frame may be dropped first.
+    pub drop_eligible: bool,
+    /// The VLAN's identifier, 0 to 4095.
+    pub vlan_id: u16,
+    /// The type of what follows, or a length.
+    pub ether_type: EtherType,
+}
+
+impl VlanRepr {
+    /// Reads the tag.
+    ///
+    /// # Errors
+    /// None: any four bytes are a tag.
+    pub fn parse(view: &VlanView<'_>) -> Result<Self, WireError> {
+        Ok(VlanRepr {
+            priority: view.priority(),
+            drop_eligible: view.is_drop_eligible(),
+            vlan_id: view.vlan_id(),
+            ether_type: view.ether_type(),
+        })
+    }
+
+    /// Bytes that [`VlanRepr::emit`] writes.
+    pub const fn buffer_len(&self) -> usize {
+        VlanView::HEADER_LEN
+    }
+
+    /// Writes the tag.
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than [`VlanRepr::buffer_len`] or a field is out of range.
+    pub fn emit(&self, bytes: &mut [u8]) {
+        assert!(
+            self.priority < 8 && self.vlan_id <= VLAN_ID_MASK,
+            "a tag's field is out of range"
+        );
+        let eligible = if self.drop_eligible { DROP_ELIGIBLE } else { 0 };
+        let control = u16::from(self.priority) << PRIORITY_SHIFT | eligible | self.vlan_id;
+        field::write_u16(bytes, CONTROL, control);
+        field::write_u16(bytes, TYPE, self.ether_type.0);
+    }
+}
