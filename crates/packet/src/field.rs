@@ -78,11 +78,13 @@ pub enum Scalar {
     IpFragment,
     /// The ARP operation; zero where it is above 255, as in Open vSwitch.
     ArpOperation,
+    /// 1 if the IPv4 TTL or IPv6 hop limit is above 1, so that it can be decremented.
+    IpTtlAboveOne,
 }
 
 impl Scalar {
     /// How many scalars there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// A value that comes with the packet rather than in it.

@@ -111,6 +111,33 @@ impl Headers {
         self.scalars[scalar as usize]
     }
 
+    /// Says where a header is now, or that it is gone.
+    pub(crate) fn place(&mut self, header: HeaderId, offset: Option<usize>) {
+        match offset {
+            Some(offset) => self.note(header, offset),
+            None => {
+                self.offsets[usize::from(header.0)] = ABSENT;
+                self.present &= !(1 << header.0);
+            }
+        }
+    }
+
+    /// Forgets `header` and all that come after it in the parser's order.
+    pub(crate) fn forget_from(&mut self, header: HeaderId) {
+        for header in header.0..h::COUNT as u8 {
+            self.place(HeaderId(header), None);
+        }
+    }
+
+    /// Moves every header that starts at `from` or later.
+    pub(crate) fn shift(&mut self, from: usize, by: isize) {
+        for offset in self.offsets.iter_mut().filter(|offset| **offset != ABSENT) {
+            if usize::from(*offset) >= from {
+                *offset = offset.wrapping_add_signed(by as i16);
+            }
+        }
+    }
+
     #[inline]
     fn note(&mut self, header: HeaderId, offset: usize) {
         self.offsets[usize::from(header.0)] = offset as u16;
@@ -187,6 +214,7 @@ impl Headers {
             return;
         };
         self.note(h::IPV4, at);
+        self.set_scalar(Scalar::IpTtlAboveOne, u16::from(frame[at + 8] > 1));
         let protocol = frame[at + 9];
         self.set_scalar(Scalar::IpProtocol, u16::from(protocol));
         let fragment = u16_at(frame, at + 6);
@@ -213,6 +241,7 @@ impl Headers {
         self.note(h::IPV6_CHAIN, at);
         self.set_scalar(Scalar::IpProtocol, u16::from(chain.protocol));
         self.set_scalar(Scalar::IpFragment, chain.fragment);
+        self.set_scalar(Scalar::IpTtlAboveOne, u16::from(frame[at + 7] > 1));
         if chain.fragment & 2 == 0 {
             self.parse_transport(packet, chain.transport, chain.protocol, h::ICMPV6);
         }

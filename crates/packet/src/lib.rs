@@ -16,6 +16,7 @@ mod headers;
 mod instant;
 mod layout;
 mod pool;
+mod rewrite;
 pub mod standard;
 pub mod wire;
 
@@ -26,3 +27,4 @@ pub use headers::{FrameError, Headers};
 pub use instant::Instant;
 pub use layout::{Layout, LayoutTooWide, MAX_WORDS, Slot};
 pub use pool::PacketPool;
+pub use rewrite::Rewriter;

@@ -6,9 +6,10 @@
 //! ports are one field, and so are the types of ICMP and ICMPv6, because a match on them always
 //! names the protocol too.
 //!
-//! Beside them stand the *presence bits* (`present:ipv4`), which no rule can name: an action that
-//! writes a header reads them, so that a cached write never lands on a packet that has no such
-//! header.
+//! Beside them stand fields that no rule can name, only actions read: the *presence bits*
+//! (`present:ipv4`), so that a cached write never lands on a packet that has no such header, and
+//! `nw_ttl_above_1`, the guard of `dec_ttl`, so that one cache entry serves every TTL that can be
+//! decremented.
 
 use std::borrow::Cow;
 
@@ -159,6 +160,7 @@ catalogue! {
     IP_DSCP: wire("ip_dscp", 6, Network, &[at(h::IPV4, 8), at(h::IPV6_CHAIN, 4)]);
     IP_ECN: wire("nw_ecn", 2, Network, &[at(h::IPV4, 14), at(h::IPV6_CHAIN, 10)]);
     IP_TTL: wire("nw_ttl", 8, Network, &[at(h::IPV4, 64), at(h::IPV6_CHAIN, 56)]);
+    IP_TTL_ABOVE_1: scalar("nw_ttl_above_1", 1, Network, Scalar::IpTtlAboveOne);
     IP_FRAG: scalar("ip_frag", 2, Network, Scalar::IpFragment);
     ARP_OP: scalar("arp_op", 16, Network, Scalar::ArpOperation);
     ARP_SPA: wire("arp_spa", 32, Network, &[at(h::ARP, 112)]);

@@ -1,0 +1,288 @@
+//! Rewriting: changes to the headers of a packet that keep its checksums right.
+//!
+//! A [`Rewriter`] holds a packet and where its headers are, and keeps the two in step: a pushed
+//! tag moves the offsets of everything behind it. Callers name fields by their [`Source`], so what
+//! a program may write is what it can match.
+//!
+//! 1. Every internet checksum that covers a rewritten bit is updated by difference (RFC 1624), so
+//!    one that was wrong stays wrong, and a UDP checksum of zero over IPv4 stays absent.
+//! 2. SCTP's CRC32c is computed anew, over the bytes that the IP header says the packet has.
+//! 3. A write to a header that the packet does not have does nothing and says so.
+//! 4. Pushing an MPLS label hides the headers behind it; popping one does not reveal what is
+//!    there: that takes another parse.
+//! 5. With a routing header whose segments are not used up, TCP's pseudo-header has the final
+//!    destination (RFC 8200, section 8.1), so that the IPv6 destination is not part of its sum.
+
+use crate::Packet;
+use crate::checksum::{Alignment, Edit, sctp_checksum};
+use crate::field::{HeaderId, Scalar, Source};
+use crate::headers::Headers;
+use crate::standard::header as h;
+
+/// A packet and the places of its headers, to be changed together.
+///
+/// ```
+/// use thalweg_packet::{Headers, Packet, Rewriter, standard};
+///
+/// let mut frame = vec![0; 60];
+/// frame[12..14].copy_from_slice(&[0x08, 0x00]);
+/// let mut packet = Packet::from_bytes(&frame);
+/// let mut headers = Headers::parse(packet.bytes())?;
+/// let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+/// rewriter.push_vlan(0x8100, 100);
+/// let eth_src = &standard::fields()[standard::ETH_SRC.index()].source;
+/// assert!(rewriter.write(eth_src, 48, 0x0200_0000_0001, u128::MAX));
+/// assert_eq!(packet.bytes()[6..16], [2, 0, 0, 0, 0, 1, 0x81, 0, 0, 100]);
+/// # Ok::<(), thalweg_packet::FrameError>(())
+/// ```
+#[derive(Debug)]
+pub struct Rewriter<'a> {
+    packet: &'a mut Packet,
+    headers: &'a mut Headers,
+}
+
+/// Where a field lies in this packet.
+#[derive(Clone, Copy)]
+struct Found {
+    header: HeaderId,
+    /// In bits from the start of the packet.
+    bit: usize,
+    /// In bits from the start of the header.
+    bit_in_header: usize,
+}
+
+impl<'a> Rewriter<'a> {
+    /// A rewriter for a packet whose headers these are.
+    #[inline]
+    pub fn new(packet: &'a mut Packet, headers: &'a mut Headers) -> Rewriter<'a> {
+        Rewriter { packet, headers }
+    }
+
+    /// Writes the bits `mask` of a field; says whether the packet has it.
+    ///
+    /// # Panics
+    /// If the field is wider than 128 bits.
+    pub fn write(&mut self, source: &Source, width_bits: u16, value: u128, mask: u128) -> bool {
+        let Some(found) = self.find(source) else {
+            return false;
+        };
+        // The tag's bit 12 is its own affair (drop eligible); in a key it says that there is one.
+        let is_tag = matches!(found.header, h::VLAN_OUTER | h::VLAN_INNER);
+        let mask = if is_tag { mask & !0x1000 } else { mask };
+        let (old, new) = self.replace_bits(found.bit, width_bits, value, mask);
+        if old != new {
+            let edit = edit_of(found.bit_in_header / 8, old, new);
+            self.update_checksums(found, edit);
+        }
+        true
+    }
+
+    /// Takes one from the IPv4 TTL or IPv6 hop limit, down to zero at the least.
+    pub fn decrement_ttl(&mut self) -> bool {
+        for (header, byte) in [(h::IPV4, 8), (h::IPV6_CHAIN, 7)] {
+            if let Some(at) = self.headers.offset(header) {
+                let ttl = &mut self.packet.bytes_mut()[at + byte];
+                let old = *ttl;
+                *ttl = old.saturating_sub(1);
+                let (old, new) = (u16::from(old) << 8, u16::from(*ttl) << 8);
+                if header == h::IPV4 {
+                    let edit = Edit::default().replace_u16(old, new, Alignment::Even);
+                    self.apply_at(at + 10, edit);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes one from the TTL of the top MPLS label, down to zero at the least.
+    pub fn decrement_mpls_ttl(&mut self) -> bool {
+        let Some(at) = self.headers.offset(h::MPLS_0) else {
+            return false;
+        };
+        let ttl = &mut self.packet.bytes_mut()[at + 3];
+        *ttl = ttl.saturating_sub(1);
+        true
+    }
+
+    /// Adds an outer VLAN tag.
+    pub fn push_vlan(&mut self, tpid: u16, tci: u16) {
+        self.insert(12, 4);
+        let bytes = self.packet.bytes_mut();
+        bytes[12..14].copy_from_slice(&tpid.to_be_bytes());
+        bytes[14..16].copy_from_slice(&tci.to_be_bytes());
+        let outer = self.headers.offset(h::VLAN_OUTER);
+        self.headers.place(h::VLAN_INNER, outer);
+        self.headers.place(h::VLAN_OUTER, Some(12));
+    }
+
+    /// Removes the outer VLAN tag; says whether there was one.
+    pub fn pop_vlan(&mut self) -> bool {
+        if !self.headers.has(h::VLAN_OUTER) {
+            return false;
+        }
+        self.remove(12, 4);
+        let inner = self.headers.offset(h::VLAN_INNER);
+        self.headers.place(h::VLAN_OUTER, inner);
+        self.headers.place(h::VLAN_INNER, None);
+        true
+    }
+
+    /// Adds an MPLS label stack entry behind the EtherType, which becomes `ether_type`.
+    pub fn push_mpls(&mut self, ether_type: u16, entry: u32) {
+        let Some(at) = self.headers.offset(h::ETHER_TYPE) else {
+            return;
+        };
+        self.insert(at + 2, 4);
+        let bytes = self.packet.bytes_mut();
+        bytes[at..at + 2].copy_from_slice(&ether_type.to_be_bytes());
+        bytes[at + 2..at + 6].copy_from_slice(&entry.to_be_bytes());
+        let [first, second] = [h::MPLS_0, h::MPLS_1].map(|label| self.headers.offset(label));
+        self.headers.forget_from(h::MPLS_0);
+        self.headers.place(h::MPLS_2, second);
+        self.headers.place(h::MPLS_1, first);
+        self.headers.place(h::MPLS_0, Some(at + 2));
+    }
+
+    /// Removes the top label; the EtherType becomes `ether_type`. Says whether there was one.
+    pub fn pop_mpls(&mut self, ether_type: u16) -> bool {
+        let at = self.headers.offset(h::ETHER_TYPE);
+        let (Some(at), true) = (at, self.headers.has(h::MPLS_0)) else {
+            return false;
+        };
+        self.remove(at + 2, 4);
+        self.packet.bytes_mut()[at..at + 2].copy_from_slice(&ether_type.to_be_bytes());
+        let [second, third] = [h::MPLS_1, h::MPLS_2].map(|label| self.headers.offset(label));
+        self.headers.forget_from(h::MPLS_0);
+        self.headers.place(h::MPLS_0, second);
+        self.headers.place(h::MPLS_1, third);
+        true
+    }
+
+    fn find(&self, source: &Source) -> Option<Found> {
+        let (header, bit_in_header) = match source {
+            Source::Wire(locations) => {
+                let location = locations
+                    .iter()
+                    .find(|place| self.headers.has(place.header))?;
+                (location.header, usize::from(location.bit_offset))
+            }
+            Source::Scalar(Scalar::VlanTci) => (h::VLAN_OUTER, 16),
+            Source::Scalar(Scalar::VlanTciInner) => (h::VLAN_INNER, 16),
+            Source::Scalar(Scalar::ArpOperation) => (h::ARP, 48),
+            _ => return None,
+        };
+        let bit = self.headers.offset(header)? * 8 + bit_in_header;
+        Some(Found {
+            header,
+            bit,
+            bit_in_header,
+        })
+    }
+
+    /// Replaces bits and returns the whole bytes they lie in before and after, left-aligned.
+    fn replace_bits(&mut self, bit: usize, width: u16, value: u128, mask: u128) -> (u128, u128) {
+        let (first, left) = (bit / 8, bit % 8);
+        let count = (left + usize::from(width)).div_ceil(8);
+        assert!(count <= 16, "a field of at most 128 bits");
+        let up = 128 - left - usize::from(width);
+        let bytes = &mut self.packet.bytes_mut()[first..first + count];
+        let mut window = [0; 16];
+        window[..count].copy_from_slice(bytes);
+        let old = u128::from_be_bytes(window);
+        let new = old & !(mask << up) | (value & mask) << up;
+        bytes.copy_from_slice(&new.to_be_bytes()[..count]);
+        (old, new)
+    }
+
+    fn update_checksums(&mut self, found: Found, edit: Edit) {
+        let at_header = self.headers.offset(found.header).unwrap_or_default();
+        match found.header {
+            h::IPV4 => {
+                self.apply_at(at_header + 10, edit);
+                if found.bit_in_header >= 96 {
+                    self.update_transport(edit);
+                }
+            }
+            h::IPV6 if found.bit_in_header >= 192 && self.has_segments_left(at_header) => {}
+            h::IPV6 if found.bit_in_header >= 64 => self.update_transport(edit),
+            h::SCTP => self.fill_sctp(at_header),
+            h::ICMPV4 => self.apply_at(at_header + 2, edit),
+            h::TCP | h::UDP | h::ICMPV6 | h::ND_TARGET | h::ND_SLL | h::ND_TLL => {
+                self.update_transport(edit);
+            }
+            _ => {}
+        }
+    }
+
+    /// Applies an edit to the checksum of TCP, UDP or ICMPv6, whichever there is.
+    fn update_transport(&mut self, edit: Edit) {
+        if let Some(at) = self.headers.offset(h::TCP) {
+            self.apply_at(at + 16, edit);
+        } else if let Some(at) = self.headers.offset(h::ICMPV6) {
+            self.apply_at(at + 2, edit);
+        } else if let Some(at) = self.headers.offset(h::UDP) {
+            let field = &mut self.packet.bytes_mut()[at + 6..at + 8];
+            let sum = u16::from_be_bytes([field[0], field[1]]);
+            field.copy_from_slice(&edit.apply_to_udp(sum).to_be_bytes());
+        }
+    }
+
+    fn apply_at(&mut self, at: usize, edit: Edit) {
+        let field = &mut self.packet.bytes_mut()[at..at + 2];
+        let sum = edit.apply(u16::from_be_bytes([field[0], field[1]]));
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+
+    fn fill_sctp(&mut self, at: usize) {
+        let end = self.ip_end().unwrap_or(self.packet.len());
+        let packet = &mut self.packet.bytes_mut()[at..end];
+        let sum = sctp_checksum(packet);
+        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Where the IP packet ends; behind it there may be padding.
+    fn ip_end(&self) -> Option<usize> {
+        let bytes = self.packet.bytes();
+        let length = |at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        let ipv4 = self.headers.offset(h::IPV4).map(|at| at + length(at + 2));
+        ipv4.or_else(|| {
+            self.headers
+                .offset(h::IPV6)
+                .map(|at| at + 40 + length(at + 4))
+        })
+    }
+
+    /// Whether an IPv6 packet has a routing header (RFC 8200, section 4.4) with segments left.
+    fn has_segments_left(&self, ipv6: usize) -> bool {
+        let bytes = self.packet.bytes();
+        let (mut protocol, mut at) = (bytes[ipv6 + 6], ipv6 + 40);
+        // The parser has followed the chain; 0 and 60 are what may stand before a routing header.
+        while let (0 | 60 | 43, Some(header)) = (protocol, bytes.get(at..at + 8)) {
+            if protocol == 43 && header[3] != 0 {
+                return true;
+            }
+            protocol = header[0];
+            at += usize::from(header[1]) * 8 + 8;
+        }
+        false
+    }
+
+    /// Makes room for `count` bytes at `at`, moving what is in front.
+    fn insert(&mut self, at: usize, count: usize) {
+        self.packet.prepend(count);
+        self.packet.bytes_mut().copy_within(count..count + at, 0);
+        self.headers.shift(at, count as isize);
+    }
+
+    fn remove(&mut self, at: usize, count: usize) {
+        self.packet.bytes_mut().copy_within(0..at, count);
+        self.packet.remove_front(count);
+        self.headers.shift(at + count, -(count as isize));
+    }
+}
+
+/// The change of checksum for bytes `offset` into what it covers, left-aligned in `old` and `new`.
+fn edit_of(offset: usize, old: u128, new: u128) -> Edit {
+    Edit::default().replace_u128(old, new, Alignment::of_offset(offset))
+}
