@@ -132,6 +132,14 @@ pub trait Classifier {
         }
     }
 
+    /// The living rule (`died` is never) of this very pattern and priority, if there is one.
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId>;
+
+    /// The pattern of a rule that has not been reclaimed, written out: value and mask.
+    ///
+    /// So that callers need not keep patterns of their own.
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)>;
+
     /// Undoes everything done for `version`, which no reader has seen: rules born then vanish,
     /// rules that died then live on.
     fn abort(&mut self, version: Version);

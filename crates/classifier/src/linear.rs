@@ -120,6 +120,20 @@ impl Classifier for Linear {
         None
     }
 
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        let is_it = |rule: &&Rule| {
+            rule.died == Version::NEVER
+                && rule.precedence.priority() == priority
+                && rule.pattern() == pattern
+        };
+        self.rules.iter().find(is_it).map(|rule| rule.id)
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        let rule = self.rules.iter().find(|rule| rule.id == id)?;
+        Some((rule.value.to_vec(), rule.mask.to_vec()))
+    }
+
     fn abort(&mut self, version: Version) {
         self.rules.retain(|rule| rule.born != version);
         for rule in self.rules.iter_mut().filter(|rule| rule.died == version) {
