@@ -1,2 +1,112 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands: `cargo xtask <command>`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use xtask::workspace::Workspace;
+use xtask::{ci, fuzz, ovs, test, tidy};
+
+#[derive(Parser)]
+#[command(about = "Developer commands of the workspace")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// All tests, in release mode, with the real clients and the shared data.
+    Test {
+        /// Leave out the real clients and the shared data, and fuzz for a second only.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Formatting, lints, documentation and tidy.
+    Ci,
+    /// The rules of the house that a program can check.
+    Tidy,
+    /// Replay the committed corpus of each fuzz target, then mutate it.
+    Fuzz {
+        /// How long to mutate, for each target.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// The seed of the mutations.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// One target; all of them otherwise.
+        target: Option<String>,
+    },
+    /// Ask a private Open vSwitch what it does with packets under the rules of a file.
+    OvsTrace {
+        /// A file in `ovs-ofctl add-flows` syntax.
+        rules: PathBuf,
+        /// Packets from the Ethernet header on, in hexadecimal.
+        #[arg(required = true)]
+        packets: Vec<String>,
+        /// The port on which the packets arrive.
+        #[arg(long, default_value_t = 1)]
+        in_port: u16,
+        /// How many ports the bridge has.
+        #[arg(long, default_value_t = 8)]
+        ports: u16,
+        /// A file in `ovs-ofctl add-groups` syntax.
+        #[arg(long)]
+        groups: Option<PathBuf>,
+        /// Trace every packet so many times, and print how many traces a second that makes.
+        #[arg(long, default_value_t = 1)]
+        repeat: u32,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one command; `false` means that it ran and found something wrong.
+fn run(command: Command) -> anyhow::Result<bool> {
+    match command {
+        Command::Test { quick } => test::run(&Workspace::load()?, quick),
+        Command::Ci => ci::run(&Workspace::load()?),
+        Command::Tidy => tidy::run(&Workspace::load()?),
+        Command::Fuzz {
+            seconds,
+            seed,
+            target,
+        } => fuzz::run(
+            &Workspace::load()?,
+            &fuzz::Config {
+                seconds,
+                seed,
+                target,
+            },
+        ),
+        Command::OvsTrace {
+            rules,
+            packets,
+            in_port,
+            ports,
+            groups,
+            repeat,
+        } => {
+            let request = ovs::TraceRequest {
+                rules,
+                groups,
+                packets,
+                in_port,
+                ports,
+                repeat,
+            };
+            ovs::print_traces(&request)?;
+            Ok(true)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, on a stable compiler.
+//!
+//! `fuzz/` is a package of its own, with its own lock file. Its program `replay` first runs the
+//! committed corpus of a target, then mutations of it from a seed, for a bounded time. The same
+//! targets run under `cargo fuzz` for whoever has a nightly compiler; see `fuzz/README.md`.
+
+use crate::ci::succeeds;
+use crate::workspace::Workspace;
+
+/// How to run the targets.
+pub struct Config {
+    /// For how long to mutate, for each target.
+    pub seconds: u64,
+    /// The seed of the mutations.
+    pub seed: u64,
+    /// One target, or all.
+    pub target: Option<String>,
+}
+
+/// Whether there are fuzz targets at all.
+pub fn is_present(workspace: &Workspace) -> bool {
+    workspace.root.join("fuzz/Cargo.toml").exists()
+}
+
+/// Runs the targets; `false` if one of them found something.
+pub fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool> {
+    anyhow::ensure!(is_present(workspace), "there is no fuzz/Cargo.toml");
+    let manifest = [
+        "run",
+        "--release",
+        "--quiet",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+    ];
+    let mut command = workspace.cargo(&manifest);
+    command.args(["--bin", "replay", "--"]);
+    command.arg("--seconds").arg(config.seconds.to_string());
+    command.arg("--seed").arg(config.seed.to_string());
+    command.args(&config.target);
+    succeeds(command)
+}

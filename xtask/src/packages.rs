@@ -1,0 +1,139 @@
+//! The programs of others that the privileged tests talk to, and how to get them.
+//!
+//! A test that needs a real client must not be left out because the client is not there, so they
+//! are installed where that is allowed (root, with apt), and are otherwise an error that names
+//! what to install.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// A program, the folder-independent way to know that it is there, and its Debian package.
+struct Client {
+    program: &'static str,
+    package: &'static str,
+}
+
+const CLIENTS: [Client; 8] = [
+    Client {
+        program: "ovs-ofctl",
+        package: "openvswitch-switch",
+    },
+    Client {
+        program: "ovs-vswitchd",
+        package: "openvswitch-switch",
+    },
+    Client {
+        program: "ip",
+        package: "iproute2",
+    },
+    Client {
+        program: "ping",
+        package: "iputils-ping",
+    },
+    Client {
+        program: "ethtool",
+        package: "ethtool",
+    },
+    Client {
+        program: "tcpdump",
+        package: "tcpdump",
+    },
+    Client {
+        program: "nc",
+        package: "netcat-openbsd",
+    },
+    Client {
+        program: "iperf3",
+        package: "iperf3",
+    },
+];
+
+/// Where programs of the system lie, also when `PATH` leaves the second half out.
+const FOLDERS: [&str; 6] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+];
+
+/// Sees to it that every client is there, or says why it is not.
+pub(crate) fn ensure_clients() -> anyhow::Result<()> {
+    let missing = missing_packages(&has_program);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let by_hand = format!("apt-get update && apt-get install --no-install-recommends {list}");
+    if !has_program("apt-get") {
+        bail!("the tests need {list}, and there is no apt-get here: install their equivalents");
+    }
+    if !is_root()? {
+        bail!("the tests need {list}; as root, run: {by_hand}");
+    }
+    eprintln!("installing {list}");
+    apt_get(&["update"])?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(&missing);
+    apt_get(&arguments)?;
+    let still_missing = missing_packages(&has_program).join(" ");
+    if !still_missing.is_empty() {
+        bail!("{still_missing} did not bring the expected programs; try: {by_hand}");
+    }
+    Ok(())
+}
+
+fn missing_packages(has_program: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+    let absent = CLIENTS.iter().filter(|client| !has_program(client.program));
+    let mut packages: Vec<&'static str> = absent.map(|client| client.package).collect();
+    packages.dedup();
+    packages
+}
+
+fn has_program(program: &str) -> bool {
+    FOLDERS
+        .iter()
+        .any(|folder| Path::new(folder).join(program).exists())
+}
+
+/// Whether this process may install packages and open raw sockets.
+pub(crate) fn is_root() -> anyhow::Result<bool> {
+    let output = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("id does not run")?;
+    Ok(output.stdout.trim_ascii() == b"0")
+}
+
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let status = Command::new("apt-get")
+        .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .context("apt-get does not run")?;
+    if !status.success() {
+        bail!(
+            "apt-get {} failed ({status}); see its messages above",
+            arguments.join(" ")
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_missing_package_is_named_once() {
+        let missing = missing_packages(&|program| !program.starts_with("ovs") && program != "nc");
+        assert_eq!(missing, ["openvswitch-switch", "netcat-openbsd"]);
+        assert!(missing_packages(&|_| true).is_empty());
+    }
+}

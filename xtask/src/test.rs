@@ -1,0 +1,203 @@
+//! `cargo xtask test`: every test there is, with the real clients and the shared data.
+//!
+//! Which packages have such tests is found by convention: a feature named `privileged-tests`
+//! (root, network namespaces, the programs of `packages.rs`) or `shared-data` (the folder that
+//! `THALWEG_SHARED` names, `../shared` by default). The project must build and pass its own tests
+//! without the shared folder, so its absence is no failure; but what was left out is printed.
+//!
+//! The last line is `N passed, N failed`, summed over every test binary and every doc test, and
+//! is printed only if cargo ran all of them to the end.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use anyhow::Context;
+
+use crate::fuzz;
+use crate::packages;
+use crate::phases::Phases;
+use crate::workspace::Workspace;
+
+/// The feature of tests that need root and the programs of others.
+const PRIVILEGED: &str = "privileged-tests";
+/// The feature of tests that read the shared folder.
+const SHARED: &str = "shared-data";
+/// For how long each fuzz target runs.
+const FUZZ_SECONDS: u64 = 5;
+
+/// Sums over the `test result:` lines of cargo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Adds one line of output, if it is the result of a test binary.
+    fn add_line(&mut self, line: &str) {
+        let Some((_, result)) = line.split_once("test result: ") else {
+            return;
+        };
+        for part in result.split(['.', ';']) {
+            let mut words = part.split_whitespace();
+            let (Some(number), Some(label)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            match label {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What one call of `cargo test` gave.
+struct Outcome {
+    counts: Counts,
+    is_success: bool,
+}
+
+/// Runs everything; `is_quick` leaves out the real clients and the shared data.
+pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
+    let mut phases = Phases::default();
+    let mut left_out = Vec::new();
+    let features = chosen_features(workspace, is_quick, &mut left_out);
+    if !is_quick {
+        phases.run("real clients", || {
+            packages::ensure_clients()?;
+            if !workspace.features_named(PRIVILEGED).is_empty() && !packages::is_root()? {
+                anyhow::bail!("the privileged tests need root; `--quick` leaves them out");
+            }
+            Ok(true)
+        });
+    }
+    let mut outcome = None;
+    phases.run("cargo test", || {
+        let finished = cargo_test(workspace, &features)?;
+        let is_success = finished.is_success && finished.counts.ignored == 0;
+        outcome = Some(finished);
+        Ok(is_success)
+    });
+    if fuzz::is_present(workspace) {
+        let seconds = if is_quick { 1 } else { FUZZ_SECONDS };
+        let config = fuzz::Config {
+            seconds,
+            seed: 1,
+            target: None,
+        };
+        phases.run("fuzz targets", || fuzz::run(workspace, &config));
+    }
+    let is_success = phases.finish();
+    for line in &left_out {
+        eprintln!("LEFT OUT: {line}");
+    }
+    print_summary(outcome.as_ref());
+    Ok(is_success)
+}
+
+/// The features to turn on; what is not turned on is written to `left_out`, with the reason.
+fn chosen_features(
+    workspace: &Workspace,
+    is_quick: bool,
+    left_out: &mut Vec<String>,
+) -> Vec<String> {
+    let mut features = Vec::new();
+    let privileged = workspace.features_named(PRIVILEGED);
+    let shared = workspace.features_named(SHARED);
+    if is_quick {
+        for feature in privileged.iter().chain(&shared) {
+            left_out.push(format!("{feature}: --quick was given"));
+        }
+        return features;
+    }
+    features.extend(privileged);
+    if workspace.shared_data().is_some() {
+        features.extend(shared);
+    } else {
+        for feature in &shared {
+            left_out.push(format!(
+                "{feature}: there is no folder of shared data; set THALWEG_SHARED to it"
+            ));
+        }
+    }
+    features
+}
+
+fn cargo_test(workspace: &Workspace, features: &[String]) -> anyhow::Result<Outcome> {
+    let mut command = workspace.cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+    if !features.is_empty() {
+        eprintln!("with {}", features.join(", "));
+        command.arg("--features").arg(features.join(","));
+    }
+    if let Some(path) = workspace.shared_data() {
+        command.env("THALWEG_SHARED", path);
+    }
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cargo does not start")?;
+    let output = child.stdout.take().context("cargo test has no output")?;
+    let mut counts = Counts::default();
+    let mut echo = std::io::stdout().lock();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("reading the output of cargo test")?;
+        let line = String::from_utf8_lossy(&line);
+        counts.add_line(&line);
+        writeln!(echo, "{line}")?;
+    }
+    let status = child.wait().context("waiting for cargo test")?;
+    Ok(Outcome {
+        counts,
+        is_success: status.success(),
+    })
+}
+
+/// The last line; a claim of numbers only where they are the whole truth.
+fn print_summary(outcome: Option<&Outcome>) {
+    let Some(Outcome { counts, is_success }) = outcome else {
+        println!("cargo test did not run");
+        return;
+    };
+    if counts.ignored > 0 {
+        println!(
+            "{} tests are ignored: run them or remove them",
+            counts.ignored
+        );
+    }
+    if !is_success && counts.failed == 0 {
+        println!("cargo test broke off (it did not build, or a test binary crashed); see above");
+        return;
+    }
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_summed_and_others_are_not() {
+        let mut counts = Counts::default();
+        counts.add_line(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; \
+             finished in 0.02s",
+        );
+        counts.add_line("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured");
+        counts.add_line("test names::result ... ok");
+        counts.add_line("17 passed");
+        assert_eq!(
+            counts,
+            Counts {
+                passed: 15,
+                failed: 2,
+                ignored: 1
+            }
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask tidy`: the rules of the house that a program can check.
+//!
+//! Each check is a function from sources (or from what cargo knows) to [`Finding`]s, so that the
+//! tests feed it small texts. A finding says where, what, and what to do about it.
+//!
+//! | check | file |
+//! | --- | --- |
+//! | which crate may depend on which | `edges.rs` |
+//! | no clock, socket, thread or unseeded chance in the pure crates | `purity.rs` |
+//! | `unsafe` only where it is allowed, and explained there | `unsafety.rs` |
+//! | length of functions and files | `length.rs` |
+//! | unfinished code, ignored tests, forbidden names | `names.rs` |
+//! | paths of one machine, hosts of registries | `words.rs` |
+//! | licences, duplicates and the table of dependencies | `dependencies.rs` |
+//!
+//! `source.rs` reads the files and cuts them into the tokens that most checks look at: comments,
+//! strings and layout cannot mislead them.
+
+mod dependencies;
+mod edges;
+mod length;
+mod names;
+mod purity;
+mod source;
+mod unsafety;
+mod words;
+
+use std::fmt;
+
+use self::source::{Source, TextFile};
+use crate::workspace::Workspace;
+
+/// Whether a finding makes the command fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    Warning,
+    Error,
+}
+
+/// Something against the rules.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    severity: Severity,
+    path: String,
+    line: usize,
+    what: String,
+    remedy: String,
+}
+
+impl Finding {
+    fn error(path: &str, line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let severity = Severity::Error;
+        Self {
+            severity,
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    fn warning(
+        path: &str,
+        line: usize,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(path, line, what, remedy)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.severity {
+            Severity::Warning => "warning: ",
+            Severity::Error => "",
+        };
+        let Self {
+            path,
+            line,
+            what,
+            remedy,
+            ..
+        } = self;
+        write!(formatter, "{path}:{line}: {mark}{what}; {remedy}")
+    }
+}
+
+/// Runs every check and prints what it finds; `false` if there is an error among it.
+///
+/// # Errors
+/// If the files of the workspace cannot be read.
+pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
+    let texts = source::read_files(&workspace.root)?;
+    let mut findings = Vec::new();
+    let sources = source::parse_sources(&texts, &mut findings);
+    findings.extend(check_texts(&texts));
+    findings.extend(check_sources(&sources));
+    findings.extend(edges::check(&edges::edges_of(workspace)));
+    findings.extend(dependencies::check(workspace, &texts));
+    findings.sort();
+    findings.dedup();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .count();
+    let warnings = findings.len() - errors;
+    println!(
+        "tidy: {} files, {errors} errors, {warnings} warnings",
+        texts.len()
+    );
+    Ok(errors == 0)
+}
+
+fn check_texts(texts: &[TextFile]) -> Vec<Finding> {
+    texts.iter().flat_map(words::check).collect()
+}
+
+fn check_sources(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources {
+        findings.extend(purity::check(source));
+        findings.extend(unsafety::check(source));
+        findings.extend(length::check(source));
+        findings.extend(names::check(source));
+    }
+    findings
+}

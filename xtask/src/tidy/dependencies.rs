@@ -1,0 +1,196 @@
+//! Crates of others: their licences, how many versions of each, and what each is for.
+//!
+//! A licence outside the list is an error; two versions of one crate are a warning, as they are
+//! often the doing of a third. Once ARCHITECTURE.md exists, its section "Dependencies" has a row
+//! for each crate that a manifest of the workspace names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spdx::{Expression, ParseMode};
+
+use super::Finding;
+use super::edges::{line_of, manifest_path};
+use super::source::TextFile;
+use crate::workspace::Workspace;
+
+const LOCK_FILE: &str = "Cargo.lock";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const LICENCES: [&str; 14] = [
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// All three checks.
+pub(super) fn check(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
+    let text_of = |path: &str| {
+        texts
+            .iter()
+            .find(|file| file.path == path)
+            .map_or("", |file| file.text.as_str())
+    };
+    let lock = text_of(LOCK_FILE);
+    let mut findings = Vec::new();
+    let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for package in workspace
+        .metadata
+        .packages
+        .iter()
+        .filter(|package| package.source.is_some())
+    {
+        versions
+            .entry(&package.name)
+            .or_default()
+            .insert(package.version.to_string());
+        if let Some(trouble) = licence_trouble(package.license.as_deref()) {
+            let what = format!("`{}` {}: {trouble}", package.name, package.version);
+            let remedy = "use another crate, or add the licence to the list once it is cleared";
+            findings.push(Finding::error(
+                LOCK_FILE,
+                line_of(lock, &package.name),
+                what,
+                remedy,
+            ));
+        }
+    }
+    findings.extend(duplicates(&versions, lock));
+    if let Some(architecture) = texts.iter().find(|file| file.path == ARCHITECTURE) {
+        let described = described_crates(&architecture.text);
+        findings.extend(undescribed(workspace, &described));
+    }
+    findings
+}
+
+/// What is wrong with a licence expression, if anything is.
+fn licence_trouble(licence: Option<&str>) -> Option<String> {
+    let Some(text) = licence else {
+        return Some("no licence is declared".to_owned());
+    };
+    let expression = match Expression::parse_mode(text, ParseMode::LAX) {
+        Ok(expression) => expression,
+        Err(error) => {
+            return Some(format!(
+                "the licence `{text}` cannot be read: {}",
+                error.reason
+            ));
+        }
+    };
+    let is_allowed = expression.evaluate(|requirement| {
+        requirement
+            .license
+            .id()
+            .is_some_and(|id| LICENCES.contains(&id.name))
+    });
+    (!is_allowed).then(|| format!("the licence `{text}` is not in the list"))
+}
+
+fn duplicates(versions: &BTreeMap<&str, BTreeSet<String>>, lock: &str) -> Vec<Finding> {
+    let several = versions.iter().filter(|(_, versions)| versions.len() > 1);
+    several
+        .map(|(name, versions)| {
+            let list = versions.iter().cloned().collect::<Vec<_>>().join(", ");
+            let what = format!("`{name}` is there in the versions {list}");
+            let remedy = "`cargo tree --duplicates` says who asks for which";
+            Finding::warning(LOCK_FILE, line_of(lock, name), what, remedy)
+        })
+        .collect()
+}
+
+/// The names in backquotes in the first column of the tables under "Dependencies".
+fn described_crates(architecture: &str) -> BTreeSet<String> {
+    let mut is_inside = false;
+    let mut names = BTreeSet::new();
+    for line in architecture.lines() {
+        if line.starts_with('#') {
+            is_inside = line.contains("Dependencies");
+        } else if is_inside && line.starts_with('|') {
+            let first_column = line.split('|').nth(1).unwrap_or_default();
+            names.extend(
+                first_column
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .map(str::to_owned),
+            );
+        }
+    }
+    names
+}
+
+fn undescribed(workspace: &Workspace, described: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in workspace.packages() {
+        let text = std::fs::read_to_string(&package.manifest_path).unwrap_or_default();
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|found| found.path.is_none())
+        {
+            if !described.contains(&dependency.name) {
+                let path = manifest_path(workspace, package);
+                let line = line_of(&text, &dependency.name);
+                let what = format!("`{}` has no row in {ARCHITECTURE}", dependency.name);
+                let remedy = "say in its table \"Dependencies\" what it is for";
+                findings.push(Finding::error(&path, line, what, remedy));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn licences_are_read_as_expressions() {
+        for good in [
+            "MIT",
+            "MIT/Apache-2.0",
+            "(MIT OR GPL-3.0-only) AND Unicode-3.0",
+        ] {
+            assert_eq!(licence_trouble(Some(good)), None, "{good}");
+        }
+        assert_eq!(
+            licence_trouble(Some("Apache-2.0 WITH LLVM-exception")),
+            None
+        );
+        for bad in [
+            Some("GPL-3.0-only"),
+            Some("MIT AND AGPL-3.0-only"),
+            Some("nonsense"),
+            None,
+        ] {
+            assert!(licence_trouble(bad).is_some(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn two_versions_are_a_warning_at_their_place() {
+        let set = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let versions =
+            BTreeMap::from([("one", set(&["1.0.0"])), ("two", set(&["1.0.0", "2.0.0"]))]);
+        let found = duplicates(&versions, "[[package]]\nname = \"two\"\n");
+        assert_eq!((found.len(), found[0].line), (1, 2));
+        assert!(found[0].what.contains("1.0.0, 2.0.0"));
+    }
+
+    #[test]
+    fn only_the_table_of_dependencies_counts() {
+        let text = "# Parts\n| `packet` | x |\n## Dependencies\n| crate | for |\n| --- | --- |\n\
+                    | `serde`, `serde_json` | `json` |\n## Glossary\n| `key` | x |\n";
+        let names: Vec<String> = described_crates(text).into_iter().collect();
+        assert_eq!(names, ["serde", "serde_json"]);
+    }
+}

@@ -1,0 +1,87 @@
+//! `unsafe` only in the two places that need it, and every block explained there.
+
+use super::Finding;
+use super::source::Source;
+
+/// Where it may stand: vector code and system calls.
+const ALLOWED: [&str; 2] = ["crates/classifier/src/simd", "crates/io/src/sys"];
+/// How the explanation of a block begins.
+const EXPLANATION: &str = "// SAFETY:";
+
+/// Every `unsafe` that should not be there, or that is not explained.
+pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
+    let is_allowed = ALLOWED.iter().any(|prefix| source.path.starts_with(prefix));
+    let lines: Vec<&str> = source.text.lines().collect();
+    let mut findings = Vec::new();
+    for (index, token) in source.tokens.iter().enumerate() {
+        let next = source
+            .tokens
+            .get(index + 1)
+            .map_or("", |token| token.text.as_str());
+        // `#[unsafe(no_mangle)]` and `unsafe_code` are other things.
+        if token.text != "unsafe" || next == "(" {
+            continue;
+        }
+        if !is_allowed {
+            let remedy = "only classifier::simd and io::sys may; use a safe way";
+            findings.push(Finding::error(
+                source.path,
+                token.line,
+                "`unsafe` here",
+                remedy,
+            ));
+        } else if (next == "{" || next == "impl") && !is_explained(&lines, token.line) {
+            let remedy = "write `// SAFETY:` above it, with the invariant that makes it sound";
+            let what = format!("`unsafe {next}` without its reason");
+            findings.push(Finding::error(source.path, token.line, what, remedy));
+        }
+    }
+    findings
+}
+
+/// Whether a comment above the statement with `line` in it begins with the word.
+fn is_explained(lines: &[&str], line: usize) -> bool {
+    for above in lines[..line - 1].iter().rev() {
+        let text = above.trim();
+        if text.starts_with(EXPLANATION) {
+            return true;
+        }
+        let is_other_statement = text.is_empty() || text.ends_with([';', '{', '}', ',']);
+        if is_other_statement && !text.starts_with("//") {
+            return false;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(path: &str, text: &str) -> usize {
+        check(&Source::parse(path, text, false).unwrap()).len()
+    }
+
+    #[test]
+    fn explained_blocks_pass_where_they_are_allowed() {
+        let text = "fn f() {\n    // SAFETY: the lanes were checked\n    // by the constructor.\n    \
+                    let x =\n        unsafe { g() };\n}\n";
+        assert_eq!(count("crates/classifier/src/simd/lanes.rs", text), 0);
+        assert_eq!(count("crates/io/src/sys.rs", text), 0);
+        assert_eq!(count("crates/io/src/tap.rs", text), 1);
+        assert_eq!(count("crates/packet/src/simd.rs", text), 1);
+    }
+
+    #[test]
+    fn each_block_needs_its_own_reason() {
+        let text = "fn f() {\n    // SAFETY: yes.\n    unsafe { g() };\n    unsafe { h() };\n}\n\
+                    unsafe impl Send for A {}\nunsafe fn g() {}\n";
+        assert_eq!(count("crates/io/src/sys/ring.rs", text), 2);
+    }
+
+    #[test]
+    fn attributes_and_words_do_not_count() {
+        let text = "#![deny(unsafe_code)]\n// unsafe {\nconst A: &str = \"unsafe {\";\n";
+        assert_eq!(count("crates/packet/src/lib.rs", text), 0);
+    }
+}

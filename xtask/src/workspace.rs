@@ -1,0 +1,87 @@
+//! The workspace as cargo sees it, and cargo commands that run at its root.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+
+/// The folder with data that several projects share, unless `THALWEG_SHARED` names another.
+const SHARED_DEFAULT: &str = "../shared";
+
+/// The workspace: its root folder and what `cargo metadata` says.
+pub struct Workspace {
+    /// The folder of the workspace's `Cargo.toml`.
+    pub root: PathBuf,
+    /// Packages and resolved dependencies, for this machine's platform only.
+    pub metadata: Metadata,
+}
+
+impl Workspace {
+    /// Asks cargo. Dependencies of other platforms are left out: they are not built here.
+    pub fn load() -> anyhow::Result<Self> {
+        let mut command = MetadataCommand::new();
+        if let Some(platform) = host_platform()? {
+            command.other_options(vec!["--filter-platform".to_owned(), platform]);
+        }
+        // xtask always lies in the workspace that it was built from.
+        command.manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+        let metadata = command.exec().context("cargo metadata failed")?;
+        let root = metadata.workspace_root.clone().into_std_path_buf();
+        Ok(Self { root, metadata })
+    }
+
+    /// The packages of the workspace, in no particular order.
+    pub fn packages(&self) -> Vec<&Package> {
+        self.metadata.workspace_packages()
+    }
+
+    /// `cargo` at the root, with a terminal-free environment for what it starts.
+    pub fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(cargo_program());
+        command.current_dir(&self.root).args(arguments);
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// The shared data, if this machine has it.
+    pub fn shared_data(&self) -> Option<PathBuf> {
+        let named = std::env::var_os("THALWEG_SHARED").map(PathBuf::from);
+        let path = named.unwrap_or_else(|| PathBuf::from(SHARED_DEFAULT));
+        self.root
+            .join(path)
+            .canonicalize()
+            .ok()
+            .filter(|path| path.is_dir())
+    }
+
+    /// `package/feature` for every package of the workspace that declares `feature`.
+    pub fn features_named(&self, feature: &str) -> Vec<String> {
+        let mut found: Vec<String> = self
+            .packages()
+            .into_iter()
+            .filter(|package| package.features.contains_key(feature))
+            .map(|package| format!("{}/{feature}", package.name))
+            .collect();
+        found.sort();
+        found
+    }
+}
+
+/// The cargo that started us, so that a toolchain override holds for what we start.
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
+}
+
+fn host_platform() -> anyhow::Result<Option<String>> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .context("rustc does not run")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned))
+}
