@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use thalweg_packet::PortId;
 
-use crate::{Error, NullPort, Port};
+use crate::sys::Interface;
+use crate::{AfPacketPort, CapturePort, Error, NullPort, Port, TapPort};
 
 /// What is behind a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -122,8 +123,67 @@ impl PortConfig {
 /// # Errors
 /// If the interface or file is missing, unusable or not permitted; see [`Error`].
 pub fn open(config: &PortConfig) -> Result<Box<dyn Port>, Error> {
+    let (number, interface) = (config.number, config.interface());
     match config.kind {
+        PortKind::Auto if interface_exists(interface) => {
+            Ok(Box::new(AfPacketPort::open(number, interface)?))
+        }
+        PortKind::AfPacket => Ok(Box::new(AfPacketPort::open(number, interface)?)),
+        PortKind::Auto | PortKind::Tap => {
+            let tap = TapPort::open(number, interface, config.mtu_bytes)?;
+            Ok(Box::new(tap))
+        }
+        PortKind::Pcap => match (config.read.as_deref(), config.write.as_deref()) {
+            (None, None) => Err(Error::MissingFile {
+                port: config.name.clone(),
+            }),
+            (read, write) => Ok(Box::new(CapturePort::open(number, read, write)?)),
+        },
         PortKind::Memory => Ok(Box::new(NullPort::default())),
-        _ => todo!(),
+    }
+}
+
+fn interface_exists(name: &str) -> bool {
+    Interface::is_name(name) && Interface::find(name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_words_and_the_missing_one_is_explained() {
+        for word in ["auto", "af_packet", "tap", "pcap", "memory"] {
+            let kind: PortKind = word.parse().unwrap();
+            assert_eq!(kind.to_string(), word);
+            assert!(PortKind::SUPPORTED.contains(word));
+        }
+        let text = "af_xdp".parse::<PortKind>().unwrap_err().to_string();
+        assert!(text.contains("not supported yet") && text.contains("`af_packet`"), "{text}");
+        let text = "dpdk".parse::<PortKind>().unwrap_err().to_string();
+        assert!(text.contains("unknown port kind `dpdk`"), "{text}");
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_work_says_what_to_do() {
+        let error = |config: &PortConfig| open(config).err().unwrap().to_string();
+        let config = PortConfig {
+            kind: PortKind::Pcap,
+            ..PortConfig::new(PortId(1), "p1")
+        };
+        assert!(error(&config).contains("set `read`, `write`, or both"));
+        let config = PortConfig {
+            kind: PortKind::AfPacket,
+            interface: Some("thalweg-none".into()),
+            ..config
+        };
+        assert!(error(&config).contains("no interface `thalweg-none`"));
+        for name in ["", "sixteen-bytes-xx", "a/b", "a b", "..", "tap%d"] {
+            for kind in [PortKind::Auto, PortKind::AfPacket, PortKind::Tap] {
+                let interface = Some(name.to_owned());
+                let config = PortConfig { kind, interface, ..config.clone() };
+                assert!(error(&config).contains("cannot name an interface"), "{name}");
+            }
+        }
     }
 }

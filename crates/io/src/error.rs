@@ -45,6 +45,17 @@ pub enum Error {
         /// The name.
         interface: String,
     },
+    /// The interface carries something else than Ethernet frames.
+    #[error(
+        "interface `{interface}` is not Ethernet (hardware type {hardware_type}): use a veth, tap, \
+         bridge or physical interface"
+    )]
+    NotEthernet {
+        /// The name.
+        interface: String,
+        /// The kernel's `ARPHRD_` number.
+        hardware_type: u16,
+    },
     /// The process may not do this.
     #[error("{action} on interface `{interface}` is not permitted: run as root or with {capability}")]
     NotPermitted {
@@ -97,8 +108,8 @@ pub enum Error {
         capture: String,
         /// The link type's number (LINKTYPE_ value).
         number: u32,
-        /// Its name, or `unknown`.
-        name: &'static str,
+        /// Its name, or `Unknown`.
+        name: String,
     },
     /// The capture ends in the middle of a packet; the packets before it were read.
     #[error(

@@ -39,14 +39,23 @@
 //! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture time.
 //! 4. `unsafe` is in `sys` only, which wraps system calls and knows no ports.
 
+mod af_packet;
+mod capture;
 mod config;
 mod counters;
 mod error;
 mod memory;
+mod offload;
 mod port;
+#[allow(unsafe_code)]
+mod sys;
+mod tap;
 
+pub use af_packet::AfPacketPort;
+pub use capture::{CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};
 pub use error::Error;
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
+pub use tap::TapPort;

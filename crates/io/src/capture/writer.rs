@@ -1,0 +1,123 @@
+//! Writes captures: pcap with nanosecond time stamps, in the byte order of this machine.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
+use pcap_file::{DataLink, Endianness};
+use thalweg_packet::Instant;
+
+use crate::Error;
+
+/// The longest packet that a reader has to expect, as `tcpdump` writes it.
+const SNAP_LENGTH_BYTES: u32 = 262_144;
+
+/// Writes packets to a capture.
+///
+/// [`CaptureReader`](crate::CaptureReader) has an example.
+#[derive(Debug)]
+pub struct CaptureWriter<W: Write> {
+    name: String,
+    writer: PcapWriter<W>,
+    packets: u64,
+}
+
+impl CaptureWriter<BufWriter<File>> {
+    /// Creates a capture file; one that exists is replaced.
+    ///
+    /// # Errors
+    /// If the file cannot be created or written.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let file = File::create(path).map_err(|source| Error::CaptureFile {
+            action: "create",
+            path: path.to_owned(),
+            source,
+        })?;
+        CaptureWriter::with_name(BufWriter::new(file), &path.display().to_string())
+    }
+}
+
+impl<W: Write> CaptureWriter<W> {
+    /// Writes the head of a capture. Files want a [`BufWriter`].
+    ///
+    /// # Errors
+    /// If `writer` fails.
+    pub fn new(writer: W) -> Result<Self, Error> {
+        CaptureWriter::with_name(writer, "the capture")
+    }
+
+    /// The same, with the name that error messages use.
+    ///
+    /// # Errors
+    /// If `writer` fails.
+    pub fn with_name(writer: W, name: &str) -> Result<Self, Error> {
+        let header = PcapHeader {
+            snaplen: SNAP_LENGTH_BYTES,
+            datalink: DataLink::ETHERNET,
+            ts_resolution: PcapTsResolution::NanoSecond,
+            endianness: Endianness::native(),
+            ..PcapHeader::default()
+        };
+        Ok(CaptureWriter {
+            name: name.to_owned(),
+            writer: PcapWriter::with_header(writer, header).map_err(|e| failed(name, e))?,
+            packets: 0,
+        })
+    }
+
+    /// Appends a packet.
+    ///
+    /// The format ends in the year 2106; later times are written as its last second.
+    ///
+    /// # Errors
+    /// If the underlying writer fails; the capture may then end in the middle of this packet.
+    pub fn write(&mut self, bytes: &[u8], at: Instant) -> Result<(), Error> {
+        let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let packet = RawPcapPacket {
+            ts_sec: u32::try_from(seconds).unwrap_or(u32::MAX),
+            ts_frac: nanos as u32,
+            incl_len: length.min(SNAP_LENGTH_BYTES),
+            orig_len: length,
+            data: bytes[..bytes.len().min(SNAP_LENGTH_BYTES as usize)].into(),
+        };
+        let written = self.writer.write_raw_packet(&packet);
+        written.map_err(|e| failed(&self.name, e))?;
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// How many packets have been written.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Passes on what is buffered.
+    ///
+    /// # Errors
+    /// If the underlying writer fails.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|e| failed(&self.name, e))
+    }
+
+    /// Flushes, and gives the underlying writer back.
+    ///
+    /// # Errors
+    /// If the underlying writer fails.
+    pub fn into_inner(mut self) -> Result<W, Error> {
+        self.flush()?;
+        Ok(self.writer.into_inner())
+    }
+}
+
+fn failed(name: &str, error: PcapWriteError) -> Error {
+    let source = match error {
+        PcapWriteError::Io(source) | PcapWriteError::FieldWriteFailed(_, source) => source,
+        other => std::io::Error::other(other.to_string()),
+    };
+    Error::CaptureWrite {
+        capture: name.to_owned(),
+        source,
+    }
+}

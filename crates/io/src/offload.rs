@@ -1,0 +1,237 @@
+//! Does in software what the kernel hoped a network card would do.
+//!
+//! A frame that crosses a virtual interface has often never seen a card: its checksum is partial,
+//! and it may be a *super-frame*, up to 64 KiB of TCP or UDP payload behind one set of headers.
+//! The kernel says so in a virtio header. A switch must not pass such frames on as they are, since
+//! the port they leave by may lead to a real wire. So:
+//!
+//! ```text
+//!   checksum:  the field holds the sum of the pseudo-header;
+//!              field = !(sum of the bytes from checksum_start to the end), 0 sent as ffff in UDP
+//!   segments:  for each segment_bytes of payload: the headers, that payload, and
+//!              IPv4 length, identification + i, header checksum | IPv6 payload length
+//!              TCP sequence + i * segment_bytes; FIN and PSH in the last, CWR in the first only
+//!              UDP length
+//!              pseudo-header sum - old length + new length, then the checksum as above
+//! ```
+//!
+//! 1. Offsets from the header are checked against the frame; one that lies outside is an error.
+//! 2. Segments together carry each payload byte once, in order, and none is longer than what the
+//!    sender's stack asked for.
+//!
+//! References: Braden et al., "Computing the Internet Checksum", RFC 1071; RFC 1624 for the
+//! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
+
+use thalweg_packet::Packet;
+
+use crate::sys::{Offload, VlanTag};
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// `VIRTIO_NET_HDR_GSO_ECN`: the segments keep their congestion bits, as they do here anyway.
+const SEGMENTATION_ECN: u8 = 0x80;
+
+/// `VIRTIO_NET_HDR_GSO_TCPV4`, `_TCPV6`, `_UDP_L4`.
+const SEGMENTATION_TCP4: u8 = 1;
+const SEGMENTATION_TCP6: u8 = 4;
+const SEGMENTATION_UDP: u8 = 5;
+
+/// The checksum's place in a UDP header (RFC 768), which tells UDP from the others.
+const UDP_CHECKSUM_OFFSET: usize = 6;
+const UDP_HEADER_BYTES: usize = 8;
+
+const IPV6_HEADER_BYTES: usize = 40;
+const MAC_ADDRESSES_BYTES: usize = 12;
+
+const TCP_FIN_PSH: u8 = 0x09;
+const TCP_CWR: u8 = 0x80;
+
+/// The offload request does not fit the frame, or is of an unknown kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BadOffload;
+
+/// Completes the checksum of a whole frame, if it was left partial.
+pub(crate) fn complete_checksum(frame: &mut [u8], offload: &Offload) -> Result<(), BadOffload> {
+    if offload.flags & NEEDS_CHECKSUM == 0 {
+        return Ok(());
+    }
+    let start = usize::from(offload.checksum_start);
+    let offset = usize::from(offload.checksum_offset);
+    let covered = frame.get_mut(start..).ok_or(BadOffload)?;
+    if covered.len() < offset + 2 {
+        return Err(BadOffload);
+    }
+    let checksum = match !fold(sum(covered)) {
+        0 if offset == UDP_CHECKSUM_OFFSET => 0xffff,
+        checksum => checksum,
+    };
+    put(covered, offset, checksum);
+    Ok(())
+}
+
+/// Puts a tag that the kernel took out of the frame back, behind the addresses.
+pub(crate) fn insert_vlan_tag(packet: &mut Packet, tag: VlanTag) {
+    packet.prepend(4);
+    let bytes = packet.bytes_mut();
+    bytes.copy_within(4..4 + MAC_ADDRESSES_BYTES, 0);
+    put(bytes, MAC_ADDRESSES_BYTES, tag.protocol);
+    put(bytes, MAC_ADDRESSES_BYTES + 2, tag.control);
+}
+
+/// A super-frame, and where its parts are.
+#[derive(Debug)]
+pub(crate) struct SuperFrame<'a> {
+    front: &'a [u8],
+    rest: &'a [u8],
+    network: usize,
+    transport: usize,
+    payload: usize,
+    offload: Offload,
+}
+
+impl<'a> SuperFrame<'a> {
+    /// Whether a frame is one.
+    pub(crate) fn is_asked_for(offload: &Offload) -> bool {
+        offload.segmentation & !SEGMENTATION_ECN != 0
+    }
+
+    /// Finds the parts of the frame, whose bytes are `front` and then `rest`.
+    pub(crate) fn parse(
+        front: &'a [u8],
+        rest: &'a [u8],
+        offload: Offload,
+    ) -> Result<Self, BadOffload> {
+        let transport = usize::from(offload.checksum_start);
+        let header = front.get(transport..).ok_or(BadOffload)?;
+        let header_bytes = match offload.segmentation & !SEGMENTATION_ECN {
+            SEGMENTATION_TCP4 | SEGMENTATION_TCP6 => {
+                usize::from(header.get(12).ok_or(BadOffload)? >> 4) * 4
+            }
+            SEGMENTATION_UDP => UDP_HEADER_BYTES,
+            _ => return Err(BadOffload),
+        };
+        let checksum_end = usize::from(offload.checksum_offset) + 2;
+        let network = network_start(front).ok_or(BadOffload)?;
+        let least = match is_ipv4(front, network) {
+            true => 20,
+            false => IPV6_HEADER_BYTES,
+        };
+        let payload = transport + header_bytes;
+        let fits = network + least <= transport
+            && checksum_end <= header_bytes
+            && payload <= front.len()
+            && payload < front.len() + rest.len()
+            && offload.segment_bytes > 0;
+        fits.then_some(SuperFrame {
+            front,
+            rest,
+            network,
+            transport,
+            payload,
+            offload,
+        })
+        .ok_or(BadOffload)
+    }
+
+    /// How many segments it makes: at least one.
+    pub(crate) fn segments(&self) -> usize {
+        let payload_bytes = self.len() - self.payload;
+        payload_bytes.div_ceil(usize::from(self.offload.segment_bytes))
+    }
+
+    /// Makes segment `index` of it.
+    pub(crate) fn emit_segment(&self, index: usize, packet: &mut Packet) {
+        let each = usize::from(self.offload.segment_bytes);
+        let start = self.payload + index * each;
+        let end = (start + each).min(self.len());
+        packet.fill(&self.front[..self.payload]);
+        let split = self.front.len();
+        packet.append(&self.front[start.min(split)..end.min(split)]);
+        packet.append(&self.rest[start.max(split) - split..end.max(split) - split]);
+
+        let frame = packet.bytes_mut();
+        self.fix_network_header(frame, index);
+        self.fix_transport_header(frame, index, end == self.len());
+        // The parts were found inside the headers, so this cannot fail.
+        let _ = complete_checksum(frame, &self.offload);
+    }
+
+    fn fix_network_header(&self, frame: &mut [u8], index: usize) {
+        let length = frame.len() - self.network;
+        if !is_ipv4(frame, self.network) {
+            let payload_bytes = length - IPV6_HEADER_BYTES;
+            put(frame, self.network + 4, payload_bytes as u16);
+            return;
+        }
+        let header = &mut frame[self.network..self.transport];
+        put(header, 2, length as u16);
+        let identification = get(header, 4).wrapping_add(index as u16);
+        put(header, 4, identification);
+        put(header, 10, 0);
+        let checksum = !fold(sum(header));
+        put(header, 10, checksum);
+    }
+
+    fn fix_transport_header(&self, frame: &mut [u8], index: usize, is_last: bool) {
+        let old_length = (self.len() - self.transport) as u64;
+        let header = &mut frame[self.transport..];
+        let new_length = header.len();
+        if self.offload.segmentation & !SEGMENTATION_ECN == SEGMENTATION_UDP {
+            put(header, 4, new_length as u16);
+        } else {
+            let advance = index as u32 * u32::from(self.offload.segment_bytes);
+            let sequence = u32::from(get(header, 4)) << 16 | u32::from(get(header, 6));
+            header[4..8].copy_from_slice(&sequence.wrapping_add(advance).to_be_bytes());
+            header[13] &= if is_last { 0xff } else { !TCP_FIN_PSH };
+            header[13] &= if index == 0 { 0xff } else { !TCP_CWR };
+        }
+        // RFC 1624: in one's complement, minus is plus the complement.
+        let at = usize::from(self.offload.checksum_offset);
+        let pseudo = u64::from(get(header, at)) + u64::from(!fold(old_length)) + new_length as u64;
+        put(header, at, fold(pseudo));
+    }
+
+    fn len(&self) -> usize {
+        self.front.len() + self.rest.len()
+    }
+}
+
+/// Where the network header begins: behind the addresses, the tags and the EtherType.
+fn network_start(frame: &[u8]) -> Option<usize> {
+    let mut at = MAC_ADDRESSES_BYTES;
+    loop {
+        match u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?) {
+            0x8100 | 0x88a8 => at += 4,
+            0x0800 | 0x86dd => return Some(at + 2),
+            _ => return None,
+        }
+    }
+}
+
+/// Told by the version in the header's first four bits.
+fn is_ipv4(frame: &[u8], network: usize) -> bool {
+    frame.get(network).is_some_and(|first| first >> 4 == 4)
+}
+
+fn get(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// The sum of big-endian 16-bit words, an odd last byte padded with zero.
+fn sum(bytes: &[u8]) -> u64 {
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();
+    sum + odd.first().map_or(0, |&byte| u64::from(byte) << 8)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
