@@ -228,6 +228,9 @@ impl Port for AfPacketPort {
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+        // The news that the interface went down waits in the socket for the next call of either
+        // kind, which may be long after it came up again. So it is believed the second time.
+        let mut may_be_old_news = true;
         let mut done = 0;
         while done < burst.len() {
             match self.socket.send(&burst[done..]) {
@@ -238,6 +241,7 @@ impl Port for AfPacketPort {
                     done += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_link_down(&error) && may_be_old_news => may_be_old_news = false,
                 Err(error) => done += self.note_refusal(&error, &burst[done..]),
             }
         }
