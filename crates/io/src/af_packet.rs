@@ -73,7 +73,9 @@ impl AfPacketPort {
         }
         let failed = |action| move |e| Error::from_system(action, name, CAPABILITY, e);
         let interface = Interface::find(name).map_err(failed("looking it up"))?;
-        let hardware_type = interface.hardware_type().map_err(failed("asking its type"))?;
+        let hardware_type = interface
+            .hardware_type()
+            .map_err(failed("asking its type"))?;
         if !ETHERNET_TYPES.contains(&hardware_type) {
             return Err(Error::NotEthernet {
                 interface: name.to_owned(),
@@ -143,11 +145,7 @@ impl AfPacketPort {
     }
 
     /// The usual case: the frame is the packet. False if it is not for us (invariant 2).
-    fn complete_frame(
-        &self,
-        packet: &mut Packet,
-        received: &Received,
-    ) -> Result<bool, DropReason> {
+    fn complete_frame(&self, packet: &mut Packet, received: &Received) -> Result<bool, DropReason> {
         if received.is_outgoing {
             return Ok(false);
         }

@@ -159,7 +159,10 @@ mod tests {
             assert!(PortKind::SUPPORTED.contains(word));
         }
         let text = "af_xdp".parse::<PortKind>().unwrap_err().to_string();
-        assert!(text.contains("not supported yet") && text.contains("`af_packet`"), "{text}");
+        assert!(
+            text.contains("not supported yet") && text.contains("`af_packet`"),
+            "{text}"
+        );
         let text = "dpdk".parse::<PortKind>().unwrap_err().to_string();
         assert!(text.contains("unknown port kind `dpdk`"), "{text}");
     }
@@ -181,8 +184,15 @@ mod tests {
         for name in ["", "sixteen-bytes-xx", "a/b", "a b", "..", "tap%d"] {
             for kind in [PortKind::Auto, PortKind::AfPacket, PortKind::Tap] {
                 let interface = Some(name.to_owned());
-                let config = PortConfig { kind, interface, ..config.clone() };
-                assert!(error(&config).contains("cannot name an interface"), "{name}");
+                let config = PortConfig {
+                    kind,
+                    interface,
+                    ..config.clone()
+                };
+                assert!(
+                    error(&config).contains("cannot name an interface"),
+                    "{name}"
+                );
             }
         }
     }

@@ -144,7 +144,11 @@ mod tests {
             drops.add(reason, index as u64);
         }
         assert_eq!(drops.total(), (0..11).sum());
-        assert_eq!(drops.iter().count(), 10, "a reason that did not occur is not listed");
+        assert_eq!(
+            drops.iter().count(),
+            10,
+            "a reason that did not occur is not listed"
+        );
         let mut names: Vec<_> = DropReason::ALL.map(DropReason::name).into();
         names.sort_unstable();
         names.dedup();

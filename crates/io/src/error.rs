@@ -57,7 +57,9 @@ pub enum Error {
         hardware_type: u16,
     },
     /// The process may not do this.
-    #[error("{action} on interface `{interface}` is not permitted: run as root or with {capability}")]
+    #[error(
+        "{action} on interface `{interface}` is not permitted: run as root or with {capability}"
+    )]
     NotPermitted {
         /// What was tried.
         action: &'static str,

@@ -44,18 +44,22 @@ mod capture;
 mod config;
 mod counters;
 mod error;
+mod fault;
 mod memory;
 mod offload;
 mod port;
 #[allow(unsafe_code)]
 mod sys;
 mod tap;
+mod trace;
 
 pub use af_packet::AfPacketPort;
 pub use capture::{CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};
 pub use error::Error;
+pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
 pub use tap::TapPort;
+pub use trace::TracePort;

@@ -323,7 +323,10 @@ mod tests {
         assert_eq!(pool.available(), 40);
         let counters = left.counters();
         assert_eq!((counters.sent_packets, counters.sent_bytes), (9, 18));
-        assert_eq!((counters.received_packets, counters.received_bytes), (9, 18));
+        assert_eq!(
+            (counters.received_packets, counters.received_bytes),
+            (9, 18)
+        );
         assert_eq!(counters.drops.count(DropReason::QueueFull), 6);
         assert_eq!(counters.drops.total(), 6);
     }

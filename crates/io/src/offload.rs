@@ -41,6 +41,9 @@ const SEGMENTATION_UDP: u8 = 5;
 const UDP_CHECKSUM_OFFSET: usize = 6;
 const UDP_HEADER_BYTES: usize = 8;
 
+/// A TCP header without options, in units of its data offset (RFC 9293, 3.1).
+const TCP_LEAST_WORDS: usize = 5;
+
 const IPV6_HEADER_BYTES: usize = 40;
 const MAC_ADDRESSES_BYTES: usize = 12;
 
@@ -106,7 +109,8 @@ impl<'a> SuperFrame<'a> {
         let header = front.get(transport..).ok_or(BadOffload)?;
         let header_bytes = match offload.segmentation & !SEGMENTATION_ECN {
             SEGMENTATION_TCP4 | SEGMENTATION_TCP6 => {
-                usize::from(header.get(12).ok_or(BadOffload)? >> 4) * 4
+                let words = usize::from(header.get(12).ok_or(BadOffload)? >> 4);
+                words.max(TCP_LEAST_WORDS) * 4
             }
             SEGMENTATION_UDP => UDP_HEADER_BYTES,
             _ => return Err(BadOffload),
@@ -225,7 +229,10 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 /// The sum of big-endian 16-bit words, an odd last byte padded with zero.
 fn sum(bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
-    let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();
+    let sum: u64 = pairs
+        .iter()
+        .map(|&pair| u64::from(u16::from_be_bytes(pair)))
+        .sum();
     sum + odd.first().map_or(0, |&byte| u64::from(byte) << 8)
 }
 
@@ -235,3 +242,6 @@ fn fold(mut sum: u64) -> u16 {
     }
     sum as u16
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,9 @@ impl TapPort {
         let file = open_tap(name).map_err(failed("opening a tap"))?;
         let interface = Interface::find(name).map_err(failed("looking it up"))?;
         if let Some(mtu_bytes) = mtu_bytes {
-            interface.set_mtu(mtu_bytes).map_err(failed("setting the MTU"))?;
+            interface
+                .set_mtu(mtu_bytes)
+                .map_err(failed("setting the MTU"))?;
         }
         interface.set_up().map_err(failed("bringing it up"))?;
         Ok(TapPort {
@@ -112,7 +114,8 @@ impl Port for TapPort {
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
         for packet in burst.iter() {
             match self.file.write(packet.bytes()) {
-                Ok(_) => self.counters.add_sent(packet.len()),
+                // A tap takes a frame whole or not at all.
+                Ok(count) => self.counters.add_sent(count),
                 Err(error) => self.note_refusal(&error, packet),
             }
         }

@@ -97,9 +97,15 @@ fn frames_of_every_size_cross_a_cable_whole_and_counted() {
     assert_eq!((sent.sent_packets, sent.sent_bytes), (1502, bytes as u64));
     assert_eq!(received.received_packets, 1502);
     assert_eq!(received.received_bytes, bytes as u64);
-    assert_eq!(drops(&sent), [(DropReason::TooShort, 1), (DropReason::TooLong, 1)]);
+    assert_eq!(
+        drops(&sent),
+        [(DropReason::TooShort, 1), (DropReason::TooLong, 1)]
+    );
     assert_eq!(drops(&received), []);
-    assert_eq!(sent.received_packets, 0, "what a port sends it does not receive");
+    assert_eq!(
+        sent.received_packets, 0,
+        "what a port sends it does not receive"
+    );
 }
 
 #[test]
@@ -217,7 +223,9 @@ fn the_link_is_followed_down_up_and_away() {
     cable.left.ip(&["link", "set", "va", "down"]);
     cable.left.ip(&["link", "set", "va", "name", "vz"]);
     cable.left.ip(&["link", "set", "vz", "up"]);
-    eventually("a new name is the same link", || left.status() == PortStatus::Up);
+    eventually("a new name is the same link", || {
+        left.status() == PortStatus::Up
+    });
 
     cable.left.ip(&["link", "del", "vz"]);
     for port in [&mut left, &mut right] {
@@ -250,7 +258,11 @@ fn is_checksum_right(frame: &[u8]) -> bool {
         [0x08, 0x00] => {
             let header = usize::from(frame[14] & 15) * 4;
             let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
-            assert_eq!(sum(&[&frame[14..14 + header]]), 0xffff, "the IPv4 header's own");
+            assert_eq!(
+                sum(&[&frame[14..14 + header]]),
+                0xffff,
+                "the IPv4 header's own"
+            );
             (&frame[26..34], frame[23], &frame[14 + header..end])
         }
         [0x86, 0xdd] => (&frame[22..54], frame[20], &frame[54..]),
@@ -269,13 +281,23 @@ fn partial_checksums_from_the_kernels_stack_are_completed() {
     left.ip(&["addr", "add", "10.1.0.1/24", "dev", "va"]);
     left.ip(&["addr", "add", "fd00::1/64", "dev", "va", "nodad"]);
     for address in ["10.1.0.2", "fd00::2"] {
-        left.ip(&["neigh", "add", address, "lladdr", "02:00:00:00:00:02", "dev", "va"]);
+        left.ip(&[
+            "neigh",
+            "add",
+            address,
+            "lladdr",
+            "02:00:00:00:00:02",
+            "dev",
+            "va",
+        ]);
     }
     let mut port = af_packet(&cable.right, "vb");
     eventually("the link is up", || port.status() == PortStatus::Up);
     let mut pool = pool();
-    for (source, target) in [("10.1.0.1:5000", "10.1.0.2:4242"), ("[fd00::1]:5000", "[fd00::2]:4242")]
-    {
+    for (source, target) in [
+        ("10.1.0.1:5000", "10.1.0.2:4242"),
+        ("[fd00::1]:5000", "[fd00::2]:4242"),
+    ] {
         let socket = left.enter(|| UdpSocket::bind(source).unwrap());
         let payloads: Vec<Vec<u8>> = [1, 2, 31, 1000, 1400].map(|n| vec![0x5a; n]).into();
         for payload in &payloads {
@@ -305,7 +327,8 @@ fn partial_checksums_from_the_kernels_stack_are_completed() {
         eventually("the first segment arrives", || {
             let frames = receive(&mut port, &mut pool, 1);
             let syn = frames.iter().find(|frame| is_syn(frame));
-            syn.inspect(|frame| assert!(is_checksum_right(frame), "{frame:02x?}")).is_some()
+            syn.inspect(|frame| assert!(is_checksum_right(frame), "{frame:02x?}"))
+                .is_some()
         });
         assert!(stream.join().unwrap().is_err(), "nobody answers");
     }
@@ -332,7 +355,11 @@ fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usiz
 fn tcp_with_super_frames_crosses_two_ports() {
     for (left_address, right_address) in [("10.1.0.1", "10.1.0.2"), ("fd00::1", "fd00::2")] {
         let (first, second) = (Cable::with_ipv6("tcp1"), Cable::with_ipv6("tcp2"));
-        let prefix = if left_address.contains(':') { "/64" } else { "/24" };
+        let prefix = if left_address.contains(':') {
+            "/64"
+        } else {
+            "/24"
+        };
         for (cable, address) in [(&first, left_address), (&second, right_address)] {
             let mut command = vec!["addr", "add"];
             let address = format!("{address}{prefix}");
@@ -342,9 +369,14 @@ fn tcp_with_super_frames_crosses_two_ports() {
             }
             cable.left.ip(&command);
         }
-        let (mut left, mut right) = (af_packet(&first.right, "vb"), af_packet(&second.right, "vb"));
+        let (mut left, mut right) = (
+            af_packet(&first.right, "vb"),
+            af_packet(&second.right, "vb"),
+        );
         let stop = AtomicBool::new(false);
-        let data: Vec<u8> = (0..4_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let data: Vec<u8> = (0..4_000_000_u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
         let target = std::net::SocketAddr::new(right_address.parse().unwrap(), 5001);
         let listener = second.left.enter(|| TcpListener::bind(target).unwrap());
         std::thread::scope(|scope| {
@@ -363,7 +395,12 @@ fn tcp_with_super_frames_crosses_two_ports() {
             stop.store(true, Ordering::Relaxed);
             result.unwrap();
             sender.join().unwrap();
-            assert!(received == data, "{} of {} bytes", received.len(), data.len());
+            assert!(
+                received == data,
+                "{} of {} bytes",
+                received.len(),
+                data.len()
+            );
             assert!(switch.join().unwrap() <= 1514);
         });
         let (left, right) = (left.counters(), right.counters());
@@ -378,7 +415,15 @@ fn a_tap_carries_both_ways_and_is_gone_when_deleted() {
     let host = Namespace::new("tap");
     let mut tap = host.enter(|| TapPort::open(PortId(2), "tap0", Some(1400)).unwrap());
     host.ip(&["addr", "add", "10.2.0.1/24", "dev", "tap0"]);
-    host.ip(&["neigh", "add", "10.2.0.2", "lladdr", "02:00:00:00:00:02", "dev", "tap0"]);
+    host.ip(&[
+        "neigh",
+        "add",
+        "10.2.0.2",
+        "lladdr",
+        "02:00:00:00:00:02",
+        "dev",
+        "tap0",
+    ]);
     assert!(host.ip(&["link", "show", "tap0"]).contains("mtu 1400"));
     eventually("it is up", || tap.status() == PortStatus::Up);
     // Shorter than the frames: they go on behind it.
@@ -405,7 +450,10 @@ fn a_tap_carries_both_ways_and_is_gone_when_deleted() {
     }
     send(&mut tap, &mut pool, &[vec![0; 13]]);
     let counters = tap.counters();
-    assert_eq!((counters.received_packets, counters.received_bytes), (5, bytes));
+    assert_eq!(
+        (counters.received_packets, counters.received_bytes),
+        (5, bytes)
+    );
     assert_eq!((counters.sent_packets, counters.sent_bytes), (5, bytes));
     assert_eq!(drops(&counters), [(DropReason::TooShort, 1)]);
 
@@ -433,13 +481,22 @@ fn auto_opens_what_exists_and_makes_what_does_not() {
         let mut made = open("newtap").unwrap();
         eventually("it is up", || made.status() == PortStatus::Up);
         assert!(is_tap(&cable.left, "newtap"));
-        let text = TapPort::open(PortId(1), "va", None).unwrap_err().to_string();
-        assert!(text.contains("opening a tap on interface `va` failed"), "{text}");
-        let text = TapPort::open(PortId(1), "newtap", None).unwrap_err().to_string();
+        let text = TapPort::open(PortId(1), "va", None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("opening a tap on interface `va` failed"),
+            "{text}"
+        );
+        let text = TapPort::open(PortId(1), "newtap", None)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("another program holds it"), "{text}");
     });
 }
 
 fn is_tap(namespace: &Namespace, interface: &str) -> bool {
-    namespace.ip(&["-details", "link", "show", interface]).contains("tun type tap")
+    namespace
+        .ip(&["-details", "link", "show", interface])
+        .contains("tun type tap")
 }

@@ -137,7 +137,9 @@ impl<R: Read> CaptureReader<R> {
                     return Ok(true);
                 }
                 Ok(Record::Other { end }) => self.input.consume(end),
-                Err(stop) => self.refill_after(stop).inspect_err(|_| self.is_over = true)?,
+                Err(stop) => self
+                    .refill_after(stop)
+                    .inspect_err(|_| self.is_over = true)?,
             }
         }
         Ok(false)
@@ -221,7 +223,10 @@ impl<R: Read> Input<R> {
     }
 
     fn consume(&mut self, count: usize) {
-        assert!(count <= self.end - self.start, "consumed more than there is");
+        assert!(
+            count <= self.end - self.start,
+            "consumed more than there is"
+        );
         self.start += count;
         self.offset += count as u64;
     }
@@ -371,7 +376,11 @@ fn next_pcapng(
     if interface.linktype != DataLink::ETHERNET {
         return Err(Stop::LinkType(interface.linktype));
     }
-    fill(packet, &data, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    fill(
+        packet,
+        &data,
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+    );
     Ok(Record::Packet {
         end,
         is_short: data.len() < length as usize,

@@ -106,7 +106,9 @@ impl Builder {
 }
 
 fn sample_packets() -> Vec<Vec<u8>> {
-    (0..7_usize).map(|n| (0..n * 37).map(|b| (b + n) as u8).collect()).collect()
+    (0..7_usize)
+        .map(|n| (0..n * 37).map(|b| (b + n) as u8).collect())
+        .collect()
 }
 
 fn read_all(bytes: &[u8]) -> (Vec<Packet>, Option<Error>) {
@@ -196,7 +198,10 @@ fn a_cut_capture_gives_its_whole_packets_and_says_where_it_ends() {
 #[test]
 fn other_link_types_are_refused_by_number_and_name() {
     for builder in Builder::all() {
-        for file in [builder.pcap(113, &sample_packets()), builder.pcapng(113, &sample_packets())] {
+        for file in [
+            builder.pcap(113, &sample_packets()),
+            builder.pcapng(113, &sample_packets()),
+        ] {
             let (packets, error) = read_all(&file);
             assert!(packets.is_empty());
             let text = error.expect("113 is not Ethernet").to_string();
@@ -207,14 +212,20 @@ fn other_link_types_are_refused_by_number_and_name() {
 
 #[test]
 fn an_absurd_length_is_damage_or_a_cut_and_takes_little_memory() {
-    let builder = Builder { big_endian: false, nanos: true };
+    let builder = Builder {
+        big_endian: false,
+        nanos: true,
+    };
     let mut file = builder.pcap(1, &sample_packets()[..2]);
     for word in [0, 0, u32::MAX, u32::MAX] {
         file.extend(builder.u32(word));
     }
     let (packets, error) = read_all(&file);
     assert_eq!(packets.len(), 2);
-    assert!(matches!(error, Some(Error::CaptureCut { packet: 3, .. })), "{error:?}");
+    assert!(
+        matches!(error, Some(Error::CaptureCut { packet: 3, .. })),
+        "{error:?}"
+    );
     file.resize(64 << 20, 0);
     let (packets, error) = read_all(&file);
     assert_eq!(packets.len(), 2);
@@ -224,7 +235,11 @@ fn an_absurd_length_is_damage_or_a_cut_and_takes_little_memory() {
 
 #[test]
 fn something_else_is_called_so() {
-    for bytes in [&b""[..], b"\x1f\x8b", b"#!/bin/sh\necho this is no capture\n"] {
+    for bytes in [
+        &b""[..],
+        b"\x1f\x8b",
+        b"#!/bin/sh\necho this is no capture\n",
+    ] {
         let (_, error) = read_all(bytes);
         let text = error.expect("not a capture").to_string();
         assert!(text.starts_with("the capture is not a capture: "), "{text}");
@@ -253,7 +268,10 @@ impl Drop for Directory {
 fn a_capture_port_copies_a_capture_and_counts_the_cut() {
     let directory = Directory::new("port");
     let (input, output) = (directory.0.join("in.pcap"), directory.0.join("out.pcap"));
-    let builder = Builder { big_endian: true, nanos: true };
+    let builder = Builder {
+        big_endian: true,
+        nanos: true,
+    };
     let packets: Vec<_> = (0..50).map(|n| vec![n as u8; 60 + n]).collect();
     let mut file = builder.pcap(1, &packets);
     file.truncate(file.len() - 1);
@@ -272,9 +290,15 @@ fn a_capture_port_copies_a_capture_and_counts_the_cut() {
     assert_eq!(pool.available(), 40);
     let counters = port.counters();
     assert_eq!((counters.received_packets, counters.sent_packets), (49, 49));
-    assert_eq!(counters.drops.iter().collect::<Vec<_>>(), [(DropReason::Truncated, 1)]);
+    assert_eq!(
+        counters.drops.iter().collect::<Vec<_>>(),
+        [(DropReason::Truncated, 1)]
+    );
     let text = port.error().expect("the capture is cut").to_string();
-    assert!(text.contains("in.pcap ends in the middle of packet 50"), "{text}");
+    assert!(
+        text.contains("in.pcap ends in the middle of packet 50"),
+        "{text}"
+    );
 
     let copied: Result<Vec<_>, _> = CaptureReader::open(&output).unwrap().collect();
     for (index, packet) in copied.unwrap().iter().enumerate() {
@@ -290,7 +314,12 @@ fn a_missing_file_is_named() {
         CapturePort::open(PortId(1), Some(path), None),
         CapturePort::open(PortId(1), None, Some(path)),
     ] {
-        assert!(result.unwrap_err().to_string().contains("/nonexistent/x.pcap"));
+        assert!(
+            result
+                .unwrap_err()
+                .to_string()
+                .contains("/nonexistent/x.pcap")
+        );
     }
 }
 

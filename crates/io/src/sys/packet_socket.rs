@@ -91,7 +91,12 @@ impl PacketSocket {
             set_option(&descriptor, libc::SOL_PACKET, option, &yes)?;
         }
         // Linux before 4.20 lacks it; `is_outgoing` says the same then.
-        let _ = set_option(&descriptor, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
+        let _ = set_option(
+            &descriptor,
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            &yes,
+        );
         for (force, plain) in [
             (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
             (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),

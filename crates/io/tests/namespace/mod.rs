@@ -61,7 +61,9 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .status();
     }
 }
 
@@ -74,7 +76,18 @@ pub(crate) struct Cable {
 impl Cable {
     pub(crate) fn new(purpose: &str) -> Cable {
         let (left, right) = (Namespace::new(purpose), Namespace::new(purpose));
-        left.ip(&["link", "add", "va", "type", "veth", "peer", "name", "vb", "netns", &right.name]);
+        left.ip(&[
+            "link",
+            "add",
+            "va",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "vb",
+            "netns",
+            &right.name,
+        ]);
         left.ip(&["link", "set", "va", "up"]);
         right.ip(&["link", "set", "vb", "up"]);
         Cable { left, right }
@@ -102,6 +115,10 @@ pub(crate) fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
 fn run(arguments: &[&str]) -> String {
     let output = Command::new("ip").args(arguments).output().expect(NEEDED);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`ip {}`: {errors}\n{NEEDED}", arguments.join(" "));
+    assert!(
+        output.status.success(),
+        "`ip {}`: {errors}\n{NEEDED}",
+        arguments.join(" ")
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

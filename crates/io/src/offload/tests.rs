@@ -1,0 +1,258 @@
+//! Super-frames and partial checksums as the kernel makes them, checked by plain arithmetic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a frame is made of.
+#[derive(Clone, Debug)]
+struct Shape {
+    tags: usize,
+    is_ipv6: bool,
+    is_tcp: bool,
+    /// Bytes of IPv4 options or IPv6 extension headers.
+    extra: usize,
+    tcp_options: usize,
+    payload: usize,
+}
+
+impl Shape {
+    fn network(&self) -> usize {
+        14 + 4 * self.tags
+    }
+
+    fn transport(&self) -> usize {
+        self.network() + if self.is_ipv6 { 40 } else { 20 } + self.extra
+    }
+
+    fn header(&self) -> usize {
+        self.transport()
+            + if self.is_tcp {
+                20 + self.tcp_options
+            } else {
+                8
+            }
+    }
+
+    fn protocol(&self) -> u8 {
+        if self.is_tcp { 6 } else { 17 }
+    }
+
+    fn addresses(&self) -> std::ops::Range<usize> {
+        let network = self.network();
+        if self.is_ipv6 {
+            network + 8..network + 40
+        } else {
+            network + 12..network + 20
+        }
+    }
+
+    fn offload(&self, segment_bytes: u16) -> Offload {
+        Offload {
+            flags: NEEDS_CHECKSUM,
+            segmentation: match (segment_bytes, self.is_tcp, self.is_ipv6) {
+                (0, ..) => 0,
+                (_, false, _) => SEGMENTATION_UDP,
+                (_, true, false) => SEGMENTATION_TCP4 | SEGMENTATION_ECN,
+                (_, true, true) => SEGMENTATION_TCP6,
+            },
+            segment_bytes,
+            checksum_start: self.transport() as u16,
+            checksum_offset: if self.is_tcp { 16 } else { 6 },
+        }
+    }
+
+    /// A frame whose checksum is partial: the sum of the pseudo-header.
+    fn build(&self) -> Vec<u8> {
+        let (network, transport) = (self.network(), self.transport());
+        let mut frame: Vec<u8> = (0..self.header() + self.payload)
+            .map(|n| (n * 31) as u8)
+            .collect();
+        for tag in 0..self.tags {
+            put(
+                &mut frame,
+                12 + 4 * tag,
+                if tag == 0 { 0x88a8 } else { 0x8100 },
+            );
+        }
+        put(
+            &mut frame,
+            network - 2,
+            if self.is_ipv6 { 0x86dd } else { 0x0800 },
+        );
+        let length = (frame.len() - network) as u16;
+        if self.is_ipv6 {
+            frame[network] = 0x60;
+            put(&mut frame, network + 4, length - 40);
+        } else {
+            frame[network] = 0x45 + (self.extra / 4) as u8;
+            put(&mut frame, network + 2, length);
+            put(&mut frame, network + 4, 0xfffe);
+        }
+        if self.is_tcp {
+            frame[transport + 4..transport + 8].copy_from_slice(&0xffff_ff00_u32.to_be_bytes());
+            frame[transport + 12] = ((20 + self.tcp_options) / 4 * 16) as u8;
+            frame[transport + 13] = 0x99; // CWR, ACK, PSH, FIN
+        }
+        let pseudo = self.pseudo(&frame);
+        let field = usize::from(self.offload(0).checksum_offset);
+        put(&mut frame, transport + field, pseudo);
+        frame
+    }
+
+    fn pseudo(&self, frame: &[u8]) -> u16 {
+        let mut header = frame[self.addresses()].to_vec();
+        header.extend(((frame.len() - self.transport()) as u32).to_be_bytes());
+        header.extend([0, self.protocol()]);
+        plain_sum(&header)
+    }
+
+    /// The whole transport part and its pseudo-header sum to ones (RFC 1071, 1).
+    fn is_right(&self, frame: &[u8]) -> bool {
+        let total =
+            u32::from(self.pseudo(frame)) + u32::from(plain_sum(&frame[self.transport()..]));
+        total == 0xffff || total == 2 * 0xffff
+    }
+}
+
+fn plain_sum(bytes: &[u8]) -> u16 {
+    let mut sum = 0_u32;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) * 256 + u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum % 65_536) + sum / 65_536;
+    }
+    sum as u16
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let flags = (0..3_usize, any::<bool>(), any::<bool>());
+    (flags, 0..3_usize, 0..4_usize, 1..9000_usize).prop_map(|(flags, extra, options, payload)| {
+        let (tags, is_ipv6, is_tcp) = flags;
+        Shape {
+            tags,
+            is_ipv6,
+            is_tcp,
+            extra: if is_ipv6 { extra * 8 } else { extra * 4 },
+            tcp_options: options * 4,
+            payload,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_partial_checksum_is_completed_behind_any_headers(shape in shapes()) {
+        let mut frame = shape.build();
+        complete_checksum(&mut frame, &shape.offload(0)).unwrap();
+        prop_assert!(shape.is_right(&frame));
+    }
+
+    #[test]
+    fn segments_are_what_the_sender_meant(
+        shape in shapes(),
+        segment_bytes in 1..3000_u16,
+        split in any::<prop::sample::Index>(),
+    ) {
+        let frame = shape.build();
+        let (network, transport, header) = (shape.network(), shape.transport(), shape.header());
+        // The frame lies in two parts, the headers in the first.
+        let split = header + split.index(frame.len() - header + 1);
+        let (front, rest) = frame.split_at(split);
+        let offload = shape.offload(segment_bytes);
+        prop_assert!(SuperFrame::is_asked_for(&offload));
+        let parsed = SuperFrame::parse(front, rest, offload).unwrap();
+        prop_assert_eq!(parsed.segments(), shape.payload.div_ceil(segment_bytes.into()));
+
+        let (mut packet, mut payload) = (Packet::default(), Vec::<u8>::new());
+        for index in 0..parsed.segments() {
+            parsed.emit_segment(index, &mut packet);
+            let segment = packet.bytes();
+            let is_last = index + 1 == parsed.segments();
+            prop_assert!(is_last || segment.len() == header + usize::from(segment_bytes));
+            prop_assert!(shape.is_right(segment));
+            let length = segment.len() - network;
+            if shape.is_ipv6 {
+                prop_assert_eq!(usize::from(get(segment, network + 4)), length - 40);
+            } else {
+                prop_assert_eq!(usize::from(get(segment, network + 2)), length);
+                prop_assert_eq!(get(segment, network + 4), 0xfffe_u16.wrapping_add(index as u16));
+                prop_assert_eq!(plain_sum(&segment[network..transport]), 0xffff);
+            }
+            if shape.is_tcp {
+                let sequence = u32::from_be_bytes(segment[transport + 4..][..4].try_into().unwrap());
+                prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(payload.len() as u32));
+                let first = if index == 0 { 0x80 } else { 0 };
+                let last = if is_last { 0x09 } else { 0 };
+                prop_assert_eq!(segment[transport + 13], 0x10 | first | last);
+            } else {
+                prop_assert_eq!(usize::from(get(segment, transport + 4)), segment.len() - transport);
+            }
+            payload.extend(&segment[header..]);
+        }
+        prop_assert_eq!(&payload[..], &frame[header..]);
+    }
+
+    /// Whatever the header says: an answer or a refusal.
+    #[test]
+    fn arbitrary_requests_never_panic(
+        mut frame in prop::collection::vec(any::<u8>(), 0..200),
+        kind in any::<u8>(),
+        numbers in any::<[u8; 3]>(),
+        looks_like_ip in 0..3_usize,
+    ) {
+        if let (Some(ethertype), Some(value)) =
+            (frame.get_mut(12..14), [[8, 0], [0x86, 0xdd]].get(looks_like_ip))
+        {
+            ethertype.copy_from_slice(value);
+        }
+        let offload = Offload {
+            flags: NEEDS_CHECKSUM,
+            segmentation: kind % 6,
+            segment_bytes: numbers[0].into(),
+            checksum_start: numbers[1].into(),
+            checksum_offset: numbers[2].into(),
+        };
+        let (front, rest) = frame.split_at(frame.len() / 2);
+        if let Ok(parsed) = SuperFrame::parse(front, rest, offload) {
+            for index in 0..parsed.segments() {
+                parsed.emit_segment(index, &mut Packet::default());
+            }
+        }
+        let _ = complete_checksum(&mut frame, &offload);
+    }
+}
+
+#[test]
+fn a_udp_checksum_of_zero_is_sent_as_ones() {
+    let shape = Shape {
+        tags: 0,
+        is_ipv6: false,
+        is_tcp: false,
+        extra: 0,
+        tcp_options: 0,
+        payload: 2,
+    };
+    let mut frame = shape.build();
+    // Makes the sum all ones, so that the checksum would be zero.
+    let end = frame.len() - 2;
+    put(&mut frame, end, 0);
+    let rest = !fold(sum(&frame[shape.transport()..]));
+    put(&mut frame, end, rest);
+    complete_checksum(&mut frame, &shape.offload(0)).unwrap();
+    assert_eq!(get(&frame, shape.transport() + 6), 0xffff);
+    assert!(shape.is_right(&frame));
+}
+
+#[test]
+fn a_tag_goes_back_behind_the_addresses() {
+    let mut packet = Packet::from_bytes(b"ddddddssssss\x08\x00payload");
+    let tag = VlanTag {
+        protocol: 0x8100,
+        control: 0xa064,
+    };
+    insert_vlan_tag(&mut packet, tag);
+    assert_eq!(
+        packet.bytes(),
+        b"ddddddssssss\x81\x00\xa0\x64\x08\x00payload"
+    );
+}
