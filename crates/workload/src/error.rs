@@ -1,7 +1,7 @@
 //! What a generator can refuse.
 
 /// A workload that cannot be made as asked.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
     /// Overlapping rules need different priorities, and there are not enough.
@@ -38,6 +38,9 @@ pub enum WorkloadError {
         /// How many were found before giving up.
         found: usize,
     },
+    /// A distribution with this parameter does not exist.
+    #[error("{0} cannot be {1}; choose a finite value that the distribution allows")]
+    Shape(&'static str, f64),
     /// The pipeline has no rules of the kind that the change mix works on.
     #[error("the pipeline has no {0} rules to change; choose another mix or a larger pipeline")]
     NothingToChange(&'static str),

@@ -3,8 +3,11 @@
 mod classbench;
 mod error;
 mod field;
+mod flows;
+mod pipeline;
 mod rule;
 mod seed;
+mod sequence;
 
 pub use classbench::{
     Extra, Filter, FilterError, FilterProblem, PortRange, Prefix, Profile, filter_rules,
@@ -12,4 +15,9 @@ pub use classbench::{
 };
 pub use error::WorkloadError;
 pub use field::Field;
+pub use flows::{Flow, FlowConfig, FlowSource, draw_flows};
+pub use pipeline::{
+    OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
+};
 pub use rule::{Action, FieldSlice, Match, Rule, Term, rules_text};
+pub use sequence::{Sequence, SequenceKind};

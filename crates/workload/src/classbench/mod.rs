@@ -27,6 +27,7 @@ mod profile;
 
 pub(crate) use convert::priorities_in_order;
 pub use convert::{Extra, filter_rules};
+pub(crate) use generate::FilterSource;
 pub use generate::generate_filters;
 pub use parse::{FilterError, FilterProblem, parse_filters};
 pub use profile::Profile;

@@ -1,0 +1,190 @@
+//! Whole pipelines: what the tables are, the rules in them, and the ways through.
+//!
+//! A [`Pipeline`] is a description (tables, what they match, where they lead) with its rules and
+//! its *traversal templates*: the sequences of tables that packets take, with weights. The
+//! templates are what [`FlowSource`](crate::FlowSource) draws flows from, and the roles of the
+//! tables are what [`ChangeSource`](crate::ChangeSource) picks rules by.
+//!
+//! Three generators, all from a rule count and a seed ([`PipelineKind::generate`]):
+//!
+//! | kind | tables | templates | after |
+//! | --- | --- | --- | --- |
+//! | [`Ofd`](OfdConfig) | 10 | 5 | Cord's OF-DPA |
+//! | [`Psc`](PscConfig) | 7 | 2 | the L2L3-ACL pipeline of PISCES |
+//! | [`Synthetic`](SyntheticConfig) | any | any | nothing; as deep as one likes |
+//!
+//! What holds for every generated pipeline, and is tested:
+//!
+//! 1. The number of rules is the number asked for.
+//! 2. No two rules of a table overlap at equal priority.
+//! 3. A goto leads to a later table, one that the table's description names.
+//! 4. A flow drawn for a template visits the template's tables, in order; only a drop by an
+//!    access list ends it early.
+//!
+//! The papers' generator (Pipebench) is not public; the shapes follow Zulfiqar et al., *Gigaflow:
+//! Pipeline-Aware Sub-Traversal Caching for Modern SmartNICs*, ASPLOS 2025, and the OF-DPA 2.0
+//! abstract switch specification.
+
+mod network;
+mod ofd;
+mod psc;
+mod synthetic;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) mod walk;
+
+pub use ofd::OfdConfig;
+pub use psc::PscConfig;
+pub use synthetic::SyntheticConfig;
+
+use crate::error::WorkloadError;
+use crate::field::Field;
+use crate::rule::{Rule, rules_text};
+
+/// What the rules of a table are for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TableRole {
+    /// Sorts packets by where they came in, or readies them to go out.
+    Classify,
+    /// Ethernet destinations: one rule a host.
+    Bridging,
+    /// IPv4 prefixes, the longest wins; every rule but a drop leads to the same table.
+    Routing,
+    /// Five-tuples, ordered by priority; a drop ends the traversal.
+    Acl,
+}
+
+/// The description of one table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Its number.
+    pub id: u8,
+    /// Its name.
+    pub name: String,
+    /// What its rules are for.
+    pub role: TableRole,
+    /// The fields its rules match.
+    pub fields: Vec<Field>,
+    /// The tables its rules lead to.
+    pub next: Vec<u8>,
+    /// The fields, at most two, that earlier tables have settled when a packet comes here.
+    pub joins: Vec<Field>,
+}
+
+/// One way through the tables.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Template {
+    /// Its name.
+    pub name: String,
+    /// How many flows take it, in proportion to the other templates.
+    pub weight: u32,
+    /// The tables, in order.
+    pub tables: Vec<u8>,
+}
+
+/// A generated pipeline.
+///
+/// ```
+/// use thalweg_workload::PipelineKind;
+///
+/// let pipeline = PipelineKind::Ofd.generate(1000, 7)?;
+/// assert_eq!(pipeline.rules_text().lines().count(), 1000);
+/// # Ok::<(), thalweg_workload::WorkloadError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pipeline {
+    /// What kind it is.
+    pub name: String,
+    /// The tables, by rising number.
+    pub tables: Vec<Table>,
+    /// The ways through.
+    pub templates: Vec<Template>,
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// The groups, one a line in `ovs-ofctl add-groups` syntax; mostly empty.
+    pub groups: Vec<String>,
+    /// The ports that packets come in by and leave by.
+    pub ports: Vec<u32>,
+}
+
+impl Pipeline {
+    /// The rules in `ovs-ofctl add-flows` syntax, one a line.
+    pub fn rules_text(&self) -> String {
+        rules_text(&self.rules)
+    }
+
+    /// The groups in `ovs-ofctl add-groups` syntax, one a line.
+    pub fn groups_text(&self) -> String {
+        self.groups.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// The table of this number.
+    pub fn table(&self, id: u8) -> Option<&Table> {
+        self.tables.iter().find(|table| table.id == id)
+    }
+}
+
+/// Which pipeline to generate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PipelineKind {
+    /// Cord's OF-DPA, 10 tables, 5 templates.
+    Ofd,
+    /// The L2L3-ACL pipeline of PISCES, 7 tables, 2 templates.
+    Psc,
+    /// As many tables and templates as asked for.
+    Synthetic {
+        /// The number of tables.
+        tables: u8,
+        /// The number of templates.
+        traversals: u8,
+    },
+}
+
+impl PipelineKind {
+    /// Generates a pipeline of exactly `rules` rules, its sizes chosen in proportion.
+    ///
+    /// # Errors
+    /// When the kind cannot have so few rules, or so many.
+    pub fn generate(self, rules: usize, seed: u64) -> Result<Pipeline, WorkloadError> {
+        match self {
+            PipelineKind::Ofd => OfdConfig::with_rules(rules, seed)?.generate(),
+            PipelineKind::Psc => PscConfig::with_rules(rules, seed)?.generate(),
+            PipelineKind::Synthetic { tables, traversals } => SyntheticConfig {
+                tables,
+                traversals,
+                rules,
+                seed,
+            }
+            .generate(),
+        }
+    }
+}
+
+/// A shorthand for the descriptions in the generators.
+fn table(
+    id: u8,
+    name: &str,
+    role: TableRole,
+    fields: &[Field],
+    next: &[u8],
+    joins: &[Field],
+) -> Table {
+    Table {
+        id,
+        name: name.to_owned(),
+        role,
+        fields: fields.to_vec(),
+        next: next.to_vec(),
+        joins: joins.to_vec(),
+    }
+}
+
+/// A shorthand for the templates in the generators.
+fn template(name: &str, weight: u32, tables: &[u8]) -> Template {
+    Template {
+        name: name.to_owned(),
+        weight,
+        tables: tables.to_vec(),
+    }
+}
