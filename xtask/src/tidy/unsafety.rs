@@ -1,5 +1,8 @@
 //! `unsafe` only in the two places that need it, and every block explained there.
 
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
 use super::Finding;
 use super::source::Source;
 
@@ -12,6 +15,8 @@ const EXPLANATION: &str = "// SAFETY:";
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let is_allowed = ALLOWED.iter().any(|prefix| source.path.starts_with(prefix));
     let lines: Vec<&str> = source.text.lines().collect();
+    let mut statements = Statements::default();
+    statements.visit_file(&source.syntax);
     let mut findings = Vec::new();
     for (index, token) in source.tokens.iter().enumerate() {
         let next = source
@@ -30,7 +35,10 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
                 "`unsafe` here",
                 remedy,
             ));
-        } else if (next == "{" || next == "impl") && !is_explained(&lines, token.line) {
+        } else if (next == "{" || next == "impl")
+            && !is_explained(&lines, token.line)
+            && !is_explained(&lines, statements.first_line_around(token.line))
+        {
             let remedy = "write `// SAFETY:` above it, with the invariant that makes it sound";
             let what = format!("`unsafe {next}` without its reason");
             findings.push(Finding::error(source.path, token.line, what, remedy));
@@ -39,7 +47,40 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether a comment above the statement with `line` in it begins with the word.
+/// Where the innermost statement around each unsafe block begins.
+#[derive(Default)]
+struct Statements {
+    /// The first lines of the statements that are being visited.
+    open: Vec<usize>,
+    /// The line of a block, and that of its statement.
+    found: Vec<(usize, usize)>,
+}
+
+impl Statements {
+    /// The first line of the statement with the block on `line`; `line` itself outside of any.
+    fn first_line_around(&self, line: usize) -> usize {
+        let found = self.found.iter().find(|(block, _)| *block == line);
+        found.map_or(line, |(_, first)| *first)
+    }
+}
+
+impl<'ast> Visit<'ast> for Statements {
+    fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {
+        self.open.push(statement.span().start().line);
+        visit::visit_stmt(self, statement);
+        self.open.pop();
+    }
+
+    fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {
+        if let Some(first) = self.open.last() {
+            self.found
+                .push((block.unsafe_token.span.start().line, *first));
+        }
+        visit::visit_expr_unsafe(self, block);
+    }
+}
+
+/// Whether the comment right above `line`, or above the lines that it continues, explains.
 fn is_explained(lines: &[&str], line: usize) -> bool {
     for above in lines[..line - 1].iter().rev() {
         let text = above.trim();
@@ -77,6 +118,15 @@ mod tests {
         let text = "fn f() {\n    // SAFETY: yes.\n    unsafe { g() };\n    unsafe { h() };\n}\n\
                     unsafe impl Send for A {}\nunsafe fn g() {}\n";
         assert_eq!(count("crates/io/src/sys/ring.rs", text), 2);
+    }
+
+    #[test]
+    fn the_reason_may_stand_above_a_long_statement() {
+        let text = "fn f() {\n    // SAFETY: zeros are a value.\n    let (a, b): (\n        A,\n        \
+                    B,\n    ) = unsafe { (g(), h()) };\n}\n";
+        assert_eq!(count("crates/io/src/sys.rs", text), 0);
+        let without = text.replace("// SAFETY: zeros are a value.", "");
+        assert_eq!(count("crates/io/src/sys.rs", &without), 1);
     }
 
     #[test]

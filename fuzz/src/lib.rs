@@ -1,0 +1,39 @@
+//! Fuzz targets: one function for each parser of bytes or text that comes from outside.
+//!
+//! A target takes any bytes and returns; it panics if a promise of the parser is broken. So the
+//! same functions serve two harnesses: `src/bin/replay.rs`, which runs on a stable compiler and
+//! in the continuous build, and libFuzzer under `cargo fuzz`, which is guided by coverage and
+//! needs a nightly compiler (`fuzz_targets/`).
+//!
+//! A new target is a file in `targets/`, a line in [`TARGETS`], a folder in `corpus/`, and a file
+//! and a `[[bin]]` for libFuzzer.
+
+pub mod mutation;
+pub mod targets;
+
+/// A named function that must survive any input.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name, also of its folder in `corpus/`.
+    pub name: &'static str,
+    /// Tries one input.
+    ///
+    /// Panics if a promise is broken.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [Target; 3] = [
+    Target {
+        name: "capture",
+        run: targets::capture::run,
+    },
+    Target {
+        name: "frame",
+        run: targets::frame::run,
+    },
+    Target {
+        name: "wire",
+        run: targets::wire::run,
+    },
+];

@@ -1,0 +1,5 @@
+//! The targets, a file each.
+
+pub mod capture;
+pub mod frame;
+pub mod wire;
