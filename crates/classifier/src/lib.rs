@@ -13,11 +13,17 @@
 //! change is undone by [`Classifier::abort`], and once no reader holds an older version,
 //! [`Classifier::reclaim`] frees what died.
 
+pub mod hash;
 mod linear;
+mod masked_words;
+pub mod simd;
+mod tuple_space;
 
 use std::fmt;
 
 pub use linear::Linear;
+pub use masked_words::MaskedWords;
+pub use tuple_space::{PREFIX_FIELDS_MAX, TupleSpace, TupleSpaceConfig};
 
 /// A state of the rules; each change makes the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -55,6 +61,9 @@ impl Precedence {
     /// Ages that fit; more than a change a microsecond for eight years.
     const AGE_BITS: u32 = 48;
 
+    /// No precedence is lower.
+    pub const LOWEST: Precedence = Precedence(0);
+
     /// The precedence of the rule of this priority that was the `age`th to be added.
     ///
     /// # Panics
@@ -80,13 +89,22 @@ pub struct Pattern<'a> {
 }
 
 impl Pattern<'_> {
-    /// Whether `key` has the pattern's bits; words that the key lacks are taken as absent rules'
-    /// words never are: the key must have at least as many words as the pattern.
+    /// Whether `key`, of at least as many words as the pattern, has the pattern's bits.
     pub fn matches(&self, key: &[u64]) -> bool {
-        let words = key.iter().zip(self.value.iter().zip(self.mask));
-        words
-            .into_iter()
-            .all(|(key, (value, mask))| key & mask == *value)
+        let mut words = key.iter().zip(self.value.iter().zip(self.mask));
+        words.all(|(key, (value, mask))| key & mask == *value)
+    }
+
+    /// Checks a pattern that is to be inserted among others of `words` words.
+    ///
+    /// # Panics
+    /// If it has another number of words, or a bit of its value lies outside its mask.
+    pub(crate) fn check(&self, words: usize) {
+        assert_eq!(self.value.len(), words, "a pattern of another layout");
+        assert_eq!(self.mask.len(), words, "a mask of another layout");
+        let mut words = self.value.iter().zip(self.mask);
+        let is_inside = words.all(|(value, mask)| value & !mask == 0);
+        assert!(is_inside, "value outside its mask");
     }
 }
 

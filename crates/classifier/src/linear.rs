@@ -59,17 +59,7 @@ impl Rule {
 
 impl Classifier for Linear {
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
-        assert_eq!(
-            pattern.value.len(),
-            self.words,
-            "a pattern of another layout"
-        );
-        assert_eq!(pattern.mask.len(), self.words, "a mask of another layout");
-        let mut words = pattern.value.iter().zip(pattern.mask);
-        assert!(
-            words.all(|(value, mask)| value & !mask == 0),
-            "value outside its mask"
-        );
+        pattern.check(self.words);
         assert!(
             self.rules.iter().all(|rule| rule.id != id),
             "rule id in use"

@@ -1,0 +1,415 @@
+//! Tuple space search: one hash table for each mask, the most important first.
+//!
+//! All rules with the same mask ("tuple") are in one sub-table, which finds a key's rule by one
+//! probe. A lookup goes through the sub-tables (Srinivasan, Suri, Varghese, *Packet classification
+//! using tuple space search*, SIGCOMM 1999, section 4), and there are far fewer masks than rules:
+//!
+//! ```text
+//!   for each sub-table, by its highest precedence, best first:
+//!       if the best rule so far beats that precedence: stop
+//!       if the sub-table has a better rule for the key: that is the best so far
+//! ```
+//!
+//! [`TupleSpace::lookup_examined`] also tells which bits of the key decided. Every sub-table that
+//! is visited leaves a *certificate* in the mask: bits that show that the key has this very value
+//! in it, or none. To keep it small, it is looked for in the order of Open vSwitch (Pfaff et al.,
+//! *The design and implementation of Open vSwitch*, NSDI 2015, section 5; `lib/classifier.h`):
+//!
+//! ```text
+//!   for each stage (metadata, link, network, transport) that the mask touches:
+//!       for each prefix field in it: ask the field's trie, once a lookup
+//!           no rule of any sub-table has a matching prefix of this mask's length:
+//!               no match; examined: the earlier stages, and the bits the trie looked at,
+//!               if these are no more than this mask has, or examined already
+//!       not the last stage, and no value begins like the key (set of hashes):
+//!           no match; examined: the stages up to this one
+//!   not in the hash table:
+//!       no match; examined: the earlier stages, and of the last one the leading bits in which
+//!       no value agrees with the key (a trie of the last stage)
+//!   in the hash table: examined: the whole mask
+//! ```
+//!
+//! Open vSwitch has the last trie for L4 ports alone; here every sub-table has one whose last
+//! stage takes one or two words and is not all prefix fields (those have tries already). And as
+//! precedence is a total order here, a sub-table of the same priority is passed over only if all
+//! its rules are younger, where Open vSwitch passes over it always.
+//!
+//! 1. `order` has every sub-table once, and none is empty; it is sorted by the highest precedence
+//!    of any rule in it, at whatever version: a bound that holds for every version.
+//! 2. Sets, tries and hash tables hold the values of all rules that are not reclaimed. So "none"
+//!    is true at every version that may be looked up, and a certificate of it too.
+//! 3. The tries of the prefix fields hold one prefix for each value of each sub-table.
+//! 4. The memory follows the rules: nothing is kept for those reclaimed or aborted, except that
+//!    arrays may be up to four times larger than what they hold.
+//!
+//! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: about 10 ns
+//! a sub-table from the cache. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
+//! space explosion*, CoNEXT 2019); [`TupleSpace::subtable_count`] is the bound, to be watched and
+//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word, and about 40
+//! for index, id and stages; tries come on top. Inserting and removing take a constant number of
+//! steps and a move in `order`, [`Classifier::abort`] and [`Classifier::reclaim`] as many as the
+//! rules concerned.
+
+mod batch;
+mod counting_set;
+mod examine;
+mod history;
+mod index;
+mod prefix_field;
+mod prefix_trie;
+mod subtable;
+mod write;
+
+use std::collections::HashMap;
+
+use thalweg_packet::{FieldId, Layout, MAX_WORDS, Slot, Stage};
+
+use crate::hash::WordHash;
+use crate::{Classifier, Pattern, Precedence, RuleId, Version};
+
+use history::History;
+use index::Index;
+use prefix_field::PrefixField;
+use prefix_trie::{PrefixMatch, PrefixTrie};
+use subtable::{Rule, Subtable};
+
+/// Prefix fields that a classifier may have.
+pub const PREFIX_FIELDS_MAX: usize = 8;
+
+/// What a [`TupleSpace`] needs to know of its keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TupleSpaceConfig {
+    /// The stage of each word of a key.
+    pub stages: Vec<Stage>,
+    /// The fields that rules match by prefix, [`PREFIX_FIELDS_MAX`] at most; each has a trie.
+    pub prefix_fields: Vec<Slot>,
+    /// Where the hash functions come from.
+    pub seed: u64,
+}
+
+impl TupleSpaceConfig {
+    /// For keys of this layout, with tries for those of `prefix_fields` that it has.
+    pub fn new(layout: &Layout, prefix_fields: &[FieldId], seed: u64) -> TupleSpaceConfig {
+        let stages = (0..layout.words()).map(|word| layout.stage_of_word(word));
+        let slots = prefix_fields.iter().filter_map(|&field| layout.slot(field));
+        TupleSpaceConfig {
+            stages: stages.collect(),
+            prefix_fields: slots.collect(),
+            seed,
+        }
+    }
+
+    /// For keys of `words` words of which nothing is known: one stage and no tries.
+    pub fn flat(words: usize, seed: u64) -> TupleSpaceConfig {
+        TupleSpaceConfig {
+            stages: vec![Stage::Metadata; words],
+            prefix_fields: Vec::new(),
+            seed,
+        }
+    }
+}
+
+/// A classifier with one hash table for each mask.
+///
+/// ```
+/// use thalweg_classifier::{
+///     Classifier, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version,
+/// };
+///
+/// let mut rules = TupleSpace::new(TupleSpaceConfig::flat(1, 7));
+/// let v1 = Version::FIRST.next();
+/// let ssh = Pattern { value: &[22], mask: &[0xffff] };
+/// rules.insert(ssh, Precedence::new(10, 0), RuleId(7), v1);
+/// let mut examined = [0];
+/// assert_eq!(rules.lookup_examined(&[0x9_0016], v1, &mut examined), Some(RuleId(7)));
+/// assert_eq!(examined, [0xffff]); // the bits above did not matter
+/// ```
+#[derive(Clone, Debug)]
+pub struct TupleSpace {
+    stages: Box<[Stage]>,
+    /// The words, stage by stage.
+    words_by_stage: Box<[usize]>,
+    prefix_fields: Box<[PrefixField]>,
+    tries: Box<[PrefixTrie]>,
+    hash: WordHash,
+    order: Vec<Ranked>,
+    subtables: Vec<Option<Box<Subtable>>>,
+    free_subtables: Vec<u32>,
+    /// From a mask's hash to its sub-table.
+    masks: Index,
+    places: HashMap<RuleId, Place, WordHash>,
+    history: History,
+}
+
+/// A sub-table and the best precedence in it.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    highest: Precedence,
+    subtable: u32,
+}
+
+impl Ranked {
+    /// Sorts the best first; the number makes the order total.
+    fn sort_key(&self) -> (std::cmp::Reverse<Precedence>, u32) {
+        (std::cmp::Reverse(self.highest), self.subtable)
+    }
+}
+
+/// Where a rule is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    subtable: u32,
+    record: u32,
+}
+
+/// The best rule of a lookup so far.
+type Best = Option<(Precedence, RuleId)>;
+
+/// What each prefix field's trie said about the key of a lookup, once it was asked.
+type PrefixAnswers = [Option<PrefixMatch>; PREFIX_FIELDS_MAX];
+
+impl TupleSpace {
+    /// An empty classifier.
+    ///
+    /// # Panics
+    /// If there are no words or more than [`MAX_WORDS`], more than [`PREFIX_FIELDS_MAX`] prefix
+    /// fields, or one that is wider than 128 bits or outside the words.
+    pub fn new(config: TupleSpaceConfig) -> TupleSpace {
+        let fields = config.prefix_fields;
+        let words = config.stages.len();
+        assert!(
+            (1..=MAX_WORDS).contains(&words),
+            "a key has 1 to {MAX_WORDS} words"
+        );
+        assert!(fields.len() <= PREFIX_FIELDS_MAX, "too many prefix fields");
+        let prefix_fields: Box<[PrefixField]> = fields.into_iter().map(PrefixField::new).collect();
+        let is_inside = |field: &PrefixField| field.words_end() <= config.stages.len();
+        assert!(
+            prefix_fields.iter().all(is_inside),
+            "a prefix field outside the key"
+        );
+        let mut words_by_stage: Box<[usize]> = (0..config.stages.len()).collect();
+        words_by_stage.sort_by_key(|&word| config.stages[word]);
+        TupleSpace {
+            stages: config.stages.into(),
+            words_by_stage,
+            tries: prefix_fields.iter().map(|_| PrefixTrie::new()).collect(),
+            prefix_fields,
+            hash: WordHash::new(config.seed),
+            order: Vec::new(),
+            subtables: Vec::new(),
+            free_subtables: Vec::new(),
+            masks: Index::new(),
+            places: HashMap::with_hasher(WordHash::new(config.seed)),
+            history: History::default(),
+        }
+    }
+
+    /// How many different masks the rules have: the most sub-tables that a lookup visits.
+    pub fn subtable_count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many sub-tables a lookup of this key visits.
+    pub fn visited_by(&self, key: &[u64], version: Version) -> usize {
+        let mut best = None;
+        let mut visited = 0;
+        for ranked in &self.order {
+            if is_settled(best, ranked.highest) {
+                break;
+            }
+            let subtable = self.subtable(ranked.subtable);
+            improve(&mut best, subtable.find(subtable.hash(key), key, version));
+            visited += 1;
+        }
+        visited
+    }
+
+    #[inline(always)]
+    fn subtable(&self, number: u32) -> &Subtable {
+        let subtable = self.subtables[number as usize].as_deref();
+        subtable.expect("a sub-table in the order is not free")
+    }
+
+    fn subtable_mut(&mut self, number: u32) -> &mut Subtable {
+        let subtable = self.subtables[number as usize].as_deref_mut();
+        subtable.expect("a sub-table in the order is not free")
+    }
+}
+
+impl Classifier for TupleSpace {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        pattern.check(self.stages.len());
+        assert!(!self.places.contains_key(&id), "rule id in use");
+        let number = self.subtable_of_mask(pattern.mask);
+        let subtable = self.subtables[number as usize].as_deref_mut();
+        let subtable = subtable.expect("a sub-table that was looked for is not free");
+        let highest = subtable.highest();
+        let mut value = [0; MAX_WORDS];
+        let words = subtable.words.len();
+        for (word, compact) in value.iter_mut().zip(subtable.words.compact(pattern.value)) {
+            *word = compact;
+        }
+        let rule = Rule::new(precedence, id, born);
+        let (record, is_first_of_value) = subtable.insert(&value[..words], rule);
+        if is_first_of_value {
+            for check in &subtable.prefixes {
+                let prefix = self.prefix_fields[check.field].value(pattern.value);
+                self.tries[check.field].insert(prefix, check.length);
+            }
+        }
+        self.rerank(number, highest);
+        let place = Place {
+            subtable: number,
+            record,
+        };
+        self.places.insert(id, place);
+        self.history.record_birth(id, born);
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        let rule = self.rule_mut(id).filter(|rule| rule.died == Version::NEVER);
+        let rule = rule.expect("the caller names a living rule");
+        assert!(rule.born <= died, "a death before the birth");
+        rule.died = died;
+        self.history.record_death(id, died);
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        let mut best = None;
+        for ranked in &self.order {
+            if is_settled(best, ranked.highest) {
+                break;
+            }
+            let subtable = self.subtable(ranked.subtable);
+            improve(&mut best, subtable.find(subtable.hash(key), key, version));
+        }
+        best.map(|(_, id)| id)
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        let mut best = None;
+        let mut answers = PrefixAnswers::default();
+        for ranked in &self.order {
+            if is_settled(best, ranked.highest) {
+                break;
+            }
+            let subtable = self.subtable(ranked.subtable);
+            let found = self.find_examined(subtable, key, version, &mut answers, examined);
+            improve(&mut best, found);
+        }
+        best.map(|(_, id)| id)
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        let words = self.stages.len();
+        assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
+        let bursts = keys.chunks(words * batch::BURST);
+        for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
+            self.lookup_burst(keys, version, answers);
+        }
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        let is_it = |number| self.subtable(number).words.is_mask(pattern.mask);
+        let subtable = self.subtable(self.masks.find(self.hash.hash_words(pattern.mask), is_it)?);
+        let mut rules = subtable.chain_of(pattern.value);
+        let is_it =
+            |rule: &&Rule| rule.died == Version::NEVER && rule.precedence.priority() == priority;
+        rules.find(is_it).map(|rule| rule.id)
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        let place = self.places.get(&id)?;
+        let subtable = self.subtable(place.subtable);
+        let (mut value, mut mask) = (vec![0; self.stages.len()], vec![0; self.stages.len()]);
+        subtable
+            .words
+            .expand(subtable.value(place.record), &mut value);
+        subtable.words.add_to(0..subtable.words.len(), &mut mask);
+        Some((value, mask))
+    }
+
+    fn abort(&mut self, version: Version) {
+        let (births, deaths) = self.history.take_version(version);
+        for id in births {
+            let rule = self
+                .rule_mut(id)
+                .expect("rules of an open version are present");
+            let died = rule.died;
+            if died != Version::NEVER && died != version {
+                self.history.forget_death(id, died);
+            }
+            self.free(id);
+        }
+        for id in deaths {
+            // Those that were born in the same version are gone already.
+            if let Some(rule) = self.rule_mut(id) {
+                rule.died = Version::NEVER;
+            }
+        }
+        self.shrink();
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let dead = self.history.settle(oldest);
+        for &id in &dead {
+            self.free(id);
+        }
+        self.shrink();
+        dead
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.places.len() - self.history.born_after(version) - self.history.died_by(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let subtables = self.subtables.iter().flatten();
+        let subtable_bytes = |subtable: &Subtable| size_of::<Subtable>() + subtable.heap_bytes();
+        let tries = self.tries.iter().map(PrefixTrie::heap_bytes);
+        subtables.map(|subtable| subtable_bytes(subtable)).sum::<usize>()
+            + tries.sum::<usize>()
+            + self.order.capacity() * size_of::<Ranked>()
+            + self.subtables.capacity() * size_of::<Option<Box<Subtable>>>()
+            + self.free_subtables.capacity() * size_of::<u32>()
+            + self.masks.heap_bytes()
+            // The standard map: seven slots in eight at most, and a byte of control each.
+            + self.places.capacity() * 8 / 7 * (size_of::<(RuleId, Place)>() + 1)
+            + self.history.heap_bytes()
+    }
+}
+
+/// Whether no rule of this precedence or a lower one can be better than the best so far.
+#[inline(always)]
+fn is_settled(best: Best, highest: Precedence) -> bool {
+    best.is_some_and(|(precedence, _)| precedence > highest)
+}
+
+#[inline(always)]
+fn improve(best: &mut Best, found: Option<&Rule>) {
+    if let Some(rule) = found
+        && best.is_none_or(|(precedence, _)| rule.precedence > precedence)
+    {
+        *best = Some((rule.precedence, rule.id));
+    }
+}
+
+/// Makes room for `count` more, an eighth at a time: memory matters more here than copies.
+fn grow<T>(list: &mut Vec<T>, count: usize) {
+    if list.capacity() - list.len() < count {
+        list.reserve_exact(count.max(list.len() / 8 + 1));
+    }
+}
+
+/// Gives memory back once three quarters of it are not used.
+fn shrink<T>(list: &mut Vec<T>) {
+    if list.capacity() > 16 && list.len() < list.capacity() / 4 {
+        list.shrink_to(list.len() * 2);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which rules were born and died when, so that undoing and reclaiming touch only those.
+//!
+//! 1. A rule is in `births` under its version of birth until that version is settled: no later
+//!    than `oldest`, so that it can no longer be aborted.
+//! 2. A rule is in `deaths` under its version of death until it is reclaimed or lives again.
+//!
+//! Costs: a few bytes for each rule born or dead since the last reclaim; finding what a version
+//! did costs a search among the versions that are open.
+
+use std::collections::BTreeMap;
+
+use crate::{RuleId, Version};
+
+/// The births and deaths that may yet matter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    births: BTreeMap<Version, Vec<RuleId>>,
+    deaths: BTreeMap<Version, Vec<RuleId>>,
+    oldest: Version,
+}
+
+impl History {
+    pub(crate) fn record_birth(&mut self, id: RuleId, born: Version) {
+        if born > self.oldest {
+            self.births.entry(born).or_default().push(id);
+        }
+    }
+
+    pub(crate) fn record_death(&mut self, id: RuleId, died: Version) {
+        self.deaths.entry(died).or_default().push(id);
+    }
+
+    /// Takes out what a version did: the rules born then, and those that died.
+    ///
+    /// # Panics
+    /// If the version is settled.
+    pub(crate) fn take_version(&mut self, version: Version) -> (Vec<RuleId>, Vec<RuleId>) {
+        assert!(
+            version > self.oldest,
+            "{version} is settled and cannot be aborted"
+        );
+        let births = self.births.remove(&version).unwrap_or_default();
+        let deaths = self.deaths.remove(&version).unwrap_or_default();
+        (births, deaths)
+    }
+
+    /// Forgets a death, of a rule that an aborted version takes away.
+    pub(crate) fn forget_death(&mut self, id: RuleId, died: Version) {
+        if let Some(deaths) = self.deaths.get_mut(&died) {
+            deaths.retain(|&dead| dead != id);
+        }
+    }
+
+    /// Settles all versions up to `oldest`; returns the rules that died by then.
+    pub(crate) fn settle(&mut self, oldest: Version) -> Vec<RuleId> {
+        self.oldest = self.oldest.max(oldest);
+        self.births = self.births.split_off(&oldest.next());
+        let later = self.deaths.split_off(&oldest.next());
+        let settled = std::mem::replace(&mut self.deaths, later);
+        settled.into_values().flatten().collect()
+    }
+
+    /// Rules that are not born yet at `version`.
+    pub(crate) fn born_after(&self, version: Version) -> usize {
+        self.births
+            .range(version.next()..)
+            .map(|(_, ids)| ids.len())
+            .sum()
+    }
+
+    /// Rules that are dead at `version` but not reclaimed.
+    pub(crate) fn died_by(&self, version: Version) -> usize {
+        self.deaths
+            .range(..=version)
+            .map(|(_, ids)| ids.len())
+            .sum()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let lists = self.births.values().chain(self.deaths.values());
+        let list_bytes = |ids: &Vec<RuleId>| {
+            size_of::<(Version, Vec<RuleId>)>() + ids.capacity() * size_of::<RuleId>()
+        };
+        lists.map(list_bytes).sum()
+    }
+}
