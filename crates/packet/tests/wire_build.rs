@@ -34,7 +34,8 @@ proptest! {
             .single_vlan(vlan_id.try_into().unwrap())
             .ipv4(V4[0].octets(), V4[1].octets(), ttl)
             .udp(ports[0], ports[1]);
-        let theirs = oracle_bytes(theirs.size(payload.len()), |bytes| theirs.write(bytes, &payload));
+        let size = theirs.size(payload.len());
+        let theirs = oracle_bytes(size, |bytes| theirs.write(bytes, &payload));
         let ours = PacketBuilder::ethernet(A, B)
             .vlan(vlan_id, 0)
             .ipv4(V4[0], V4[1])
@@ -50,7 +51,8 @@ proptest! {
             .tcp(ports[0], ports[1], sequence, 100)
             .syn()
             .ns();
-        let theirs = oracle_bytes(theirs.size(payload.len()), |bytes| theirs.write(bytes, &payload));
+        let size = theirs.size(payload.len());
+        let theirs = oracle_bytes(size, |bytes| theirs.write(bytes, &payload));
         let ours = PacketBuilder::ethernet(A, B)
             .ipv6(V6[0], V6[1])
             .ttl(ttl)
@@ -112,7 +114,7 @@ fn stacked_tags_and_padding() {
 }
 
 #[test]
-fn a_tunnel_in_a_fragmentless_path() {
+fn tunnels_are_read_back() {
     let inner = PacketBuilder::ethernet(B, A)
         .ipv6(V6[0], V6[1])
         .sctp(5, 6, 7)

@@ -167,6 +167,38 @@ fn a_later_fragment_ends_the_walk() {
     assert_eq!((walk.fragment_offset, walk.count), (Some(40), 2));
 }
 
+/// Two fragment headers: both are walked past, and the first is the one that is told.
+#[test]
+fn a_fragment_in_a_fragment() {
+    let start = PacketBuilder::new()
+        .ipv6(SOURCE, TARGET)
+        .fragment(1, 0, true);
+    let packet = start.fragment(2, 64, false).payload(&[0; 8]).build();
+    let walk = walk_extensions(&Ipv6View::new_checked(&packet).unwrap()).unwrap();
+    assert_eq!(
+        (walk.fragment, walk.fragment_offset),
+        (FragmentKind::Later, Some(40))
+    );
+    assert_eq!((walk.offset, walk.count), (56, 2));
+}
+
+/// RFC 4302 section 2: an authentication header has at least twelve bytes.
+#[test]
+fn short_authentication_is_refused() {
+    let kind = IpProtocol::AUTHENTICATION;
+    let read = ExtensionView::new_checked(kind, &[6, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(read.unwrap_err(), WireError::BadLength);
+    let least = ExtensionView::new_checked(kind, &[6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(least.unwrap().header_len(), 12);
+}
+
+#[test]
+#[should_panic(expected = "an extension header has no such length")]
+fn short_authentication_is_not_written() {
+    let start = PacketBuilder::new().ipv6(SOURCE, TARGET);
+    start.extension(IpProtocol::AUTHENTICATION, &[0; 6]).build();
+}
+
 #[test]
 fn the_walk_is_bounded() {
     let chain = |count| {
