@@ -34,6 +34,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) mod walk;
 
+pub(crate) use network::ACL_PRIORITIES;
 pub use ofd::OfdConfig;
 pub use psc::PscConfig;
 pub use synthetic::SyntheticConfig;
