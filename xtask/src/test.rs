@@ -77,14 +77,21 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
             Ok(true)
         });
     }
-    let mut outcome = None;
+    let mut summary = Summary::default();
     phases.run("cargo test", || {
-        let finished = cargo_test(workspace, &features)?;
-        let is_success = finished.is_success && finished.counts.ignored == 0;
-        outcome = Some(finished);
-        Ok(is_success)
+        let mut arguments = vec!["--workspace"];
+        let list = features.join(",");
+        if !features.is_empty() {
+            eprintln!("with {list}");
+            arguments.extend(["--features", &list]);
+        }
+        Ok(summary.add(cargo_test(workspace, &arguments)?))
     });
     if fuzz::is_present(workspace) {
+        phases.run("cargo test of the fuzz targets", || {
+            let arguments = ["--manifest-path", "fuzz/Cargo.toml"];
+            Ok(summary.add(cargo_test(workspace, &arguments)?))
+        });
         let seconds = if is_quick { 1 } else { FUZZ_SECONDS };
         let config = fuzz::Config {
             seconds,
@@ -97,7 +104,7 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
     for line in &left_out {
         eprintln!("LEFT OUT: {line}");
     }
-    print_summary(outcome.as_ref());
+    summary.print();
     Ok(is_success)
 }
 
@@ -129,12 +136,9 @@ fn chosen_features(
     features
 }
 
-fn cargo_test(workspace: &Workspace, features: &[String]) -> anyhow::Result<Outcome> {
-    let mut command = workspace.cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
-    if !features.is_empty() {
-        eprintln!("with {}", features.join(", "));
-        command.arg("--features").arg(features.join(","));
-    }
+fn cargo_test(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<Outcome> {
+    let mut command = workspace.cargo(&["test", "--release", "--no-fail-fast"]);
+    command.args(arguments);
     if let Some(path) = workspace.shared_data() {
         command.env("THALWEG_SHARED", path);
     }
@@ -158,23 +162,43 @@ fn cargo_test(workspace: &Workspace, features: &[String]) -> anyhow::Result<Outc
     })
 }
 
-/// The last line; a claim of numbers only where they are the whole truth.
-fn print_summary(outcome: Option<&Outcome>) {
-    let Some(Outcome { counts, is_success }) = outcome else {
-        println!("cargo test did not run");
-        return;
-    };
-    if counts.ignored > 0 {
-        println!(
-            "{} tests are ignored: run them or remove them",
-            counts.ignored
-        );
+/// The sums over all calls of `cargo test`, and whether they are the whole truth.
+#[derive(Default)]
+struct Summary {
+    counts: Counts,
+    run_count: u64,
+    is_broken_off: bool,
+}
+
+impl Summary {
+    /// Adds a call; whether all of its tests passed.
+    fn add(&mut self, outcome: Outcome) -> bool {
+        let Outcome { counts, is_success } = outcome;
+        self.counts.passed += counts.passed;
+        self.counts.failed += counts.failed;
+        self.counts.ignored += counts.ignored;
+        self.run_count += 1;
+        // Failure without a failed test: it did not build, or a test binary crashed.
+        self.is_broken_off |= !is_success && counts.failed == 0;
+        is_success && counts.ignored == 0
     }
-    if !is_success && counts.failed == 0 {
-        println!("cargo test broke off (it did not build, or a test binary crashed); see above");
-        return;
+
+    /// The last line; numbers only if everything was run to its end.
+    fn print(&self) {
+        let Counts {
+            passed,
+            failed,
+            ignored,
+        } = self.counts;
+        if ignored > 0 {
+            println!("{ignored} tests are ignored: run them or remove them");
+        }
+        if self.run_count == 0 || self.is_broken_off {
+            println!("the tests broke off (no build, or a crashed test binary); see above");
+        } else {
+            println!("{passed} passed, {failed} failed");
+        }
     }
-    println!("{} passed, {} failed", counts.passed, counts.failed);
 }
 
 #[cfg(test)]
