@@ -10,9 +10,10 @@
 //!   several bursts: the burst's limit holds.
 //!
 //! Why not the `TPACKET_V3` ring: its blocks are handed over when they are full or when a timer
-//! of at least a millisecond fires, so on a quiet link each frame waits for the timer. A switch
-//! adds that to every hop of every handshake. A burst of messages has no such delay, costs one
-//! copy less, and takes frames of any length.
+//! of at least a millisecond fires, so on a quiet link each frame waits for the timer. Measured on
+//! a veth pair, from `send` to user space, one frame at a time: 2 us by messages, 1000 us by the
+//! ring (medians, Linux 6.18). A switch adds that to every hop of every handshake. A burst of
+//! messages also costs one copy less, and takes frames of any length.
 //!
 //! 1. Every slot below `next` has been dealt with; those in `next..filled` hold frames that
 //!    arrived and wait; those from `filled` on are spare packets.

@@ -8,6 +8,7 @@
 //! ```text
 //!   checksum:  the field holds the sum of the pseudo-header;
 //!              field = !(sum of the bytes from checksum_start to the end), 0 sent as ffff in UDP
+//!              SCTP: field = CRC32c
 //!   segments:  for each segment_bytes of payload: the headers, that payload, and
 //!              IPv4 length, identification + i, header checksum | IPv6 payload length
 //!              TCP sequence + i * segment_bytes; FIN and PSH in the last, CWR in the first only
@@ -23,6 +24,7 @@
 //! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
 
 use thalweg_packet::Packet;
+use thalweg_packet::checksum::{Sum, checksum, sctp_checksum, udp_checksum_for_wire};
 
 use crate::sys::{Offload, VlanTag};
 
@@ -40,6 +42,10 @@ const SEGMENTATION_UDP: u8 = 5;
 /// The checksum's place in a UDP header (RFC 768), which tells UDP from the others.
 const UDP_CHECKSUM_OFFSET: usize = 6;
 const UDP_HEADER_BYTES: usize = 8;
+
+/// The same for SCTP (RFC 9260, 3.1), whose checksum is another one.
+const SCTP_CHECKSUM_OFFSET: usize = 8;
+const SCTP_HEADER_BYTES: usize = 12;
 
 /// A TCP header without options, in units of its data offset (RFC 9293, 3.1).
 const TCP_LEAST_WORDS: usize = 5;
@@ -65,11 +71,15 @@ pub(crate) fn complete_checksum(frame: &mut [u8], offload: &Offload) -> Result<(
     if covered.len() < offset + 2 {
         return Err(BadOffload);
     }
-    let checksum = match !fold(sum(covered)) {
-        0 if offset == UDP_CHECKSUM_OFFSET => 0xffff,
-        checksum => checksum,
-    };
-    put(covered, offset, checksum);
+    match offset {
+        SCTP_CHECKSUM_OFFSET if covered.len() >= SCTP_HEADER_BYTES => {
+            let checksum = sctp_checksum(covered).to_le_bytes();
+            covered[offset..offset + 4].copy_from_slice(&checksum);
+        }
+        SCTP_CHECKSUM_OFFSET => return Err(BadOffload),
+        UDP_CHECKSUM_OFFSET => put(covered, offset, udp_checksum_for_wire(checksum(covered))),
+        _ => put(covered, offset, checksum(covered)),
+    }
     Ok(())
 }
 
@@ -173,14 +183,14 @@ impl<'a> SuperFrame<'a> {
         let identification = get(header, 4).wrapping_add(index as u16);
         put(header, 4, identification);
         put(header, 10, 0);
-        let checksum = !fold(sum(header));
+        let checksum = checksum(header);
         put(header, 10, checksum);
     }
 
     fn fix_transport_header(&self, frame: &mut [u8], index: usize, is_last: bool) {
-        let old_length = (self.len() - self.transport) as u64;
+        let old_length = (self.len() - self.transport) as u32;
         let header = &mut frame[self.transport..];
-        let new_length = header.len();
+        let new_length = header.len() as u32;
         if self.offload.segmentation & !SEGMENTATION_ECN == SEGMENTATION_UDP {
             put(header, 4, new_length as u16);
         } else {
@@ -192,8 +202,11 @@ impl<'a> SuperFrame<'a> {
         }
         // RFC 1624: in one's complement, minus is plus the complement.
         let at = usize::from(self.offload.checksum_offset);
-        let pseudo = u64::from(get(header, at)) + u64::from(!fold(old_length)) + new_length as u64;
-        put(header, at, fold(pseudo));
+        let pseudo = Sum::default()
+            .with_bytes(&header[at..at + 2])
+            .with_bytes(&(!old_length).to_be_bytes())
+            .with_bytes(&new_length.to_be_bytes());
+        put(header, at, !pseudo.checksum());
     }
 
     fn len(&self) -> usize {
@@ -224,23 +237,6 @@ fn get(bytes: &[u8], at: usize) -> u16 {
 
 fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// The sum of big-endian 16-bit words, an odd last byte padded with zero.
-fn sum(bytes: &[u8]) -> u64 {
-    let (pairs, odd) = bytes.as_chunks::<2>();
-    let sum: u64 = pairs
-        .iter()
-        .map(|&pair| u64::from(u16::from_be_bytes(pair)))
-        .sum();
-    sum + odd.first().map_or(0, |&byte| u64::from(byte) << 8)
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

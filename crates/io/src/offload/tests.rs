@@ -236,11 +236,29 @@ fn a_udp_checksum_of_zero_is_sent_as_ones() {
     // Makes the sum all ones, so that the checksum would be zero.
     let end = frame.len() - 2;
     put(&mut frame, end, 0);
-    let rest = !fold(sum(&frame[shape.transport()..]));
+    let rest = !plain_sum(&frame[shape.transport()..]);
     put(&mut frame, end, rest);
     complete_checksum(&mut frame, &shape.offload(0)).unwrap();
     assert_eq!(get(&frame, shape.transport() + 6), 0xffff);
     assert!(shape.is_right(&frame));
+}
+
+#[test]
+fn an_sctp_checksum_is_another_one() {
+    let mut frame: Vec<u8> = (0..60).collect();
+    let offload = Offload {
+        flags: NEEDS_CHECKSUM,
+        checksum_start: 34,
+        checksum_offset: 8,
+        ..Offload::default()
+    };
+    complete_checksum(&mut frame, &offload).unwrap();
+    let expected = sctp_checksum(&frame[34..]).to_le_bytes();
+    assert_eq!(frame[42..46], expected);
+    assert_eq!(
+        complete_checksum(&mut frame[..45], &offload),
+        Err(BadOffload)
+    );
 }
 
 #[test]
