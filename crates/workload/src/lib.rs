@@ -7,6 +7,7 @@ mod field;
 mod flows;
 mod micro;
 mod pipeline;
+mod random;
 mod rule;
 mod seed;
 mod sequence;
@@ -23,5 +24,6 @@ pub use micro::{DESTINATIONS_PER_MASK, MicroCase};
 pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };
+pub use random::{PacketSource, RandomConfig, RandomPacket, RandomPipeline, truncations};
 pub use rule::{Action, FieldSlice, Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};

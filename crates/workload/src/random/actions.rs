@@ -1,0 +1,186 @@
+//! Random action lists that a switch accepts for a given match.
+
+use rand::Rng;
+
+use super::RandomConfig;
+use super::pool::draw_value;
+use crate::field::Field;
+use crate::rule::{Action, FieldSlice, Match};
+use crate::seed::{Random, pick};
+
+use Field::{
+    EthDst, EthSrc, IpDscp, IpDst, IpSrc, Ipv6Dst, Ipv6Src, Metadata, Register, TcpDst, TcpSrc,
+    UdpDst, UdpSrc, VlanTci, VlanVid,
+};
+
+const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
+    FieldSlice {
+        field,
+        start,
+        count,
+    }
+}
+
+/// Moves between fields of every packet.
+const COMMON_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (
+        FieldSlice::whole(Register(0)),
+        FieldSlice::whole(Register(1)),
+    ),
+    (
+        FieldSlice::whole(Register(2)),
+        FieldSlice::whole(Register(0)),
+    ),
+    (FieldSlice::whole(EthSrc), FieldSlice::whole(EthDst)),
+    (bits(EthDst, 0, 32), FieldSlice::whole(Register(1))),
+    (FieldSlice::whole(Register(1)), bits(EthSrc, 0, 32)),
+    (bits(VlanTci, 0, 12), bits(Register(2), 0, 12)),
+    (bits(Register(3), 4, 8), bits(Register(3), 20, 8)),
+    (bits(Metadata, 0, 32), FieldSlice::whole(Register(2))),
+];
+
+/// Moves that need IPv4.
+const IPV4_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (FieldSlice::whole(IpSrc), FieldSlice::whole(Register(0))),
+    (FieldSlice::whole(IpDst), FieldSlice::whole(Register(1))),
+    (FieldSlice::whole(Register(0)), FieldSlice::whole(IpDst)),
+    (FieldSlice::whole(IpSrc), FieldSlice::whole(IpDst)),
+    (bits(IpDst, 0, 8), bits(IpSrc, 24, 8)),
+];
+
+/// Moves that need TCP.
+const TCP_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (FieldSlice::whole(TcpSrc), bits(Register(2), 0, 16)),
+    (FieldSlice::whole(TcpDst), FieldSlice::whole(TcpSrc)),
+];
+
+/// Moves that need UDP.
+const UDP_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (FieldSlice::whole(UdpDst), bits(Register(2), 0, 16)),
+    (bits(Register(2), 0, 16), FieldSlice::whole(UdpSrc)),
+];
+
+/// A list of actions for a rule of `table` with this match.
+pub(super) fn draw_actions(
+    random: &mut Random,
+    config: &RandomConfig,
+    table: u8,
+    matches: &Match,
+) -> Vec<Action> {
+    let mut list = ActionList::new(config, matches);
+    let later = (table + 1 < config.tables).then_some(table + 1..config.tables);
+    while random.random_ratio(2, 5) {
+        match random.random_range(0..8_u8) {
+            0 => list
+                .actions
+                .push(Action::Output(random.random_range(1..=config.ports))),
+            1 if config.resubmits => {
+                if let Some(tables) = &later {
+                    list.actions
+                        .push(Action::Resubmit(random.random_range(tables.clone())));
+                }
+            }
+            _ if config.rewrites => list.push_rewrite(random),
+            _ => {}
+        }
+    }
+    match (later, random.random_range(0..20_u8)) {
+        (Some(tables), 0..11) => {
+            if config.rewrites && random.random_ratio(1, 8) {
+                let value = draw_value(random, Metadata, config.ports) as u64;
+                let mask = if random.random() { u64::MAX } else { 0xff };
+                list.actions.push(Action::WriteMetadata(value & mask, mask));
+            }
+            list.actions.push(Action::Goto(random.random_range(tables)));
+        }
+        (_, 0..16) => list
+            .actions
+            .push(Action::Output(random.random_range(1..=config.ports))),
+        (_, 16..18) => list
+            .actions
+            .push(Action::OutputRegister(random.random_range(0..4))),
+        _ => {}
+    }
+    list.actions
+}
+
+/// A list under construction, with what is known about the packet at its end.
+struct ActionList<'a> {
+    config: &'a RandomConfig,
+    actions: Vec<Action>,
+    eth_type: Option<u128>,
+    protocol: Option<u128>,
+    /// Whether there is certainly a tag.
+    is_tagged: bool,
+}
+
+impl<'a> ActionList<'a> {
+    fn new(config: &'a RandomConfig, matches: &Match) -> Self {
+        let tag = matches.term(VlanTci);
+        ActionList {
+            config,
+            actions: Vec::new(),
+            eth_type: matches.exact(Field::EthType),
+            protocol: matches.exact(Field::IpProtocol),
+            is_tagged: tag.is_some_and(|term| term.value & term.mask & 0x1000 != 0),
+        }
+    }
+
+    fn is_ip(&self) -> bool {
+        matches!(self.eth_type, Some(0x0800 | 0x86dd))
+    }
+
+    fn push_rewrite(&mut self, random: &mut Random) {
+        let action = match random.random_range(0..10_u8) {
+            0..5 => self.draw_set_field(random),
+            5..7 => self.draw_move(random),
+            7 => {
+                self.is_tagged = true;
+                Action::PushVlan(*pick(random, &[0x8100, 0x88a8]))
+            }
+            8 if self.is_tagged => {
+                // There may be another tag below, but nothing says so.
+                self.is_tagged = false;
+                Action::PopVlan
+            }
+            9 if self.is_ip() => Action::DecTtl,
+            _ => return,
+        };
+        self.actions.push(action);
+    }
+
+    fn draw_set_field(&self, random: &mut Random) -> Action {
+        let register = Register(random.random_range(0..4));
+        let mut fields = vec![EthSrc, EthDst, register, register, Metadata];
+        if self.is_tagged {
+            fields.push(VlanVid);
+        }
+        match self.eth_type {
+            Some(0x0800) => fields.extend([IpSrc, IpDst, IpDscp]),
+            Some(0x86dd) => fields.extend([Ipv6Src, Ipv6Dst, IpDscp]),
+            _ => {}
+        }
+        match self.protocol {
+            Some(6) => fields.extend([TcpSrc, TcpDst]),
+            Some(17) => fields.extend([UdpSrc, UdpDst]),
+            _ => {}
+        }
+        let field = *pick(random, &fields);
+        Action::SetField(field, draw_value(random, field, self.config.ports))
+    }
+
+    fn draw_move(&self, random: &mut Random) -> Action {
+        let mut groups = vec![COMMON_MOVES];
+        if self.eth_type == Some(0x0800) {
+            groups.push(IPV4_MOVES);
+        }
+        match self.protocol {
+            Some(6) => groups.push(TCP_MOVES),
+            Some(17) => groups.push(UDP_MOVES),
+            _ => {}
+        }
+        let group = *pick(random, &groups);
+        let (source, destination) = *pick(random, group);
+        Action::Move(source, destination)
+    }
+}

@@ -1,0 +1,197 @@
+//! Random matches: a kind of packet, then some of the fields that such a packet has.
+
+use rand::Rng;
+
+use super::pool::draw_value;
+use crate::field::{Field, prefix_mask};
+use crate::rule::Match;
+use crate::seed::{Random, pick, weighted_index};
+
+/// A kind of packet that a match can be about, with the fields it makes matchable.
+struct Kind {
+    weight: u32,
+    eth_type: Option<u16>,
+    protocol: Option<u8>,
+    /// For neighbour discovery: the exact type, with code 0.
+    message: Option<u8>,
+    fields: &'static [Field],
+}
+
+const fn kind(
+    weight: u32,
+    eth_type: Option<u16>,
+    protocol: Option<u8>,
+    fields: &'static [Field],
+) -> Kind {
+    Kind {
+        weight,
+        eth_type,
+        protocol,
+        message: None,
+        fields,
+    }
+}
+
+const IPV4: Option<u16> = Some(0x0800);
+const IPV6: Option<u16> = Some(0x86dd);
+
+use Field::{
+    ArpOp, ArpSha, ArpSpa, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type,
+    InPort, IpDscp, IpDst, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Src, Metadata, MplsLabel, NdSll,
+    NdTarget, NdTll, Register, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
+};
+
+/// Fields of every packet.
+const COMMON: &[Field] = &[
+    InPort,
+    Metadata,
+    Register(0),
+    Register(1),
+    Register(2),
+    Register(3),
+    VlanTci,
+    EthSrc,
+    EthDst,
+];
+
+const KINDS: &[Kind] = &[
+    kind(25, None, None, &[]),
+    kind(15, IPV4, None, &[IpSrc, IpDst, IpDscp, IpTtl, IpFragment]),
+    kind(
+        15,
+        IPV4,
+        Some(6),
+        &[IpSrc, IpDst, IpDscp, IpFragment, TcpSrc, TcpDst, TcpFlags],
+    ),
+    kind(
+        15,
+        IPV4,
+        Some(17),
+        &[IpSrc, IpDst, IpTtl, IpFragment, UdpSrc, UdpDst],
+    ),
+    kind(4, IPV4, Some(1), &[IpSrc, IpDst, IcmpType, IcmpCode]),
+    kind(2, IPV4, Some(0), &[IpSrc, IpDst]),
+    kind(
+        5,
+        IPV6,
+        None,
+        &[Ipv6Src, Ipv6Dst, IpDscp, IpTtl, IpFragment],
+    ),
+    kind(
+        4,
+        IPV6,
+        Some(6),
+        &[Ipv6Src, Ipv6Dst, IpFragment, TcpSrc, TcpDst, TcpFlags],
+    ),
+    kind(
+        4,
+        IPV6,
+        Some(17),
+        &[Ipv6Src, Ipv6Dst, IpFragment, UdpSrc, UdpDst],
+    ),
+    kind(
+        2,
+        IPV6,
+        Some(58),
+        &[Ipv6Src, Ipv6Dst, Icmpv6Type, Icmpv6Code],
+    ),
+    Kind {
+        message: Some(135),
+        ..kind(2, IPV6, Some(58), &[Ipv6Src, NdTarget, NdSll])
+    },
+    Kind {
+        message: Some(136),
+        ..kind(2, IPV6, Some(58), &[Ipv6Src, NdTarget, NdTll])
+    },
+    kind(6, Some(0x0806), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha]),
+    kind(2, Some(0x8847), None, &[MplsLabel]),
+    kind(1, Some(0x88b5), None, &[]),
+];
+
+/// A random match over `fields`.
+pub(super) fn draw_match(random: &mut Random, fields: &[Field], ports: u32) -> Match {
+    let allows = |field: &Field| fields.contains(field);
+    // A kind none of whose own fields may be matched would only restrict the type.
+    let weights = KINDS.iter().map(|kind| {
+        let is_useful = kind.fields.is_empty() || kind.fields.iter().any(allows);
+        if is_useful { kind.weight } else { 0 }
+    });
+    let kind = &KINDS[weighted_index(random, weights)];
+    let mut matches = Match::any();
+    if let Some(eth_type) = kind.eth_type {
+        matches = matches.with(Field::EthType, eth_type);
+    }
+    if let Some(protocol) = kind.protocol {
+        matches = matches.with(Field::IpProtocol, protocol);
+    }
+    if let Some(message) = kind.message {
+        matches = matches.with(Icmpv6Type, message).with(Icmpv6Code, 0_u8);
+    }
+    for field in COMMON.iter().filter(|field| allows(field)) {
+        if random.random_ratio(1, 8) {
+            matches = add_term(random, matches, *field, ports);
+        }
+    }
+    for field in kind.fields.iter().filter(|field| allows(field)) {
+        if random.random_ratio(1, 3) {
+            matches = add_term(random, matches, *field, ports);
+        }
+    }
+    matches
+}
+
+fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Match {
+    match field {
+        IpFragment => {
+            let (value, mask) = *pick(random, &[(0_u8, 3), (1, 1), (1, 3), (3, 3), (0, 2)]);
+            matches.with_masked(field, value, mask)
+        }
+        VlanTci => match random.random_range(0..4_u8) {
+            0 => matches.with_masked(field, 0_u8, 0x1000),
+            1 => matches.with_masked(field, 0x1000_u16, 0x1000),
+            _ => {
+                // Without the presence bit a mask would speak of tags that are not there.
+                let mask = draw_mask(random, field) | 0x1000;
+                matches.with_masked(field, draw_value(random, field, ports), mask)
+            }
+        },
+        _ => {
+            let mask = draw_mask(random, field);
+            matches.with_masked(field, draw_value(random, field, ports), mask)
+        }
+    }
+}
+
+/// All bits, a prefix, or any bits, where the field allows it.
+fn draw_mask(random: &mut Random, field: Field) -> u128 {
+    let is_maskable = matches!(
+        field,
+        Metadata
+            | Register(_)
+            | EthSrc
+            | EthDst
+            | IpSrc
+            | IpDst
+            | Ipv6Src
+            | Ipv6Dst
+            | VlanTci
+            | TcpSrc
+            | TcpDst
+            | TcpFlags
+            | UdpSrc
+            | UdpDst
+            | NdTarget
+            | NdSll
+            | NdTll
+            | ArpSpa
+            | ArpTpa
+            | ArpSha
+    );
+    let width = field.width_bits();
+    match random.random_range(0..10_u8) {
+        _ if !is_maskable => field.full_mask(),
+        0..5 => field.full_mask(),
+        5..8 => prefix_mask(random.random_range(1..=width), width),
+        _ => random.random::<u128>() & field.full_mask(),
+    }
+}

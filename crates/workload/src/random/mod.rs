@@ -1,0 +1,337 @@
+//! Small random pipelines, hostile packets and changes, for tests of soundness.
+//!
+//! Where [`pipeline`](crate::Pipeline) imitates what people run, this module looks for what they
+//! do not: rules on any field with any mask, rewrites that later tables match, resubmits, and
+//! packets that are cut, padded, tagged twice or plainly broken. All values come from small pools
+//! ([`pool`]), the same for rules, rewrites and packets, so that they really meet: with wide
+//! values nearly every packet would miss nearly every rule, and no test would test anything.
+//!
+//! 1. At no time do two rules of a table overlap at equal priority, which OpenFlow leaves
+//!    undefined.
+//! 2. A rule is one that a switch accepts: fields have their prerequisites, and actions change
+//!    only what the match says is there (or what an earlier action pushed).
+//! 3. A goto or resubmit leads to a later table, so every walk ends.
+//! 4. A draw costs about as much as the text or the bytes it makes; nothing is retried without
+//!    bound.
+
+mod actions;
+mod matches;
+mod packets;
+mod pool;
+
+pub use packets::{PacketSource, RandomPacket, truncations};
+
+use rand::Rng;
+
+use crate::changes::{Change, Operation};
+use crate::error::WorkloadError;
+use crate::field::Field;
+use crate::rule::{Rule, rules_text};
+use crate::seed::{Random, index_below, stream};
+
+/// What random pipelines are made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RandomConfig {
+    /// Tables, numbered from 0; 1 to 250.
+    pub tables: u8,
+    /// Rules in every table to start with; changes keep about as many.
+    pub rules_per_table: usize,
+    /// Ports, numbered from 1; also those that packets come in by.
+    pub ports: u32,
+    /// The fields that rules may match, besides the EtherType and protocol they need for it.
+    pub fields: Vec<Field>,
+    /// Whether rules rewrite packets and registers.
+    pub rewrites: bool,
+    /// Whether rules resubmit.
+    pub resubmits: bool,
+}
+
+impl Default for RandomConfig {
+    /// Four tables of eight rules, four ports, every field, rewrites and resubmits.
+    fn default() -> Self {
+        RandomConfig {
+            tables: 4,
+            rules_per_table: 8,
+            ports: 4,
+            fields: RandomConfig::all_fields(),
+            rewrites: true,
+            resubmits: true,
+        }
+    }
+}
+
+impl RandomConfig {
+    /// Every field that a random rule can match, with registers 0 to 3.
+    pub fn all_fields() -> Vec<Field> {
+        use Field::*;
+        vec![
+            InPort,
+            Metadata,
+            Register(0),
+            Register(1),
+            Register(2),
+            Register(3),
+            VlanTci,
+            EthSrc,
+            EthDst,
+            IpSrc,
+            IpDst,
+            Ipv6Src,
+            Ipv6Dst,
+            IpDscp,
+            IpTtl,
+            IpFragment,
+            TcpSrc,
+            TcpDst,
+            TcpFlags,
+            UdpSrc,
+            UdpDst,
+            IcmpType,
+            IcmpCode,
+            Icmpv6Type,
+            Icmpv6Code,
+            NdTarget,
+            NdSll,
+            NdTll,
+            ArpOp,
+            ArpSpa,
+            ArpTpa,
+            ArpSha,
+            MplsLabel,
+        ]
+    }
+
+    fn check(&self) -> Result<(), WorkloadError> {
+        WorkloadError::check("the number of tables", self.tables.into(), 1, 250)?;
+        WorkloadError::check("rules per table", self.rules_per_table as u64, 1, 10_000)?;
+        WorkloadError::check("the number of ports", self.ports.into(), 1, 0xfeff)
+    }
+}
+
+/// A random pipeline, and an endless source of changes to it.
+///
+/// ```
+/// use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+///
+/// let config = RandomConfig::default();
+/// let mut pipeline = RandomPipeline::new(&config, 7)?;
+/// let before = pipeline.rules_text();
+/// let change = pipeline.next_change();
+/// assert!(!change.operations.is_empty());
+/// assert_ne!(pipeline.rules_text(), before);
+/// let packet = PacketSource::new(&config, 7).next_packet();
+/// assert!((1..=config.ports).contains(&packet.in_port));
+/// # Ok::<(), thalweg_workload::WorkloadError>(())
+/// ```
+pub struct RandomPipeline {
+    config: RandomConfig,
+    random: Random,
+    rules: Vec<Rule>,
+}
+
+impl RandomPipeline {
+    /// A pipeline of this seed.
+    ///
+    /// # Errors
+    /// When a size is out of range.
+    pub fn new(config: &RandomConfig, seed: u64) -> Result<Self, WorkloadError> {
+        config.check()?;
+        let mut pipeline = RandomPipeline {
+            config: config.clone(),
+            random: stream(seed, "random pipeline"),
+            rules: Vec::with_capacity(config.rules_per_table * usize::from(config.tables)),
+        };
+        for table in 0..config.tables {
+            for _ in 0..config.rules_per_table {
+                if let Some(rule) = pipeline.draw_rule(table) {
+                    pipeline.rules.push(rule);
+                }
+            }
+        }
+        Ok(pipeline)
+    }
+
+    /// The rules as they are now, in no particular order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rules as they are now, in `ovs-ofctl add-flows` syntax.
+    pub fn rules_text(&self) -> String {
+        rules_text(&self.rules)
+    }
+
+    /// Draws a change and makes it: one in four is a bundle of up to five operations.
+    pub fn next_change(&mut self) -> Change {
+        let several = self.random.random_ratio(1, 4);
+        let count = if several {
+            self.random.random_range(2..=5_usize)
+        } else {
+            1
+        };
+        let mut operations = Vec::with_capacity(count);
+        while operations.len() < count {
+            // An add can fail for want of a priority, a delete for want of a rule; never both.
+            operations.extend(self.draw_operation());
+        }
+        Change {
+            position: None,
+            operations,
+        }
+    }
+
+    fn draw_operation(&mut self) -> Option<Operation> {
+        let wanted = self.config.rules_per_table * usize::from(self.config.tables);
+        // Below the wanted number adds are likelier, above it deletes.
+        let adds = self.random.random_range(0..2 * wanted) >= self.rules.len();
+        if adds {
+            let table = self.random.random_range(0..self.config.tables);
+            let rule = self.draw_rule(table)?;
+            self.rules.push(rule.clone());
+            return Some(Operation::Add(rule));
+        }
+        if self.rules.is_empty() {
+            return None;
+        }
+        let index = index_below(&mut self.random, self.rules.len());
+        if self.random.random_ratio(1, 3) {
+            let actions = self.draw_actions(self.rules[index].table, index);
+            self.rules[index].actions = actions;
+            return Some(Operation::ModifyStrict(self.rules[index].clone()));
+        }
+        Some(Operation::DeleteStrict(self.rules.swap_remove(index)))
+    }
+
+    fn draw_actions(&mut self, table: u8, index: usize) -> Vec<crate::rule::Action> {
+        actions::draw_actions(
+            &mut self.random,
+            &self.config,
+            table,
+            &self.rules[index].matches,
+        )
+    }
+
+    /// A rule that is not ambiguous with those there are; rarely none.
+    fn draw_rule(&mut self, table: u8) -> Option<Rule> {
+        let matches = matches::draw_match(&mut self.random, &self.config.fields, self.config.ports);
+        let actions = actions::draw_actions(&mut self.random, &self.config, table, &matches);
+        let mut rule = Rule::new(table, 0, matches, actions);
+        // Few priorities, so that order, ties without overlap and shadowing all occur.
+        let range = (self.config.rules_per_table as u16).max(4);
+        for _ in 0..8 {
+            rule.priority = self.random.random_range(0..range);
+            if !self
+                .rules
+                .iter()
+                .any(|other| other.is_ambiguous_with(&rule))
+            {
+                return Some(rule);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::rule::Action;
+
+    #[test]
+    fn no_rules_are_ambiguous_whatever_changes() {
+        for seed in 0..20 {
+            let mut pipeline = RandomPipeline::new(&RandomConfig::default(), seed).unwrap();
+            for _ in 0..50 {
+                pipeline.next_change();
+                let rules = pipeline.rules();
+                for (index, rule) in rules.iter().enumerate() {
+                    assert!(
+                        !rules[index + 1..]
+                            .iter()
+                            .any(|other| rule.is_ambiguous_with(other))
+                    );
+                }
+                assert!(rules.len() < 100);
+            }
+        }
+    }
+
+    #[test]
+    fn changes_are_what_happened() {
+        let mut pipeline = RandomPipeline::new(&RandomConfig::default(), 3).unwrap();
+        let mut live: HashSet<Rule> = pipeline.rules().iter().cloned().collect();
+        for _ in 0..500 {
+            for operation in pipeline.next_change().operations {
+                match operation {
+                    Operation::Add(rule) => assert!(live.insert(rule)),
+                    Operation::DeleteStrict(rule) => assert!(live.remove(&rule)),
+                    Operation::ModifyStrict(rule) => {
+                        let before = live.len();
+                        live.retain(|other| {
+                            (other.table, other.priority) != (rule.table, rule.priority)
+                                || other.matches != rule.matches
+                        });
+                        assert_eq!(live.len() + 1, before);
+                        live.insert(rule);
+                    }
+                }
+            }
+        }
+        assert_eq!(live, pipeline.rules().iter().cloned().collect());
+    }
+
+    #[test]
+    fn walks_end_and_gotos_come_last() {
+        for seed in 0..50 {
+            let pipeline = RandomPipeline::new(&RandomConfig::default(), seed).unwrap();
+            for rule in pipeline.rules() {
+                for (index, action) in rule.actions.iter().enumerate() {
+                    match action {
+                        Action::Goto(next) => {
+                            assert!(*next > rule.table && index + 1 == rule.actions.len());
+                        }
+                        Action::Resubmit(next) => assert!(*next > rule.table),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fields_can_be_left_out() {
+        let config = RandomConfig {
+            fields: vec![Field::InPort, Field::IpDst],
+            rewrites: false,
+            resubmits: false,
+            ..RandomConfig::default()
+        };
+        for seed in 0..20 {
+            let text = RandomPipeline::new(&config, seed).unwrap().rules_text();
+            assert!(
+                !text.contains("nw_src") && !text.contains("set_field"),
+                "{text}"
+            );
+            assert!(
+                !text.contains("resubmit") && !text.contains("move"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_and_what_it_says_stays() {
+        let text = |seed| {
+            let mut pipeline = RandomPipeline::new(&RandomConfig::default(), seed).unwrap();
+            let mut text = pipeline.rules_text();
+            for _ in 0..10 {
+                text += &format!("{}\n", pipeline.next_change());
+            }
+            text
+        };
+        assert_ne!(text(1), text(2));
+        expect_test::expect_file!["golden/pipeline_1.txt"].assert_eq(&text(1));
+    }
+}

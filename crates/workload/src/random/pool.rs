@@ -1,0 +1,87 @@
+//! The values that random rules, rewrites and packets share.
+//!
+//! Each pool is small and holds the edges of its field: zero, all ones, group addresses, and
+//! values that agree in a prefix, so that masks separate some of them and not others.
+
+use rand::Rng;
+
+use crate::field::Field;
+use crate::seed::{Random, pick};
+
+pub(super) const ETHERNET: [u64; 7] = [
+    0x0200_0000_0001,
+    0x0200_0000_0002,
+    0x0200_0000_0103,
+    0x0600_0000_0001,
+    0x0100_5e00_0001,
+    0x3333_0000_0001,
+    0xffff_ffff_ffff,
+];
+
+pub(super) const IPV4: [u32; 8] = [
+    0x0a00_0001,
+    0x0a00_0002,
+    0x0a00_0101,
+    0x0a01_0001,
+    0xc0a8_0001,
+    0xe000_0001,
+    0,
+    u32::MAX,
+];
+
+pub(super) const IPV6: [u128; 6] = [
+    0x2001_0db8_0000_0000_0000_0000_0000_0001,
+    0x2001_0db8_0000_0000_0000_0000_0000_0002,
+    0x2001_0db8_0001_0000_0000_0000_0000_0001,
+    0xfe80_0000_0000_0000_0000_00ff_fe00_0001,
+    0xff02_0000_0000_0000_0000_0001_ff00_0001,
+    0,
+];
+
+pub(super) const PORTS: [u16; 8] = [0, 1, 22, 53, 80, 443, 1024, 65535];
+pub(super) const VLANS: [u16; 5] = [0, 1, 2, 100, 4095];
+pub(super) const DSCP: [u8; 4] = [0, 8, 46, 63];
+pub(super) const TTL: [u8; 5] = [0, 1, 2, 64, 255];
+pub(super) const ICMP_TYPES: [u8; 5] = [0, 3, 8, 11, 255];
+pub(super) const ICMPV6_TYPES: [u8; 7] = [1, 128, 129, 133, 135, 136, 255];
+pub(super) const CODES: [u8; 3] = [0, 1, 255];
+pub(super) const TCP_FLAGS: [u16; 5] = [0, 0x002, 0x010, 0x012, 0xfff];
+/// Operations above 255 exist in packets; a rule sees only the low byte.
+pub(super) const ARP_OPS: [u16; 6] = [0, 1, 2, 3, 8, 0x0101];
+pub(super) const LABELS: [u32; 4] = [0, 3, 16, 0xfffff];
+/// What registers are set to: small numbers, and what moves bring into them.
+pub(super) const REGISTER: [u32; 8] = [0, 1, 2, 3, 0x0a00_0001, 0x0a00_0101, 80, u32::MAX];
+
+/// A value of `field`, which is at home in a rule or a rewrite.
+pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 {
+    match field {
+        Field::InPort => random.random_range(1..=ports).into(),
+        Field::Metadata | Field::Register(_) => (*pick(random, &REGISTER)).into(),
+        Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll | Field::ArpSha => {
+            (*pick(random, &ETHERNET)).into()
+        }
+        Field::IpSrc | Field::IpDst | Field::ArpSpa | Field::ArpTpa => {
+            (*pick(random, &IPV4)).into()
+        }
+        Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => *pick(random, &IPV6),
+        Field::VlanVid => (0x1000 | *pick(random, &VLANS)).into(),
+        Field::VlanTci => {
+            let priority = random.random_range(0..8_u16) << 13;
+            (priority | 0x1000 | *pick(random, &VLANS)).into()
+        }
+        Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst => {
+            (*pick(random, &PORTS)).into()
+        }
+        Field::IpDscp => (*pick(random, &DSCP)).into(),
+        Field::IpTtl => (*pick(random, &TTL)).into(),
+        Field::IcmpType => (*pick(random, &ICMP_TYPES)).into(),
+        Field::Icmpv6Type => (*pick(random, &ICMPV6_TYPES)).into(),
+        Field::IcmpCode | Field::Icmpv6Code => (*pick(random, &CODES)).into(),
+        Field::TcpFlags => (*pick(random, &TCP_FLAGS)).into(),
+        Field::ArpOp => (*pick(random, &ARP_OPS) & 0xff).into(),
+        Field::MplsLabel => (*pick(random, &LABELS)).into(),
+        Field::EthType | Field::IpProtocol | Field::IpFragment => {
+            unreachable!("{field:?} is drawn with what needs it")
+        }
+    }
+}
