@@ -156,6 +156,26 @@ fn tunnels_are_read_back() {
     }
 }
 
+/// The checksum inside a tunnel is over the inner addresses.
+#[test]
+fn the_nearest_addresses_are_summed() {
+    let packet = PacketBuilder::new()
+        .ipv4(V4[0], V4[1])
+        .ipv6(V6[0], V6[1])
+        .tcp(1, 2)
+        .build();
+    let outer = Ipv4View::new_checked(&packet).unwrap();
+    assert_eq!(outer.protocol(), IpProtocol::IPV6);
+    let inner = SlicedPacket::from_ip(outer.payload()).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = inner.transport else {
+        panic!("no TCP")
+    };
+    let expected = tcp
+        .calc_checksum_ipv6(V6[0].octets(), V6[1].octets())
+        .unwrap();
+    assert_eq!(tcp.checksum(), expected);
+}
+
 #[test]
 fn labels_fragments_and_snap() {
     let frame = PacketBuilder::ethernet(A, B)

@@ -296,9 +296,9 @@ fn frames_with_a_length() {
     assert_eq!(FrameType::parse(&[8]), Err(WireError::Truncated));
 }
 
-/// RFC 3032 section 2.1, RFC 7348 section 5 and RFC 8926 section 3.4, by hand.
+/// RFC 3032 section 2.1, by hand.
 #[test]
-fn labels_and_tunnels() {
+fn a_label_stack() {
     let stack = [0x00, 0x01, 0x0a, 0x40, 0xff, 0xff, 0xf1, 0x01, 0x45];
     let labels: Vec<_> = LabelStack::new(&stack)
         .map(|view| MplsRepr::parse(&view))
@@ -316,7 +316,11 @@ fn labels_and_tunnels() {
         ttl: 1,
     };
     assert_eq!(labels, [Ok(top), Ok(bottom)]);
+}
 
+/// RFC 7348 section 5, by hand.
+#[test]
+fn a_vxlan_header() {
     let mut vxlan = [0x08, 0, 0, 0, 0x12, 0x34, 0x56, 0, 0xee];
     let view = VxlanView::new_checked(&vxlan).unwrap();
     assert_eq!(
@@ -326,17 +330,45 @@ fn labels_and_tunnels() {
         })
     );
     assert_eq!(view.payload(), [0xee]);
+    let mut emitted = [0xa5; 8];
+    VxlanRepr {
+        identifier: 0x12_3456,
+    }
+    .emit(&mut emitted);
+    assert_eq!(emitted, vxlan[..8], "reserved bits are sent as zero");
     vxlan[0] = 0xf7;
     let view = VxlanView::new_checked(&vxlan).unwrap();
     assert_eq!(VxlanRepr::parse(&view), Err(WireError::BadField));
+}
 
-    let geneve = [
-        0x03, 0xc0, 0x65, 0x58, 0x12, 0x34, 0x56, 0, // three words of options, O and C
-        0x01, 0x02, 0x83, 0x01, 1, 2, 3, 4, // critical, one word
-        0x01, 0x03, 0x01, 0x00, // empty
-        0xee,
-    ];
-    let view = GeneveView::new_checked(&geneve).unwrap();
+/// RFC 9260 section 3.1 and appendix A: the checksum is sent low byte first.
+#[test]
+fn an_sctp_header() {
+    let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let packet = PacketBuilder::new()
+        .ipv4(a, b)
+        .sctp(0x102, 0x304, 0x506_0708)
+        .build();
+    let crc = crc32c::crc32c(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]);
+    assert_eq!(packet[20..28], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(packet[28..], crc.to_le_bytes());
+    let mut broken = packet[20..].to_vec();
+    assert!(SctpView::new_checked(&broken).unwrap().has_valid_checksum());
+    broken[7] ^= 1;
+    assert!(!SctpView::new_checked(&broken).unwrap().has_valid_checksum());
+}
+
+/// RFC 8926 section 3.4 by hand: two options and a byte of payload.
+const GENEVE: [u8; 21] = [
+    0x03, 0xc0, 0x65, 0x58, 0x12, 0x34, 0x56, 0, // three words of options, O and C
+    0x01, 0x02, 0x83, 0x01, 1, 2, 3, 4, // critical, one word
+    0x01, 0x03, 0x01, 0x00, // empty
+    0xee,
+];
+
+#[test]
+fn a_geneve_header() {
+    let view = GeneveView::new_checked(&GENEVE).unwrap();
     let options: Vec<_> = view.options().collect();
     let first = GeneveOption {
         class: 0x102,
@@ -361,14 +393,17 @@ fn labels_and_tunnels() {
         (EtherType::ETHERNET, 0x12_3456)
     );
     assert_eq!(view.payload(), [0xee]);
+}
 
+#[test]
+fn malformed_geneve_headers() {
     for (at, byte, error) in [
         (0, 0x43, WireError::BadVersion),
         (0, 0x04, WireError::Truncated),
         (11, 0x03, WireError::BadOption),
         (19, 0x01, WireError::BadOption),
     ] {
-        let mut broken = geneve;
+        let mut broken = GENEVE;
         broken[at] = byte;
         assert_eq!(
             GeneveView::new_checked(&broken).unwrap_err(),
