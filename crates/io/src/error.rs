@@ -205,3 +205,34 @@ fn packets(count: u64) -> String {
         _ => format!("{count} packets"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_call_becomes_advice() {
+        let text = |number| {
+            let source = io::Error::from_raw_os_error(number);
+            Error::from_system("opening a tap", "t0", "CAP_NET_ADMIN", source).to_string()
+        };
+        for (number, advice) in [
+            (
+                libc::EPERM,
+                "opening a tap on interface `t0` is not permitted: run as root or with",
+            ),
+            (
+                libc::ENODEV,
+                "there is no interface `t0` in this network namespace: create it",
+            ),
+            (
+                libc::EBUSY,
+                "another program holds it: stop that one or use another name",
+            ),
+            (libc::ENOENT, "modprobe tun"),
+            (libc::EIO, "`ip -details link` shows its state"),
+        ] {
+            assert!(text(number).contains(advice), "{}", text(number));
+        }
+    }
+}

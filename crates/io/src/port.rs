@@ -20,7 +20,8 @@ pub trait Port: Send {
     ///
     /// Each packet comes out of `pool` and says which port received it and when: `now`, or the
     /// time in the capture. An empty pool ends the call early and is counted
-    /// ([`PortCounters::pool_refusals`]); the packets wait where they are.
+    /// ([`PortCounters::pool_refusals`]); the packets wait where they are. A port may keep up to
+    /// [`BURST`] packets of the pool at hand, so a pool wants room for each port's share.
     fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant);
 
     /// Sends every packet of `burst` and leaves it empty; never waits.
@@ -37,6 +38,10 @@ pub trait Port: Send {
     fn counters(&self) -> PortCounters;
 
     /// What to poll for input, if the port can be polled; else it is to be asked in turn.
+    ///
+    /// A port may have packets at hand that the descriptor knows nothing of: wait only after a
+    /// call of [`Port::receive`] that gave none. If the descriptor is ready and still nothing
+    /// comes, ask [`Port::status`]: an interface that went away looks like that.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
