@@ -1,14 +1,35 @@
 //! Match-action programs and their meaning.
+//!
+//! A [`Pipeline`] holds tables of rules, groups, ports and stations. A [`Change`] takes it from
+//! one [`Version`] to the next. [`interpret`] says what the answer to a packet is at a version;
+//! everything else in the project is about giving that answer sooner.
 
 mod action;
 mod change;
+mod check;
+mod effect;
 mod flow;
+mod history;
+pub mod interpret;
 mod mac;
 mod matching;
+mod pipeline;
+mod prepare;
+mod reads;
+mod reference;
+mod state;
+pub mod text;
+mod trace;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use change::{Change, ChangeError, Operation, Selector};
+pub use effect::{Effect, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
+pub use interpret::{Continuation, DropReason, Translation, resume, translate};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
-pub use thalweg_classifier::{RuleId, Version};
+pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
+pub use prepare::Delta;
+pub use reference::{MAX_PASSES, forward};
+pub use thalweg_classifier::{Precedence, RuleId, Version};
+pub use trace::{Step, StepKind, Trace};

@@ -11,6 +11,8 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use thalweg_classifier::Version;
 use thalweg_packet::PortId;
 
+use crate::history::History;
+
 /// A station, as a switch tells them apart: its VLAN and its address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Station {
@@ -29,30 +31,17 @@ pub struct MacMove {
     pub port: Option<PortId>,
 }
 
-/// Where a station was, from a version on until the next.
-#[derive(Clone, Copy, Debug)]
-struct Sighting {
-    since: Version,
-    port: Option<PortId>,
-}
-
 /// The stations and where they were at each version that may still be asked for.
 #[derive(Clone, Debug, Default)]
 pub struct MacTable {
-    /// By station: its sightings, the oldest first. Hashed without a random seed; the capacity
-    /// bounds what a flood of crafted addresses can cost.
-    stations: HashMap<Station, Vec<Sighting>, BuildHasherDefault<DefaultHasher>>,
+    /// Hashed without a random seed; the capacity bounds what crafted addresses can cost.
+    stations: HashMap<Station, History<PortId>, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl MacTable {
     /// Where the station was at `version`, if anywhere.
     pub fn lookup(&self, station: Station, version: Version) -> Option<PortId> {
-        let sightings = self.stations.get(&station)?;
-        sightings
-            .iter()
-            .rev()
-            .find(|sighting| sighting.since <= version)?
-            .port
+        self.stations.get(&station)?.at(version).copied()
     }
 
     /// How many stations are known, at any version.
@@ -65,40 +54,32 @@ impl MacTable {
         self.stations.is_empty()
     }
 
-    /// The stations known at `version`.
+    /// The stations known at `version`, in no order.
     pub fn stations(&self, version: Version) -> impl Iterator<Item = (Station, PortId)> {
-        self.stations
-            .keys()
-            .filter_map(move |&station| self.lookup(station, version).map(|port| (station, port)))
+        let known = self.stations.iter();
+        known.filter_map(move |(station, history)| Some((*station, *history.at(version)?)))
     }
 
     pub(crate) fn record(&mut self, change: MacMove, since: Version) {
-        let sightings = self.stations.entry(change.station).or_default();
-        sightings.retain(|sighting| sighting.since < since);
-        sightings.push(Sighting {
-            since,
-            port: change.port,
-        });
+        self.stations
+            .entry(change.station)
+            .or_default()
+            .record(since, change.port);
     }
 
     /// Undoes what was recorded for `version`.
     pub(crate) fn abort(&mut self, version: Version) {
-        self.stations.retain(|_, sightings| {
-            sightings.retain(|sighting| sighting.since != version);
-            !sightings.is_empty()
+        self.stations.retain(|_, history| {
+            history.abort(version);
+            !history.is_empty()
         });
     }
 
     /// Forgets what no version from `oldest` on can see.
     pub(crate) fn reclaim(&mut self, oldest: Version) {
-        self.stations.retain(|_, sightings| {
-            let seen = sightings
-                .iter()
-                .rposition(|sighting| sighting.since <= oldest);
-            if let Some(seen) = seen {
-                sightings.drain(..seen);
-            }
-            sightings.len() > 1 || sightings.iter().any(|sighting| sighting.port.is_some())
+        self.stations.retain(|_, history| {
+            history.reclaim(oldest);
+            !history.is_empty()
         });
     }
 }

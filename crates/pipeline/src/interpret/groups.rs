@@ -1,0 +1,130 @@
+//! Groups: which buckets are chosen, and what choosing them reads.
+
+use thalweg_packet::FieldId;
+
+use super::DropReason;
+use super::walk::{Next, Walk};
+use crate::action::{GroupId, TableId};
+use crate::flow::{Bucket, Group, GroupKind};
+use crate::reads::DEFAULT_HASH_FIELDS;
+use crate::trace::StepKind;
+
+/// How far liveness is followed through groups that watch groups.
+const MAX_WATCH_DEPTH: u32 = 16;
+
+impl Walk<'_> {
+    /// Processes the packet by a group; a packet leaves it as it entered.
+    pub(super) fn group(&mut self, id: GroupId, table: TableId) -> Next {
+        let Some(group) = self.pipeline.group(id, self.version).cloned() else {
+            self.drop(DropReason::NoSuchGroup);
+            return Next::Continue;
+        };
+        match &group.kind {
+            GroupKind::All => {
+                for bucket in 0..group.buckets.len() {
+                    self.bucket(&group, bucket, table);
+                }
+            }
+            GroupKind::Indirect => self.bucket(&group, 0, table),
+            GroupKind::FastFailover => {
+                let alive = group
+                    .buckets
+                    .iter()
+                    .position(|bucket| self.is_alive(bucket, &group));
+                self.bucket_if_any(&group, alive, table);
+            }
+            GroupKind::Select { fields } => {
+                let chosen = self.select(&group, fields);
+                self.bucket_if_any(&group, chosen, table);
+            }
+        }
+        Next::Continue
+    }
+
+    fn bucket_if_any(&mut self, group: &Group, bucket: Option<usize>, table: TableId) {
+        match bucket {
+            Some(bucket) => self.bucket(group, bucket, table),
+            None => {
+                self.begin_step(StepKind::Bucket {
+                    group: group.id,
+                    bucket: None,
+                });
+                self.drop(DropReason::NoLiveBucket);
+            }
+        }
+    }
+
+    fn bucket(&mut self, group: &Group, bucket: usize, table: TableId) {
+        let kind = StepKind::Bucket {
+            group: group.id,
+            bucket: Some(bucket as u32),
+        };
+        self.begin_step(kind);
+        self.on_copy(&group.buckets[bucket].actions, table);
+    }
+
+    /// Chooses a bucket by rendezvous hashing: when one dies, only its own flows move.
+    ///
+    /// Every bucket draws a number from the flow's hash, scaled by its weight; the highest wins.
+    fn select(&mut self, group: &Group, fields: &[(FieldId, u128)]) -> Option<usize> {
+        let mut hash = self.pipeline.seed() ^ u64::from(group.id.0);
+        let mut add = |value: u128| {
+            hash = mix(hash ^ value as u64);
+            hash = mix(hash ^ (value >> 64) as u64);
+        };
+        match fields {
+            [] => DEFAULT_HASH_FIELDS
+                .iter()
+                .for_each(|field| add(self.state.read(*field))),
+            fields => {
+                for (field, mask) in fields {
+                    add(self.state.read_masked(*field, *mask));
+                }
+            }
+        }
+        let alive = group.buckets.iter().enumerate();
+        let alive = alive.filter(|(_, bucket)| bucket.weight > 0 && self.is_alive(bucket, group));
+        let draw = |bucket: &Bucket| {
+            u64::from(mix(hash ^ u64::from(bucket.id)) as u32) * u64::from(bucket.weight)
+        };
+        alive
+            .max_by_key(|(index, bucket)| (draw(bucket), std::cmp::Reverse(*index)))
+            .map(|(index, _)| index)
+    }
+
+    /// Whether what a bucket watches is alive; a bucket that watches nothing is, except in a
+    /// fast-failover group (OpenFlow 1.5.1, section 5.10.1.3).
+    fn is_alive(&self, bucket: &Bucket, group: &Group) -> bool {
+        let watches = bucket.watch_port.is_some() || bucket.watch_group.is_some();
+        if !watches {
+            return !matches!(group.kind, GroupKind::FastFailover);
+        }
+        self.is_watch_alive(bucket, MAX_WATCH_DEPTH)
+    }
+
+    fn is_watch_alive(&self, bucket: &Bucket, depth: u32) -> bool {
+        let port = bucket.watch_port.is_some_and(|port| {
+            self.pipeline
+                .port(port, self.version)
+                .is_some_and(|state| state.is_up)
+        });
+        port || depth > 0
+            && bucket.watch_group.is_some_and(|group| {
+                self.pipeline
+                    .group(group, self.version)
+                    .is_some_and(|group| {
+                        group
+                            .buckets
+                            .iter()
+                            .any(|bucket| self.is_watch_alive(bucket, depth - 1))
+                    })
+            })
+    }
+}
+
+/// Spreads a number's bits over all others (the finalizer of SplitMix64).
+fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}

@@ -1,0 +1,160 @@
+//! The reference interpreter: what the pipeline's answer to a packet *is*.
+//!
+//! [`translate`] walks the tables with a key. It yields the [`Effect`]s that are to be run on the
+//! packet, the mask (which ingress bits the walk depended on), and the [`Trace`]. It is slow,
+//! obvious and complete; caches are right when they agree with it.
+//!
+//! ```text
+//!   lookup(table):                         execute(actions of the rule):
+//!     rule = best match, bits examined       output, group  -> effects
+//!     execute(rule.actions)                  set, move, push-> state, effects
+//!     table = goto of the rule, if any       resubmit       -> lookup(other table)
+//!   finally: the action set                  goto           -> after the list
+//! ```
+//!
+//! 1. **Strong soundness.** Every packet that agrees with the key on the mask has this very trace
+//!    and these effects. All reads go through [`State`], which resolves them to ingress bits at
+//!    the moment they happen; what is not read through it must not influence anything.
+//! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
+//!    translation can be repeated from a cached key.
+//! 3. **Bounded.** At most [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`] nested, [`MAX_EFFECTS`] effects.
+//!    A walk that hits a bound ends there, with nothing of it undone, and says so.
+//! 4. An action that exposes headers that were never parsed (popping the last MPLS label, or a
+//!    VLAN tag above one that was not looked at) is followed, before anything else is read, by a
+//!    recirculation: the rest of the walk is frozen into a [`Continuation`] that goes on from a
+//!    new parse.
+//!
+//! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the standard
+//! leaves room. Departures: a write to a header that is absent is not done at all (Open vSwitch
+//! would pretend in its flow key that it was); `dec_ttl` does not fix the TTL in the mask, only
+//! the fact that it is above 1.
+
+mod groups;
+mod normal;
+mod rewriting;
+mod walk;
+
+use std::sync::Arc;
+
+use thalweg_classifier::{RuleId, Version};
+
+use crate::action::{Action, Actions, TableId};
+use crate::effect::Effect;
+use crate::pipeline::Pipeline;
+use crate::state::Lifted;
+use crate::trace::Trace;
+
+/// Lookups that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
+pub const MAX_LOOKUPS: usize = 4096;
+
+/// How deeply resubmits, groups and clones may nest (Open vSwitch's `MAX_DEPTH`).
+pub const MAX_DEPTH: u32 = 64;
+
+/// Effects that one packet may cause.
+pub const MAX_EFFECTS: usize = 4096;
+
+/// Why a packet, or one of its copies, went nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropReason {
+    /// No rule of the table matched.
+    TableMiss(TableId),
+    /// A rule matched that sends nothing.
+    Action,
+    /// The only ports to send it to were the one it came from.
+    InputPort,
+    /// It would go to a port that does not exist.
+    NoSuchPort,
+    /// Its TTL could not be decremented.
+    TtlExpired,
+    /// A group had no bucket alive.
+    NoLiveBucket,
+    /// A group was named that does not exist any more.
+    NoSuchGroup,
+    /// Its destination is reserved for the link (IEEE 802.1Q, table 8-1).
+    ReservedAddress,
+    /// Its walk hit a bound.
+    TooManyLookups,
+}
+
+impl DropReason {
+    /// The reason as reports and counters name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::TableMiss(_) => "table_miss",
+            DropReason::Action => "action",
+            DropReason::InputPort => "input_port",
+            DropReason::NoSuchPort => "no_such_port",
+            DropReason::TtlExpired => "ttl_expired",
+            DropReason::NoLiveBucket => "no_live_bucket",
+            DropReason::NoSuchGroup => "no_such_group",
+            DropReason::ReservedAddress => "reserved_address",
+            DropReason::TooManyLookups => "too_many_lookups",
+        }
+    }
+}
+
+/// A walk that goes on after another parse: what was still to be done, and with what.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Continuation {
+    /// The version that the packet was given; it keeps it.
+    pub version: Version,
+    /// What was still to be done, resubmits and goto included.
+    pub actions: Actions,
+    /// The action set.
+    pub action_set: Actions,
+    /// The registers' words.
+    pub registers: Box<[u64]>,
+    /// Bits that `push` has put aside.
+    pub(crate) stack: Box<[Lifted]>,
+    /// The rule whose actions were interrupted, if any.
+    pub rule: Option<RuleId>,
+}
+
+/// What a walk came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// Which ingress bits the walk depended on.
+    pub mask: Vec<u64>,
+    /// What is to be done with the packet.
+    pub effects: Vec<Effect>,
+    /// The steps of the walk.
+    pub trace: Trace,
+    /// What [`Effect::Recirculate`] refers to.
+    pub continuations: Vec<Arc<Continuation>>,
+    /// Why nothing is sent, if nothing is.
+    pub drop_reason: Option<DropReason>,
+}
+
+/// Walks a packet's key through the tables as they are at `version`.
+///
+/// `key` has the layout's ingress words, or all of them (the rest is ignored).
+///
+/// # Panics
+/// If the key is shorter than the layout's ingress words.
+pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translation {
+    let mut walk = walk::Walk::new(pipeline, key, version, None);
+    walk.start(TableId(0));
+    walk.finish()
+}
+
+/// Goes on with a walk that was frozen, with the key of the packet as it is now.
+///
+/// # Panics
+/// If the key is shorter than the layout's ingress words, or the continuation's registers are of
+/// another layout.
+pub fn resume(pipeline: &Pipeline, key: &[u64], continuation: &Continuation) -> Translation {
+    let registers = Some(&continuation.registers[..]);
+    let mut walk = walk::Walk::new(pipeline, key, continuation.version, registers);
+    walk.resume(continuation);
+    walk.finish()
+}
+
+/// Whether an action can be executed without knowing headers behind those already changed.
+fn is_blind(action: &Action) -> bool {
+    use crate::action::Output;
+    match action {
+        Action::Output(output) => !matches!(output, Output::Normal | Output::Field(_)),
+        Action::Note(_) | Action::ClearActions | Action::WriteActions(_) | Action::Exit => true,
+        _ => false,
+    }
+}

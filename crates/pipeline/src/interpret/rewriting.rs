@@ -1,0 +1,266 @@
+//! Writes to fields, tags, labels and TTLs: what they read, what they change, what they emit.
+
+use thalweg_packet::{FieldId, Scalar, Source, standard as f};
+
+use super::DropReason;
+use super::walk::{Next, Walk};
+use crate::action::{Subfield, Write};
+use crate::effect::{Effect, PacketInReason};
+use crate::reads;
+use crate::state::Lifted;
+
+impl Walk<'_> {
+    /// Writes constants; nothing happens if the packet does not have the header.
+    pub(super) fn set_field(&mut self, write: Write) {
+        if self.has_header_of(write.field) {
+            self.write_constant(write.field, write.value, write.mask);
+        }
+    }
+
+    /// Writes a constant to a field whose header is there.
+    fn write_constant(&mut self, field: FieldId, value: u128, mask: u128) {
+        let value = value & mask;
+        self.state.write(field, value, mask);
+        if self.is_on_wire(field) {
+            self.emit(Effect::Set { field, value, mask });
+        }
+        if field == f::IP_TTL {
+            let is_above_1 = self.state.peek(f::IP_TTL) > 1;
+            self.state
+                .write_function(f::IP_TTL_ABOVE_1, u128::from(is_above_1), f::IP_TTL);
+        }
+    }
+
+    fn is_on_wire(&self, field: FieldId) -> bool {
+        let source = &self.pipeline.fields()[field.index()].source;
+        matches!(source, Source::Wire(_) | Source::Scalar(_))
+    }
+
+    /// Reads whether a header is there that has the field.
+    fn has_header_of(&mut self, field: FieldId) -> bool {
+        let fields = self.pipeline.fields().clone();
+        match &fields[field.index()].source {
+            Source::Scalar(Scalar::VlanTci) => self.has_tag(f::VLAN_TCI),
+            Source::Scalar(Scalar::VlanTciInner) => self.has_tag(f::VLAN_TCI_INNER),
+            Source::Wire(locations) => locations.iter().any(|location| {
+                // A header without presence bit is always there.
+                f::presence_of(location.header).is_none_or(|bit| self.state.read(bit) == 1)
+            }),
+            Source::Scalar(_) => {
+                let bits = reads::precondition(field, &fields);
+                bits.into_iter().any(|bit| self.state.read(bit) == 1)
+            }
+            _ => true,
+        }
+    }
+
+    fn has_tag(&mut self, tci: FieldId) -> bool {
+        self.state.read_masked(tci, u128::from(f::VLAN_PRESENT)) != 0
+    }
+
+    /// Copies bits between fields.
+    pub(super) fn copy(&mut self, source: &Subfield, destination: &Subfield) {
+        let lifted = self.state.lift(source);
+        self.write_lifted(&lifted, destination);
+    }
+
+    /// Writes bits with their provenance; what goes into the packet is read for good.
+    pub(super) fn write_lifted(&mut self, lifted: &Lifted, destination: &Subfield) {
+        let is_wire = destination
+            .slices
+            .iter()
+            .any(|slice| self.is_on_wire(slice.field));
+        if !is_wire {
+            self.state.put_down(lifted, destination);
+            return;
+        }
+        let mut value = self.state.read_lifted(lifted);
+        for slice in &destination.slices {
+            let ones = u128::MAX >> (128 - slice.width_bits);
+            let bits = (value & ones) << slice.offset;
+            self.set_field(Write {
+                field: slice.field,
+                value: bits,
+                mask: ones << slice.offset,
+            });
+            value = value.checked_shr(u32::from(slice.width_bits)).unwrap_or(0);
+        }
+    }
+
+    /// Sets id or priority of the outer tag, adding one if there is none.
+    pub(super) fn set_vlan(&mut self, id: Option<u16>, priority: Option<u8>) {
+        if !self.has_tag(f::VLAN_TCI) {
+            self.push_vlan(0x8100);
+        }
+        let mut write = |value: u16, mask: u16| {
+            self.write_constant(f::VLAN_TCI, u128::from(value), u128::from(mask));
+        };
+        if let Some(id) = id {
+            write(id & 0x0fff, 0x0fff);
+        }
+        if let Some(priority) = priority {
+            write(u16::from(priority) << 13, 0xe000);
+        }
+    }
+
+    pub(super) fn push_vlan(&mut self, tpid: u16) {
+        // The third tag from the top falls out of the key.
+        self.is_tag_hidden |= self.has_tag(f::VLAN_TCI) && self.has_tag(f::VLAN_TCI_INNER);
+        self.state
+            .copy(&whole(f::VLAN_TCI, 16), &whole(f::VLAN_TCI_INNER, 16));
+        self.state
+            .write(f::VLAN_TCI, u128::from(f::VLAN_PRESENT), 0xffff);
+        self.emit(Effect::PushVlan { tpid, tci: 0 });
+    }
+
+    pub(super) fn pop_vlan(&mut self) {
+        if !self.has_tag(f::VLAN_TCI) {
+            return;
+        }
+        let ether_type = self.state.read(f::ETH_TYPE);
+        let is_third_tag = matches!(ether_type, 0x8100 | 0x88a8);
+        if self.has_tag(f::VLAN_TCI_INNER) && (self.is_tag_hidden || is_third_tag) {
+            self.is_reparse_needed = true;
+        }
+        self.state
+            .copy(&whole(f::VLAN_TCI_INNER, 16), &whole(f::VLAN_TCI, 16));
+        self.state.write(f::VLAN_TCI_INNER, 0, 0xffff);
+        self.emit(Effect::PopVlan);
+    }
+
+    pub(super) fn push_mpls(&mut self, ether_type: u16) {
+        let entry = if self.state.read(f::PRESENT_MPLS) == 1 {
+            let top = self.state.read(f::MPLS_LABEL) << 12
+                | self.state.read(f::MPLS_TC) << 9
+                | self.state.read(f::MPLS_TTL);
+            top as u32
+        } else {
+            self.first_label()
+        };
+        self.state
+            .copy(&whole(f::MPLS_LSE1, 32), &whole(f::MPLS_LSE2, 32));
+        self.move_top_label_down();
+        self.write_label(entry);
+        let bottom = self.state.peek(f::PRESENT_MPLS) == 0;
+        self.state.write(f::MPLS_BOS, u128::from(bottom), 1);
+        self.hide_network_headers();
+        self.state.write(f::PRESENT_MPLS, 1, 1);
+        self.state
+            .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
+        self.emit(Effect::PushMpls {
+            ether_type,
+            entry: entry | u32::from(bottom) << 8,
+        });
+    }
+
+    /// The label stack entry for a packet that has none yet (as Open vSwitch makes it).
+    fn first_label(&mut self) -> u32 {
+        let is_ipv4 = self.state.read(f::PRESENT_IPV4) == 1;
+        let is_ipv6 = !is_ipv4 && self.state.read(f::PRESENT_IPV6_CHAIN) == 1;
+        // RFC 3032, section 2.1: explicit null is label 0 for IPv4 and 2 for IPv6.
+        let label = if is_ipv6 { 2 } else { 0 };
+        let (mut traffic_class, mut ttl) = (0, 64);
+        if is_ipv4 || is_ipv6 {
+            traffic_class = self.state.read(f::IP_DSCP) & 7;
+            ttl = self.state.read(f::IP_TTL);
+        }
+        let ttl = if ttl == 0 { 64 } else { ttl };
+        label << 12 | (traffic_class as u32) << 9 | ttl as u32
+    }
+
+    fn move_top_label_down(&mut self) {
+        let top = Subfield {
+            slices: [
+                (f::MPLS_TTL, 8),
+                (f::MPLS_BOS, 1),
+                (f::MPLS_TC, 3),
+                (f::MPLS_LABEL, 20),
+            ]
+            .map(|(field, width_bits)| whole(field, width_bits).slices[0])
+            .into(),
+        };
+        self.state.copy(&top, &whole(f::MPLS_LSE1, 32));
+    }
+
+    fn write_label(&mut self, entry: u32) {
+        let entry = u128::from(entry);
+        self.state.write(f::MPLS_LABEL, entry >> 12, 0xf_ffff);
+        self.state.write(f::MPLS_TC, entry >> 9 & 7, 7);
+        self.state.write(f::MPLS_TTL, entry & 0xff, 0xff);
+    }
+
+    /// Behind a label nothing is parsed: those headers are gone until another parse.
+    fn hide_network_headers(&mut self) {
+        for index in 0..self.pipeline.fields().len() {
+            let field = FieldId(index as u16);
+            let descriptor = &self.pipeline.fields()[index];
+            if descriptor.stage >= thalweg_packet::Stage::Network {
+                let ones = u128::MAX >> (128 - descriptor.width_bits);
+                self.state.write(field, 0, ones);
+            }
+        }
+    }
+
+    pub(super) fn pop_mpls(&mut self, ether_type: u16) {
+        if self.state.read(f::PRESENT_MPLS) == 0 {
+            return;
+        }
+        self.state.read(f::MPLS_BOS);
+        // Labels or headers that the key knows nothing of are next: parse before reading on.
+        self.is_reparse_needed = true;
+        self.state
+            .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
+        self.emit(Effect::PopMpls { ether_type });
+    }
+
+    pub(super) fn decrement_ttl(&mut self) -> Next {
+        let is_ipv4 = self.state.read(f::PRESENT_IPV4) == 1;
+        if !is_ipv4 && self.state.read(f::PRESENT_IPV6_CHAIN) == 0 {
+            return Next::Continue;
+        }
+        // The guard bit speaks of the TTL that came in; after a change the TTL itself is read.
+        let is_original = self.state.is_original(f::IP_TTL);
+        let is_above_1 = if is_original {
+            self.state.read(f::IP_TTL_ABOVE_1) == 1
+        } else {
+            self.state.read(f::IP_TTL) > 1
+        };
+        if !is_above_1 {
+            return self.expire();
+        }
+        let ttl = self.state.peek(f::IP_TTL).saturating_sub(1);
+        self.state.write_function(f::IP_TTL, ttl, f::IP_TTL);
+        self.state
+            .write_function(f::IP_TTL_ABOVE_1, u128::from(ttl > 1), f::IP_TTL);
+        self.emit(Effect::DecTtl);
+        Next::Continue
+    }
+
+    pub(super) fn decrement_mpls_ttl(&mut self) -> Next {
+        if self.state.read(f::PRESENT_MPLS) == 0 {
+            return Next::Continue;
+        }
+        let ttl = self.state.read(f::MPLS_TTL);
+        if ttl <= 1 {
+            return self.expire();
+        }
+        self.state.write(f::MPLS_TTL, ttl - 1, 0xff);
+        self.emit(Effect::DecMplsTtl);
+        Next::Continue
+    }
+
+    /// A TTL is at its end: the controller is told and the list is left.
+    fn expire(&mut self) -> Next {
+        self.drop(DropReason::TtlExpired);
+        self.emit(Effect::Controller {
+            reason: PacketInReason::InvalidTtl,
+            max_len_bytes: u16::MAX,
+            userdata: Box::default(),
+        });
+        Next::EndList
+    }
+}
+
+fn whole(field: FieldId, width_bits: u16) -> Subfield {
+    Subfield::whole(field, width_bits)
+}

@@ -1,0 +1,530 @@
+//! The walk itself: tables, lists of actions, resubmits, clones, and freezing.
+
+use std::sync::Arc;
+
+use thalweg_classifier::{RuleId, Version};
+use thalweg_packet::{PortId, standard as f};
+
+use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
+use crate::action::{Action, Output, Subfield, TableId, Write};
+use crate::effect::{Effect, PacketInReason};
+use crate::pipeline::Pipeline;
+use crate::state::{Lifted, State};
+use crate::trace::{StepKind, Trace};
+
+/// The `LOCAL` port (OpenFlow 1.5.1, section 7.2.1: `OFPP_LOCAL`).
+const LOCAL: PortId = PortId(0xffff_fffe);
+
+/// What comes after an action or a list of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next action.
+    Continue,
+    /// This table, at the end of the list.
+    Table(TableId),
+    /// The list is over, those around it go on.
+    EndList,
+    /// Nothing: the walk is over.
+    Exit,
+    /// Nothing now: what remains is to be frozen.
+    Freeze,
+}
+
+/// A walk under way.
+pub(super) struct Walk<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) version: Version,
+    pub(super) state: State<'a>,
+    pub(super) effects: Vec<Effect>,
+    trace: Trace,
+    /// The step that reads are attributed to.
+    step: usize,
+    pub(super) depth: u32,
+    lookups: usize,
+    action_set: Vec<Action>,
+    stack: Vec<Lifted>,
+    rule: Option<RuleId>,
+    /// Headers were exposed that the key knows nothing of.
+    pub(super) is_reparse_needed: bool,
+    /// A VLAN tag was pushed above two others, the lower of which the key has lost.
+    pub(super) is_tag_hidden: bool,
+    /// What remains to be done after a freeze.
+    frozen: Vec<Action>,
+    continuations: Vec<Arc<Continuation>>,
+    drop_reason: Option<DropReason>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        pipeline: &'a Pipeline,
+        key: &[u64],
+        version: Version,
+        registers: Option<&[u64]>,
+    ) -> Walk<'a> {
+        let layout = pipeline.layout();
+        let mut state = State::new(layout, key, registers);
+        // A cached continuation must never be met by a packet on another pass.
+        state.read(f::RECIRC_ID);
+        Walk {
+            pipeline,
+            version,
+            state,
+            effects: Vec::new(),
+            trace: Trace::new(layout.words(), layout.ingress_words()),
+            step: 0,
+            depth: 0,
+            lookups: 0,
+            action_set: Vec::new(),
+            stack: Vec::new(),
+            rule: None,
+            is_reparse_needed: false,
+            is_tag_hidden: false,
+            frozen: Vec::new(),
+            continuations: Vec::new(),
+            drop_reason: None,
+        }
+    }
+
+    pub(super) fn start(&mut self, table: TableId) {
+        let next = self.walk_tables(table);
+        self.end(next);
+    }
+
+    pub(super) fn resume(&mut self, continuation: &Continuation) {
+        self.action_set = continuation.action_set.to_vec();
+        self.stack = continuation.stack.to_vec();
+        let kind = StepKind::Resumption {
+            rule: continuation.rule,
+        };
+        self.begin_step(kind);
+        let next = self.execute_list(&continuation.actions, TableId(0));
+        let next = match next {
+            Next::Table(table) => self.walk_tables(table),
+            next => next,
+        };
+        self.end(next);
+    }
+
+    /// What is left at the end: the action set, or a freeze.
+    fn end(&mut self, next: Next) {
+        match next {
+            Next::Freeze => self.freeze(),
+            Next::Exit => {}
+            _ => {
+                let next = self.execute_action_set();
+                if next == Next::Freeze {
+                    self.action_set.clear();
+                    self.freeze();
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Translation {
+        self.note_reads();
+        trim(&mut self.effects);
+        let sends = self.effects.iter().any(sends_something);
+        let drop_reason = self.drop_reason.unwrap_or(DropReason::Action);
+        Translation {
+            effects: self.effects,
+            trace: self.trace,
+            continuations: self.continuations,
+            drop_reason: (!sends).then_some(drop_reason),
+            mask: self.state.into_mask(),
+        }
+    }
+
+    /// Looks up in a table, and in those that its rules go to.
+    fn walk_tables(&mut self, mut table: TableId) -> Next {
+        loop {
+            if self.lookups == MAX_LOOKUPS {
+                self.drop(DropReason::TooManyLookups);
+                return Next::Exit;
+            }
+            self.lookups += 1;
+            let Some(rule) = self.lookup(table) else {
+                self.drop(DropReason::TableMiss(table));
+                return Next::EndList;
+            };
+            let actions = self
+                .pipeline
+                .rule(rule)
+                .expect("tables name known rules")
+                .actions
+                .clone();
+            match self.execute_list(&actions, table) {
+                Next::Table(next) => table = next,
+                next => return next,
+            }
+        }
+    }
+
+    fn lookup(&mut self, table: TableId) -> Option<RuleId> {
+        let mut examined = vec![0; self.state.words().len()];
+        let rule = self
+            .pipeline
+            .lookup(table, self.state.words(), self.version, &mut examined);
+        self.begin_step(StepKind::Lookup { table, rule });
+        self.state.read_words(&examined);
+        self.rule = rule;
+        rule
+    }
+
+    /// Begins a step, to which reads are attributed from now on.
+    pub(super) fn begin_step(&mut self, kind: StepKind) {
+        self.note_reads();
+        self.step = self.trace.len();
+        self.trace.begin_step(kind, self.depth, self.state.words());
+    }
+
+    /// Attributes what was read since the last call to the current step.
+    fn note_reads(&mut self) {
+        if self.step < self.trace.len() {
+            self.state.move_reads(self.trace.reads_mut(self.step));
+        }
+    }
+
+    pub(super) fn drop(&mut self, reason: DropReason) {
+        self.drop_reason = Some(reason);
+    }
+
+    pub(super) fn emit(&mut self, effect: Effect) {
+        if self.effects.len() < MAX_EFFECTS {
+            self.effects.push(effect);
+        } else {
+            self.drop(DropReason::TooManyLookups);
+        }
+    }
+
+    /// Executes a list in `table`; what a goto in it leads to is left to the caller.
+    pub(super) fn execute_list(&mut self, actions: &[Action], table: TableId) -> Next {
+        let mut after = Next::EndList;
+        for (index, action) in actions.iter().enumerate() {
+            let next = if self.is_reparse_needed && !is_blind(action) {
+                self.frozen.push(placed(action, table));
+                Next::Freeze
+            } else {
+                self.execute(action, table)
+            };
+            match next {
+                Next::Continue => {}
+                Next::Table(_) => after = next,
+                Next::EndList => return next,
+                Next::Exit => return next,
+                Next::Freeze => {
+                    let rest = &actions[index + 1..];
+                    self.frozen
+                        .extend(rest.iter().map(|action| placed(action, table)));
+                    return next;
+                }
+            }
+        }
+        after
+    }
+
+    fn execute(&mut self, action: &Action, table: TableId) -> Next {
+        match action {
+            Action::Output(output) => self.output(output),
+            Action::Group(group) => return self.group(*group, table),
+            Action::SetField(writes) => writes.iter().for_each(|write| self.set_field(*write)),
+            Action::Move {
+                source,
+                destination,
+            } => self.copy(source, destination),
+            Action::Push(source) => self.stack.push(self.state.lift(source)),
+            Action::Pop(destination) => {
+                if let Some(lifted) = self.stack.pop() {
+                    self.write_lifted(&lifted, destination);
+                }
+            }
+            Action::SetVlan { id, priority } => self.set_vlan(*id, *priority),
+            Action::PushVlan(tpid) => self.push_vlan(*tpid),
+            Action::PopVlan => self.pop_vlan(),
+            Action::PushMpls(ether_type) => self.push_mpls(*ether_type),
+            Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
+            Action::DecTtl => return self.decrement_ttl(),
+            Action::DecMplsTtl => return self.decrement_mpls_ttl(),
+            Action::Resubmit { in_port, table: to } => {
+                return self.resubmit(*in_port, to.unwrap_or(table));
+            }
+            Action::Clone(nested) => self.on_copy(nested, table),
+            Action::Note(_) => {}
+            Action::Exit => return Next::Exit,
+            Action::WriteActions(list) => list.iter().for_each(|action| self.write_action(action)),
+            Action::ClearActions => self.action_set.clear(),
+            Action::WriteMetadata { value, mask } => {
+                self.state
+                    .write(f::METADATA, u128::from(*value), u128::from(*mask));
+            }
+            Action::Goto(to) => return Next::Table(*to),
+        }
+        Next::Continue
+    }
+
+    fn output(&mut self, output: &Output) {
+        match output {
+            Output::Port(port) => self.send(*port),
+            Output::Local => self.send(LOCAL),
+            Output::InPort => {
+                let port = self.in_port();
+                self.send_anywhere(port);
+            }
+            Output::All => self.flood(|_| true),
+            Output::Flood => self.flood(|state| state.floods),
+            Output::Normal => self.normal(),
+            Output::Controller {
+                max_len_bytes,
+                userdata,
+            } => {
+                self.emit(Effect::Controller {
+                    reason: PacketInReason::Action,
+                    max_len_bytes: *max_len_bytes,
+                    userdata: userdata.clone(),
+                });
+            }
+            Output::Field(source) => {
+                let port = self.state.read_subfield(source);
+                self.send(PortId(u32::try_from(port).unwrap_or(u32::MAX)));
+            }
+        }
+    }
+
+    /// Sends to a port, unless the packet came from it.
+    pub(super) fn send(&mut self, port: PortId) {
+        if self.in_port() == port {
+            self.drop(DropReason::InputPort);
+        } else {
+            self.send_anywhere(port);
+        }
+    }
+
+    fn send_anywhere(&mut self, port: PortId) {
+        if self.pipeline.port(port, self.version).is_some() {
+            self.emit(Effect::Output(port));
+        } else {
+            self.drop(DropReason::NoSuchPort);
+        }
+    }
+
+    pub(super) fn in_port(&mut self) -> PortId {
+        PortId(self.state.read(f::IN_PORT) as u32)
+    }
+
+    /// Sends to the ports that `is_chosen`, but not to where the packet came from.
+    pub(super) fn flood(&mut self, is_chosen: impl Fn(crate::flow::PortState) -> bool) {
+        let in_port = self.in_port();
+        let pipeline = self.pipeline;
+        let mut is_sent = false;
+        for (port, state) in pipeline.ports(self.version) {
+            if port != in_port && port != LOCAL && is_chosen(state) {
+                self.emit(Effect::Output(port));
+                is_sent = true;
+            }
+        }
+        if !is_sent {
+            self.drop(DropReason::InputPort);
+        }
+    }
+
+    fn resubmit(&mut self, in_port: Option<PortId>, table: TableId) -> Next {
+        if self.depth == MAX_DEPTH {
+            self.drop(DropReason::TooManyLookups);
+            return Next::Exit;
+        }
+        let caller = (self.step, self.rule);
+        let former = in_port.map(|port| {
+            let former = self.state.lift(&in_port_subfield());
+            self.state
+                .write(f::IN_PORT, u128::from(port.0), u128::from(u32::MAX));
+            (port, former)
+        });
+        self.depth += 1;
+        let next = self.walk_tables(table);
+        self.depth -= 1;
+        match (next, former) {
+            (Next::Exit, _) | (Next::Freeze, None) => return next,
+            (Next::Freeze, Some((port, former))) => {
+                // What goes on later sees the same ports as it would have seen now.
+                let former = self.state.read_lifted(&former) as u32;
+                self.frozen.insert(0, set_in_port(port));
+                self.frozen.push(set_in_port(PortId(former)));
+                return next;
+            }
+            (_, Some((_, former))) => self.state.put_down(&former, &in_port_subfield()),
+            (_, None) => {}
+        }
+        self.return_to(caller);
+        Next::Continue
+    }
+
+    /// Attributes reads to the step whose list goes on after something nested in it.
+    fn return_to(&mut self, (step, rule): (usize, Option<RuleId>)) {
+        self.note_reads();
+        (self.step, self.rule) = (step, rule);
+    }
+
+    /// Executes a list whose changes to the packet and state are undone afterwards.
+    ///
+    /// An `exit` among them ends the list, not the walk.
+    pub(super) fn on_copy(&mut self, actions: &[Action], table: TableId) {
+        if self.depth == MAX_DEPTH {
+            self.drop(DropReason::TooManyLookups);
+            return;
+        }
+        let caller = (self.step, self.rule);
+        let snapshot = self.state.snapshot();
+        let stack = self.stack.clone();
+        let flags = (self.is_reparse_needed, self.is_tag_hidden);
+        let outer = std::mem::take(&mut self.effects);
+        let frozen = std::mem::take(&mut self.frozen);
+        let action_set = self.action_set.clone();
+        self.depth += 1;
+        let mut next = self.execute_list(actions, table);
+        if let Next::Table(table) = next {
+            next = self.walk_tables(table);
+        }
+        self.depth -= 1;
+        if next == Next::Freeze {
+            // The copy's walk goes on by itself, and without the action set, which is not its.
+            self.action_set.clear();
+            self.freeze();
+        }
+        let mut nested = std::mem::replace(&mut self.effects, outer);
+        trim(&mut nested);
+        match nested.len() {
+            0 => {}
+            _ if nested.iter().all(is_pure) => {
+                nested.into_iter().for_each(|effect| self.emit(effect))
+            }
+            _ => self.emit(Effect::Clone(nested.into())),
+        }
+        self.frozen = frozen;
+        self.action_set = action_set;
+        self.state.restore(snapshot);
+        self.stack = stack;
+        (self.is_reparse_needed, self.is_tag_hidden) = flags;
+        self.return_to(caller);
+    }
+
+    /// Freezes what remains: the packet is parsed anew and the walk goes on from there.
+    fn freeze(&mut self) {
+        let continuation = Continuation {
+            version: self.version,
+            actions: std::mem::take(&mut self.frozen).into(),
+            action_set: std::mem::take(&mut self.action_set).into(),
+            registers: self.state.read_registers().into(),
+            stack: std::mem::take(&mut self.stack)
+                .iter()
+                .map(|lifted| self.state.read_for_good(lifted))
+                .collect(),
+            rule: self.rule,
+        };
+        let number = self.continuations.len() as u32;
+        self.continuations.push(Arc::new(continuation));
+        self.emit(Effect::Recirculate(number));
+    }
+
+    /// Puts an action into the action set, in place of one of its kind (OpenFlow 1.5.1, 5.6).
+    fn write_action(&mut self, action: &Action) {
+        let rank = rank(action);
+        self.action_set.retain(|other| !replaces(action, other));
+        let place = self
+            .action_set
+            .partition_point(|other| self::rank(other) <= rank);
+        self.action_set.insert(place, action.clone());
+    }
+
+    fn execute_action_set(&mut self) -> Next {
+        let mut actions = std::mem::take(&mut self.action_set);
+        if actions.is_empty() {
+            return Next::EndList;
+        }
+        // "The output action in the action set is ignored if there is a group" (section 5.6.1).
+        if actions
+            .iter()
+            .any(|action| matches!(action, Action::Group(_)))
+        {
+            actions.retain(|action| !matches!(action, Action::Output(_)));
+        }
+        self.begin_step(StepKind::ActionSet);
+        self.execute_list(&actions, TableId(0))
+    }
+}
+
+/// The order in which the action set is executed (OpenFlow 1.5.1, section 5.6.1).
+fn rank(action: &Action) -> u8 {
+    match action {
+        Action::PopVlan | Action::PopMpls(_) => 1,
+        Action::PushMpls(_) => 2,
+        Action::PushVlan(_) => 3,
+        Action::DecTtl | Action::DecMplsTtl => 4,
+        Action::Group(_) => 6,
+        Action::Output(_) | Action::Resubmit { .. } => 7,
+        _ => 5,
+    }
+}
+
+/// Whether `new` takes the place of `old` in the action set.
+fn replaces(new: &Action, old: &Action) -> bool {
+    match (new, old) {
+        (Action::SetField(new), Action::SetField(old)) => {
+            new.len() == 1 && old.len() == 1 && new[0].field == old[0].field
+        }
+        (Action::SetVlan { id: new, .. }, Action::SetVlan { id: old, .. }) => {
+            new.is_some() == old.is_some()
+        }
+        (Action::Move { .. }, _) | (_, Action::Move { .. }) => new == old,
+        _ => std::mem::discriminant(new) == std::mem::discriminant(old),
+    }
+}
+
+/// An action that means the same elsewhere: "this table" is named.
+fn placed(action: &Action, table: TableId) -> Action {
+    match action {
+        Action::Resubmit {
+            in_port,
+            table: None,
+        } => Action::Resubmit {
+            in_port: *in_port,
+            table: Some(table),
+        },
+        action => action.clone(),
+    }
+}
+
+fn set_in_port(port: PortId) -> Action {
+    let (value, mask) = (u128::from(port.0), u128::from(u32::MAX));
+    Action::SetField(Box::new([Write {
+        field: f::IN_PORT,
+        value,
+        mask,
+    }]))
+}
+
+fn in_port_subfield() -> Subfield {
+    Subfield::whole(f::IN_PORT, 32)
+}
+
+/// Whether an effect leaves the packet as it is.
+fn is_pure(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Output(_) | Effect::Controller { .. } | Effect::Learn { .. } | Effect::Clone(_)
+    )
+}
+
+fn sends_something(effect: &Effect) -> bool {
+    match effect {
+        Effect::Output(_) | Effect::Controller { .. } | Effect::Recirculate(_) => true,
+        Effect::Clone(nested) => nested.iter().any(sends_something),
+        _ => false,
+    }
+}
+
+/// Drops rewrites that nothing follows: nobody would see them.
+fn trim(effects: &mut Vec<Effect>) {
+    let kept = effects
+        .iter()
+        .rposition(|effect| is_pure(effect) || sends_something(effect));
+    effects.truncate(kept.map_or(0, |last| last + 1));
+}

@@ -1,0 +1,429 @@
+//! The pipeline: tables, groups, ports and stations, at every version that is still in use.
+//!
+//! A [`Change`] is prepared as version `v + 1` while readers go on at `v`, then published or
+//! aborted. Nothing that a reader at `v` sees is touched by either: rules carry the versions in
+//! which they exist, groups, ports and stations have histories. Once no reader holds an older
+//! version, [`Pipeline::reclaim`] drops what only those could see.
+//!
+//! 1. At most one version is unpublished, and it is the newest plus one.
+//! 2. A change is whole or nothing: an operation that cannot be done undoes those before it.
+//! 3. In a table at a version, no two rules have the same match and priority.
+//! 4. The layout covers every field that a living rule or group matches or reads. A change that
+//!    needs more makes a new layout and moves all rules to it; it never shrinks. Keys of an older
+//!    layout mean nothing to the new one, which is why [`Pipeline::layout`] is shared: a reader
+//!    whose layout is another one starts over.
+//! 5. A rule that replaces another in place (a modification) takes over its age and its counters,
+//!    and what is still credited to the old one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use thalweg_classifier::{
+    Classifier, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version,
+};
+use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
+
+use crate::action::{Actions, GroupId, TableId};
+use crate::flow::{Flow, Group, PortState};
+use crate::history::History;
+use crate::mac::{MacTable, Station};
+use crate::matching::Match;
+use crate::prepare::Prepared;
+
+/// Limits of a pipeline, fixed at the start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Rules that fit, those of older versions included.
+    pub rules: usize,
+    /// Groups that fit.
+    pub groups: usize,
+    /// Stations that `normal` remembers.
+    pub stations: usize,
+    /// Seed of all hashing: of select groups, and of the tables' indexes.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            rules: 1_000_000,
+            groups: 65_536,
+            stations: 8_192,
+            seed: 0,
+        }
+    }
+}
+
+/// What a rule has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Counters {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: Counters) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A rule in a table.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its table.
+    pub table: TableId,
+    /// Priority and age.
+    pub precedence: Precedence,
+    /// The controller's name for it.
+    pub cookie: u64,
+    /// Seconds without a packet after which it is removed; 0 for never.
+    pub idle_timeout_s: u16,
+    /// Seconds after which it is removed; 0 for never.
+    pub hard_timeout_s: u16,
+    /// Whether its end is to be reported.
+    pub reports_removal: bool,
+    /// What it does.
+    pub actions: Actions,
+    /// When it was added.
+    pub created_at: Instant,
+    /// When it last matched a packet; when it was added, if never.
+    pub used_at: Instant,
+    /// What it has seen.
+    pub counters: Counters,
+    pub(crate) born: Version,
+    pub(crate) died: Version,
+    /// The rule that took this one's place and gets its late counts.
+    pub(crate) successor: Option<RuleId>,
+}
+
+/// The tables under one layout.
+pub(crate) struct Generation {
+    pub(crate) layout: Arc<Layout>,
+    /// By table number.
+    pub(crate) tables: Vec<Option<Table>>,
+}
+
+/// One table: its rules, and how often it was asked.
+pub(crate) struct Table {
+    pub(crate) classifier: Box<dyn Classifier + Send + Sync>,
+    pub(crate) lookups: u64,
+    pub(crate) matches: u64,
+}
+
+/// A group as it is at a version, with what it has seen.
+#[derive(Clone, Debug, Default)]
+pub struct GroupCounters {
+    /// What the group has seen.
+    pub group: Counters,
+    /// What each bucket has seen.
+    pub buckets: Vec<Counters>,
+}
+
+/// Tables, groups, ports and stations, at every version in use.
+///
+/// ```
+/// use thalweg_packet::Instant;
+/// use thalweg_pipeline::{Change, Config, Flow, Pipeline};
+///
+/// let mut pipeline = Pipeline::new(Config::default());
+/// let delta = pipeline.apply(&Change::adding([Flow::default()]), Instant::ZERO)?;
+/// assert_eq!(delta.inserted.len(), 1);
+/// assert_eq!(pipeline.version(), delta.version);
+/// # Ok::<(), thalweg_pipeline::ChangeError>(())
+/// ```
+pub struct Pipeline {
+    pub(crate) config: Config,
+    pub(crate) fields: Arc<Vec<FieldDescriptor>>,
+    pub(crate) generation: Generation,
+    pub(crate) rules: Vec<Option<Rule>>,
+    pub(crate) free_rules: Vec<RuleId>,
+    pub(crate) next_age: u64,
+    pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
+    pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
+    pub(crate) ports: BTreeMap<PortId, History<PortState>>,
+    pub(crate) macs: MacTable,
+    pub(crate) version: Version,
+    pub(crate) prepared: Option<Prepared>,
+    /// Rules that died before the layout grew, and the version that outlives their last reader.
+    pub(crate) left_behind: Vec<(Version, RuleId)>,
+}
+
+impl Pipeline {
+    /// A pipeline without rules, at [`Version::FIRST`].
+    pub fn new(config: Config) -> Pipeline {
+        let fields = Arc::new(standard::fields());
+        let layout = Layout::new(fields.clone(), &BTreeSet::from([standard::IN_PORT]));
+        let layout = Arc::new(layout.expect("one field fits"));
+        Pipeline {
+            config,
+            fields,
+            generation: Generation {
+                layout,
+                tables: Vec::new(),
+            },
+            rules: Vec::new(),
+            free_rules: Vec::new(),
+            next_age: 0,
+            groups: BTreeMap::new(),
+            group_counters: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            macs: MacTable::default(),
+            version: Version::FIRST,
+            prepared: None,
+            left_behind: Vec::new(),
+        }
+    }
+
+    /// The newest published version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Where fields lie in keys.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.generation.layout
+    }
+
+    /// The catalogue of fields.
+    pub fn fields(&self) -> &Arc<Vec<FieldDescriptor>> {
+        &self.fields
+    }
+
+    /// The seed of all hashing.
+    pub fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
+    /// A rule by its id, unless it has been reclaimed.
+    pub fn rule(&self, id: RuleId) -> Option<&Rule> {
+        self.rules.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The conditions of a rule.
+    pub fn match_of(&self, id: RuleId) -> Option<Match> {
+        let table = self.table(self.rule(id)?.table)?;
+        let (value, mask) = table.classifier.pattern(id)?;
+        Some(Match::from_words(self.layout(), &value, &mask))
+    }
+
+    /// A rule as it could be asked for again.
+    pub fn flow_of(&self, id: RuleId) -> Option<Flow> {
+        let rule = self.rule(id)?;
+        Some(Flow {
+            table: rule.table,
+            priority: rule.precedence.priority(),
+            cookie: rule.cookie,
+            idle_timeout_s: rule.idle_timeout_s,
+            hard_timeout_s: rule.hard_timeout_s,
+            reports_removal: rule.reports_removal,
+            matching: self.match_of(id)?,
+            actions: rule.actions.clone(),
+        })
+    }
+
+    /// The rules that exist at `version`, by id.
+    pub fn rules(&self, version: Version) -> impl Iterator<Item = (RuleId, &Rule)> {
+        let numbered = self.rules.iter().enumerate();
+        let known = numbered.filter_map(|(id, rule)| Some((RuleId(id as u32), rule.as_ref()?)));
+        known.filter(move |(_, rule)| rule.born <= version && version < rule.died)
+    }
+
+    /// How many rules exist at `version`.
+    pub fn rule_count(&self, version: Version) -> usize {
+        self.tables()
+            .map(|(_, table)| table.classifier.len(version))
+            .sum()
+    }
+
+    /// The tables that have had rules, with lookups and matches counted so far.
+    pub fn table_counters(&self) -> impl Iterator<Item = (TableId, u64, u64)> {
+        self.tables()
+            .map(|(id, table)| (id, table.lookups, table.matches))
+    }
+
+    /// A group at a version.
+    pub fn group(&self, id: GroupId, version: Version) -> Option<&Arc<Group>> {
+        self.groups.get(&id)?.at(version)
+    }
+
+    /// The groups at a version.
+    pub fn groups(&self, version: Version) -> impl Iterator<Item = &Arc<Group>> {
+        self.groups
+            .values()
+            .filter_map(move |history| history.at(version))
+    }
+
+    /// What a group has seen.
+    pub fn group_counters(&self, id: GroupId) -> Option<&GroupCounters> {
+        self.group_counters.get(&id)
+    }
+
+    /// A port at a version.
+    pub fn port(&self, id: PortId, version: Version) -> Option<PortState> {
+        self.ports.get(&id)?.at(version).copied()
+    }
+
+    /// The ports at a version, in the order of their numbers.
+    pub fn ports(&self, version: Version) -> impl Iterator<Item = (PortId, PortState)> {
+        let known = self.ports.iter();
+        known.filter_map(move |(id, history)| Some((*id, *history.at(version)?)))
+    }
+
+    /// Where a station was last seen, at a version.
+    pub fn station(&self, station: Station, version: Version) -> Option<PortId> {
+        self.macs.lookup(station, version)
+    }
+
+    /// What `normal` has learned.
+    pub fn macs(&self) -> &MacTable {
+        &self.macs
+    }
+
+    /// The best rule of a table, and the bits that decided it added to `examined`.
+    pub(crate) fn lookup(
+        &self,
+        table: TableId,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        self.table(table)?
+            .classifier
+            .lookup_examined(key, version, examined)
+    }
+
+    /// Credits packets to a rule, and says when it was last used.
+    pub fn credit_rule(&mut self, id: RuleId, counters: Counters, used_at: Instant) {
+        let mut id = id;
+        loop {
+            let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) else {
+                return;
+            };
+            match rule.successor {
+                Some(successor) => id = successor,
+                None => {
+                    rule.counters.add(counters);
+                    rule.used_at = rule.used_at.max(used_at);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Credits packets to a table: how many were looked up, how many of them matched.
+    pub fn credit_table(&mut self, id: TableId, lookups: u64, matches: u64) {
+        if let Some(table) = self.table_mut(id) {
+            table.lookups += lookups;
+            table.matches += matches;
+        }
+    }
+
+    /// Credits packets to a group and to one of its buckets.
+    pub fn credit_bucket(&mut self, id: GroupId, bucket: Option<u32>, counters: Counters) {
+        let Some(group) = self.group_counters.get_mut(&id) else {
+            return;
+        };
+        group.group.add(counters);
+        if let Some(bucket) = bucket.and_then(|bucket| group.buckets.get_mut(bucket as usize)) {
+            bucket.add(counters);
+        }
+    }
+
+    /// Drops what no version from `oldest` on can see.
+    pub fn reclaim(&mut self, oldest: Version) {
+        let tables = self.generation.tables.iter_mut().flatten();
+        let mut freed: Vec<RuleId> = tables
+            .flat_map(|table| table.classifier.reclaim(oldest))
+            .collect();
+        let left = self
+            .left_behind
+            .extract_if(.., |(version, _)| *version <= oldest);
+        freed.extend(left.map(|(_, id)| id));
+        for id in freed {
+            self.rules[id.0 as usize] = None;
+            self.free_rules.push(id);
+        }
+        self.groups
+            .values_mut()
+            .for_each(|history| history.reclaim(oldest));
+        self.groups.retain(|_, history| !history.is_empty());
+        self.ports
+            .values_mut()
+            .for_each(|history| history.reclaim(oldest));
+        self.ports.retain(|_, history| !history.is_empty());
+        self.macs.reclaim(oldest);
+        let groups = &self.groups;
+        self.group_counters.retain(|id, _| groups.contains_key(id));
+    }
+
+    /// Bytes of memory that the rules take, their indexes included.
+    pub fn memory_bytes(&self) -> usize {
+        let indexes: usize = self
+            .tables()
+            .map(|(_, table)| table.classifier.memory_bytes())
+            .sum();
+        indexes + self.rules.capacity() * std::mem::size_of::<Option<Rule>>()
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> Option<&Table> {
+        self.generation.tables.get(usize::from(id.0))?.as_ref()
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Option<&mut Table> {
+        self.generation.tables.get_mut(usize::from(id.0))?.as_mut()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = (TableId, &Table)> {
+        let numbered = self.generation.tables.iter().enumerate();
+        numbered.filter_map(|(id, table)| Some((TableId(id as u8), table.as_ref()?)))
+    }
+
+    /// The fields that the layout has.
+    pub(crate) fn used_fields(&self) -> BTreeSet<FieldId> {
+        self.layout().used().iter().copied().collect()
+    }
+}
+
+impl Generation {
+    /// The table of this number, made if it is new.
+    pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
+        let index = usize::from(id.0);
+        if self.tables.len() <= index {
+            self.tables.resize_with(index + 1, || None);
+        }
+        let layout = &self.layout;
+        self.tables[index].get_or_insert_with(|| Table {
+            classifier: new_classifier(layout, seed),
+            lookups: 0,
+            matches: 0,
+        })
+    }
+}
+
+/// Fields that rules match by prefix; each has a trie in every table.
+const PREFIX_FIELDS: [FieldId; 8] = [
+    standard::IP_SRC,
+    standard::IP_DST,
+    standard::IPV6_SRC,
+    standard::IPV6_DST,
+    standard::TP_SRC,
+    standard::TP_DST,
+    standard::ARP_SPA,
+    standard::ARP_TPA,
+];
+
+/// An empty classifier for keys of this layout.
+fn new_classifier(layout: &Layout, seed: u64) -> Box<dyn Classifier + Send + Sync> {
+    Box::new(TupleSpace::new(TupleSpaceConfig::new(layout, &PREFIX_FIELDS, seed)))
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rules = self.rule_count(self.version);
+        write!(f, "Pipeline({}, {rules} rules)", self.version)
+    }
+}

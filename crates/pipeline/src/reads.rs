@@ -1,0 +1,176 @@
+//! Which fields a program needs in its keys: what its rules match, and what its actions read.
+//!
+//! A field that is only written needs no place in the key. What an action reads beyond its visible
+//! operands is its preconditions: whether the header that it writes is there, what `pop_mpls`
+//! must know to be undone, what `dec_ttl` must know to be repeated. The interpreter reads fields
+//! without asking whether the layout has them; this list is why it may.
+
+use std::collections::BTreeSet;
+
+use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
+
+use crate::action::{Action, Output, Subfield};
+use crate::flow::{Flow, Group, GroupKind};
+
+/// The fields that a select group hashes if it names none: the 5-tuple and Ethernet.
+pub(crate) const DEFAULT_HASH_FIELDS: [FieldId; 11] = [
+    f::ETH_SRC,
+    f::ETH_DST,
+    f::ETH_TYPE,
+    f::VLAN_TCI,
+    f::IP_SRC,
+    f::IP_DST,
+    f::IPV6_SRC,
+    f::IPV6_DST,
+    f::IP_PROTO,
+    f::TP_SRC,
+    f::TP_DST,
+];
+
+/// Fields that a `push_mpls` or `pop_mpls` reads or moves.
+const MPLS_FIELDS: [FieldId; 15] = [
+    f::ETH_TYPE,
+    f::RECIRC_ID,
+    f::MPLS_LABEL,
+    f::MPLS_TC,
+    f::MPLS_BOS,
+    f::MPLS_TTL,
+    f::MPLS_LSE1,
+    f::MPLS_LSE2,
+    f::PRESENT_MPLS,
+    f::PRESENT_IPV4,
+    f::PRESENT_IPV6,
+    f::PRESENT_IPV6_CHAIN,
+    f::IP_DSCP,
+    f::IP_TTL,
+    f::IP_TTL_ABOVE_1,
+];
+
+/// Adds the fields that a rule needs.
+pub(crate) fn add_flow(flow: &Flow, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    used.extend(flow.matching.terms().iter().map(|term| term.field));
+    add_actions(&flow.actions, fields, used);
+}
+
+/// Adds the fields that a group needs.
+pub(crate) fn add_group(group: &Group, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    if let GroupKind::Select { fields: hashed } = &group.kind {
+        used.extend(hashed.iter().map(|(field, _)| *field));
+        if hashed.is_empty() {
+            used.extend(DEFAULT_HASH_FIELDS);
+        }
+    }
+    for bucket in &group.buckets {
+        add_actions(&bucket.actions, fields, used);
+    }
+}
+
+pub(crate) fn add_actions(
+    actions: &[Action],
+    fields: &[FieldDescriptor],
+    used: &mut BTreeSet<FieldId>,
+) {
+    for action in actions {
+        add_action(action, fields, used);
+    }
+}
+
+fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    match action {
+        Action::Output(output) => add_output(output, used),
+        Action::SetField(writes) => {
+            for write in writes {
+                used.extend(precondition(write.field, fields));
+            }
+        }
+        Action::Move {
+            source,
+            destination,
+        } => {
+            add_subfield(source, used);
+            add_written(destination, fields, used);
+        }
+        Action::Push(source) => add_subfield(source, used),
+        Action::Pop(destination) => add_written(destination, fields, used),
+        Action::SetVlan { .. } | Action::PushVlan(_) | Action::PopVlan => {
+            used.extend([f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID]);
+        }
+        Action::PushMpls(_) | Action::PopMpls(_) => used.extend(MPLS_FIELDS),
+        Action::DecTtl => {
+            used.extend([
+                f::IP_TTL,
+                f::IP_TTL_ABOVE_1,
+                f::PRESENT_IPV4,
+                f::PRESENT_IPV6_CHAIN,
+            ]);
+        }
+        Action::DecMplsTtl => used.extend([f::MPLS_TTL, f::PRESENT_MPLS]),
+        Action::Resubmit {
+            in_port: Some(_), ..
+        } => {
+            used.insert(f::IN_PORT);
+        }
+        Action::Clone(actions) | Action::WriteActions(actions) => {
+            add_actions(actions, fields, used);
+        }
+        Action::Group(_)
+        | Action::Resubmit { .. }
+        | Action::Note(_)
+        | Action::Exit
+        | Action::ClearActions
+        | Action::WriteMetadata { .. }
+        | Action::Goto(_) => {}
+    }
+}
+
+fn add_output(output: &Output, used: &mut BTreeSet<FieldId>) {
+    match output {
+        Output::Normal => {
+            used.extend([f::IN_PORT, f::VLAN_TCI, f::ETH_SRC, f::ETH_DST]);
+        }
+        Output::Field(source) => {
+            add_subfield(source, used);
+            used.insert(f::IN_PORT);
+        }
+        Output::Controller { .. } => {}
+        Output::Port(_) | Output::InPort | Output::All | Output::Flood | Output::Local => {
+            used.insert(f::IN_PORT);
+        }
+    }
+}
+
+fn add_subfield(subfield: &Subfield, used: &mut BTreeSet<FieldId>) {
+    used.extend(subfield.slices.iter().map(|slice| slice.field));
+}
+
+fn add_written(subfield: &Subfield, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    for slice in &subfield.slices {
+        used.extend(precondition(slice.field, fields));
+    }
+}
+
+/// The fields that tell whether a field can be written: presence of the headers it may lie in.
+pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<FieldId> {
+    match &fields[field.index()].source {
+        Source::Wire(locations) => locations
+            .iter()
+            .filter_map(|location| f::presence_of(location.header))
+            .collect(),
+        Source::Scalar(Scalar::VlanTci) => vec![f::VLAN_TCI],
+        Source::Scalar(Scalar::VlanTciInner) => vec![f::VLAN_TCI_INNER],
+        Source::Scalar(Scalar::ArpOperation) => vec![f::PRESENT_ARP],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether an action may write the field: bits of a header, a register, or the tunnel's key.
+pub(crate) fn is_writable(descriptor: &FieldDescriptor) -> bool {
+    match &descriptor.source {
+        Source::Wire(_) | Source::Register | Source::Intrinsic(_) => true,
+        Source::Scalar(scalar) => matches!(
+            scalar,
+            Scalar::VlanTci | Scalar::VlanTciInner | Scalar::ArpOperation
+        ),
+        Source::Presence(_) => false,
+    }
+}

@@ -1,0 +1,370 @@
+//! The state of a walk: every bit's value, and where it came from.
+//!
+//! The words of the layout start as the packet's key (ingress fields) and zeros (registers). Each
+//! bit has a *provenance*: it is still the ingress bit of the same place, or a constant, or a copy
+//! of another ingress bit, or the result of arithmetic on several. Reading bits adds to the mask
+//! the ingress bits they came from; a constant adds nothing. So the mask speaks of ingress bits
+//! only, however often they were moved and rewritten on the way (`set_field` costs nothing, a
+//! register that holds a moved address is the address).
+//!
+//! 1. `original & constant == 0`, and bits in neither have an entry in `sources`.
+//! 2. The mask grows only. Whoever agrees with the key on it has the same values in all bits ever
+//!    read, because each is a function of the bits added when it was read.
+//! 3. A bit that the layout does not have is never read, so writes to it need no record.
+
+use thalweg_packet::{FieldId, Layout};
+
+use crate::action::{Slice, Subfield};
+
+/// Source of a bit: an ingress bit by its number, or, from here on, a function by its number.
+const FIRST_FUNCTION: u16 = 0x8000;
+
+/// Values and provenance of all bits, and the mask of what was read.
+#[derive(Clone, Debug)]
+pub(crate) struct State<'a> {
+    layout: &'a Layout,
+    words: Vec<u64>,
+    original: Vec<u64>,
+    constant: Vec<u64>,
+    /// By bit (word * 64 + shift): its source, where it is neither original nor constant. Made at
+    /// the first copy.
+    sources: Vec<u16>,
+    /// By function: the ingress bits it depends on.
+    functions: Vec<Box<[u64]>>,
+    /// What was read so far: ingress bits.
+    mask: Vec<u64>,
+    /// What was read since [`State::move_reads`]: bits of the state, then ingress bits added.
+    reads: Vec<u64>,
+}
+
+/// What a clone's changes are undone to: all but what was read.
+pub(crate) struct Snapshot {
+    words: Vec<u64>,
+    original: Vec<u64>,
+    constant: Vec<u64>,
+    sources: Vec<u16>,
+}
+
+/// Bits that were put aside, with their provenance.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Lifted {
+    value: Vec<bool>,
+    provenance: Vec<Provenance>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Provenance {
+    Constant,
+    Source(u16),
+}
+
+impl<'a> State<'a> {
+    /// The state of a packet that comes in with this key; `registers` are what it resumes with.
+    pub(crate) fn new(layout: &'a Layout, key: &[u64], registers: Option<&[u64]>) -> State<'a> {
+        let (ingress, words) = (layout.ingress_words(), layout.words());
+        let mut state = State {
+            layout,
+            words: key[..ingress].to_vec(),
+            original: vec![u64::MAX; ingress],
+            constant: vec![0; ingress],
+            sources: Vec::new(),
+            functions: Vec::new(),
+            mask: vec![0; ingress],
+            reads: vec![0; words + ingress],
+        };
+        state.words.resize(words, 0);
+        state.original.resize(words, 0);
+        state.constant.resize(words, u64::MAX);
+        if let Some(registers) = registers {
+            state.words[ingress..].copy_from_slice(registers);
+        }
+        state
+    }
+
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The values of the registers, all of them read.
+    pub(crate) fn read_registers(&mut self) -> Vec<u64> {
+        let ingress = self.layout.ingress_words();
+        let mut all = vec![0; self.words.len()];
+        all[ingress..].fill(u64::MAX);
+        self.read_words(&all);
+        self.words[ingress..].to_vec()
+    }
+
+    pub(crate) fn into_mask(self) -> Vec<u64> {
+        self.mask
+    }
+
+    /// Adds what was read since the last call to a step's record.
+    pub(crate) fn move_reads(&mut self, into: &mut [u64]) {
+        for (into, reads) in into.iter_mut().zip(&mut self.reads) {
+            *into |= std::mem::take(reads);
+        }
+    }
+
+    /// Reads the bits `mask` of the state.
+    pub(crate) fn read_words(&mut self, mask: &[u64]) {
+        for (word, &bits) in mask.iter().enumerate() {
+            if bits != 0 {
+                self.read_word(word, bits);
+            }
+        }
+    }
+
+    fn read_word(&mut self, word: usize, bits: u64) {
+        self.reads[word] |= bits;
+        let original = bits & self.original[word];
+        if original != 0 {
+            self.add_to_mask(word, original);
+        }
+        let mut moved = bits & !self.original[word] & !self.constant[word];
+        while moved != 0 {
+            let bit = moved.trailing_zeros() as usize;
+            moved &= moved - 1;
+            self.read_source(self.sources[word * 64 + bit]);
+        }
+    }
+
+    fn add_to_mask(&mut self, word: usize, bits: u64) {
+        let added = bits & !self.mask[word];
+        self.mask[word] |= added;
+        let words = self.words.len();
+        self.reads[words + word] |= added;
+    }
+
+    fn read_source(&mut self, source: u16) {
+        if source < FIRST_FUNCTION {
+            self.add_to_mask(usize::from(source) / 64, 1 << (source % 64));
+            return;
+        }
+        for word in 0..self.mask.len() {
+            let dependencies = self.functions[usize::from(source - FIRST_FUNCTION)][word];
+            self.add_to_mask(word, dependencies);
+        }
+    }
+
+    /// Reads a field and says its value; a field that the layout lacks is zero and costs nothing.
+    pub(crate) fn read(&mut self, field: FieldId) -> u128 {
+        self.read_masked(field, u128::MAX)
+    }
+
+    /// Reads the bits `mask` of a field.
+    pub(crate) fn read_masked(&mut self, field: FieldId, mask: u128) -> u128 {
+        let Some(slot) = self.layout.slot(field) else {
+            return 0;
+        };
+        for index in 0..slot.word_count() {
+            let below = (slot.word_count() - 1 - index) * 64;
+            let width = (usize::from(slot.width_bits) - below).min(64);
+            let ones = if width == 64 {
+                u64::MAX
+            } else {
+                (1 << width) - 1
+            };
+            let bits = ((mask >> below) as u64 & ones) << slot.shift;
+            if bits != 0 {
+                self.read_word(usize::from(slot.word) + index, bits);
+            }
+        }
+        self.peek(field) & mask
+    }
+
+    /// A field's value, without reading it: for what is written over or reported.
+    pub(crate) fn peek(&self, field: FieldId) -> u128 {
+        self.layout.get(&self.words, field).unwrap_or(0)
+    }
+
+    /// Reads bits of fields as one number's bits, the least significant first.
+    pub(crate) fn read_subfield(&mut self, subfield: &Subfield) -> u128 {
+        let mut value = 0;
+        let mut width = 0;
+        for slice in &subfield.slices {
+            let ones = slice_mask(slice);
+            value |= (self.read_masked(slice.field, ones) >> slice.offset) << width;
+            width += slice.width_bits;
+        }
+        value
+    }
+
+    /// Writes constants over the bits `mask` of a field.
+    pub(crate) fn write(&mut self, field: FieldId, value: u128, mask: u128) {
+        let Some(slot) = self.layout.slot(field) else {
+            return;
+        };
+        let old = self.peek(field);
+        self.layout
+            .set(&mut self.words, field, old & !mask | value & mask);
+        self.for_each_bit(slot.width_bits, mask, field, |state, word, bit| {
+            state.original[word] &= !(1 << bit);
+            state.constant[word] |= 1 << bit;
+        });
+    }
+
+    /// Writes a value that depends on all that `of` depends on.
+    pub(crate) fn write_function(&mut self, field: FieldId, value: u128, of: FieldId) {
+        let Some(slot) = self.layout.slot(field) else {
+            return;
+        };
+        // What reading `of` would add is found by reading it in a state whose mask is empty.
+        let (mask, reads) = (self.mask.clone(), self.reads.clone());
+        self.mask.fill(0);
+        self.read(of);
+        let dependencies = std::mem::replace(&mut self.mask, mask);
+        self.reads = reads;
+        self.write(field, value, u128::MAX >> (128 - slot.width_bits));
+        if dependencies.iter().all(|word| *word == 0) {
+            return;
+        }
+        let source = FIRST_FUNCTION + self.functions.len() as u16;
+        self.functions.push(dependencies.into());
+        self.for_each_bit(slot.width_bits, u128::MAX, field, |state, word, bit| {
+            state.set_provenance(word, bit, Provenance::Source(source));
+        });
+    }
+
+    /// Copies bits with their provenance; both sides are equally wide.
+    pub(crate) fn copy(&mut self, source: &Subfield, destination: &Subfield) {
+        let bits = self.lift(source);
+        self.put_down(&bits, destination);
+    }
+
+    /// The bits of a subfield with their provenance, unread.
+    pub(crate) fn lift(&self, subfield: &Subfield) -> Lifted {
+        let mut lifted = Lifted {
+            value: Vec::new(),
+            provenance: Vec::new(),
+        };
+        for slice in &subfield.slices {
+            for bit in slice.offset..slice.offset + slice.width_bits {
+                let Some(slot) = self.layout.slot(slice.field) else {
+                    lifted.value.push(false);
+                    lifted.provenance.push(Provenance::Constant);
+                    continue;
+                };
+                let (word, shift) = slot.position(bit);
+                lifted.value.push(self.words[word] >> shift & 1 == 1);
+                lifted.provenance.push(self.provenance(word, shift));
+            }
+        }
+        lifted
+    }
+
+    /// Writes lifted bits, as many as the subfield has; bits that lack are zero.
+    pub(crate) fn put_down(&mut self, lifted: &Lifted, subfield: &Subfield) {
+        let mut next = 0;
+        for slice in &subfield.slices {
+            for bit in slice.offset..slice.offset + slice.width_bits {
+                let value = lifted.value.get(next).copied().unwrap_or(false);
+                let provenance = lifted.provenance.get(next).copied();
+                next += 1;
+                let Some(slot) = self.layout.slot(slice.field) else {
+                    continue;
+                };
+                let (word, shift) = slot.position(bit);
+                self.words[word] = self.words[word] & !(1 << shift) | u64::from(value) << shift;
+                self.set_provenance(word, shift, provenance.unwrap_or(Provenance::Constant));
+            }
+        }
+    }
+
+    /// Reads lifted bits after all, and says their value.
+    pub(crate) fn read_lifted(&mut self, lifted: &Lifted) -> u128 {
+        for provenance in &lifted.provenance {
+            if let Provenance::Source(source) = provenance {
+                self.read_source(*source);
+            }
+        }
+        let bits = lifted.value.iter().take(128).enumerate();
+        bits.fold(0, |value, (index, bit)| value | u128::from(*bit) << index)
+    }
+
+    /// Reads lifted bits and makes them constants: for a walk that goes on in another state.
+    pub(crate) fn read_for_good(&mut self, lifted: &Lifted) -> Lifted {
+        self.read_lifted(lifted);
+        let provenance = vec![Provenance::Constant; lifted.value.len()];
+        Lifted {
+            value: lifted.value.clone(),
+            provenance,
+        }
+    }
+
+    /// Whether every bit of a field is still what came in.
+    pub(crate) fn is_original(&self, field: FieldId) -> bool {
+        let Some(slot) = self.layout.slot(field) else {
+            return false;
+        };
+        (0..slot.width_bits).all(|bit| {
+            let (word, shift) = slot.position(bit);
+            self.original[word] >> shift & 1 == 1
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            words: self.words.clone(),
+            original: self.original.clone(),
+            constant: self.constant.clone(),
+            sources: self.sources.clone(),
+        }
+    }
+
+    pub(crate) fn restore(&mut self, snapshot: Snapshot) {
+        self.words = snapshot.words;
+        self.original = snapshot.original;
+        self.constant = snapshot.constant;
+        self.sources = snapshot.sources;
+    }
+
+    fn for_each_bit(
+        &mut self,
+        width_bits: u16,
+        mask: u128,
+        field: FieldId,
+        mut change: impl FnMut(&mut Self, usize, u32),
+    ) {
+        let Some(slot) = self.layout.slot(field) else {
+            return;
+        };
+        for bit in (0..width_bits).filter(|bit| mask >> bit & 1 == 1) {
+            let (word, shift) = slot.position(bit);
+            change(self, word, shift);
+        }
+    }
+
+    fn provenance(&self, word: usize, shift: u32) -> Provenance {
+        if self.constant[word] >> shift & 1 == 1 {
+            Provenance::Constant
+        } else if self.original[word] >> shift & 1 == 1 {
+            Provenance::Source((word * 64) as u16 + shift as u16)
+        } else {
+            Provenance::Source(self.sources[word * 64 + shift as usize])
+        }
+    }
+
+    fn set_provenance(&mut self, word: usize, shift: u32, provenance: Provenance) {
+        let bit = 1 << shift;
+        self.original[word] &= !bit;
+        self.constant[word] &= !bit;
+        match provenance {
+            Provenance::Constant => self.constant[word] |= bit,
+            Provenance::Source(source) => {
+                if self.sources.is_empty() {
+                    self.sources = vec![0; self.words.len() * 64];
+                }
+                self.sources[word * 64 + shift as usize] = source;
+            }
+        }
+    }
+}
+
+fn slice_mask(slice: &Slice) -> u128 {
+    let ones = if slice.width_bits >= 128 {
+        u128::MAX
+    } else {
+        (1 << slice.width_bits) - 1
+    };
+    ones << slice.offset
+}

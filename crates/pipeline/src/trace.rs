@@ -1,0 +1,136 @@
+//! Traces: the record of a walk, from which everything else about an entry follows.
+//!
+//! A step is one read of one input: a lookup in a table, the choice of a bucket, a look into the
+//! MAC table. Steps are recorded in the order of execution; what the actions of a rule read on top
+//! belongs to the step of its lookup.
+//!
+//! Three sets of words belong to each step, and are kept in one arena: the state's value when the
+//! step began (`key`), the bits of the state it read (`examined`), and the ingress bits that it
+//! added to the mask (`added`).
+
+use thalweg_classifier::RuleId;
+use thalweg_packet::PortId;
+
+use crate::action::{GroupId, TableId};
+use crate::mac::Station;
+
+/// What a step read, and what came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StepKind {
+    /// A lookup in a table; `None` if nothing matched.
+    Lookup {
+        /// The table.
+        table: TableId,
+        /// The rule that matched.
+        rule: Option<RuleId>,
+    },
+    /// A group's bucket was chosen; `None` if no bucket is alive.
+    Bucket {
+        /// The group.
+        group: GroupId,
+        /// The bucket's position in the group.
+        bucket: Option<u32>,
+    },
+    /// A look into the MAC table.
+    Station {
+        /// The station that was looked for.
+        station: Station,
+        /// Where it was.
+        port: Option<PortId>,
+    },
+    /// What the action set read when it was executed at the end.
+    ActionSet,
+    /// A frozen walk went on.
+    Resumption {
+        /// The rule whose actions were interrupted, if any.
+        rule: Option<RuleId>,
+    },
+}
+
+/// The record of one walk.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    words: usize,
+    ingress_words: usize,
+    steps: Vec<(StepKind, u32)>,
+    /// By step: key, examined, added.
+    arena: Vec<u64>,
+}
+
+/// One step of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step<'a> {
+    /// What was read, and what came of it.
+    pub kind: StepKind,
+    /// How many resubmits it is below the first table.
+    pub depth: u32,
+    /// The state when the step began.
+    pub key: &'a [u64],
+    /// The bits of the state that it read.
+    pub examined: &'a [u64],
+    /// The ingress bits that it added to the mask.
+    pub added: &'a [u64],
+}
+
+impl Trace {
+    pub(crate) fn new(words: usize, ingress_words: usize) -> Trace {
+        Trace {
+            words,
+            ingress_words,
+            ..Trace::default()
+        }
+    }
+
+    /// Begins a step; [`Trace::finish_step`] completes the last one begun.
+    pub(crate) fn begin_step(&mut self, kind: StepKind, depth: u32, key: &[u64]) {
+        self.steps.push((kind, depth));
+        self.arena.extend_from_slice(key);
+        self.arena
+            .extend(std::iter::repeat_n(0, self.words + self.ingress_words));
+    }
+
+    /// Where a step's `examined` and `added` are written to, one behind the other.
+    pub(crate) fn reads_mut(&mut self, step: usize) -> &mut [u64] {
+        let start = step * self.stride() + self.words;
+        &mut self.arena[start..start + self.words + self.ingress_words]
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether nothing was read at all.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The steps, in the order of execution.
+    pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        self.steps
+            .iter()
+            .enumerate()
+            .map(|(index, &(kind, depth))| {
+                let words = &self.arena[index * self.stride()..(index + 1) * self.stride()];
+                let (key, reads) = words.split_at(self.words);
+                let (examined, added) = reads.split_at(self.words);
+                Step {
+                    kind,
+                    depth,
+                    key,
+                    examined,
+                    added,
+                }
+            })
+    }
+
+    /// What was read and what came of it, step by step: two walks with the same kinds met the same
+    /// rules, buckets and stations.
+    pub fn kinds(&self) -> impl Iterator<Item = StepKind> {
+        self.steps.iter().map(|(kind, _)| *kind)
+    }
+
+    fn stride(&self) -> usize {
+        2 * self.words + self.ingress_words
+    }
+}
