@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: the rules of the house that a program can check.
 //!
-//! Each check is a function from sources (or from what cargo knows) to [`Finding`]s, so that the
+//! Each check is a function from sources (or from what cargo knows) to findings, so that the
 //! tests feed it small texts. A finding says where, what, and what to do about it.
 //!
 //! | check | file |
