@@ -199,7 +199,7 @@ mod tests {
     fn every_length_hashes_and_matches_alike() {
         let hash = WordHash::new(3);
         for count in 0..=UNROLLED + 2 {
-            let mask: Vec<u64> = (0..12).map(|i| u64::from(i < count) << i | 0).collect();
+            let mask: Vec<u64> = (0..12).map(|i| u64::from(i < count) << i).collect();
             let words = MaskedWords::new(&mask);
             let key = [u64::MAX; 12];
             let mut value: Vec<u64> = words.compact(&key).collect();

@@ -30,8 +30,8 @@
 //! ```
 //!
 //! Open vSwitch has the last trie for L4 ports alone; here every sub-table has one whose last
-//! stage takes one or two words and is not all prefix fields (those have tries already). And as
-//! precedence is a total order here, a sub-table of the same priority is passed over only if all
+//! stage takes one word (two of L4) and is not all prefix fields (those have tries already), so
+//! that an unknown Ethernet address too is told by its first bits. And as precedence is a total order here, a sub-table of the same priority is passed over only if all
 //! its rules are younger, where Open vSwitch passes over it always.
 //!
 //! 1. `order` has every sub-table once, and none is empty; it is sorted by the highest precedence

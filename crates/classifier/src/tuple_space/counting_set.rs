@@ -134,8 +134,8 @@ mod tests {
                 .any(|other| model[other] > 0 && hash_of(other) as u32 == hash_of(value) as u32);
             assert_eq!(set.contains(hash_of(value)), is_present);
         }
-        for value in 0..64 {
-            (0..model[value]).for_each(|_| set.remove(hash_of(value)));
+        for (value, &count) in model.iter().enumerate() {
+            (0..count).for_each(|_| set.remove(hash_of(value)));
         }
         assert_eq!(set.heap_bytes(), fresh);
     }

@@ -1,5 +1,7 @@
 //! Making, ranking and removing sub-tables, and taking rules out: the writer's side.
 
+use thalweg_packet::Stage;
+
 use crate::masked_words::MaskedWords;
 use crate::{Precedence, RuleId};
 
@@ -61,25 +63,30 @@ impl TupleSpace {
             stage: stage_of_word[field.word()],
         });
         let prefixes: Vec<PrefixCheck> = checks.filter(|check| check.length > 0).collect();
-        let has_tail = self.has_tail(&words, &prefixes, stage_ends.len());
+        let has_tail = self.has_tail(&words, &prefixes);
         let mask_hash = self.hash.hash_words(mask);
         Subtable::new(words, &stage_ends, prefixes, has_tail, self.hash, mask_hash)
     }
 
-    /// Whether the last stage has bits that no prefix field's trie speaks of.
-    fn has_tail(&self, words: &MaskedWords, prefixes: &[PrefixCheck], stages: usize) -> bool {
-        let mut left = vec![0; self.stages.len()];
-        words.add_to(0..words.len(), &mut left);
-        let (last_word, _) = words.iter().last().unwrap_or((0, 0));
-        for check in prefixes.iter().filter(|check| check.stage + 1 == stages) {
-            for (word, mask) in self.prefix_fields[check.field].masks(check.length) {
-                left[word] &= !mask;
-            }
-        }
-        let last_stage = self.stages[last_word];
-        left.iter()
-            .zip(&self.stages)
-            .any(|(&left, &stage)| left != 0 && stage == last_stage)
+    /// Whether a trie of the last stage is worth its memory: it is one word (or two of ports and
+    /// their like), and has bits that no prefix field's trie speaks of.
+    fn has_tail(&self, words: &MaskedWords, prefixes: &[PrefixCheck]) -> bool {
+        let Some(last_stage) = words.iter().last().map(|(word, _)| self.stages[word]) else {
+            return false;
+        };
+        let covers = |word: usize| {
+            let masks = prefixes
+                .iter()
+                .flat_map(|check| self.prefix_fields[check.field].masks(check.length));
+            let own = masks.filter(move |(covered, _)| *covered == word);
+            own.fold(0, |bits, (_, mask)| bits | mask)
+        };
+        let last = words
+            .iter()
+            .filter(|&(word, _)| self.stages[word] == last_stage);
+        let last: Vec<(usize, u64)> = last.collect();
+        let words_max = if last_stage == Stage::Transport { 2 } else { 1 };
+        last.len() <= words_max && last.iter().any(|&(word, mask)| mask & !covers(word) != 0)
     }
 
     /// Moves a sub-table to where its best precedence belongs; `before` is what it was.

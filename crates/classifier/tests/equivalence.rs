@@ -1,0 +1,184 @@
+//! Every classifier against the oracle: the same answers, sound masks, and memory that comes back.
+
+mod harness;
+
+use harness::{Driver, WORDS, acl, checks, open_vswitch};
+use thalweg_classifier::{
+    Classifier, Linear, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version,
+};
+
+fn drive(make: impl Fn(u64) -> Box<dyn Classifier>, rules: &[usize]) {
+    for (seed, &rules) in (1..).zip(rules) {
+        println!("seed {seed}, {rules} rules");
+        let mut driver = Driver::new(make(seed), rules, seed);
+        driver.run(checks());
+        driver.clear();
+        let fresh = make(seed).memory_bytes();
+        let left = driver.subject.memory_bytes();
+        assert!(left <= fresh + 2_000, "{left} bytes left of {fresh}");
+    }
+}
+
+#[test]
+fn linear_is_sound_itself() {
+    drive(|_| Box::new(Linear::new(WORDS)), &[20]);
+}
+
+#[test]
+fn tuple_space_with_stages_and_tries() {
+    drive(
+        |seed| Box::new(TupleSpace::new(harness::config(seed))),
+        &[3, 20, 60, 200],
+    );
+}
+
+#[test]
+fn tuple_space_without() {
+    let make = |seed| Box::new(TupleSpace::new(TupleSpaceConfig::flat(WORDS, seed)));
+    drive(|seed| make(seed), &[20, 60]);
+}
+
+#[test]
+fn tuple_space_with_tries_alone() {
+    let make = |seed| {
+        let mut config = TupleSpaceConfig::flat(WORDS, seed);
+        config.prefix_fields = harness::prefix_fields();
+        TupleSpace::new(config)
+    };
+    drive(|seed| Box::new(make(seed)), &[60]);
+}
+
+#[test]
+fn memory_follows_the_rules_under_churn() {
+    let rules = acl::rules(2_000, 3);
+    let (old, new) = rules.split_at(1_000);
+    let mut subject = TupleSpace::new(acl::config(1));
+    acl::load(&mut subject, old, Version(1));
+    subject.reclaim(Version(1));
+    let before = subject.memory_bytes();
+    for round in 1..40 {
+        let version = Version(2 * round);
+        for (number, rule) in new.iter().enumerate() {
+            let pattern = Pattern {
+                value: &rule.value,
+                mask: &rule.mask,
+            };
+            let age = round * 1_000 + number as u64;
+            let id = RuleId(10_000 + number as u32);
+            subject.insert(pattern, Precedence::new(rule.priority, age), id, version);
+        }
+        if round % 3 == 0 {
+            subject.abort(version);
+        } else {
+            let ids = (0..new.len() as u32).map(|number| RuleId(10_000 + number));
+            ids.for_each(|id| subject.remove(id, version.next()));
+            assert_eq!(subject.len(version), 2_000);
+            assert_eq!(subject.reclaim(version.next()).len(), new.len());
+        }
+        assert_eq!(subject.len(version.next()), 1_000);
+        let bytes = subject.memory_bytes();
+        assert!(
+            bytes < before * 3 / 2,
+            "round {round}: {bytes} bytes, {before} before"
+        );
+    }
+}
+
+/// Tuple space explosion: one rule a mask. The work of a lookup is the number of masks, no more,
+/// and goes back to one once they are gone.
+#[test]
+fn an_explosion_of_masks_is_bounded_and_reported() {
+    let mut subject = TupleSpace::new(harness::config(1));
+    let fresh = subject.memory_bytes();
+    let mut masks = 0;
+    for word in [2, 5, 0] {
+        for length in 0..32 {
+            for shift in 0..32 {
+                let mut mask = vec![0; WORDS];
+                mask[word] = (u64::MAX << (32 + length)) | (u64::from(u32::MAX) << shift) >> 32;
+                mask[word] |= 1 << shift;
+                let pattern = Pattern {
+                    value: &[0; WORDS],
+                    mask: &mask,
+                };
+                let precedence = Precedence::new(1, masks);
+                subject.insert(pattern, precedence, RuleId(masks as u32), Version(1));
+                masks += 1;
+            }
+        }
+    }
+    let key = vec![u64::MAX; WORDS];
+    println!(
+        "{} masks, {} bytes a mask, {} visited by a miss",
+        subject.subtable_count(),
+        subject.memory_bytes() / subject.subtable_count(),
+        subject.visited_by(&key, Version(1)),
+    );
+    assert_eq!(subject.lookup(&key, Version(1)), None);
+    assert_eq!(
+        subject.visited_by(&key, Version(1)),
+        subject.subtable_count()
+    );
+    // The best rule of all settles the lookup at once.
+    assert_eq!(subject.visited_by(&[0; WORDS], Version(1)), 1);
+    (1..masks).for_each(|id| subject.remove(RuleId(id as u32), Version(2)));
+    subject.reclaim(Version(2));
+    assert_eq!(subject.subtable_count(), 1);
+    assert!(subject.memory_bytes() < fresh + 4_000);
+}
+
+/// The mean number of bits examined is at most 1.1 times Open vSwitch's.
+#[test]
+fn masks_are_as_narrow_as_those_of_open_vswitch() {
+    let rules = acl::rules(600, 5);
+    let mut subject = TupleSpace::new(acl::config(1));
+    acl::load(&mut subject, &rules, Version(1));
+    let mut linear = Linear::new(acl::WORDS);
+    acl::load(&mut linear, &rules, Version(1));
+    let plain = rules
+        .iter()
+        .map(|rule| (rule.value.to_vec(), rule.mask.to_vec(), rule.priority));
+    let reference = open_vswitch::OpenVswitch::new(acl::config(1), 4, plain.collect());
+    let hits = acl::keys_that_hit(&rules, 400, 7);
+    let misses = acl::keys_that_miss(400, 7);
+    for (name, keys) in [("hit", hits), ("miss", misses)] {
+        let mut bits = [0; 3];
+        for key in keys {
+            let mut examined = [vec![0; acl::WORDS], vec![0; acl::WORDS]];
+            let found = subject.lookup_examined(&key, Version(1), &mut examined[0]);
+            linear.lookup_examined(&key, Version(1), &mut examined[1]);
+            let (priority, by_reference) = reference.lookup(&key);
+            assert_eq!(found.map(|id| rules[id.0 as usize].priority), priority);
+            let [ours, linears] = examined;
+            for (sum, mask) in bits.iter_mut().zip([ours, linears, by_reference]) {
+                *sum += mask.iter().map(|word| word.count_ones()).sum::<u32>();
+            }
+        }
+        let [ours, linears, reference] = bits.map(|sum| f64::from(sum) / 400.0);
+        println!("{name}: {ours:.1} bits, Open vSwitch's {reference:.1}, linear {linears:.1}");
+        assert!(
+            ours <= 1.1 * reference,
+            "{name}: {ours} bits against {reference}"
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "rule id in use")]
+fn an_id_is_used_once() {
+    let mut subject = TupleSpace::new(TupleSpaceConfig::flat(1, 0));
+    let all = Pattern {
+        value: &[0],
+        mask: &[0],
+    };
+    subject.insert(all, Precedence::new(1, 1), RuleId(1), Version(1));
+    subject.insert(all, Precedence::new(1, 2), RuleId(1), Version(1));
+}
+
+#[test]
+#[should_panic(expected = "settled")]
+fn what_is_settled_is_not_aborted() {
+    let mut subject = TupleSpace::new(TupleSpaceConfig::flat(1, 0));
+    subject.reclaim(Version(3));
+    subject.abort(Version(3));
+}
