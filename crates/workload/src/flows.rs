@@ -163,10 +163,9 @@ pub fn draw_flows(
     let mut flows = Vec::with_capacity(config.count);
     while flows.len() < config.count {
         let template = source.next_template();
-        // A draw that cannot be finished is cheap, and one in a few dozen can; pools of hosts and
-        // ports are wide. So a long run of failures means that the flows are used up.
-        let fresh =
-            (0..2_000).find_map(|_| source.draw(template).filter(|flow| seen.insert(*flow)));
+        // Most draws can be finished, and pools of hosts and ports are wide: a long run of
+        // failures means that the flows are used up.
+        let fresh = (0..256).find_map(|_| source.draw(template).filter(|flow| seen.insert(*flow)));
         let Some(flow) = fresh else {
             return Err(WorkloadError::TooFewFlows {
                 wanted: config.count,
@@ -218,8 +217,12 @@ impl<'a> FlowSource<'a> {
 
     /// A flow of a template, or nothing when the rules chosen on the way exclude each other.
     pub fn draw(&mut self, template: usize) -> Option<Flow> {
-        let Template { tables, .. } = &self.pipeline.templates[template];
+        let Template { tables, ports, .. } = &self.pipeline.templates[template];
         let mut walk = Walk::default();
+        if !ports.is_empty() {
+            let port = *pick(&mut self.random, ports);
+            walk.learn(Field::InPort, port.into(), Field::InPort.full_mask(), false);
+        }
         for (place, table) in tables.iter().enumerate() {
             // The last table decides where the packet leaves, which is the rules' affair.
             let Some(next) = tables.get(place + 1) else {

@@ -1,4 +1,24 @@
 //! Seeded generators of rules, pipelines, traffic and changes.
+//!
+//! Everything that a switch can be fed with, from a seed and nothing else. The crate stands apart
+//! from the switch: rules and changes leave it as *text* (`ovs-ofctl` syntax), packets as *bytes*,
+//! so that the same workload can be given to any switch, and no generator can lean on what it is
+//! there to test.
+//!
+//! ```text
+//!   ClassBench files ─┐
+//!   Profile ──────────┴─> Filter ──> Rule ──┐
+//!   PipelineKind ──────────────────────────>├─> Pipeline ──> FlowSource ──> Flow ──> packet
+//!                                           │       └──────> ChangeSource ──> Change
+//!   Sequence: in which order flows send     │
+//!   MicroCase: rules and flows of one benchmark case
+//!   RandomPipeline, PacketSource: small and hostile, for tests of soundness
+//! ```
+//!
+//! 1. The same seed and sizes give the same output on every machine.
+//! 2. No two rules of a table overlap at equal priority, which OpenFlow leaves undefined.
+//! 3. Rules and changes are what `ovs-ofctl` accepts: prerequisites are matched, and no more tags
+//!    are pushed than a switch takes.
 
 mod changes;
 mod classbench;

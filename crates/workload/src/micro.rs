@@ -14,6 +14,7 @@
 use std::net::Ipv4Addr;
 
 use rand::Rng;
+use rand::seq::SliceRandom;
 use thalweg_packet::wire::MacAddress;
 
 use crate::error::WorkloadError;
@@ -134,7 +135,6 @@ impl MicroCase {
     }
 
     fn shuffled(mut self, random: &mut Random) -> Self {
-        use rand::seq::SliceRandom;
         self.flows.shuffle(random);
         self
     }
@@ -264,7 +264,7 @@ fn push_marks(rules: &mut Vec<Rule>, random: &mut Random) {
     }
     push(7, 0, Match::any(), vec![Action::Goto(8)]);
     for index in 0..1000_u32 {
-        let source = 0xc0a8_0000 | (index % 256) << 8 | index / 256;
+        let source = 0xc0a8_0000 | ((index % 256) << 8) | (index / 256);
         let matches = udp()
             .with(Field::IpSrc, source)
             .with_prefix(

@@ -82,6 +82,8 @@ pub struct Template {
     pub weight: u32,
     /// The tables, in order.
     pub tables: Vec<u8>,
+    /// The ports that lead to it; empty when any may.
+    pub ports: Vec<u32>,
 }
 
 /// A generated pipeline.
@@ -187,5 +189,6 @@ fn template(name: &str, weight: u32, tables: &[u8]) -> Template {
         name: name.to_owned(),
         weight,
         tables: tables.to_vec(),
+        ports: Vec::new(),
     }
 }

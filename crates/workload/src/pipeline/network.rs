@@ -9,6 +9,7 @@ use rand::Rng;
 
 use crate::classbench::{Extra, FilterSource, Prefix, Profile, priorities_in_order};
 use crate::error::WorkloadError;
+use crate::field::Field;
 use crate::rule::{Action, Match, Rule};
 use crate::seed::{Random, pick, stream, weighted_index};
 
@@ -167,7 +168,7 @@ pub(crate) struct AclSpec<'a> {
     pub(crate) count: usize,
     pub(crate) profile: Profile,
     /// What every rule matches besides the five-tuple, a join field of the table.
-    pub(crate) base: Option<(crate::field::Field, u64)>,
+    pub(crate) base: Option<(Field, u64)>,
     /// Prefixes that destinations should fall on.
     pub(crate) destinations: &'a [(u32, Prefix)],
     pub(crate) seed: u64,
@@ -211,8 +212,7 @@ pub(crate) fn draw_acl(spec: &AclSpec<'_>) -> Result<Vec<Rule>, WorkloadError> {
 }
 
 fn address_bits(matches: &Match) -> u32 {
-    use crate::field::Field::{IpDst, IpSrc};
-    [IpSrc, IpDst]
+    [Field::IpSrc, Field::IpDst]
         .iter()
         .filter_map(|field| matches.term(*field))
         .map(|t| t.mask.count_ones())

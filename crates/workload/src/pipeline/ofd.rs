@@ -214,7 +214,7 @@ fn tables() -> Vec<super::Table> {
             30,
             "unicast_routing",
             Routing,
-            &[VRF, EthType, IpDst],
+            &[VRF, VlanTci, EthType, IpDst],
             &[60],
             &[VRF],
         ),
@@ -345,11 +345,11 @@ impl Build<'_> {
                 Action::DecTtl,
                 Action::Goto(60),
             ];
-            let matches = Match::ipv4().with(VRF, vrf).with_prefix(
-                Field::IpDst,
-                prefix.address(),
-                prefix.length().into(),
-            );
+            // The tag is there since table 10; a rule that writes its VLAN must say so.
+            let matches = Match::ipv4()
+                .with(VRF, vrf)
+                .with_masked(Field::VlanTci, 0x1000_u16, 0x1000)
+                .with_prefix(Field::IpDst, prefix.address(), prefix.length().into());
             self.push(30, 100 + u16::from(prefix.length()), matches, actions);
         }
         self.push(30, 0, Match::any(), vec![Action::Goto(60)]);
@@ -434,7 +434,10 @@ impl Build<'_> {
                 groups.push(group_line(number, &actions));
                 actions = vec![Action::Group(number)];
             }
-            self.push(210, 300, Match::any().with(LIST, number), actions);
+            // The tag is there since table 10; a rule that pops it must say so.
+            let listed = Match::any().with(LIST, number);
+            let listed = listed.with_masked(Field::VlanTci, 0x1000_u16, 0x1000);
+            self.push(210, 300, listed, actions);
         }
         for port in self.network.port_numbers() {
             let to_port = Match::any().with(PORT, port);

@@ -147,7 +147,7 @@ fn tables() -> Vec<super::Table> {
             &[2, 3],
             &[VlanTci],
         ),
-        table(2, "routing", Routing, &[EthType, IpDst], &[3], &[]),
+        table(2, "routing", Routing, &[VlanTci, EthType, IpDst], &[3], &[]),
         table(
             3,
             "switching",
@@ -241,8 +241,10 @@ impl Build<'_> {
                 Action::DecTtl,
                 Action::Goto(3),
             ];
-            let matches =
-                Match::ipv4().with_prefix(Field::IpDst, prefix.address(), prefix.length().into());
+            // The tag is there since table 0; a rule that writes its VLAN must say so.
+            let matches = Match::ipv4()
+                .with_masked(Field::VlanTci, 0x1000_u16, 0x1000)
+                .with_prefix(Field::IpDst, prefix.address(), prefix.length().into());
             self.push(2, 100 + u16::from(prefix.length()), matches, actions);
         }
         self.push(2, 0, Match::any(), vec![]);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use rand::Rng;
 
 use super::network::{AclSpec, HOST_MAC, draw_acl, draw_routes};
-use super::{Pipeline, Table, TableRole, table, template};
+use super::{Pipeline, Table, TableRole, Template, table, template};
 use crate::classbench::Profile;
 use crate::error::WorkloadError;
 use crate::field::Field;
@@ -57,6 +57,12 @@ const PORTS_PER_TRAVERSAL: u32 = 2;
 /// The port that all traversals leave by is one above those that lead in.
 const FIRST_PORT: u32 = 1;
 
+/// The ports that lead to traversal `number`, which counts from 1.
+fn ports_of(number: u32) -> impl Iterator<Item = u32> {
+    let first = FIRST_PORT + (number - 1) * PORTS_PER_TRAVERSAL;
+    first..first + PORTS_PER_TRAVERSAL
+}
+
 impl SyntheticConfig {
     /// Generates the pipeline.
     ///
@@ -96,7 +102,10 @@ impl SyntheticConfig {
             tables: self.describe(&paths),
             templates: (1..)
                 .zip(&paths)
-                .map(|(number, path)| template(&format!("path-{number}"), 1, path))
+                .map(|(number, path)| Template {
+                    ports: ports_of(number).collect(),
+                    ..template(&format!("path-{number}"), 1, path)
+                })
                 .collect(),
             rules: build.rules,
             groups: Vec::new(),
@@ -136,7 +145,7 @@ impl SyntheticConfig {
                     TableRole::Classify,
                     &[Field::InPort],
                     &next,
-                    &[],
+                    &[Field::InPort],
                 );
             }
             let joins = [Field::Metadata];
@@ -188,8 +197,7 @@ impl Build {
     fn push_ends(&mut self, paths: &[Vec<u8>]) {
         let leave = FIRST_PORT + PORTS_PER_TRAVERSAL * paths.len() as u32;
         for (number, path) in (1_u32..).zip(paths) {
-            for copy in 0..PORTS_PER_TRAVERSAL {
-                let port = FIRST_PORT + (number - 1) * PORTS_PER_TRAVERSAL + copy;
+            for port in ports_of(number) {
                 let matches = Match::any().with(Field::InPort, port);
                 let mark = Action::WriteMetadata(number.into(), u64::MAX);
                 self.rules.push(Rule::new(

@@ -3,6 +3,7 @@
 use rand::Rng;
 
 use super::RandomConfig;
+use super::matches::is_later_fragment;
 use super::pool::draw_value;
 use crate::field::Field;
 use crate::rule::{Action, FieldSlice, Match};
@@ -109,9 +110,10 @@ struct ActionList<'a> {
     config: &'a RandomConfig,
     actions: Vec<Action>,
     eth_type: Option<u128>,
+    /// Of a packet that certainly has the transport header.
     protocol: Option<u128>,
-    /// Whether there is certainly a tag.
-    is_tagged: bool,
+    /// Tags that are certainly there; a switch refuses to push a third.
+    tags: u8,
 }
 
 impl<'a> ActionList<'a> {
@@ -121,8 +123,10 @@ impl<'a> ActionList<'a> {
             config,
             actions: Vec::new(),
             eth_type: matches.exact(Field::EthType),
-            protocol: matches.exact(Field::IpProtocol),
-            is_tagged: tag.is_some_and(|term| term.value & term.mask & 0x1000 != 0),
+            protocol: matches
+                .exact(Field::IpProtocol)
+                .filter(|_| !is_later_fragment(matches)),
+            tags: tag.is_some_and(|term| term.value & 0x1000 != 0).into(),
         }
     }
 
@@ -134,13 +138,12 @@ impl<'a> ActionList<'a> {
         let action = match random.random_range(0..10_u8) {
             0..5 => self.draw_set_field(random),
             5..7 => self.draw_move(random),
-            7 => {
-                self.is_tagged = true;
+            7 if self.tags < 2 => {
+                self.tags += 1;
                 Action::PushVlan(*pick(random, &[0x8100, 0x88a8]))
             }
-            8 if self.is_tagged => {
-                // There may be another tag below, but nothing says so.
-                self.is_tagged = false;
+            8 if self.tags > 0 => {
+                self.tags -= 1;
                 Action::PopVlan
             }
             9 if self.is_ip() => Action::DecTtl,
@@ -152,7 +155,7 @@ impl<'a> ActionList<'a> {
     fn draw_set_field(&self, random: &mut Random) -> Action {
         let register = Register(random.random_range(0..4));
         let mut fields = vec![EthSrc, EthDst, register, register, Metadata];
-        if self.is_tagged {
+        if self.tags > 0 {
             fields.push(VlanVid);
         }
         match self.eth_type {

@@ -133,11 +133,23 @@ pub(super) fn draw_match(random: &mut Random, fields: &[Field], ports: u32) -> M
         }
     }
     for field in kind.fields.iter().filter(|field| allows(field)) {
-        if random.random_ratio(1, 3) {
+        let is_absent = is_later_fragment(&matches) && is_transport(*field);
+        if !is_absent && random.random_ratio(1, 3) {
             matches = add_term(random, matches, *field, ports);
         }
     }
     matches
+}
+
+/// Whether the match is of fragments without a transport header.
+pub(super) fn is_later_fragment(matches: &Match) -> bool {
+    matches
+        .term(IpFragment)
+        .is_some_and(|term| term.value & 2 != 0)
+}
+
+const fn is_transport(field: Field) -> bool {
+    matches!(field, TcpSrc | TcpDst | TcpFlags | UdpSrc | UdpDst)
 }
 
 fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Match {
@@ -192,6 +204,8 @@ fn draw_mask(random: &mut Random, field: Field) -> u128 {
         _ if !is_maskable => field.full_mask(),
         0..5 => field.full_mask(),
         5..8 => prefix_mask(random.random_range(1..=width), width),
+        // Four leading ones: `ovs-ofctl` reads an IPv6 mask that starts with a digit as a length.
+        _ if width == 128 => random.random::<u128>() | prefix_mask(4, width),
         _ => random.random::<u128>() & field.full_mask(),
     }
 }
