@@ -1,0 +1,255 @@
+//! Action lists: the words, their arguments, and the order they must stand in.
+//!
+//! A list is read pair by pair. Each family of actions has a file: [`send`] says where packets go,
+//! [`write`] changes fields and headers. What follows here is what holds for lists as a whole:
+//!
+//! 1. Instructions come in OpenFlow's order, each once: actions, `clear_actions`,
+//!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5); and only in
+//!    a rule's own list, never in a nested one or a bucket.
+//! 2. `drop` stands alone.
+//! 3. Lists nest at most [`MAX_DEPTH`] deep.
+//! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a bucket
+//!    it is not known. The old `mod_` actions are exempt, as in Open vSwitch: on other packets
+//!    they do nothing.
+
+mod send;
+mod write;
+
+pub(super) use send::{MAX_GROUP, group_id, table_id};
+
+use super::error::Parsed;
+use super::fields::{self, Format, Name};
+use super::intern::Interner;
+use super::line::{Line, Mark, Pair, excerpt};
+use super::shape::{Needs, Shape};
+use super::value::UNKNOWN_PORT;
+use crate::action::{Action, Actions, Slice, Subfield};
+
+/// How deep lists may nest.
+pub(super) const MAX_DEPTH: usize = 32;
+
+/// What a list belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// A rule: instructions are allowed.
+    Rule,
+    /// A bucket or a `clone`.
+    Nested,
+    /// The action set: only what it can hold.
+    ActionSet,
+}
+
+/// Actions of Open vSwitch that have no counterpart here.
+const MISSING: [&str; 21] = [
+    "ct",
+    "ct_clear",
+    "nat",
+    "meter",
+    "learn",
+    "conjunction",
+    "multipath",
+    "bundle",
+    "bundle_load",
+    "sample",
+    "enqueue",
+    "set_queue",
+    "pop_queue",
+    "fin_timeout",
+    "check_pkt_larger",
+    "encap",
+    "decap",
+    "delete_field",
+    "dec_nsh_ttl",
+    "debug_recirc",
+    "debug_slow",
+];
+
+/// Reads action lists of one line.
+pub(super) struct ActionReader<'a> {
+    pub(super) line: &'a Line<'a>,
+    pub(super) interner: &'a mut Interner,
+    /// What is known of the packet, where that is anything.
+    pub(super) shape: Option<Shape>,
+}
+
+impl<'a> ActionReader<'a> {
+    /// Reads a list and everything nested in it.
+    pub(super) fn list(&mut self, text: &'a str, owner: Owner, depth: usize) -> Parsed<Actions> {
+        let line = self.line;
+        if depth > MAX_DEPTH {
+            return Err(line.limit(text, "action lists are nested deeper", MAX_DEPTH));
+        }
+        let mut actions = Vec::with_capacity(4);
+        let mut rank = 0;
+        let mut drop = None;
+        let mut pairs = line.pairs(text);
+        while let Some(pair) = pairs.next()? {
+            if is_word(pair.key, "drop") {
+                drop = Some(pair.key);
+                continue;
+            }
+            let action = self.action(pair, owner, depth)?;
+            check_owner(line, pair.key, &action, owner)?;
+            let next = instruction_rank(&action);
+            if !actions.is_empty() && (next < rank || next == rank && rank > 0) {
+                return Err(line.syntax(pair.key, OUT_OF_ORDER));
+            }
+            rank = next;
+            if let Some(shape) = &mut self.shape {
+                shape.apply(&action);
+            }
+            actions.push(action);
+        }
+        match drop {
+            Some(drop) if !actions.is_empty() => {
+                Err(line.syntax(drop, "`drop` stands alone; remove it or the other actions"))
+            }
+            _ => Ok(self.interner.intern(actions)),
+        }
+    }
+
+    fn action(&mut self, pair: Pair<'a>, owner: Owner, depth: usize) -> Parsed<Action> {
+        let line = self.line;
+        let lowered;
+        let word = if pair.key.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            lowered = excerpt(pair.key).to_ascii_lowercase();
+            &*lowered
+        } else {
+            pair.key
+        };
+        if let Some(action) = self.nested(word, pair, depth)? {
+            return Ok(action);
+        }
+        if let Some(action) = self.send(word, pair)? {
+            return Ok(action);
+        }
+        if let Some(action) = self.write(word, pair)? {
+            return Ok(action);
+        }
+        if MISSING.contains(&word) {
+            return Err(line.unsupported(pair.key, word));
+        }
+        if word == "apply_actions" {
+            return Err(line.syntax(pair.key, "write its actions without `apply_actions(...)`"));
+        }
+        let is_bare = pair.mark == Mark::None && owner != Owner::ActionSet;
+        match line.port_word(pair.key)? {
+            Some(port) => send::output(line, pair.key, port).map(Action::Output),
+            None if is_bare => Err(line.unknown(pair.key, "action or port", UNKNOWN_PORT)),
+            None => Err(line.unknown(pair.key, "action", "see ovs-actions(7) for their names")),
+        }
+    }
+
+    /// Actions that hold a list.
+    fn nested(&mut self, word: &str, pair: Pair<'a>, depth: usize) -> Parsed<Option<Action>> {
+        let owner = match word {
+            "clone" => Owner::Nested,
+            "write_actions" => Owner::ActionSet,
+            _ => return Ok(None),
+        };
+        if pair.mark != Mark::Parenthesis {
+            return Err(self.line.syntax(pair.key, format!("write {word}(ACTIONS)")));
+        }
+        // What happens inside is over when the list goes on.
+        let shape = self.shape;
+        let list = self.list(pair.value, owner, depth + 1);
+        self.shape = shape;
+        Ok(Some(match owner {
+            Owner::ActionSet => Action::WriteActions(list?),
+            _ => Action::Clone(list?),
+        }))
+    }
+
+    /// Fails unless packets of the rule have what `name` needs.
+    fn check_prerequisite(&self, part: &str, name: &Name) -> Parsed<()> {
+        let needs = match name.format {
+            Format::VlanVid => Needs::Vlan,
+            _ => name.needs,
+        };
+        match self.shape {
+            Some(shape) if !shape.has(needs) => Err(self.line.prerequisite(part, needs.advice())),
+            _ => Ok(()),
+        }
+    }
+
+    /// A field's name and the text of its bit range.
+    fn named(&self, part: &'a str) -> Parsed<(&'static Name, &'a str)> {
+        let (word, brackets) = match part.find('[') {
+            Some(start) => part.split_at(start),
+            None => part.split_at(part.len()),
+        };
+        match fields::find(word) {
+            Some(name) => Ok((name, brackets)),
+            None if fields::is_missing(word) => Err(self.line.unsupported(part, excerpt(word))),
+            None => Err(self.line.unknown(word, "field", UNKNOWN_FIELD)),
+        }
+    }
+
+    /// Bits of a field that an action reads or, with `to_write`, writes.
+    fn subfield(&self, part: &'a str, to_write: bool) -> Parsed<(&'static Name, Subfield)> {
+        let (name, brackets) = self.named(part)?;
+        let (offset, width) = self.line.bit_range(name, brackets)?;
+        if to_write && !name.is_writable {
+            return Err(self.line.value(part, "a field that can be written"));
+        }
+        self.check_prerequisite(part, name)?;
+        let slices = name.pieces.iter().filter_map(|piece| {
+            let first = offset.max(piece.name_offset);
+            let end = (offset + width).min(piece.name_offset + piece.width_bits);
+            (first < end).then(|| Slice {
+                field: piece.field,
+                offset: piece.field_offset + first - piece.name_offset,
+                width_bits: end - first,
+            })
+        });
+        let subfield = Subfield {
+            slices: slices.collect(),
+        };
+        if subfield.width_bits() != width {
+            let expected = "bits 2 to 7 of it; the lowest two bits are `nw_ecn`";
+            return Err(self.line.value(part, expected));
+        }
+        Ok((name, subfield))
+    }
+}
+
+const OUT_OF_ORDER: &str = "instructions come in this order, each once: actions, clear_actions, \
+                            write_actions, write_metadata, goto_table";
+
+/// What to do about a field that nobody knows.
+pub(super) const UNKNOWN_FIELD: &str = "see ovs-fields(7) for their names";
+
+fn is_word(text: &str, word: &str) -> bool {
+    text == word || text.eq_ignore_ascii_case(word)
+}
+
+/// An instruction's place in a rule; 0 for actions.
+fn instruction_rank(action: &Action) -> u8 {
+    match action {
+        Action::ClearActions => 1,
+        Action::WriteActions(_) => 2,
+        Action::WriteMetadata { .. } => 3,
+        Action::Goto(_) => 4,
+        _ => 0,
+    }
+}
+
+/// Fails if an action does not belong where it is.
+fn check_owner(line: &Line<'_>, part: &str, action: &Action, owner: Owner) -> Parsed<()> {
+    if owner != Owner::Rule && instruction_rank(action) > 0 {
+        return Err(line.syntax(part, "an instruction stands only in a rule's own list"));
+    }
+    let is_for_lists_only = matches!(
+        action,
+        Action::Clone(_)
+            | Action::Exit
+            | Action::Note(_)
+            | Action::Push(_)
+            | Action::Pop(_)
+            | Action::Output(crate::action::Output::Field(_))
+    );
+    if owner == Owner::ActionSet && is_for_lists_only {
+        return Err(line.syntax(part, "an action set cannot hold this; use it outside"));
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Actions that say where a packet goes: ports, groups, tables, the controller.
+
+use super::ActionReader;
+use crate::action::{Action, GroupId, Output, TableId};
+use crate::text::error::Parsed;
+use crate::text::line::{Line, Mark, Pair};
+use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord, UNKNOWN_PORT};
+
+/// All of a packet, for the controller (OpenFlow `OFPCML_NO_BUFFER`).
+const WHOLE_PACKET: u16 = u16::MAX;
+
+/// Groups have numbers up to this one (OpenFlow `OFPG_MAX`).
+pub(in crate::text) const MAX_GROUP: u32 = 0xffff_ff00;
+
+impl<'a> ActionReader<'a> {
+    /// The action, if it is one of this family.
+    pub(super) fn send(&mut self, word: &str, pair: Pair<'a>) -> Parsed<Option<Action>> {
+        let line = self.line;
+        let action = match word {
+            "output" => self.output(pair)?,
+            "controller" => controller(line, pair)?,
+            "group" => Action::Group(group_id(line, pair.value)?),
+            "goto_table" => Action::Goto(table_id(line, pair.value)?),
+            "resubmit" => resubmit(line, pair)?,
+            "exit" => Action::Exit,
+            "note" => Action::Note(line.hex_bytes(pair.value)?),
+            "clear_actions" => Action::ClearActions,
+            _ => return Ok(None),
+        };
+        Ok(Some(action))
+    }
+
+    fn output(&self, pair: Pair<'a>) -> Parsed<Action> {
+        let line = self.line;
+        if pair.mark == Mark::Parenthesis {
+            return Err(line.unsupported(pair.key, "output(port=...,max_len=...)"));
+        }
+        // `output:CONTROLLER:64` is the controller with its argument.
+        let (target, argument) = pair.value.split_once(':').unwrap_or((pair.value, ""));
+        if !argument.is_empty() && target.eq_ignore_ascii_case("controller") {
+            let pair = Pair {
+                key: target,
+                value: argument,
+                mark: Mark::Colon,
+            };
+            return controller(line, pair);
+        }
+        if let Some(port) = line.port_word(pair.value)? {
+            return output(line, pair.value, port).map(Action::Output);
+        }
+        if pair.value.contains('[') || crate::text::fields::find(pair.value).is_some() {
+            let (_, source) = self.subfield(pair.value, false)?;
+            return Ok(Action::Output(Output::Field(source)));
+        }
+        Err(line.unknown(pair.value, "port", UNKNOWN_PORT))
+    }
+}
+
+/// What sending to a port means.
+pub(super) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Parsed<Output> {
+    match port {
+        PortWord::Number(port) => Ok(Output::Port(port)),
+        PortWord::InPort => Ok(Output::InPort),
+        PortWord::Normal => Ok(Output::Normal),
+        PortWord::Flood => Ok(Output::Flood),
+        PortWord::All => Ok(Output::All),
+        PortWord::Local => Ok(Output::Local),
+        PortWord::Controller => Ok(Output::Controller {
+            max_len_bytes: WHOLE_PACKET,
+            userdata: Box::default(),
+        }),
+        PortWord::Table => Err(line.unsupported(part, "output:TABLE")),
+        PortWord::None => Err(line.value(part, "a port that packets can be sent to")),
+    }
+}
+
+fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
+    let mut max_len_bytes = WHOLE_PACKET;
+    let mut userdata = Box::default();
+    let is_number = pair.value.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && !pair.value.is_empty() {
+        max_len_bytes = line.integer(pair.value)?;
+    } else {
+        let mut options = line.pairs(pair.value);
+        while let Some(option) = options.next()? {
+            let is_default = match option.key {
+                "max_len" => {
+                    max_len_bytes = line.integer(option.value)?;
+                    true
+                }
+                "userdata" => {
+                    userdata = line.hex_bytes(option.value)?;
+                    true
+                }
+                "reason" => option.value == "action",
+                "id" => line.integer::<u16>(option.value)? == 0,
+                "pause" | "meter_id" => false,
+                _ => return Err(line.unknown(option.key, "option of `controller`", OPTIONS)),
+            };
+            if !is_default {
+                let name = format!("controller({}=...)", option.key);
+                return Err(line.unsupported(option.key, name));
+            }
+        }
+    }
+    Ok(Action::Output(Output::Controller {
+        max_len_bytes,
+        userdata,
+    }))
+}
+
+const OPTIONS: &str = "there are max_len and userdata";
+
+fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
+    let mut parts = pair.value.split(',').map(str::trim);
+    let port = parts.next().unwrap_or_default();
+    let in_port = match line.port_word(port) {
+        _ if port.is_empty() => None,
+        Err(error) => return Err(error),
+        Ok(Some(PortWord::InPort)) => None,
+        Ok(Some(PortWord::Number(port))) => Some(port),
+        Ok(Some(PortWord::Local)) => Some(LOCAL_PORT),
+        Ok(Some(PortWord::None)) => Some(NO_PORT),
+        Ok(Some(_)) => return Err(line.value(port, "a port that packets come from")),
+        Ok(None) => return Err(line.unknown(port, "port", UNKNOWN_PORT)),
+    };
+    let table = match parts.next() {
+        None | Some("") | Some("255") => None,
+        Some(table) => Some(table_id(line, table)?),
+    };
+    match parts.next() {
+        None | Some("") => {}
+        Some("ct") => return Err(line.unsupported(pair.key, "resubmit(...,ct)")),
+        Some(other) => return Err(line.syntax(other, "write resubmit(PORT,TABLE)")),
+    }
+    if let Some(other) = parts.next() {
+        return Err(line.syntax(other, "write resubmit(PORT,TABLE)"));
+    }
+    if in_port.is_none() && table.is_none() {
+        let what = "this would look up the same rule again; name a port or a table";
+        return Err(line.syntax(pair.key, what));
+    }
+    Ok(Action::Resubmit { in_port, table })
+}
+
+/// A table's number.
+pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> {
+    match line.integer::<u8>(part)? {
+        255 => Err(line.value(part, "a table (0 to 254)")),
+        table => Ok(TableId(table)),
+    }
+}
+
+/// A group's number.
+pub(in crate::text) fn group_id(line: &Line<'_>, part: &str) -> Parsed<GroupId> {
+    match line.integer::<u32>(part)? {
+        group if group <= MAX_GROUP => Ok(GroupId(group)),
+        _ => Err(line.value(part, "a group (0 to 4294967040)")),
+    }
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with a text, and where.
+//!
+//! A fault is one of six kinds, because they ask for different answers: a slip of the pen
+//! ([`TextError::Syntax`], [`TextError::Unknown`], [`TextError::Value`]), a rule that cannot mean
+//! what it says ([`TextError::Prerequisite`], [`TextError::Contradiction`]), a rule that is fine
+//! but too much for this version ([`TextError::Unsupported`]), and a text beyond the limits.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in a text: line and column count from 1, columns in characters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The text's name: a file's path, or what the caller calls it.
+    pub file: Arc<str>,
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// Why a text was refused; nothing of it was loaded.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextError {
+    /// The text is not shaped as it must be.
+    #[error("{place}: {what}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// What is wrong, and what to write.
+        what: Box<str>,
+    },
+    /// A word that is no field, action, keyword or port.
+    #[error("{place}: unknown {kind} `{name}`; {advice}")]
+    Unknown {
+        /// Where.
+        place: Place,
+        /// What the word was taken for.
+        kind: &'static str,
+        /// The word.
+        name: Box<str>,
+        /// What to do about it.
+        advice: &'static str,
+    },
+    /// A value that its place does not take.
+    #[error("{place}: `{value}` is not {expected}")]
+    Value {
+        /// Where.
+        place: Place,
+        /// The value.
+        value: Box<str>,
+        /// What would be one.
+        expected: Box<str>,
+    },
+    /// A field that only some packets have, in a rule that does not ask for such packets.
+    #[error("{place}: `{field}` needs {needs}; say so in the rule's match")]
+    Prerequisite {
+        /// Where.
+        place: Place,
+        /// The field or action.
+        field: Box<str>,
+        /// What the rule must match for it.
+        needs: &'static str,
+    },
+    /// Two conditions of one rule that no packet meets together.
+    #[error("{place}: `{field}` contradicts an earlier condition; remove one of them")]
+    Contradiction {
+        /// Where the second is.
+        place: Place,
+        /// The second.
+        field: Box<str>,
+    },
+    /// Something that exists in Open vSwitch and not here.
+    #[error("{place}: `{name}` is not supported; remove the rules that use it")]
+    Unsupported {
+        /// Where.
+        place: Place,
+        /// What is missing: a field, an action, or an option.
+        name: Box<str>,
+    },
+    /// More than a text may have of something.
+    #[error("{place}: {what}, more than the limit of {limit}; split it")]
+    Limit {
+        /// Where.
+        place: Place,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much is allowed.
+        limit: usize,
+    },
+}
+
+impl TextError {
+    /// Where the fault is.
+    pub fn place(&self) -> &Place {
+        match self {
+            TextError::Syntax { place, .. }
+            | TextError::Unknown { place, .. }
+            | TextError::Value { place, .. }
+            | TextError::Prerequisite { place, .. }
+            | TextError::Contradiction { place, .. }
+            | TextError::Unsupported { place, .. }
+            | TextError::Limit { place, .. } => place,
+        }
+    }
+}
+
+/// A result of the parser.
+pub(super) type Parsed<T> = Result<T, TextError>;

@@ -1,0 +1,264 @@
+//! One rule, as `ovs-ofctl add-flow` takes it and `dump-flows` prints it.
+//!
+//! A rule is pairs in any order, the actions last: keywords (`table`, `priority`, ...), conditions,
+//! `actions=`. What a dump adds (counters, ages) is skipped. So are `importance` and the flags that
+//! ask for counters or checks (`check_overlap`, `reset_counts`, `no_packet_counts`,
+//! `no_byte_counts`): they change no packet.
+
+use super::actions::{ActionReader, Owner, table_id};
+use super::error::Parsed;
+use super::fields;
+use super::intern::Interner;
+use super::line::{Line, Mark, Pair};
+use super::matches::Conditions;
+use super::shape::Shape;
+use crate::action::{Actions, TableId};
+use crate::change::{Operation, Selector};
+use crate::flow::{DEFAULT_PRIORITY, Flow};
+use crate::matching::Match;
+
+/// What a line asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Command {
+    Add,
+    Modify,
+    ModifyStrict,
+    Delete,
+    DeleteStrict,
+}
+
+impl Command {
+    /// The command that a line begins with, and the rest; `Add` if it names none.
+    pub(super) fn split(text: &str) -> (Command, &str) {
+        let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
+        let command = match &text[..end] {
+            "add" => Command::Add,
+            "modify" => Command::Modify,
+            "modify_strict" => Command::ModifyStrict,
+            "delete" => Command::Delete,
+            "delete_strict" => Command::DeleteStrict,
+            _ => return (Command::Add, text),
+        };
+        (command, &text[end..])
+    }
+
+    fn is_strict(self) -> bool {
+        matches!(self, Command::ModifyStrict | Command::DeleteStrict)
+    }
+
+    fn has_actions(self) -> bool {
+        !matches!(self, Command::Delete | Command::DeleteStrict)
+    }
+}
+
+/// What was read of a rule, its actions still text.
+struct Rule<'a> {
+    table: Option<TableId>,
+    priority: Option<u16>,
+    cookie: u64,
+    cookie_mask: Option<u64>,
+    idle_timeout_s: u16,
+    hard_timeout_s: u16,
+    reports_removal: bool,
+    matching: Match,
+    shape: Shape,
+    actions: Option<&'a str>,
+}
+
+/// Reads a rule to be added.
+pub(super) fn read_flow<'a>(
+    line: &'a Line<'a>,
+    text: &'a str,
+    interner: &'a mut Interner,
+) -> Parsed<Flow> {
+    let rule = read_rule(line, text, Command::Add)?;
+    let actions = read_actions(line, &rule, interner)?;
+    Ok(Flow {
+        table: rule.table.unwrap_or_default(),
+        priority: rule.priority.unwrap_or(DEFAULT_PRIORITY),
+        cookie: rule.cookie,
+        idle_timeout_s: rule.idle_timeout_s,
+        hard_timeout_s: rule.hard_timeout_s,
+        reports_removal: rule.reports_removal,
+        matching: rule.matching,
+        actions,
+    })
+}
+
+/// Reads what is to be done with rules.
+pub(super) fn read_operation<'a>(
+    line: &'a Line<'a>,
+    text: &'a str,
+    interner: &'a mut Interner,
+) -> Parsed<Operation> {
+    let (command, text) = Command::split(text);
+    if command == Command::Add {
+        return read_flow(line, text, interner).map(Operation::Add);
+    }
+    let rule = read_rule(line, text, command)?;
+    let selector = Selector {
+        table: rule.table,
+        strict_priority: command
+            .is_strict()
+            .then(|| rule.priority.unwrap_or(DEFAULT_PRIORITY)),
+        cookie: rule.cookie_mask.map(|mask| (rule.cookie & mask, mask)),
+        matching: rule.matching.clone(),
+    };
+    if command.has_actions() {
+        let actions = read_actions(line, &rule, interner)?;
+        return Ok(Operation::Modify(selector, actions));
+    }
+    Ok(match selector == Selector::default() {
+        true => Operation::DeleteAll,
+        false => Operation::Delete(selector),
+    })
+}
+
+fn read_actions<'a>(
+    line: &'a Line<'a>,
+    rule: &Rule<'a>,
+    interner: &'a mut Interner,
+) -> Parsed<Actions> {
+    let Some(actions) = rule.actions else {
+        let what = "the rule has no actions; end it with actions=... (actions=drop for none)";
+        return Err(line.syntax(&line.text[line.text.len()..], what));
+    };
+    let mut reader = ActionReader {
+        line,
+        interner,
+        shape: Some(rule.shape),
+    };
+    reader.list(actions, Owner::Rule, 1)
+}
+
+fn read_rule<'a>(line: &'a Line<'a>, text: &'a str, command: Command) -> Parsed<Rule<'a>> {
+    let mut conditions = Conditions::new(line);
+    let mut rule = Rule {
+        table: None,
+        priority: None,
+        cookie: 0,
+        cookie_mask: None,
+        idle_timeout_s: 0,
+        hard_timeout_s: 0,
+        reports_removal: false,
+        matching: Match::default(),
+        shape: Shape::default(),
+        actions: None,
+    };
+    let mut pairs = line.pairs(text);
+    while let Some((key, mark)) = pairs.key() {
+        if matches!(key, "actions" | "action") && mark == Mark::Equals {
+            if !command.has_actions() {
+                return Err(line.syntax(key, "a deletion takes no actions; remove them"));
+            }
+            rule.actions = Some(pairs.rest());
+            break;
+        }
+        let value = pairs.value(mark)?;
+        let pair = Pair { key, value, mark };
+        if !rule.take_keyword(line, pair, command)? && !conditions.take(pair)? {
+            let advice = "see ovs-fields(7) for fields and ovs-ofctl(8) for keywords";
+            return Err(line.unknown(key, "field or keyword", advice));
+        }
+    }
+    (rule.matching, rule.shape) = conditions.finish()?;
+    Ok(rule)
+}
+
+impl<'a> Rule<'a> {
+    /// Takes a pair, if it is a keyword.
+    fn take_keyword(&mut self, line: &Line<'a>, pair: Pair<'a>, command: Command) -> Parsed<bool> {
+        let is_flow = command.has_actions();
+        match pair.key {
+            "table" if matches!(pair.value, "255" | "all") && command != Command::Add => {
+                self.table = None;
+            }
+            "table" => self.table = Some(table_id(line, pair.value)?),
+            "priority" if command == Command::Delete => {
+                let what = "delete takes rules of all priorities; use delete_strict for one";
+                return Err(line.syntax(pair.key, what));
+            }
+            "priority" => self.priority = Some(line.integer(pair.value)?),
+            "cookie" => self.take_cookie(line, pair, command)?,
+            "idle_timeout" if is_flow => self.idle_timeout_s = line.integer(pair.value)?,
+            "hard_timeout" if is_flow => self.hard_timeout_s = line.integer(pair.value)?,
+            "importance" if is_flow => {
+                line.integer::<u16>(pair.value)?;
+            }
+            "send_flow_rem" if is_flow => self.reports_removal = true,
+            "check_overlap" | "reset_counts" | "no_packet_counts" | "no_byte_counts" if is_flow => {
+            }
+            "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" => {}
+            "no_readonly_table" | "allow_hidden_fields" => {}
+            "out_port" | "out_group" if command != Command::Add => {
+                return Err(line.unsupported(pair.key, pair.key));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A cookie is given to a rule that is added, and looked for in others.
+    fn take_cookie(&mut self, line: &Line<'a>, pair: Pair<'a>, command: Command) -> Parsed<()> {
+        let Some((cookie, mask)) = pair.value.split_once('/') else {
+            if command != Command::Add {
+                let what = "to find rules by cookie, give a mask as well (cookie=0x1/-1)";
+                return Err(line.syntax(pair.value, what));
+            }
+            self.cookie = line.cookie(pair.value)?;
+            return Ok(());
+        };
+        if command == Command::Add {
+            return Err(line.syntax(pair.value, "a rule's own cookie has no mask; remove it"));
+        }
+        self.cookie = line.cookie(cookie)?;
+        self.cookie_mask = Some(line.cookie(mask)?).filter(|&mask| mask != 0);
+        Ok(())
+    }
+}
+
+/// Reads conditions alone, as `ofproto/trace` takes a packet.
+pub(super) fn read_match<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match> {
+    let mut conditions = Conditions::new(line);
+    let mut pairs = line.pairs(text);
+    while let Some(pair) = pairs.next()? {
+        if !conditions.take(pair)? {
+            return Err(line.unknown(pair.key, "field", "see ovs-fields(7) for their names"));
+        }
+    }
+    Ok(conditions.finish()?.0)
+}
+
+/// Fields for the hash of a select group: names, with masks or without.
+pub(super) fn read_hash_fields<'a>(
+    line: &'a Line<'a>,
+    text: &'a str,
+) -> Parsed<Vec<(thalweg_packet::FieldId, u128)>> {
+    let mut hashed = Vec::new();
+    let mut pairs = line.pairs(text);
+    while let Some(pair) = pairs.next()? {
+        let Some(name) = fields::find(pair.key) else {
+            if fields::is_missing(pair.key) {
+                return Err(line.unsupported(pair.key, super::line::excerpt(pair.key)));
+            }
+            return Err(line.unknown(pair.key, "field", "see ovs-fields(7) for their names"));
+        };
+        let mask = match pair.value.is_empty() {
+            true => super::value::ones(name.width_bits),
+            false => line.masked_value(name, pair.value)?.value,
+        };
+        if mask == 0 {
+            return Err(line.value(pair.value, "a mask of at least one bit"));
+        }
+        for &piece in name.pieces {
+            let bits = super::value::Masked { value: mask, mask };
+            let (_, mask) = super::matches::piece_bits(piece, bits);
+            match hashed.iter().any(|&(field, _)| field == piece.field) {
+                true => return Err(line.value(pair.key, "named only once")),
+                false if mask != 0 => hashed.push((piece.field, mask)),
+                false => {}
+            }
+        }
+    }
+    Ok(hashed)
+}

@@ -1,0 +1,320 @@
+//! Matches: from pairs of name and value to conditions on fields.
+//!
+//! What a name means can depend on the rest of the rule: `nw_src` is `arp_spa` in a rule for ARP,
+//! and a port needs a protocol. So conditions are collected first, in the order of the text, and
+//! turned into a [`Match`] when the rule's match has been read to its end:
+//!
+//! ```text
+//!   collect: tcp | dl_type, nw_proto, ...  -> shape, conditions
+//!   finish:  for each condition: is its prerequisite in the shape? then its pieces -> terms
+//! ```
+
+use thalweg_packet::FieldId;
+use thalweg_packet::standard as f;
+
+use super::error::Parsed;
+use super::fields::{self, Format, Name, Piece};
+use super::line::{Line, Pair, excerpt};
+use super::shape::{
+    ETHER_TYPE_ARP, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_MPLS, ETHER_TYPE_MPLS_MULTICAST,
+    ETHER_TYPE_RARP, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP,
+    Shape,
+};
+use super::value::{Masked, ones};
+use crate::matching::Match;
+
+/// The words that stand for an EtherType, and perhaps a protocol.
+const SHORTHANDS: [(&str, u16, u8); 17] = [
+    ("ip", ETHER_TYPE_IPV4, 0),
+    ("tcp", ETHER_TYPE_IPV4, PROTOCOL_TCP),
+    ("udp", ETHER_TYPE_IPV4, PROTOCOL_UDP),
+    ("icmp", ETHER_TYPE_IPV4, PROTOCOL_ICMP),
+    ("arp", ETHER_TYPE_ARP, 0),
+    ("ipv6", ETHER_TYPE_IPV6, 0),
+    ("icmp6", ETHER_TYPE_IPV6, PROTOCOL_ICMPV6),
+    ("tcp6", ETHER_TYPE_IPV6, PROTOCOL_TCP),
+    ("udp6", ETHER_TYPE_IPV6, PROTOCOL_UDP),
+    ("sctp", ETHER_TYPE_IPV4, PROTOCOL_SCTP),
+    ("sctp6", ETHER_TYPE_IPV6, PROTOCOL_SCTP),
+    ("ip4", ETHER_TYPE_IPV4, 0),
+    ("ipv4", ETHER_TYPE_IPV4, 0),
+    ("ip6", ETHER_TYPE_IPV6, 0),
+    ("rarp", ETHER_TYPE_RARP, 0),
+    ("mpls", ETHER_TYPE_MPLS, 0),
+    ("mplsm", ETHER_TYPE_MPLS_MULTICAST, 0),
+];
+
+/// The EtherType and the protocol that a word stands for.
+fn shorthand(word: &str) -> Option<(u16, u8)> {
+    let found = SHORTHANDS.iter().find(|entry| entry.0 == word)?;
+    Some((found.1, found.2))
+}
+
+/// A condition as it was written.
+struct Condition<'a> {
+    name: &'static Name,
+    /// The name as written, for faults.
+    key: &'a str,
+    bits: Masked,
+    /// Written with brackets: the bits are the name's own, without its peculiarities.
+    is_subfield: bool,
+}
+
+/// A rule's match, half read.
+pub(super) struct Conditions<'a> {
+    line: &'a Line<'a>,
+    matching: Match,
+    shape: Shape,
+    conditions: Vec<Condition<'a>>,
+}
+
+impl<'a> Conditions<'a> {
+    pub(super) fn new(line: &'a Line<'a>) -> Conditions<'a> {
+        Conditions {
+            line,
+            matching: Match::default(),
+            shape: Shape::default(),
+            conditions: Vec::with_capacity(8),
+        }
+    }
+
+    /// Takes a pair, if it is a condition.
+    pub(super) fn take(&mut self, pair: Pair<'a>) -> Parsed<bool> {
+        if pair.value.is_empty()
+            && let Some((ether_type, protocol)) = shorthand(pair.key)
+        {
+            self.add(f::ETH_TYPE, pair.key, ether_type.into(), 0xffff)?;
+            if protocol != 0 {
+                self.add(f::IP_PROTO, pair.key, protocol.into(), 0xff)?;
+            }
+            return Ok(true);
+        }
+        // `eth` is what megaflows say of a packet that begins with Ethernet, as all do here.
+        if pair.key == "eth" && pair.value.is_empty() {
+            return Ok(true);
+        }
+        let (word, brackets) = match pair.key.find('[') {
+            Some(start) => pair.key.split_at(start),
+            None => (pair.key, ""),
+        };
+        let Some(name) = fields::find(word) else {
+            if fields::is_missing(word) {
+                return Err(self.line.unsupported(pair.key, excerpt(word)));
+            }
+            return Ok(false);
+        };
+        if pair.value.is_empty() {
+            return Err(self.line.syntax(
+                pair.key,
+                format!(
+                    "`{}` has no value; write {}=VALUE",
+                    name.primary(),
+                    name.primary()
+                ),
+            ));
+        }
+        let mut condition = Condition {
+            name,
+            key: pair.key,
+            bits: Masked { value: 0, mask: 0 },
+            is_subfield: !brackets.is_empty()
+                && (brackets != "[]" || name.format == Format::Fragment),
+        };
+        // A port is a port, however much of it is named.
+        if name.format == Format::Port && condition.is_subfield {
+            self.part_of(name, brackets, "0")?;
+            condition.is_subfield = false;
+        }
+        condition.bits = match condition.is_subfield {
+            true => self.part_of(name, brackets, pair.value)?,
+            false => self.line.masked_value(name, pair.value)?,
+        };
+        self.learn(&condition)?;
+        self.conditions.push(condition);
+        Ok(true)
+    }
+
+    /// The bits of `NAME[a..b]=value`.
+    fn part_of(&self, name: &'static Name, brackets: &'a str, value: &'a str) -> Parsed<Masked> {
+        let (offset, width) = self.line.bit_range(name, brackets)?;
+        let is_whole = offset == 0 && width == name.width_bits;
+        if !name.is_maskable && !is_whole {
+            let expected = format!("all of `{}`, which is matched whole", name.primary());
+            return Err(self.line.value(brackets, expected));
+        }
+        let value = self.line.number(value, width)? << offset;
+        let mask = ones(width) << offset;
+        Ok(Masked { value, mask })
+    }
+
+    /// Takes in what a condition says about the packet's headers.
+    fn learn(&mut self, condition: &Condition<'a>) -> Parsed<()> {
+        let Masked { value, mask } = condition.bits;
+        match condition.name.pieces[0].field {
+            f::VLAN_TCI => {
+                let (value, mask) = vlan_bits(condition);
+                self.add(f::VLAN_TCI, condition.key, value, mask)?;
+            }
+            field @ (f::ETH_TYPE | f::ICMP_TYPE | f::ICMP_CODE | f::IP_FRAG) => {
+                self.shape.learn(field, value & mask);
+            }
+            f::IP_PROTO if mask != 0 => self.shape.learn(f::IP_PROTO, value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a condition on a field.
+    fn add(&mut self, field: FieldId, key: &'a str, value: u128, mask: u128) -> Parsed<()> {
+        self.matching
+            .add(field, value, mask)
+            .map_err(|_| self.line.contradiction(key))?;
+        // VLAN conditions can add up to a tag, so the shape takes the sum.
+        let value = self.matching.term(field).map_or(0, |term| term.value);
+        self.shape.learn(field, value);
+        Ok(())
+    }
+
+    /// The match, and what it says about the packet's headers.
+    pub(super) fn finish(mut self) -> Parsed<(Match, Shape)> {
+        let shape = self.shape;
+        for condition in std::mem::take(&mut self.conditions) {
+            let name = in_arp(condition.name, &shape);
+            if !shape.has(name.needs) {
+                return Err(self.line.prerequisite(condition.key, name.needs.advice()));
+            }
+            if name.pieces[0].field == f::VLAN_TCI {
+                continue;
+            }
+            if name.format == Format::Port {
+                let Masked { value, mask } = condition.bits;
+                self.add(f::IN_PORT, condition.key, value, mask)?;
+                continue;
+            }
+            for &piece in name.pieces {
+                let (value, mask) = piece_bits(piece, condition.bits);
+                self.add(piece.field, condition.key, value, mask)?;
+            }
+        }
+        let shape = Shape::of(&self.matching);
+        Ok((self.matching, shape))
+    }
+}
+
+/// A piece's bits of a name's bits, in place in the piece's field.
+pub(super) fn piece_bits(piece: Piece, bits: Masked) -> (u128, u128) {
+    let take =
+        |bits: u128| (bits >> piece.name_offset & ones(piece.width_bits)) << piece.field_offset;
+    (take(bits.value & bits.mask), take(bits.mask))
+}
+
+/// What a name means in a rule for ARP, where it differs.
+fn in_arp(name: &'static Name, shape: &Shape) -> &'static Name {
+    if !shape.is_arp() {
+        return name;
+    }
+    let field = match name.pieces[0].field {
+        f::IP_SRC => f::ARP_SPA,
+        f::IP_DST => f::ARP_TPA,
+        f::IP_PROTO => f::ARP_OP,
+        _ => return name,
+    };
+    fields::name_of(field).unwrap_or(name)
+}
+
+/// The bits of the tag that a VLAN name means.
+fn vlan_bits(condition: &Condition<'_>) -> (u128, u128) {
+    let Masked { value, mask } = condition.bits;
+    let present = u128::from(f::VLAN_PRESENT);
+    match condition.name.format {
+        _ if condition.is_subfield => piece_bits(condition.name.pieces[0], condition.bits),
+        Format::VlanVid => (value & mask & 0x1fff, mask & 0x1fff),
+        Format::DlVlan | Format::DlVlanPcp | Format::VlanPcp if mask == 0 => (0, 0),
+        Format::DlVlan if value == 0xffff => (0, 0xffff),
+        Format::DlVlan => (value | present, 0x0fff | present),
+        Format::DlVlanPcp | Format::VlanPcp => (value << 13 | present, 0xe000 | present),
+        _ => (value & mask, mask),
+    }
+}
+
+impl Line<'_> {
+    /// A value of a name with a mask or without, in the name's own notation.
+    pub(super) fn masked_value(&self, name: &'static Name, text: &str) -> Parsed<Masked> {
+        if text == "*" {
+            return Ok(Masked { value: 0, mask: 0 });
+        }
+        let width = name.width_bits;
+        let bits = match name.format {
+            Format::Ethernet => self.masked_ethernet(text)?,
+            Format::Ipv4 => self.masked_ipv4(text)?,
+            Format::Ipv6 => self.masked_ipv6(text)?,
+            Format::Fragment => self.fragment(text)?,
+            Format::TcpFlags => self.tcp_flags(text)?,
+            Format::Port => Masked {
+                value: self.ingress_port(text)?.0.into(),
+                mask: ones(32),
+            },
+            Format::DlVlan if super::value::number(text) == Some(0xffff) => Masked {
+                value: 0xffff,
+                mask: ones(width),
+            },
+            Format::VlanVid => self.vlan_vid(text)?,
+            Format::Decimal | Format::Hexadecimal | Format::DlVlan => {
+                self.masked_number(text, width)?
+            }
+            Format::DlVlanPcp | Format::VlanPcp => self.masked_number(text, width)?,
+        };
+        let is_masked = bits.mask != ones(width) && name.format != Format::Port;
+        if is_masked && !name.is_maskable && name.format != Format::VlanVid {
+            let expected = format!("a value for `{}`, which takes no mask", name.primary());
+            return Err(self.value(text, expected));
+        }
+        let is_tos = name.pieces[0].name_offset == 2;
+        if is_tos && bits.value & 3 != 0 {
+            return Err(self.value(text, "a type of service whose two lowest bits are 0"));
+        }
+        Ok(bits)
+    }
+
+    /// An id with bit 12, which tells that there is a tag.
+    fn vlan_vid(&self, text: &str) -> Parsed<Masked> {
+        match text.contains('/') {
+            // Bits outside the id and bit 12 are accepted in a mask, as from `vlan_vid=0/0xffff`.
+            true => {
+                let bits = self.masked_number(text, 16)?;
+                Ok(Masked {
+                    value: bits.value & 0x1fff,
+                    mask: bits.mask & 0x1fff,
+                })
+            }
+            false => Ok(Masked {
+                value: self.number(text, 13)?,
+                mask: 0x1fff,
+            }),
+        }
+    }
+
+    /// The lowest bit and the width of `[]`, `[bit]` or `[first..last]`.
+    pub(super) fn bit_range(&self, name: &Name, brackets: &str) -> Parsed<(u16, u16)> {
+        if brackets.is_empty() || brackets == "[]" {
+            return Ok((0, name.width_bits));
+        }
+        let inside = brackets
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .ok_or_else(|| self.syntax(brackets, "write [], [BIT] or [FIRST..LAST]"))?;
+        let (first, last) = inside.split_once("..").unwrap_or((inside, inside));
+        let bit = |part: &str| {
+            let number = part.trim().parse::<u16>().ok();
+            let expected = || format!("a bit of `{}` (0 to {})", name.code(), name.width_bits - 1);
+            number
+                .filter(|&bit| bit < name.width_bits)
+                .ok_or_else(|| self.value(part, expected()))
+        };
+        let (first_bit, last_bit) = (bit(first)?, bit(last)?);
+        if first_bit > last_bit {
+            return Err(self.value(inside, "a range whose first bit is the lower one"));
+        }
+        Ok((first_bit, last_bit - first_bit + 1))
+    }
+}

@@ -1,0 +1,104 @@
+//! Rules as text: the syntax of `ovs-ofctl`, read and written.
+//!
+//! ```text
+//!   text --Parser--> Flow, Group, Match, Operation, PlacedChange --Display--> text
+//!   key and mask words --print_megaflow--> text
+//! ```
+//!
+//! What people already have is read as it is: files for `ovs-ofctl add-flows`, `add-groups` and
+//! `bundle`, the output of `dump-flows` and `dump-groups`, packets for `ofproto/trace`. Syntax and
+//! meaning are Open vSwitch's (`ovs-fields(7)`, `ovs-actions(7)`, `ovs-ofctl(8)`); what this
+//! program cannot do is refused by name ([`TextError::Unsupported`]), never skipped.
+//!
+//! 1. What is printed reads back as the same value, for every value that was read.
+//! 2. A text is read whole or not at all, and all its faults are reported together.
+//! 3. No text makes the parser panic; its work is linear in the text but for nesting, which is
+//!    bounded, as are lines and lists of faults.
+//! 4. A rule that could not mean what it says is refused: a port without a protocol, a value wider
+//!    than its field, two conditions that exclude each other. Open vSwitch accepts some of these
+//!    and ignores the condition.
+//!
+//! Ports above 65,279 and the meaning of reserved numbers are OpenFlow 1.0's, as in Open vSwitch:
+//! [`LOCAL_PORT`] and [`NO_PORT`] are what `in_port=LOCAL` and `set_field:ANY->in_port` speak of.
+//!
+//! A line is cut into pairs (`line`), whose keys are looked up (`fields`, `matches`, `actions`);
+//! what a rule's match says about the packet (`shape`) decides which fields it may use.
+
+mod actions;
+mod error;
+mod fields;
+mod file;
+mod flow;
+mod group;
+mod intern;
+mod line;
+mod matches;
+mod print;
+mod shape;
+mod value;
+
+pub use error::{Place, TextError};
+pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
+pub use intern::Interner;
+pub use print::{MegaflowStyle, print_megaflow};
+pub use value::{LOCAL_PORT, NO_PORT};
+
+use crate::flow::{Flow, Group};
+use crate::matching::Match;
+
+/// Reads one rule, as `ovs-ofctl add-flow` takes it.
+///
+/// ```
+/// use thalweg_pipeline::text::parse_flow;
+///
+/// let flow = parse_flow("table=1,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,output:2")?;
+/// assert_eq!(flow.to_string(), "table=1, ip,nw_dst=10.0.0.0/8 actions=dec_ttl,output:2");
+/// # Ok::<(), thalweg_pipeline::text::TextError>(())
+/// ```
+///
+/// # Errors
+/// If it is not one.
+pub fn parse_flow(text: &str) -> Result<Flow, TextError> {
+    Parser::new().parse_flow(text)
+}
+
+/// Reads conditions, as `ovs-appctl ofproto/trace` takes a packet.
+///
+/// # Errors
+/// If a field is unknown, has no such value, or lacks what it needs.
+pub fn parse_match(text: &str) -> Result<Match, TextError> {
+    Parser::new().parse_match(text)
+}
+
+/// Reads rules, one a line; `name` stands for the file in messages.
+///
+/// # Errors
+/// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
+pub fn parse_rules(name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
+    Parser::new().parse_rules(name, text)
+}
+
+/// Reads groups, one a line; `name` stands for the file in messages.
+///
+/// # Errors
+/// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
+pub fn parse_groups(name: &str, text: &str) -> Result<Vec<Group>, Vec<TextError>> {
+    Parser::new().parse_groups(name, text)
+}
+
+/// Reads a file of changes; `name` stands for the file in messages.
+///
+/// ```
+/// use thalweg_pipeline::text::parse_changes;
+///
+/// let text = "@10 bundle {\n delete ip\n add arp actions=flood\n}\n@20 delete";
+/// let changes = parse_changes("changes", text).expect("is one");
+/// assert_eq!((changes[0].position, changes[0].change.operations.len()), (10, 2));
+/// assert_eq!(changes[1].position, 20);
+/// ```
+///
+/// # Errors
+/// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
+pub fn parse_changes(name: &str, text: &str) -> Result<Vec<PlacedChange>, Vec<TextError>> {
+    Parser::new().parse_changes(name, text)
+}

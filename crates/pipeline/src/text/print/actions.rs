@@ -1,0 +1,341 @@
+//! Actions, as `ofpacts_format` of Open vSwitch prints them.
+//!
+//! The shape of the packet runs along ([`Shape`]), because some spellings are refused where the
+//! packet may lack the field: `set_field:80->tcp_dst` needs TCP, `mod_tp_dst:80` does not. Without
+//! a shape, as in a bucket or for an action alone, the spelling is one that always reads back.
+
+use std::fmt;
+
+use thalweg_packet::FieldId;
+use thalweg_packet::standard as f;
+
+use super::{Out, hexadecimal, port, value};
+use crate::action::{Action, Output, Subfield, Write};
+use crate::text::fields::{self, Name};
+use crate::text::shape::{PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape};
+use crate::text::value::ones;
+
+impl fmt::Display for Action {
+    /// The action as in a rule, without what the rule's match would allow.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        action(f, self, None)
+    }
+}
+
+impl fmt::Display for Subfield {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        subfield(f, self, None)
+    }
+}
+
+/// Writes a list, `drop` if it is empty.
+pub(super) fn list(out: Out<'_, '_>, actions: &[Action], shape: Option<Shape>) -> fmt::Result {
+    let mut shape = shape;
+    if actions.is_empty() {
+        return out.write_str("drop");
+    }
+    for (index, each) in actions.iter().enumerate() {
+        if index > 0 {
+            out.write_str(",")?;
+        }
+        action(out, each, shape)?;
+        if let Some(shape) = &mut shape {
+            shape.apply(each);
+        }
+    }
+    Ok(())
+}
+
+fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Result {
+    match action {
+        Action::Output(target) => output(out, target, shape),
+        Action::Group(group) => write!(out, "group:{}", group.0),
+        Action::SetField(writes) => set_field(out, writes, shape),
+        Action::Move {
+            source,
+            destination,
+        } => {
+            out.write_str("move:")?;
+            subfield(out, source, shape)?;
+            out.write_str("->")?;
+            subfield(out, destination, shape)
+        }
+        Action::Push(source) => {
+            out.write_str("push:")?;
+            subfield(out, source, shape)
+        }
+        Action::Pop(destination) => {
+            out.write_str("pop:")?;
+            subfield(out, destination, shape)
+        }
+        Action::SetVlan { id, priority } => {
+            if let Some(id) = id {
+                write!(out, "mod_vlan_vid:{id}")?;
+            }
+            let separator = if id.is_some() { "," } else { "" };
+            match priority {
+                Some(priority) => write!(out, "{separator}mod_vlan_pcp:{priority}"),
+                None => Ok(()),
+            }
+        }
+        Action::PushVlan(tpid) => write!(out, "push_vlan:{tpid:#x}"),
+        Action::PopVlan => out.write_str("pop_vlan"),
+        Action::PushMpls(kind) => write!(out, "push_mpls:{kind:#06x}"),
+        Action::PopMpls(kind) => write!(out, "pop_mpls:{kind:#06x}"),
+        Action::DecTtl => out.write_str("dec_ttl"),
+        Action::DecMplsTtl => out.write_str("dec_mpls_ttl"),
+        Action::Clone(actions) => {
+            out.write_str("clone(")?;
+            list(out, actions, shape)?;
+            out.write_str(")")
+        }
+        Action::WriteActions(actions) => {
+            out.write_str("write_actions(")?;
+            list(out, actions, shape)?;
+            out.write_str(")")
+        }
+        _ => control(out, action),
+    }
+}
+
+/// Actions about where the packet goes on, and those without effect.
+fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
+    match action {
+        Action::Resubmit { in_port, table } => {
+            let in_port = in_port.map(|port| u128::from(port.0));
+            if let (Some(in_port), None) = (in_port, table) {
+                out.write_str("resubmit:")?;
+                return port(out, in_port);
+            }
+            out.write_str("resubmit(")?;
+            in_port.map_or(Ok(()), |in_port| port(out, in_port))?;
+            match table {
+                Some(table) => write!(out, ",{})", table.0),
+                None => out.write_str(",)"),
+            }
+        }
+        Action::Note(bytes) => {
+            out.write_str("note:")?;
+            dotted(out, bytes)
+        }
+        Action::Exit => out.write_str("exit"),
+        Action::ClearActions => out.write_str("clear_actions"),
+        Action::WriteMetadata { value, mask } => {
+            out.write_str("write_metadata:")?;
+            hexadecimal(out, (*value).into())?;
+            if *mask != u64::MAX {
+                out.write_str("/")?;
+                hexadecimal(out, (*mask).into())?;
+            }
+            Ok(())
+        }
+        Action::Goto(table) => write!(out, "goto_table:{}", table.0),
+        _ => Ok(()),
+    }
+}
+
+fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Result {
+    match output {
+        Output::Port(port) => write!(out, "output:{}", port.0),
+        Output::InPort => out.write_str("IN_PORT"),
+        Output::All => out.write_str("ALL"),
+        Output::Flood => out.write_str("FLOOD"),
+        Output::Normal => out.write_str("NORMAL"),
+        Output::Local => out.write_str("LOCAL"),
+        Output::Controller {
+            max_len_bytes,
+            userdata,
+        } => {
+            if userdata.is_empty() {
+                return write!(out, "CONTROLLER:{max_len_bytes}");
+            }
+            out.write_str("controller(")?;
+            if *max_len_bytes != u16::MAX {
+                write!(out, "max_len={max_len_bytes},")?;
+            }
+            out.write_str("userdata=")?;
+            dotted(out, userdata)?;
+            out.write_str(")")
+        }
+        Output::Field(source) => {
+            out.write_str("output:")?;
+            subfield(out, source, shape)
+        }
+    }
+}
+
+fn dotted(out: Out<'_, '_>, bytes: &[u8]) -> fmt::Result {
+    for (index, byte) in bytes.iter().enumerate() {
+        let separator = if index > 0 { "." } else { "" };
+        write!(out, "{separator}{byte:02x}")?;
+    }
+    Ok(())
+}
+
+/// The name of a field for packets of this shape.
+fn name_of(field: FieldId, shape: Option<Shape>) -> Option<&'static Name> {
+    let spelling = shape.and_then(|shape| match (field, shape.protocol) {
+        (f::TP_SRC, PROTOCOL_TCP) => Some("tcp_src"),
+        (f::TP_DST, PROTOCOL_TCP) => Some("tcp_dst"),
+        (f::TP_SRC, PROTOCOL_UDP) => Some("udp_src"),
+        (f::TP_DST, PROTOCOL_UDP) => Some("udp_dst"),
+        (f::TP_SRC, PROTOCOL_SCTP) => Some("sctp_src"),
+        (f::TP_DST, PROTOCOL_SCTP) => Some("sctp_dst"),
+        (f::ICMP_TYPE, _) if shape.is_ipv6() => Some("icmpv6_type"),
+        (f::ICMP_CODE, _) if shape.is_ipv6() => Some("icmpv6_code"),
+        _ => None,
+    });
+    match spelling {
+        Some(spelling) => fields::find(spelling),
+        None => fields::name_of(field),
+    }
+}
+
+fn subfield(out: Out<'_, '_>, bits: &Subfield, shape: Option<Shape>) -> fmt::Result {
+    let Some((name, offset)) = covering_name(bits, shape) else {
+        return write!(out, "{:?}", bits.slices);
+    };
+    let width = bits.width_bits();
+    out.write_str(name.code())?;
+    match width {
+        _ if offset == 0 && width == name.width_bits => out.write_str("[]"),
+        1 => write!(out, "[{offset}]"),
+        _ => write!(out, "[{offset}..{}]", offset + width - 1),
+    }
+}
+
+/// The name that covers the slices, and their lowest bit in it.
+fn covering_name(bits: &Subfield, shape: Option<Shape>) -> Option<(&'static Name, u16)> {
+    let lowest = bits.slices.first()?;
+    let highest = bits.slices.last()?;
+    if bits.slices.len() == 1 {
+        let is_wide_port = lowest.field == f::IN_PORT && lowest.offset + lowest.width_bits > 16;
+        return match is_wide_port {
+            true => Some((fields::find("in_port_oxm")?, lowest.offset)),
+            false => Some((name_of(lowest.field, shape)?, lowest.offset)),
+        };
+    }
+    wide_name(highest.field, lowest.field).map(|(name, base)| (name, base + lowest.offset))
+}
+
+/// The wide register that holds registers `first` to `last`, and where `last` begins in it.
+fn wide_name(first: FieldId, last: FieldId) -> Option<(&'static Name, u16)> {
+    [2u16, 4].into_iter().find_map(|registers| {
+        let number = first.0.checked_sub(f::REG0.0)?;
+        let start = FieldId(f::REG0.0 + number / registers * registers);
+        let end = start.0 + registers;
+        let name = fields::wide_register(start, registers)?;
+        (last.0 < end).then(|| (name, 32 * (end - 1 - last.0)))
+    })
+}
+
+fn set_field(out: Out<'_, '_>, writes: &[Write], shape: Option<Shape>) -> fmt::Result {
+    if let [write] = writes {
+        return set_one(out, *write, shape);
+    }
+    let registers: Option<(FieldId, FieldId)> = writes
+        .iter()
+        .map(|write| write.field)
+        .min()
+        .zip(writes.iter().map(|write| write.field).max());
+    let Some((name, _)) = registers.and_then(|(first, last)| wide_name(first, last)) else {
+        return write!(out, "{writes:?}");
+    };
+    let (mut all_value, mut all_mask) = (0, 0);
+    for write in writes {
+        let place = name.pieces.iter().find(|piece| piece.field == write.field);
+        let offset = place.map_or(0, |piece| piece.name_offset);
+        all_value |= write.value << offset;
+        all_mask |= write.mask << offset;
+    }
+    out.write_str("set_field:")?;
+    value(out, name, all_value, all_mask)?;
+    write!(out, "->{}", name.primary())
+}
+
+fn set_one(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
+    let Write {
+        field,
+        value: bits,
+        mask,
+    } = write;
+    let Some(name) = name_of(field, shape) else {
+        return write!(out, "{write:?}");
+    };
+    if field == f::VLAN_TCI {
+        return write_tag(out, write, shape);
+    }
+    let width = if field == f::IN_PORT {
+        32
+    } else {
+        name.width_bits
+    };
+    let is_whole = mask == ones(width);
+    let is_allowed = shape.is_some_and(|shape| shape.has(name.needs));
+    if is_whole && !is_allowed && modify(out, field, bits)? {
+        return Ok(());
+    }
+    if is_whole || name.is_maskable {
+        out.write_str("set_field:")?;
+        let mask = if is_whole {
+            ones(name.width_bits)
+        } else {
+            mask
+        };
+        value(out, name, bits, mask)?;
+        return write!(out, "->{}", name.primary());
+    }
+    let offset = mask.trailing_zeros();
+    let last = 127 - mask.leading_zeros();
+    write!(out, "load:{:#x}->{}", bits >> offset, name.code())?;
+    match offset == last {
+        true => write!(out, "[{offset}]"),
+        false => write!(out, "[{offset}..{last}]"),
+    }
+}
+
+/// Writes the action that sets a field and needs nothing, if there is one.
+fn modify(out: Out<'_, '_>, field: FieldId, bits: u128) -> Result<bool, fmt::Error> {
+    let word = match field {
+        f::IP_SRC => "mod_nw_src",
+        f::IP_DST => "mod_nw_dst",
+        f::IP_DSCP => "mod_nw_tos",
+        f::IP_ECN => "mod_nw_ecn",
+        f::IP_TTL => "mod_nw_ttl",
+        f::TP_SRC => "mod_tp_src",
+        f::TP_DST => "mod_tp_dst",
+        f::MPLS_LABEL => "set_mpls_label",
+        f::MPLS_TC => "set_mpls_tc",
+        f::MPLS_TTL => "set_mpls_ttl",
+        _ => return Ok(false),
+    };
+    write!(out, "{word}:")?;
+    match field {
+        f::IP_SRC | f::IP_DST => super::ipv4(out, bits, ones(32))?,
+        f::IP_DSCP => write!(out, "{}", bits << 2)?,
+        _ => write!(out, "{bits}")?,
+    }
+    Ok(true)
+}
+
+/// Bits of a tag: the words for its id and priority where they are whole.
+fn write_tag(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
+    let has_tag = shape.is_some_and(|shape| shape.has(crate::text::shape::Needs::Vlan));
+    let Write { value, mask, .. } = write;
+    match mask {
+        0x1fff if has_tag => write!(out, "set_field:{value}->vlan_vid"),
+        0xe000 if has_tag => write!(out, "set_field:{}->vlan_pcp", value >> 13),
+        0xe000 => write!(out, "set_vlan_pcp:{}", value >> 13),
+        0x0fff => write!(out, "set_vlan_vid:{value}"),
+        0xffff => {
+            out.write_str("set_field:")?;
+            hexadecimal(out, value)?;
+            out.write_str("->vlan_tci")
+        }
+        _ => {
+            out.write_str("set_field:")?;
+            hexadecimal(out, value)?;
+            write!(out, "/{mask:#x}->vlan_tci")
+        }
+    }
+}

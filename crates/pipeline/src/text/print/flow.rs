@@ -1,0 +1,118 @@
+//! Rules and groups.
+
+use std::fmt::{self, Write as _};
+
+use super::{actions, matches};
+use crate::flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind};
+use crate::text::fields;
+use crate::text::shape::Shape;
+use crate::text::value::ones;
+
+impl fmt::Display for Flow {
+    /// The rule as `dump-flows --no-stats` prints it; with `{:#}`, without white space.
+    ///
+    /// ```
+    /// use thalweg_pipeline::text::parse_flow;
+    ///
+    /// let flow = parse_flow("cookie=5,table=1,priority=7,tcp,tp_dst=80,actions=output:2")?;
+    /// assert_eq!(
+    ///     flow.to_string(),
+    ///     "cookie=0x5, table=1, priority=7,tcp,tp_dst=80 actions=output:2",
+    /// );
+    /// assert_eq!(
+    ///     format!("{flow:#}"),
+    ///     "cookie=0x5,table=1,priority=7,tcp,tp_dst=80,actions=output:2",
+    /// );
+    /// # Ok::<(), thalweg_pipeline::text::TextError>(())
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gap, before_actions) = if f.alternate() {
+            (",", ",")
+        } else {
+            (", ", " ")
+        };
+        if self.cookie != 0 {
+            write!(f, "cookie={:#x}{gap}", self.cookie)?;
+        }
+        write!(f, "table={}", self.table.0)?;
+        if self.idle_timeout_s != 0 {
+            write!(f, "{gap}idle_timeout={}", self.idle_timeout_s)?;
+        }
+        if self.hard_timeout_s != 0 {
+            write!(f, "{gap}hard_timeout={}", self.hard_timeout_s)?;
+        }
+        if self.reports_removal {
+            write!(f, "{gap}send_flow_rem")?;
+        }
+        let mut conditions = String::new();
+        if self.priority != DEFAULT_PRIORITY {
+            write!(conditions, "priority={},", self.priority)?;
+        }
+        matches::conditions(&mut conditions, &self.matching, "")?;
+        let conditions = conditions.trim_end_matches(',');
+        if conditions.is_empty() {
+            write!(f, "{gap}actions=")?;
+        } else {
+            write!(f, "{gap}{conditions}{before_actions}actions=")?;
+        }
+        actions::list(f, &self.actions, Some(Shape::of(&self.matching)))
+    }
+}
+
+impl fmt::Display for Group {
+    /// The group as `dump-groups` of OpenFlow 1.5 prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, hashed) = match &self.kind {
+            GroupKind::All => ("all", &[][..]),
+            GroupKind::Select { fields } => ("select", fields.as_slice()),
+            GroupKind::Indirect => ("indirect", &[][..]),
+            GroupKind::FastFailover => ("ff", &[][..]),
+        };
+        write!(f, "group_id={},type={word}", self.id.0)?;
+        if !hashed.is_empty() {
+            f.write_str(",selection_method=hash,fields(")?;
+            hash_fields(f, hashed)?;
+            f.write_str(")")?;
+        }
+        let usual_weight = u16::from(matches!(self.kind, GroupKind::Select { .. }));
+        for bucket in &self.buckets {
+            f.write_str(",bucket=")?;
+            write_bucket(f, bucket, usual_weight)?;
+        }
+        Ok(())
+    }
+}
+
+fn hash_fields(
+    f: &mut fmt::Formatter<'_>,
+    hashed: &[(thalweg_packet::FieldId, u128)],
+) -> fmt::Result {
+    for (index, &(field, mask)) in hashed.iter().enumerate() {
+        let separator = if index > 0 { "," } else { "" };
+        let Some(name) = fields::name_of(field) else {
+            write!(f, "{separator}field{}={mask:#x}", field.0)?;
+            continue;
+        };
+        write!(f, "{separator}{}", name.primary())?;
+        if mask != ones(name.width_bits) {
+            f.write_str("=")?;
+            super::value(f, name, mask, ones(name.width_bits))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_bucket(f: &mut fmt::Formatter<'_>, bucket: &Bucket, usual_weight: u16) -> fmt::Result {
+    write!(f, "bucket_id:{},", bucket.id)?;
+    if bucket.weight != usual_weight {
+        write!(f, "weight:{},", bucket.weight)?;
+    }
+    if let Some(port) = bucket.watch_port {
+        write!(f, "watch_port:{port},")?;
+    }
+    if let Some(group) = bucket.watch_group {
+        write!(f, "watch_group:{},", group.0)?;
+    }
+    f.write_str("actions=")?;
+    actions::list(f, &bucket.actions, None)
+}

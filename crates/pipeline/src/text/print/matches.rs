@@ -1,0 +1,260 @@
+//! Matches, as `match_format` of Open vSwitch prints them.
+
+use std::fmt::{self, Write as _};
+
+use thalweg_packet::FieldId;
+use thalweg_packet::standard as f;
+
+use super::{hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
+use crate::matching::{Match, Term};
+use crate::text::fields::{self, Format, Name};
+use crate::text::shape::{
+    ETHER_TYPE_ARP, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_MPLS, ETHER_TYPE_MPLS_MULTICAST,
+    ETHER_TYPE_RARP, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP,
+};
+use crate::text::value::ones;
+
+impl fmt::Display for Match {
+    /// The conditions as in a rule, without white space; nothing if there are none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        conditions(&mut text, self, "")?;
+        f.write_str(text.trim_end_matches(','))
+    }
+}
+
+/// The fields in the order in which Open vSwitch prints them; the word for the EtherType and the
+/// protocol stands behind the first.
+const ORDER: [FieldId; 37] = [
+    f::RECIRC_ID,
+    f::TUN_ID,
+    f::TUN_SRC,
+    f::TUN_DST,
+    f::METADATA,
+    f::IN_PORT,
+    f::VLAN_TCI,
+    f::VLAN_TCI_INNER,
+    f::ETH_SRC,
+    f::ETH_DST,
+    f::ETH_TYPE,
+    f::IPV6_SRC,
+    f::IPV6_DST,
+    f::IPV6_LABEL,
+    f::IP_SRC,
+    f::IP_DST,
+    f::ARP_SPA,
+    f::ARP_TPA,
+    f::IP_PROTO,
+    f::ARP_OP,
+    f::ARP_SHA,
+    f::ARP_THA,
+    f::IP_DSCP,
+    f::IP_ECN,
+    f::IP_TTL,
+    f::MPLS_LABEL,
+    f::MPLS_TC,
+    f::MPLS_TTL,
+    f::MPLS_BOS,
+    f::IP_FRAG,
+    f::ICMP_TYPE,
+    f::ICMP_CODE,
+    f::ND_TARGET,
+    f::ND_SLL,
+    f::ND_TLL,
+    f::TP_SRC,
+    f::TP_DST,
+];
+
+/// Writes every condition with a comma behind it; `after_recirculation` stands where Open vSwitch
+/// prints the packet's type.
+pub(super) fn conditions(
+    out: &mut String,
+    matching: &Match,
+    after_recirculation: &str,
+) -> fmt::Result {
+    let first = matching.term(f::RECIRC_ID);
+    first.map_or(Ok(()), |term| condition(out, &term))?;
+    out.push_str(after_recirculation);
+    let (is_type_said, is_protocol_said) = shorthand(out, matching);
+    let is_register = |term: &&Term| term.field >= f::REG0 && term.field <= f::register_field(15);
+    for term in matching.terms().iter().filter(is_register) {
+        condition(out, term)?;
+    }
+    for field in &ORDER[1..] {
+        let is_said =
+            *field == f::ETH_TYPE && is_type_said || *field == f::IP_PROTO && is_protocol_said;
+        if let Some(term) = matching.term(*field).filter(|_| !is_said) {
+            condition(out, &term)?;
+        }
+    }
+    for term in matching.terms() {
+        if !ORDER.contains(&term.field) && !is_register(&term) {
+            condition(out, term)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the word for the EtherType and the protocol; whether it says either.
+fn shorthand(out: &mut String, matching: &Match) -> (bool, bool) {
+    let exact = |field, width: u16| {
+        let term = matching.term(field)?;
+        (term.mask == ones(width)).then_some(term.value)
+    };
+    let ether_type = exact(f::ETH_TYPE, 16).unwrap_or_default() as u16;
+    let protocol = exact(f::IP_PROTO, 8).map(|protocol| protocol as u8);
+    let (word, says_protocol) = match (ether_type, protocol) {
+        (ETHER_TYPE_IPV4, Some(PROTOCOL_ICMP)) => ("icmp,", true),
+        (ETHER_TYPE_IPV4, Some(PROTOCOL_TCP)) => ("tcp,", true),
+        (ETHER_TYPE_IPV4, Some(PROTOCOL_UDP)) => ("udp,", true),
+        (ETHER_TYPE_IPV4, Some(PROTOCOL_SCTP)) => ("sctp,", true),
+        (ETHER_TYPE_IPV4, _) => ("ip,", false),
+        (ETHER_TYPE_IPV6, Some(PROTOCOL_ICMPV6)) => ("icmp6,", true),
+        (ETHER_TYPE_IPV6, Some(PROTOCOL_TCP)) => ("tcp6,", true),
+        (ETHER_TYPE_IPV6, Some(PROTOCOL_UDP)) => ("udp6,", true),
+        (ETHER_TYPE_IPV6, Some(PROTOCOL_SCTP)) => ("sctp6,", true),
+        (ETHER_TYPE_IPV6, _) => ("ipv6,", false),
+        (ETHER_TYPE_ARP, _) => ("arp,", false),
+        (ETHER_TYPE_RARP, _) => ("rarp,", false),
+        (ETHER_TYPE_MPLS, _) => ("mpls,", false),
+        (ETHER_TYPE_MPLS_MULTICAST, _) => ("mplsm,", false),
+        _ => ("", false),
+    };
+    out.push_str(word);
+    (!word.is_empty(), says_protocol)
+}
+
+/// Writes one condition, with a comma behind it.
+fn condition(out: &mut String, term: &Term) -> fmt::Result {
+    let Term { field, value, mask } = *term;
+    let Some(name) = fields::name_of(field) else {
+        return nameless(out, term);
+    };
+    let is_whole = mask == ones(whole_width(name));
+    match field {
+        f::VLAN_TCI => return tag(out, term, ""),
+        f::IP_FRAG => return fragment(out, term),
+        f::IP_DSCP => {
+            write!(out, "nw_tos=")?;
+            match is_whole {
+                true => write!(out, "{}", value << 2)?,
+                false => write!(out, "{:#x}/{:#x}", value << 2, mask << 2)?,
+            }
+            out.push(',');
+            return Ok(());
+        }
+        _ => {}
+    }
+    let printed = match field {
+        f::ETH_SRC => "dl_src",
+        f::ETH_DST => "dl_dst",
+        f::ETH_TYPE => "dl_type",
+        f::IP_SRC => "nw_src",
+        f::IP_DST => "nw_dst",
+        _ => name.primary(),
+    };
+    write!(out, "{printed}=")?;
+    match name.format {
+        Format::Ethernet => masked_ethernet(out, value, mask)?,
+        Format::Ipv4 => ipv4(out, value, mask)?,
+        Format::Ipv6 => ipv6(out, value, mask)?,
+        Format::TcpFlags => tcp_flags(out, value, mask)?,
+        Format::Port if is_whole => port(out, value)?,
+        _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
+        _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,
+        Format::Hexadecimal => {
+            hexadecimal(out, value)?;
+            if !is_whole {
+                out.push('/');
+                hexadecimal(out, mask)?;
+            }
+        }
+        _ if is_whole => write!(out, "{value}")?,
+        _ => write!(out, "{value:#x}/{mask:#x}")?,
+    }
+    out.push(',');
+    Ok(())
+}
+
+/// The width of the field that a name stands for in a match.
+fn whole_width(name: &Name) -> u16 {
+    match name.format {
+        Format::Port => 32,
+        _ => name.width_bits,
+    }
+}
+
+fn padded(
+    out: &mut String,
+    value: u128,
+    mask: u128,
+    (digits, is_whole): (usize, bool),
+) -> fmt::Result {
+    let width = digits + 2;
+    write!(out, "{value:#0width$x}")?;
+    match is_whole {
+        true => Ok(()),
+        false => write!(out, "/{mask:#0width$x}"),
+    }
+}
+
+/// The conditions on a tag: its id and priority where they are whole, else its bits.
+fn tag(out: &mut String, term: &Term, suffix: &str) -> fmt::Result {
+    let (value, mask) = (term.value as u16, term.mask as u16);
+    let (id_mask, priority_mask) = (mask & 0x0fff, mask >> 13);
+    let is_there = value & f::VLAN_PRESENT != 0;
+    let is_plain = is_there
+        && matches!(id_mask, 0 | 0x0fff)
+        && matches!(priority_mask, 0 | 7)
+        && mask != f::VLAN_PRESENT;
+    if is_plain {
+        if id_mask != 0 {
+            write!(out, "dl_vlan{suffix}={},", value & 0x0fff)?;
+        }
+        if priority_mask != 0 {
+            write!(out, "dl_vlan_pcp{suffix}={},", value >> 13)?;
+        }
+        return Ok(());
+    }
+    write!(out, "vlan_tci{suffix}={value:#06x}")?;
+    if mask != 0xffff {
+        write!(out, "/{mask:#06x}")?;
+    }
+    out.push(',');
+    Ok(())
+}
+
+fn fragment(out: &mut String, term: &Term) -> fmt::Result {
+    let word = match (term.value, term.mask) {
+        (0, 3) => "no",
+        (1, 3) => "first",
+        (3, 3) => "later",
+        (1, 1) => "yes",
+        (0, 2) => "not_later",
+        // No word has just these bits.
+        (value, 3) => return write!(out, "NXM_NX_IP_FRAG[]={value},"),
+        (value, 1) => return write!(out, "NXM_NX_IP_FRAG[0]={value},"),
+        (value, _) => return write!(out, "NXM_NX_IP_FRAG[1]={},", value >> 1),
+    };
+    write!(out, "nw_frag={word},")
+}
+
+/// A condition on a field that rules cannot name, as megaflows have them.
+fn nameless(out: &mut String, term: &Term) -> fmt::Result {
+    if term.field == f::VLAN_TCI_INNER {
+        return tag(out, term, "1");
+    }
+    let catalogue = f::fields();
+    let name = catalogue.get(term.field.index());
+    match name.map(|field| (&field.name, field.width_bits)) {
+        Some((name, width)) if term.mask == ones(width) => {
+            write!(out, "{name}={:#x},", term.value)
+        }
+        Some((name, _)) => write!(out, "{name}={:#x}/{:#x},", term.value, term.mask),
+        None => write!(
+            out,
+            "field{}={:#x}/{:#x},",
+            term.field.0, term.value, term.mask
+        ),
+    }
+}
