@@ -15,7 +15,8 @@
 //!   RandomPipeline, PacketSource: small and hostile, for tests of soundness
 //! ```
 //!
-//! 1. The same seed and sizes give the same output on every machine.
+//! 1. The same seed and sizes give the same output. Between machines this holds as far as their
+//!    `powf` agrees, which Zipf ranks, burst lengths and ClassBench's favourite ports use.
 //! 2. No two rules of a table overlap at equal priority, which OpenFlow leaves undefined.
 //! 3. Rules and changes are what `ovs-ofctl` accepts: prerequisites are matched, and no more tags
 //!    are pushed than a switch takes.

@@ -7,7 +7,7 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The generator behind every draw: small, fast, the same on every machine.
+/// The generator behind every draw: small, fast, its integers the same on every machine.
 pub(crate) type Random = Pcg64Mcg;
 
 /// The stream of `seed` for the purpose `label`.
