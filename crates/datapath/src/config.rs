@@ -1,0 +1,95 @@
+//! Limits of a datapath, fixed at its start.
+
+use crate::maintain::MaintainerKind;
+
+/// Limits of the exact-match cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MicroflowConfig {
+    /// Flows that fit, rounded up to a power of two; 0 for no such cache.
+    pub entries: usize,
+    /// Where room has to be made for it, one new flow in this many is let in; 1 for all.
+    pub admit_one_in: u32,
+}
+
+/// Limits of the wildcard cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MegaflowConfig {
+    /// Entries that fit; 0 for no such cache.
+    pub entries: usize,
+    /// Bytes that the entries and their index may take.
+    pub bytes: usize,
+    /// Masks, and so sub-tables to search. Beyond them an entry matches its packet's key alone.
+    pub masks: usize,
+}
+
+/// Limits of a datapath.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The exact-match cache.
+    pub microflow: MicroflowConfig,
+    /// The wildcard cache.
+    pub megaflow: MegaflowConfig,
+    /// How the caches follow the rules.
+    pub maintainer: MaintainerKind,
+    /// Continuations of packets that are looked up again.
+    pub continuations: usize,
+    /// Seed of all hashing and of all chance.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            microflow: MicroflowConfig {
+                entries: 8_192,
+                admit_one_in: 20,
+            },
+            megaflow: MegaflowConfig {
+                entries: 200_000,
+                bytes: 256 << 20,
+                masks: 1_024,
+            },
+            maintainer: MaintainerKind::Revalidate,
+            continuations: 65_536,
+            seed: 0,
+        }
+    }
+}
+
+/// A configuration that makes no datapath.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// More entries than their numbers can tell apart.
+    #[error("a cache of {entries} entries is too large; {MAX_ENTRIES} is the most")]
+    TooManyEntries {
+        /// What was asked for.
+        entries: usize,
+    },
+    /// There must be a mask to have an entry.
+    #[error("megaflow masks must be at least 1")]
+    NoMasks,
+    /// Admission is one in so many.
+    #[error("microflow admission must be one in 1 or more")]
+    NoAdmission,
+}
+
+/// The most entries that a cache may have.
+pub(crate) const MAX_ENTRIES: usize = 1 << 28;
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        for entries in [self.microflow.entries, self.megaflow.entries] {
+            if entries > MAX_ENTRIES {
+                return Err(ConfigError::TooManyEntries { entries });
+            }
+        }
+        if self.megaflow.masks == 0 {
+            return Err(ConfigError::NoMasks);
+        }
+        if self.microflow.admit_one_in == 0 {
+            return Err(ConfigError::NoAdmission);
+        }
+        Ok(())
+    }
+}

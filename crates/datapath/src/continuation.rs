@@ -1,0 +1,56 @@
+//! Frozen walks, by number: what a packet that is looked up again carries in its key.
+//!
+//! 1. A number stands for one continuation, and so for one version, for as long as any entry or
+//!    packet can have it; zero stands for none.
+//! 2. All are forgotten together when the datapath moves to another version: no packet is on its
+//!    way then, and entries of frozen walks are evicted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_classifier::hash::WordHash;
+use thalweg_pipeline::Continuation;
+
+/// The continuations of a datapath's version.
+#[derive(Debug)]
+pub(crate) struct Continuations {
+    by_content: HashMap<Arc<Continuation>, u32, WordHash>,
+    /// By number less one.
+    by_number: Vec<Arc<Continuation>>,
+    capacity: usize,
+}
+
+impl Continuations {
+    pub(crate) fn new(capacity: usize, seed: u64) -> Continuations {
+        let by_content = HashMap::with_hasher(WordHash::new(seed));
+        Continuations {
+            by_content,
+            by_number: Vec::new(),
+            capacity,
+        }
+    }
+
+    /// The number of a continuation; `None` if there is no room for another.
+    pub(crate) fn number(&mut self, continuation: &Arc<Continuation>) -> Option<u32> {
+        if let Some(number) = self.by_content.get(continuation) {
+            return Some(*number);
+        }
+        if self.by_number.len() >= self.capacity {
+            return None;
+        }
+        self.by_number.push(continuation.clone());
+        let number = self.by_number.len() as u32;
+        self.by_content.insert(continuation.clone(), number);
+        Some(number)
+    }
+
+    /// The continuation of a number.
+    pub(crate) fn get(&self, number: u32) -> Option<&Arc<Continuation>> {
+        self.by_number.get((number as usize).checked_sub(1)?)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_content.clear();
+        self.by_number.clear();
+    }
+}

@@ -1,0 +1,472 @@
+//! The datapath for keys of `W` words: bursts in, answers out.
+//!
+//! ```text
+//!   pass(burst):
+//!     parse, extract and hash every packet
+//!     microflow: prefetch sets; find candidates, prefetch keys and entries; confirm
+//!     megaflow for the rest; what is found enters the microflow cache
+//!     upcall for the rest, under the pipeline's read lock
+//!     in the order of arrival: run the answer, count
+//!     make room
+//!   packets that recirculate make the next pass
+//! ```
+//!
+//! 1. All packets of a call are answered at `version`, which only [`crate::Datapath::advance`]
+//!    changes.
+//! 2. No entry is evicted between lookup and use: room is made after the burst, so that a cache
+//!    may hold one burst more than its capacity for a moment.
+//! 3. Packets leave in the order of arrival.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use thalweg_classifier::Version;
+use thalweg_packet::{FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt};
+use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
+
+use crate::config::Config;
+use crate::continuation::Continuations;
+use crate::entry::{Credit, Entries, EntryId, Program};
+use crate::intern::Interner;
+use crate::ledger::Ledger;
+use crate::megaflow::Megaflow;
+use crate::microflow::{Admission, Microflow};
+use crate::statistics::{EvictReason, RefuseReason, Statistics};
+
+/// Packets that are looked up together.
+pub(crate) const BURST: usize = 32;
+
+/// Times that one packet and its copies may be parsed and looked up.
+const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
+
+/// A packet's answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// That of an entry.
+    Entry(EntryId),
+    /// One that is not remembered.
+    Once(Program, Arc<[Credit]>),
+}
+
+/// What one burst needs, kept from burst to burst.
+#[derive(Debug)]
+struct Burst<const W: usize> {
+    headers: Vec<Headers>,
+    keys: Vec<[u64; W]>,
+    hashes: Vec<u64>,
+    candidates: Vec<Option<usize>>,
+    found: Vec<Option<EntryId>>,
+    answers: Vec<Answer>,
+}
+
+/// Caches for keys of `W` words.
+#[derive(Debug)]
+pub(crate) struct Core<const W: usize> {
+    pub(crate) config: Config,
+    pub(crate) layout: Arc<Layout>,
+    fields: Arc<Vec<FieldDescriptor>>,
+    pub(crate) version: Version,
+    pub(crate) entries: Entries<W>,
+    pub(crate) microflow: Microflow<W>,
+    pub(crate) megaflow: Megaflow,
+    pub(crate) effects: Interner<Effect>,
+    pub(crate) credits: Interner<Credit>,
+    pub(crate) continuations: Continuations,
+    pub(crate) ledger: Ledger,
+    pub(crate) statistics: Statistics,
+    /// Bytes of the lists that entries share.
+    pub(crate) list_bytes: usize,
+    secrets: [u64; 8],
+    burst: Burst<W>,
+    recirculating: Vec<(u32, Packet)>,
+}
+
+impl<const W: usize> Core<W> {
+    pub(crate) fn new(config: &Config, pipeline: &Pipeline) -> Core<W> {
+        let layout = pipeline.layout().clone();
+        assert!(
+            layout.ingress_words() <= W,
+            "keys of this layout have {W} words at most"
+        );
+        let mut secrets = [config.seed | 1; 8];
+        for index in 1..secrets.len() {
+            secrets[index] = thalweg_classifier::hash::hash_words(config.seed, &secrets[..index]);
+        }
+        let microflow = &config.microflow;
+        Core {
+            fields: pipeline.fields().clone(),
+            layout,
+            version: pipeline.version(),
+            entries: Entries::new(),
+            microflow: Microflow::new(microflow.entries, microflow.admit_one_in, config.seed),
+            megaflow: Megaflow::new(config.megaflow.masks, config.seed),
+            effects: Interner::new(config.seed),
+            credits: Interner::new(config.seed),
+            continuations: Continuations::new(config.continuations, config.seed),
+            ledger: Ledger::default(),
+            statistics: Statistics::default(),
+            list_bytes: 0,
+            secrets,
+            burst: Burst::new(),
+            recirculating: Vec::new(),
+            config: config.clone(),
+        }
+    }
+
+    /// Forwards packets; see [`crate::Datapath::process`].
+    pub(crate) fn process(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        now: Instant,
+        pipeline: &RwLock<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        self.statistics.packets += packets.len() as u64;
+        if packets.len() <= BURST {
+            self.pass(packets, None, now, pipeline, outbox);
+        } else {
+            let mut rest = packets.drain(..).peekable();
+            let mut burst = Vec::with_capacity(BURST);
+            while rest.peek().is_some() {
+                burst.extend(rest.by_ref().take(BURST));
+                self.pass(&mut burst, None, now, pipeline, outbox);
+            }
+        }
+        let mut passes = 1;
+        while !self.recirculating.is_empty() {
+            let waiting = std::mem::take(&mut self.recirculating);
+            if passes == MAX_PASSES {
+                for (_, packet) in waiting {
+                    self.statistics.count_refusal(RefuseReason::TooManyPasses);
+                    outbox.pool.put(packet);
+                }
+                break;
+            }
+            passes += 1;
+            self.statistics.recirculations += waiting.len() as u64;
+            let mut waiting = waiting.into_iter().peekable();
+            while waiting.peek().is_some() {
+                let (numbers, mut burst): (Vec<u32>, Vec<Packet>) =
+                    waiting.by_ref().take(BURST).unzip();
+                self.pass(&mut burst, Some(&numbers), now, pipeline, outbox);
+            }
+        }
+    }
+
+    /// One lookup for each packet of a burst, and what follows from it.
+    fn pass(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        continuations: Option<&[u32]>,
+        now: Instant,
+        pipeline: &RwLock<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        let mut burst = std::mem::take(&mut self.burst);
+        self.parse(packets, continuations, &mut burst, outbox);
+        self.search(packets, &mut burst);
+        self.answer(&mut burst, now, pipeline);
+        for (packet, (headers, answer)) in packets
+            .drain(..)
+            .zip(burst.headers.iter().zip(burst.answers.drain(..)))
+        {
+            self.execute(packet, headers, answer, now, outbox);
+        }
+        self.make_room();
+        self.burst = burst;
+    }
+
+    /// Finds headers, keys and hashes; frames that are none are dropped.
+    fn parse(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        continuations: Option<&[u32]>,
+        burst: &mut Burst<W>,
+        outbox: &mut Outbox,
+    ) {
+        burst.clear();
+        let mut index = 0;
+        packets.retain_mut(|packet| {
+            let recirculation_id = continuations.map_or(0, |numbers| numbers[index]);
+            index += 1;
+            let headers = match Headers::parse(packet.bytes()) {
+                Ok(headers) => headers,
+                Err(error) => {
+                    self.statistics.count_refusal(match error {
+                        FrameError::Runt => RefuseReason::Runt,
+                        FrameError::Giant => RefuseReason::Giant,
+                    });
+                    outbox.pool.put(std::mem::take(packet));
+                    return false;
+                }
+            };
+            let receipt = Receipt {
+                in_port: packet.in_port().0,
+                recirculation_id,
+                ..Receipt::default()
+            };
+            let mut key = [0; W];
+            self.layout
+                .extract(packet.bytes(), &headers, &receipt, &mut key);
+            burst.hashes.push(hash_key(&key, &self.secrets));
+            burst.keys.push(key);
+            burst.headers.push(headers);
+            true
+        });
+    }
+
+    /// Looks in both caches.
+    fn search(&mut self, packets: &[Packet], burst: &mut Burst<W>) {
+        let count = burst.keys.len();
+        if self.microflow.is_enabled() {
+            self.search_microflows(burst);
+        } else {
+            burst.found.resize(count, None);
+        }
+        let Some(first) = burst.found.iter().position(Option::is_none) else {
+            return;
+        };
+        if self.entries.len() == 0 {
+            self.statistics.megaflow.misses +=
+                burst.found.iter().filter(|found| found.is_none()).count() as u64;
+            return;
+        }
+        let mut is_new = 0_u64;
+        for (index, found) in burst.found.iter().enumerate().skip(first) {
+            is_new |= u64::from(found.is_none()) << index;
+        }
+        let port = packets[first].in_port().0;
+        let (keys, found) = (&burst.keys, &mut burst.found);
+        let searched = self.megaflow.lookup_burst(port, keys, found, &self.entries);
+        self.statistics.subtables_searched += searched;
+        for index in first..count {
+            if is_new >> index & 1 == 0 {
+                continue;
+            }
+            match burst.found[index] {
+                None => self.statistics.megaflow.misses += 1,
+                Some(id) => {
+                    self.statistics.megaflow.hits += 1;
+                    self.remember_microflow(burst.hashes[index], &burst.keys[index], id);
+                }
+            }
+        }
+    }
+
+    fn search_microflows(&mut self, burst: &mut Burst<W>) {
+        for hash in &burst.hashes {
+            self.microflow.prefetch_set(*hash);
+        }
+        for hash in &burst.hashes {
+            burst
+                .candidates
+                .push(self.microflow.candidate(*hash, &self.entries));
+        }
+        let mut hits = 0;
+        for (index, candidate) in burst.candidates.iter().enumerate() {
+            let (hash, key) = (burst.hashes[index], &burst.keys[index]);
+            let found = candidate
+                .and_then(|candidate| self.microflow.confirm(candidate, hash, key, &self.entries));
+            hits += u64::from(found.is_some());
+            burst.found.push(found);
+        }
+        self.statistics.microflow.hits += hits;
+        self.statistics.microflow.misses += burst.found.len() as u64 - hits;
+    }
+
+    fn remember_microflow(&mut self, hash: u64, key: &[u64; W], id: EntryId) {
+        if !self.microflow.is_enabled() {
+            return;
+        }
+        match self.microflow.insert(hash, key, id, &self.entries) {
+            Admission::Admitted => self.statistics.microflow.insertions += 1,
+            Admission::Refused => self.statistics.count_refusal(RefuseReason::NotAdmitted),
+        }
+    }
+
+    /// Asks the interpreter for those that no cache could answer.
+    fn answer(&mut self, burst: &mut Burst<W>, now: Instant, pipeline: &RwLock<Pipeline>) {
+        let found = burst.found.iter();
+        burst.answers.extend(found.map(|found| match found {
+            Some(id) => Answer::Entry(*id),
+            None => Answer::Entry(EntryId(u32::MAX)),
+        }));
+        if burst.found.iter().all(Option::is_some) {
+            return;
+        }
+        let pipeline = pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        for index in 0..burst.found.len() {
+            if burst.found[index].is_some() {
+                continue;
+            }
+            let key = &burst.keys[index];
+            // An earlier packet of the burst may have brought the answer.
+            let known = self.megaflow.lookup(key, &self.entries);
+            let answer = match known {
+                Some(id) => Answer::Entry(id),
+                None => {
+                    self.statistics.upcalls += 1;
+                    self.upcall(key, now, &pipeline)
+                }
+            };
+            if let Answer::Entry(id) = answer {
+                self.remember_microflow(burst.hashes[index], &burst.keys[index], id);
+            }
+            burst.answers[index] = answer;
+        }
+    }
+
+    /// Runs a packet's answer, and counts.
+    #[inline]
+    fn execute(
+        &mut self,
+        packet: Packet,
+        headers: &Headers,
+        answer: Answer,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let counters = Counters {
+            packets: 1,
+            bytes: packet.len() as u64,
+        };
+        let once;
+        let program = match &answer {
+            Answer::Entry(id) => {
+                let entry = self.entries.get_mut(*id);
+                entry.counters.add(counters);
+                entry.used_at = now;
+                entry.is_recent = true;
+                &entry.program
+            }
+            Answer::Once(program, credits) => {
+                self.ledger.add(credits, counters, now);
+                once = program;
+                once
+            }
+        };
+        match program {
+            Program::Send(port) => outbox.sent.push((*port, packet)),
+            Program::Drop(reason) => {
+                self.statistics.count_drops(*reason, 1);
+                outbox.pool.put(packet);
+            }
+            Program::Run(effects) => {
+                let already = outbox.recirculated.len();
+                run(effects, &self.fields, packet, *headers, outbox);
+                self.recirculating
+                    .extend(outbox.recirculated.drain(already..));
+            }
+        }
+    }
+
+    /// Evicts until the cache is within its limits again.
+    fn make_room(&mut self) {
+        let (entries, bytes) = (self.config.megaflow.entries, self.config.megaflow.bytes);
+        while self.entries.len() > entries || self.used_bytes() > bytes {
+            let Some(victim) = self.entries.victim() else {
+                return;
+            };
+            self.evict(victim, EvictReason::Capacity);
+        }
+    }
+
+    /// Bytes that entries and their index take, as the limit counts them.
+    pub(crate) fn used_bytes(&self) -> usize {
+        // A slot of a sub-table that is half full takes 16 bytes.
+        self.entries.len() * (Entries::<W>::bytes_each() + 16) + self.list_bytes
+    }
+
+    /// Takes an entry out of the caches; what it counted is kept.
+    pub(crate) fn evict(&mut self, id: EntryId, reason: EvictReason) {
+        self.megaflow.remove(id, &self.entries);
+        let entry = self.entries.remove(id);
+        self.ledger
+            .add(&entry.credits, entry.counters, entry.used_at);
+        self.forget_lists(&entry.program, &entry.credits);
+        self.statistics.count_eviction(reason);
+    }
+
+    /// Puts an entry's lists on the account, if nobody has them yet.
+    pub(crate) fn account_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
+        self.list_bytes += unshared_bytes(program, credits);
+    }
+
+    /// Takes an entry's lists off the account, if nobody else has them.
+    pub(crate) fn forget_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
+        self.list_bytes -= unshared_bytes(program, credits);
+    }
+
+    /// Moves what entries have counted to the ledger.
+    pub(crate) fn gather(&mut self) {
+        for id in self.entries.ids() {
+            let entry = self.entries.get_mut(id);
+            let counters = std::mem::take(&mut entry.counters);
+            let used_at = entry.used_at;
+            self.ledger.add(&entry.credits, counters, used_at);
+        }
+    }
+}
+
+/// Bytes of those lists that only the interner and the caller have.
+fn unshared_bytes(program: &Program, credits: &Arc<[Credit]>) -> usize {
+    let mut bytes = 0;
+    if Arc::strong_count(credits) == 2 {
+        bytes += list_bytes(credits);
+    }
+    if let Program::Run(effects) = program
+        && Arc::strong_count(effects) == 2
+    {
+        bytes += list_bytes(effects);
+    }
+    bytes
+}
+
+/// Bytes of a shared list: its content and the two counts in front.
+fn list_bytes<T>(list: &Arc<[T]>) -> usize {
+    16 + std::mem::size_of_val(&**list)
+}
+
+/// The hash of a whole key: the sum of folded products of its words in pairs.
+///
+/// Unlike [`thalweg_classifier::hash::WordHash`] it need not be known word by word, so that its
+/// multiplications do not wait for each other.
+#[inline]
+fn hash_key<const W: usize>(key: &[u64; W], secrets: &[u64; 8]) -> u64 {
+    let mut sum = secrets[0];
+    for (index, pair) in key.chunks_exact(2).enumerate() {
+        let left = pair[0] ^ secrets[(2 * index) % 8].rotate_left(index as u32);
+        let right = pair[1] ^ secrets[(2 * index + 1) % 8].rotate_left(index as u32);
+        let product = u128::from(left) * u128::from(right);
+        sum = sum.wrapping_add(product as u64 ^ (product >> 64) as u64);
+    }
+    let last = u128::from(sum ^ secrets[7]) * u128::from(secrets[3] | 1);
+    last as u64 ^ (last >> 64) as u64
+}
+
+impl<const W: usize> Default for Burst<W> {
+    fn default() -> Self {
+        Burst::new()
+    }
+}
+
+impl<const W: usize> Burst<W> {
+    fn new() -> Burst<W> {
+        Burst {
+            headers: Vec::new(),
+            keys: Vec::new(),
+            hashes: Vec::new(),
+            candidates: Vec::new(),
+            found: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.headers.clear();
+        self.keys.clear();
+        self.hashes.clear();
+        self.candidates.clear();
+        self.found.clear();
+        self.answers.clear();
+    }
+}

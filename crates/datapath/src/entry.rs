@@ -1,0 +1,208 @@
+//! Entries: one remembered answer each.
+//!
+//! The slab has two arrays side by side: what every hit touches (generation, effects, counters),
+//! one cache line an entry, and the keys. An entry's number is used again after it is evicted;
+//! its generation is not, so that whoever remembers both finds out.
+//!
+//! 1. A generation stands for one (key, mask, effects). A change of any of them is a new one.
+//! 2. Counters of an entry belong to its credits as they are: before credits change, they are
+//!    gathered.
+
+use std::sync::Arc;
+
+use thalweg_packet::{Instant, PortId};
+use thalweg_pipeline::{Counters, DropReason, Effect, GroupId, RuleId, StepKind, TableId, Trace};
+
+/// An entry's number in its cache.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EntryId(pub u32);
+
+/// To whom an entry's packets are credited.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Credit {
+    /// A rule that matched.
+    Rule(RuleId),
+    /// A table in which nothing matched.
+    Miss(TableId),
+    /// A group, and the position of the bucket that was chosen.
+    Bucket(GroupId, Option<u32>),
+}
+
+impl Credit {
+    /// Who is to be credited for a walk, once for each time it met them.
+    pub(crate) fn of(trace: &Trace) -> Vec<Credit> {
+        let credit = |kind| match kind {
+            StepKind::Lookup {
+                rule: Some(rule), ..
+            } => Some(Credit::Rule(rule)),
+            StepKind::Lookup { table, rule: None } => Some(Credit::Miss(table)),
+            StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
+            StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
+        };
+        trace.kinds().filter_map(credit).collect()
+    }
+}
+
+/// What is done with an entry's packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Program {
+    /// Nothing.
+    Drop(DropReason),
+    /// Sends the packet as it is: most entries, so it has a form of its own.
+    Send(PortId),
+    /// Runs effects.
+    Run(Arc<[Effect]>),
+}
+
+/// One remembered answer, without its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) program: Program,
+    pub(crate) counters: Counters,
+    pub(crate) used_at: Instant,
+    /// The sub-table that the entry is in; none if the slot is free.
+    pub(crate) subtable: u32,
+    pub(crate) generation: u32,
+    pub(crate) credits: Arc<[Credit]>,
+    /// Whether it was used since the hand of second chance last passed.
+    pub(crate) is_recent: bool,
+}
+
+/// Says that a slot has no entry.
+pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
+
+/// Entries by number, with their keys of `W` words.
+#[derive(Debug)]
+pub(crate) struct Entries<const W: usize> {
+    hot: Vec<Entry>,
+    keys: Vec<[u64; W]>,
+    free: Vec<EntryId>,
+    /// Where the hand of second chance is.
+    hand: usize,
+    count: usize,
+}
+
+impl<const W: usize> Entries<W> {
+    pub(crate) fn new() -> Entries<W> {
+        Entries {
+            hot: Vec::new(),
+            keys: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            count: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: EntryId) -> &Entry {
+        &self.hot[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: EntryId) -> &mut Entry {
+        &mut self.hot[id.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, id: EntryId) -> &[u64; W] {
+        &self.keys[id.0 as usize]
+    }
+
+    /// The entry, if it is still of this generation.
+    #[inline]
+    pub(crate) fn is_current(&self, id: EntryId, generation: u32) -> bool {
+        self.hot[id.0 as usize].generation == generation
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, id: EntryId) {
+        thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize);
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_key(&self, id: EntryId) {
+        thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
+    }
+
+    /// Puts an entry in; its generation is a new one.
+    pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry) -> EntryId {
+        self.count += 1;
+        match self.free.pop() {
+            Some(id) => {
+                let place = id.0 as usize;
+                entry.generation = self.hot[place].generation.wrapping_add(1);
+                self.hot[place] = entry;
+                self.keys[place] = key;
+                id
+            }
+            None => {
+                entry.generation = 0;
+                self.hot.push(entry);
+                self.keys.push(key);
+                EntryId(self.hot.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Takes an entry out.
+    pub(crate) fn remove(&mut self, id: EntryId) -> Entry {
+        let hot = self.get_mut(id);
+        assert!(hot.subtable != NO_SUBTABLE, "the entry is there");
+        let generation = hot.generation.wrapping_add(1);
+        let empty = Entry {
+            program: Program::Drop(DropReason::Action),
+            counters: Counters::default(),
+            used_at: Instant::ZERO,
+            subtable: NO_SUBTABLE,
+            generation,
+            credits: Arc::from([]),
+            is_recent: false,
+        };
+        let entry = std::mem::replace(hot, empty);
+        self.free.push(id);
+        self.count -= 1;
+        entry
+    }
+
+    /// The numbers of all entries.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = EntryId> + use<W> {
+        let taken: Vec<EntryId> = (0..self.hot.len() as u32)
+            .map(EntryId)
+            .filter(|id| self.get(*id).subtable != NO_SUBTABLE)
+            .collect();
+        taken.into_iter()
+    }
+
+    /// The entry to make room with: the next one that was not used since the hand last passed.
+    ///
+    /// After two rounds every entry has been passed, so the search ends.
+    pub(crate) fn victim(&mut self) -> Option<EntryId> {
+        for _ in 0..2 * self.hot.len() {
+            self.hand = (self.hand + 1) % self.hot.len();
+            let entry = &mut self.hot[self.hand];
+            if entry.subtable == NO_SUBTABLE {
+                continue;
+            }
+            if !std::mem::take(&mut entry.is_recent) {
+                return Some(EntryId(self.hand as u32));
+            }
+        }
+        None
+    }
+
+    /// Bytes of memory that all entries take, free slots included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.hot.capacity() * std::mem::size_of::<Entry>()
+            + self.keys.capacity() * std::mem::size_of::<[u64; W]>()
+            + self.free.capacity() * std::mem::size_of::<EntryId>()
+    }
+
+    /// Bytes of memory an entry takes here.
+    pub(crate) const fn bytes_each() -> usize {
+        std::mem::size_of::<Entry>() + std::mem::size_of::<[u64; W]>()
+    }
+}

@@ -1,0 +1,62 @@
+//! Counts on their way from entries to rules, tables and groups.
+
+use std::collections::HashMap;
+
+use thalweg_classifier::hash::WordHash;
+use thalweg_packet::Instant;
+use thalweg_pipeline::{Counters, Pipeline, RuleId};
+
+use crate::entry::Credit;
+
+/// Counts that a datapath has gathered from its entries, to be given to the pipeline.
+#[derive(Debug)]
+pub struct Ledger {
+    credits: HashMap<Credit, (Counters, Instant), WordHash>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger {
+            credits: HashMap::with_hasher(WordHash::new(0)),
+        }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn add(&mut self, credits: &[Credit], counters: Counters, used_at: Instant) {
+        if counters.packets == 0 {
+            return;
+        }
+        for credit in credits {
+            let (sum, last) = self.credits.entry(*credit).or_default();
+            sum.add(counters);
+            *last = used_at.max(*last);
+        }
+    }
+
+    /// Whether there is nothing to give.
+    pub fn is_empty(&self) -> bool {
+        self.credits.is_empty()
+    }
+
+    /// Gives the counts to the rules, tables and groups they belong to, and forgets them.
+    ///
+    /// Returns the rules that were credited.
+    pub fn settle(&mut self, pipeline: &mut Pipeline) -> Vec<RuleId> {
+        let mut rules = Vec::new();
+        for (credit, (counters, used_at)) in self.credits.drain() {
+            match credit {
+                Credit::Rule(rule) => {
+                    if let Some(table) = pipeline.rule(rule).map(|rule| rule.table) {
+                        pipeline.credit_table(table, counters.packets, counters.packets);
+                    }
+                    pipeline.credit_rule(rule, counters, used_at);
+                    rules.push(rule);
+                }
+                Credit::Miss(table) => pipeline.credit_table(table, counters.packets, 0),
+                Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
+            }
+        }
+        rules
+    }
+}

@@ -1,0 +1,206 @@
+//! The exact-match cache: from a whole key to the entry that answers it.
+//!
+//! A key's hash names a set of [`WAYS`] slots. The set's heads fill one cache line; only when a
+//! head has the key's tag is the key itself compared, in a second line. Lookups of a burst go in
+//! two rounds, so that the memory of all packets is under way at the same time.
+//!
+//! ```text
+//!   heads:  [tag, entry, generation, recent] x 4   <- one line, prefetched when the hash is known
+//!   keys:   [key] x 4                              <- one line, prefetched when a tag agrees
+//! ```
+//!
+//! 1. A hit stands only if the key is equal in every word and the entry is of the generation that
+//!    the slot remembers. So a microflow never outlives the megaflow it points to.
+//! 2. A flow takes a free or stale slot at once. Where all four are in use it is let in with
+//!    chance 1/N only, and then replaces a slot that was not hit since the last time round: a scan
+//!    of many addresses leaves most of the cache as it was.
+//! 3. The size is fixed at the start.
+//!
+//! Cost: about 10 ns a packet if the cache fits into L2, two memory accesses in parallel if not.
+//! Replacement: Corbató's second chance, within a set. Admission: Open vSwitch's
+//! `emc-insert-inv-prob`.
+
+use thalweg_classifier::simd::prefetch;
+
+use crate::entry::{Entries, EntryId};
+
+/// Slots in a set.
+const WAYS: usize = 4;
+
+/// No entry.
+const EMPTY: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    tag: u32,
+    entry: u32,
+    generation: u32,
+    is_recent: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Set([Head; WAYS]);
+
+/// What came of putting a flow in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// It is in.
+    Admitted,
+    /// There was no room and chance was against it.
+    Refused,
+}
+
+/// An exact-match cache for keys of `W` words.
+#[derive(Debug)]
+pub(crate) struct Microflow<const W: usize> {
+    sets: Vec<Set>,
+    keys: Vec<[u64; W]>,
+    admit_one_in: u32,
+    /// State of the chance of admission (xorshift).
+    chance: u32,
+}
+
+impl<const W: usize> Microflow<W> {
+    /// A cache for `entries` flows, rounded up to a power of two; none for 0.
+    pub(crate) fn new(entries: usize, admit_one_in: u32, seed: u64) -> Microflow<W> {
+        let sets = if entries == 0 {
+            0
+        } else {
+            entries.div_ceil(WAYS).next_power_of_two()
+        };
+        let empty = Head {
+            tag: 0,
+            entry: EMPTY,
+            generation: 0,
+            is_recent: false,
+        };
+        Microflow {
+            sets: vec![Set([empty; WAYS]); sets],
+            keys: vec![[0; W]; sets * WAYS],
+            admit_one_in,
+            chance: seed as u32 | 1,
+        }
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        !self.sets.is_empty()
+    }
+
+    /// Flows that are in, those whose entry is gone included.
+    pub(crate) fn len(&self) -> usize {
+        self.sets
+            .iter()
+            .flat_map(|set| set.0)
+            .filter(|head| head.entry != EMPTY)
+            .count()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Round one: asks for the set of a hash.
+    #[inline]
+    pub(crate) fn prefetch_set(&self, hash: u64) {
+        prefetch(&self.sets, self.set_index(hash));
+    }
+
+    /// Round two: the first slot that has the hash's tag; asks for its key and entry.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u64, entries: &Entries<W>) -> Option<usize> {
+        let set = self.set_index(hash);
+        let tag = tag_of(hash);
+        let way = self.sets[set]
+            .0
+            .iter()
+            .position(|head| head.tag == tag && head.entry != EMPTY)?;
+        prefetch(&self.keys, set * WAYS + way);
+        entries.prefetch(EntryId(self.sets[set].0[way].entry));
+        Some(set * WAYS + way)
+    }
+
+    /// Round three: the entry of a key, looked for in the candidate and the slots behind it.
+    #[inline]
+    pub(crate) fn confirm(
+        &mut self,
+        candidate: usize,
+        hash: u64,
+        key: &[u64; W],
+        entries: &Entries<W>,
+    ) -> Option<EntryId> {
+        let set = &mut self.sets[candidate / WAYS].0;
+        for way in candidate % WAYS..WAYS {
+            let head = &mut set[way];
+            if head.tag != tag_of(hash) || head.entry == EMPTY {
+                continue;
+            }
+            let id = EntryId(head.entry);
+            let is_equal = self.keys[candidate / WAYS * WAYS + way] == *key;
+            if is_equal && entries.is_current(id, head.generation) {
+                head.is_recent = true;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Remembers that this entry answers this key.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        key: &[u64; W],
+        id: EntryId,
+        entries: &Entries<W>,
+    ) -> Admission {
+        let set = self.set_index(hash);
+        let keys = &self.keys[set * WAYS..(set + 1) * WAYS];
+        let heads = &self.sets[set].0;
+        let is_same = |way: &usize| heads[*way].tag == tag_of(hash) && keys[*way] == *key;
+        let is_free = |way: &usize| {
+            let head = &heads[*way];
+            head.entry == EMPTY || !entries.is_current(EntryId(head.entry), head.generation)
+        };
+        let place = (0..WAYS).find(is_same).or_else(|| (0..WAYS).find(is_free));
+        let Some(way) = place.or_else(|| self.make_room(set)) else {
+            return Admission::Refused;
+        };
+        self.sets[set].0[way] = Head {
+            tag: tag_of(hash),
+            entry: id.0,
+            generation: entries.get(id).generation,
+            is_recent: false,
+        };
+        self.keys[set * WAYS + way] = *key;
+        Admission::Admitted
+    }
+
+    fn make_room(&mut self, set: usize) -> Option<usize> {
+        // Marsaglia, Xorshift RNGs, Journal of Statistical Software 2003.
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 17;
+        self.chance ^= self.chance << 5;
+        if !self.chance.is_multiple_of(self.admit_one_in) {
+            return None;
+        }
+        let start = (self.chance >> 16) as usize;
+        let heads = &mut self.sets[set].0;
+        for step in 0..2 * WAYS {
+            let way = (start + step) % WAYS;
+            if !std::mem::take(&mut heads[way].is_recent) {
+                return Some(way);
+            }
+        }
+        unreachable!("the first round has cleared every bit")
+    }
+
+    #[inline]
+    fn set_index(&self, hash: u64) -> usize {
+        hash as usize & (self.sets.len() - 1)
+    }
+}
+
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}

@@ -1,0 +1,182 @@
+//! What the caches count: nothing happens without a reason and a number.
+
+use thalweg_pipeline::DropReason;
+
+/// Why an entry left the megaflow cache.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EvictReason {
+    /// Its place was needed and it had not been used for longest.
+    Capacity,
+    /// A change of the rules gave its packets other answers, or its region another shape.
+    Changed,
+    /// A change made it equal to another entry.
+    Duplicate,
+    /// It belonged to a walk that was frozen at an older version.
+    OldContinuation,
+    /// Everything was evicted: keys have another layout, or the maintainer knows nothing better.
+    Flushed,
+}
+
+impl EvictReason {
+    /// All reasons.
+    pub const ALL: [EvictReason; 5] = [
+        EvictReason::Capacity,
+        EvictReason::Changed,
+        EvictReason::Duplicate,
+        EvictReason::OldContinuation,
+        EvictReason::Flushed,
+    ];
+
+    /// The reason as reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EvictReason::Capacity => "capacity",
+            EvictReason::Changed => "changed",
+            EvictReason::Duplicate => "duplicate",
+            EvictReason::OldContinuation => "old_continuation",
+            EvictReason::Flushed => "flushed",
+        }
+    }
+}
+
+/// Why something was not remembered, or not done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RefuseReason {
+    /// The frame was shorter than an Ethernet header.
+    Runt,
+    /// The frame was longer than headers can be found in.
+    Giant,
+    /// A packet had been looked up too often.
+    TooManyPasses,
+    /// There was no room for another continuation.
+    ContinuationsFull,
+    /// A mask beyond the limit was asked for; the entry got the mask of a single key.
+    MasksFull,
+    /// A new flow was not let into the exact-match cache.
+    NotAdmitted,
+    /// The entry alone is larger than the cache may be.
+    TooLarge,
+}
+
+impl RefuseReason {
+    /// All reasons.
+    pub const ALL: [RefuseReason; 7] = [
+        RefuseReason::Runt,
+        RefuseReason::Giant,
+        RefuseReason::TooManyPasses,
+        RefuseReason::ContinuationsFull,
+        RefuseReason::MasksFull,
+        RefuseReason::NotAdmitted,
+        RefuseReason::TooLarge,
+    ];
+
+    /// The reason as reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            RefuseReason::Runt => "runt",
+            RefuseReason::Giant => "giant",
+            RefuseReason::TooManyPasses => "too_many_passes",
+            RefuseReason::ContinuationsFull => "continuations_full",
+            RefuseReason::MasksFull => "masks_full",
+            RefuseReason::NotAdmitted => "not_admitted",
+            RefuseReason::TooLarge => "too_large",
+        }
+    }
+
+    /// Whether a packet is lost by it.
+    pub fn drops_packet(self) -> bool {
+        matches!(
+            self,
+            RefuseReason::Runt
+                | RefuseReason::Giant
+                | RefuseReason::TooManyPasses
+                | RefuseReason::ContinuationsFull
+        )
+    }
+}
+
+/// What a cache has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheCounters {
+    /// Lookups that found an entry.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+    /// Entries put in.
+    pub insertions: u64,
+}
+
+/// What a datapath has seen since it was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Packets that came in.
+    pub packets: u64,
+    /// The exact-match cache.
+    pub microflow: CacheCounters,
+    /// The wildcard cache.
+    pub megaflow: CacheCounters,
+    /// Packets for which the interpreter was asked.
+    pub upcalls: u64,
+    /// Packets looked up again.
+    pub recirculations: u64,
+    /// Sub-tables searched, by all lookups in the wildcard cache.
+    pub subtables_searched: u64,
+    /// Packets that went nowhere, by reason; the table of a miss is not told apart here.
+    drops: [u64; 9],
+    evictions: [u64; EvictReason::ALL.len()],
+    refusals: [u64; RefuseReason::ALL.len()],
+}
+
+/// One of each kind, in the order of the counters.
+const DROP_REASONS: [DropReason; 9] = [
+    DropReason::TableMiss(thalweg_pipeline::TableId(0)),
+    DropReason::Action,
+    DropReason::InputPort,
+    DropReason::NoSuchPort,
+    DropReason::TtlExpired,
+    DropReason::NoLiveBucket,
+    DropReason::NoSuchGroup,
+    DropReason::ReservedAddress,
+    DropReason::TooManyLookups,
+];
+
+impl Statistics {
+    /// Packets that went nowhere, by the name of the reason; those that are zero left out.
+    pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let rules = DROP_REASONS
+            .iter()
+            .zip(self.drops)
+            .map(|(reason, count)| (reason.name(), count));
+        let refusals = RefuseReason::ALL
+            .into_iter()
+            .filter(|reason| reason.drops_packet());
+        let refusals = refusals.map(|reason| (reason.name(), self.refusals(reason)));
+        rules.chain(refusals).filter(|(_, count)| *count > 0)
+    }
+
+    /// Entries that left the wildcard cache for this reason.
+    pub fn evictions(&self, reason: EvictReason) -> u64 {
+        self.evictions[reason as usize]
+    }
+
+    /// How often something was refused for this reason.
+    pub fn refusals(&self, reason: RefuseReason) -> u64 {
+        self.refusals[reason as usize]
+    }
+
+    pub(crate) fn count_drops(&mut self, reason: DropReason, packets: u64) {
+        let kind = std::mem::discriminant(&reason);
+        let place = DROP_REASONS
+            .iter()
+            .position(|known| std::mem::discriminant(known) == kind);
+        self.drops[place.expect("every kind is listed")] += packets;
+    }
+
+    pub(crate) fn count_eviction(&mut self, reason: EvictReason) {
+        self.evictions[reason as usize] += 1;
+    }
+
+    pub(crate) fn count_refusal(&mut self, reason: RefuseReason) {
+        self.refusals[reason as usize] += 1;
+    }
+}

@@ -1,0 +1,167 @@
+//! Upcalls: from the interpreter's answer to an entry.
+//!
+//! 1. What is installed is exactly what the interpreter said: its mask, its effects, its credits.
+//!    Only continuations get their numbers here.
+//! 2. An answer for which there is no room, or no continuation number, is not remembered.
+
+use std::sync::Arc;
+
+use thalweg_packet::Instant;
+use thalweg_pipeline::{
+    Continuation, Counters, DropReason, Effect, Pipeline, Translation, resume, translate,
+};
+
+use crate::core::{Answer, Core};
+use crate::entry::{Credit, Entry, EntryId, Program};
+use crate::statistics::RefuseReason;
+
+/// What the interpreter's answer comes to as an entry.
+pub(crate) struct Content {
+    pub(crate) mask: Vec<u64>,
+    pub(crate) program: Program,
+    pub(crate) credits: Arc<[Credit]>,
+}
+
+impl<const W: usize> Core<W> {
+    /// Asks the interpreter about a key, and remembers the answer.
+    pub(crate) fn upcall(&mut self, key: &[u64; W], now: Instant, pipeline: &Pipeline) -> Answer {
+        let Some(content) = self.content(key, pipeline) else {
+            // The packet's walk cannot go on; nothing of it is remembered.
+            self.statistics
+                .count_refusal(RefuseReason::ContinuationsFull);
+            return Answer::Once(Program::Drop(DropReason::TooManyLookups), Arc::from([]));
+        };
+        if self.config.megaflow.entries == 0 {
+            return Answer::Once(content.program, content.credits);
+        }
+        match self.install(key, content, now) {
+            Ok(id) => Answer::Entry(id),
+            Err(content) => Answer::Once(content.program, content.credits),
+        }
+    }
+
+    /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
+    pub(crate) fn content(&mut self, key: &[u64; W], pipeline: &Pipeline) -> Option<Content> {
+        debug_assert_eq!(
+            pipeline.version(),
+            self.version,
+            "the caller has advanced the datapath"
+        );
+        let number = self
+            .layout
+            .get(&key[..], thalweg_packet::standard::RECIRC_ID)
+            .unwrap_or(0);
+        let translation = match number {
+            0 => translate(pipeline, &key[..], self.version),
+            number => {
+                let continuation = self.continuations.get(number as u32)?.clone();
+                resume(pipeline, &key[..], &continuation)
+            }
+        };
+        let Translation {
+            mask,
+            effects,
+            trace,
+            continuations,
+            drop_reason,
+        } = translation;
+        let effects = self.with_numbers(effects, &continuations)?;
+        let program = match (drop_reason, &effects[..]) {
+            (Some(reason), []) => Program::Drop(reason),
+            (None, [Effect::Output(port)]) => Program::Send(*port),
+            _ => Program::Run(self.effects.share(effects)),
+        };
+        let credits = self.credits.share(Credit::of(&trace));
+        Some(Content {
+            mask,
+            program,
+            credits,
+        })
+    }
+
+    /// Effects with the datapath's numbers of continuations in place of the translation's.
+    fn with_numbers(
+        &mut self,
+        effects: Vec<Effect>,
+        continuations: &[Arc<Continuation>],
+    ) -> Option<Vec<Effect>> {
+        if continuations.is_empty() {
+            return Some(effects);
+        }
+        let number = |effect| {
+            Some(match effect {
+                Effect::Recirculate(local) => {
+                    let continuation = &continuations[local as usize];
+                    Effect::Recirculate(self.continuations.number(continuation)?)
+                }
+                Effect::Clone(nested) => {
+                    Effect::Clone(self.with_numbers(nested.into_vec(), continuations)?.into())
+                }
+                effect => effect,
+            })
+        };
+        effects.into_iter().map(number).collect()
+    }
+
+    /// Puts an entry in, unless it alone is larger than the cache may be.
+    fn install(
+        &mut self,
+        key: &[u64; W],
+        content: Content,
+        now: Instant,
+    ) -> Result<EntryId, Content> {
+        let Content {
+            mut mask,
+            program,
+            credits,
+        } = content;
+        mask.resize(W, 0);
+        let subtable = self.subtable_for(&mask);
+        let entry = Entry {
+            program,
+            counters: Counters::default(),
+            used_at: now,
+            subtable,
+            generation: 0,
+            credits,
+            is_recent: true,
+        };
+        self.account_lists(&entry.program, &entry.credits);
+        if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
+            self.forget_lists(&entry.program, &entry.credits);
+            self.megaflow.drop_if_empty(subtable);
+            self.statistics.count_refusal(RefuseReason::TooLarge);
+            return Err(Content {
+                mask,
+                program: entry.program,
+                credits: entry.credits,
+            });
+        }
+        let id = self.entries.insert(*key, entry);
+        self.megaflow.insert(id, &self.entries);
+        self.statistics.megaflow.insertions += 1;
+        Ok(id)
+    }
+
+    /// The sub-table of a mask; beyond the limit of masks, that of whole keys.
+    pub(crate) fn subtable_for(&mut self, mask: &[u64]) -> u32 {
+        // One place is kept for the mask of whole keys.
+        let exact: Vec<u64> = (0..W)
+            .map(|word| {
+                if word < self.layout.ingress_words() {
+                    u64::MAX
+                } else {
+                    0
+                }
+            })
+            .collect();
+        match self.megaflow.subtable_of(mask, &exact) {
+            Some(subtable) => subtable,
+            None => {
+                self.statistics.count_refusal(RefuseReason::MasksFull);
+                let exact = self.megaflow.subtable_of(&exact, &exact);
+                exact.expect("its place is kept")
+            }
+        }
+    }
+}
