@@ -18,9 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_classifier::{
-    Classifier, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version,
-};
+use thalweg_classifier::{Classifier, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
@@ -418,7 +416,11 @@ const PREFIX_FIELDS: [FieldId; 8] = [
 
 /// An empty classifier for keys of this layout.
 fn new_classifier(layout: &Layout, seed: u64) -> Box<dyn Classifier + Send + Sync> {
-    Box::new(TupleSpace::new(TupleSpaceConfig::new(layout, &PREFIX_FIELDS, seed)))
+    Box::new(TupleSpace::new(TupleSpaceConfig::new(
+        layout,
+        &PREFIX_FIELDS,
+        seed,
+    )))
 }
 
 impl std::fmt::Debug for Pipeline {
