@@ -179,7 +179,7 @@ impl<'a> Conditions<'a> {
     pub(super) fn finish(mut self) -> Parsed<(Match, Shape)> {
         let shape = self.shape;
         for condition in std::mem::take(&mut self.conditions) {
-            let name = in_arp(condition.name, &shape);
+            let (name, bits) = in_arp(&condition, &shape);
             if !shape.has(name.needs) {
                 return Err(self.line.prerequisite(condition.key, name.needs.advice()));
             }
@@ -187,12 +187,11 @@ impl<'a> Conditions<'a> {
                 continue;
             }
             if name.format == Format::Port {
-                let Masked { value, mask } = condition.bits;
-                self.add(f::IN_PORT, condition.key, value, mask)?;
+                self.add(f::IN_PORT, condition.key, bits.value, bits.mask)?;
                 continue;
             }
             for &piece in name.pieces {
-                let (value, mask) = piece_bits(piece, condition.bits);
+                let (value, mask) = piece_bits(piece, bits);
                 self.add(piece.field, condition.key, value, mask)?;
             }
         }
@@ -208,18 +207,21 @@ pub(super) fn piece_bits(piece: Piece, bits: Masked) -> (u128, u128) {
     (take(bits.value & bits.mask), take(bits.mask))
 }
 
-/// What a name means in a rule for ARP, where it differs.
-fn in_arp(name: &'static Name, shape: &Shape) -> &'static Name {
-    if !shape.is_arp() {
-        return name;
-    }
-    let field = match name.pieces[0].field {
-        f::IP_SRC => f::ARP_SPA,
-        f::IP_DST => f::ARP_TPA,
-        f::IP_PROTO => f::ARP_OP,
-        _ => return name,
+/// What a condition means in a rule for ARP, where it differs.
+fn in_arp(condition: &Condition<'_>, shape: &Shape) -> (&'static Name, Masked) {
+    let (name, bits) = (condition.name, condition.bits);
+    let (field, mask) = match name.pieces[0].field {
+        f::IP_SRC => (f::ARP_SPA, bits.mask),
+        f::IP_DST => (f::ARP_TPA, bits.mask),
+        // The operation is the wider of the two, and is compared whole as well.
+        f::IP_PROTO if bits.mask != 0 => (f::ARP_OP, ones(16)),
+        f::IP_PROTO => (f::ARP_OP, 0),
+        _ => return (name, bits),
     };
-    fields::name_of(field).unwrap_or(name)
+    match fields::name_of(field).filter(|_| shape.is_arp()) {
+        Some(name) => (name, Masked { mask, ..bits }),
+        None => (name, bits),
+    }
 }
 
 /// The bits of the tag that a VLAN name means.

@@ -147,7 +147,9 @@ impl<'a> ActionReader<'a> {
         let (text, target) = self.split_arrow(argument, "load:VALUE->FIELD[FIRST..LAST]")?;
         let (name, destination) = self.subfield(target, true)?;
         let mut value = self.line.number(text, destination.width_bits())?;
-        if name.format == Format::Port && destination.width_bits() == name.width_bits {
+        // Ports have 16 bits, so writing these is writing the whole field.
+        let is_port = name.format == Format::Port && destination.width_bits() >= 16;
+        if is_port && destination.slices[0].offset == 0 {
             let mask = ones(32);
             let field = f::IN_PORT;
             return Ok(Action::SetField(Box::new([Write { field, value, mask }])));
