@@ -100,7 +100,7 @@ impl Datapath {
     /// no cache can answer.
     ///
     /// # Panics
-    /// In debug builds, if the pipeline is at another version than the caches when it is asked.
+    /// If the pipeline has another layout than the caches when it is asked.
     pub fn process(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -157,6 +157,11 @@ impl Datapath {
             core.gather();
             std::mem::take(&mut core.ledger)
         })
+    }
+
+    /// What entries that changed or were evicted had counted, without asking those that remain.
+    pub fn take_ledger(&mut self) -> Ledger {
+        with_core!(&mut self.core, core => std::mem::take(&mut core.ledger))
     }
 
     /// What the datapath has seen.

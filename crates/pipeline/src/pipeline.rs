@@ -201,6 +201,11 @@ impl Pipeline {
         self.rules.get(id.0 as usize)?.as_ref()
     }
 
+    /// Whether a rule was modified, so that another lives on in its place.
+    pub fn is_succeeded(&self, id: RuleId) -> bool {
+        self.rule(id).is_some_and(|rule| rule.successor.is_some())
+    }
+
     /// The conditions of a rule.
     pub fn match_of(&self, id: RuleId) -> Option<Match> {
         let table = self.table(self.rule(id)?.table)?;

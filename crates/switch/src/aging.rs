@@ -1,0 +1,128 @@
+//! When stations were last seen: what `normal` learned is forgotten after a silence.
+//!
+//! The pipeline's MAC table says where stations are, version by version. When they were last seen
+//! is kept here, so that a packet from a known station at its known port changes no version.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use thalweg_packet::{Instant, PortId};
+use thalweg_pipeline::{MacMove, Station};
+
+/// Seconds after which a silent station is forgotten (IEEE 802.1Q, table 8-6).
+pub(crate) const AGING_TIME: Duration = Duration::from_secs(300);
+
+/// Stations and when they were last seen.
+#[derive(Debug)]
+pub(crate) struct Aging {
+    seen: HashMap<Station, (PortId, Instant), BuildHasherDefault<DefaultHasher>>,
+    capacity: usize,
+    next_check: Instant,
+    /// Stations that were not remembered because there was no room.
+    pub(crate) refused: u64,
+}
+
+impl Aging {
+    pub(crate) fn new(capacity: usize) -> Aging {
+        Aging {
+            seen: HashMap::default(),
+            capacity,
+            next_check: Instant::ZERO,
+            refused: 0,
+        }
+    }
+
+    /// A station was seen; says whether it has moved, or is new.
+    pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
+        if let Some(known) = self.seen.get_mut(&station) {
+            let has_moved = known.0 != port;
+            *known = (port, now);
+            return has_moved.then_some(MacMove {
+                station,
+                port: Some(port),
+            });
+        }
+        if self.seen.len() >= self.capacity {
+            self.refused += 1;
+            return None;
+        }
+        self.seen.insert(station, (port, now));
+        Some(MacMove {
+            station,
+            port: Some(port),
+        })
+    }
+
+    /// Stations that have been silent for too long; looked for once a second.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<MacMove> {
+        if now < self.next_check {
+            return Vec::new();
+        }
+        self.next_check = now + Duration::from_secs(1);
+        let silent = self
+            .seen
+            .extract_if(|_, (_, seen)| now - *seen >= AGING_TIME);
+        let mut moves: Vec<MacMove> = silent
+            .map(|(station, _)| MacMove {
+                station,
+                port: None,
+            })
+            .collect();
+        moves.sort_by_key(|moved| moved.station);
+        moves
+    }
+
+    /// A port is gone, and so is what was behind it.
+    pub(crate) fn forget_port(&mut self, port: PortId) -> Vec<MacMove> {
+        let behind = self.seen.extract_if(|_, (at, _)| *at == port);
+        let mut moves: Vec<MacMove> = behind
+            .map(|(station, _)| MacMove {
+                station,
+                port: None,
+            })
+            .collect();
+        moves.sort_by_key(|moved| moved.station);
+        moves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn station(mac: u64) -> Station {
+        Station { vlan: 1, mac }
+    }
+
+    #[test]
+    fn only_news_are_reported_and_silence_forgets() {
+        let mut aging = Aging::new(2);
+        let start = Instant::from_nanos(1);
+        assert!(aging.see(station(1), PortId(1), start).is_some());
+        assert!(aging.see(station(1), PortId(1), start).is_none());
+        assert!(aging.see(station(1), PortId(2), start).is_some());
+        let later = start + Duration::from_secs(290);
+        assert!(aging.see(station(2), PortId(2), later).is_some());
+        assert!(
+            aging.see(station(3), PortId(2), later).is_none(),
+            "there is no room"
+        );
+        assert_eq!(aging.refused, 1);
+        let end = start + AGING_TIME;
+        assert_eq!(
+            aging.expire(end),
+            [MacMove {
+                station: station(1),
+                port: None
+            }]
+        );
+        assert_eq!(
+            aging.forget_port(PortId(2)),
+            [MacMove {
+                station: station(2),
+                port: None
+            }]
+        );
+    }
+}

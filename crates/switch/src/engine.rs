@@ -1,0 +1,384 @@
+//! A whole switch on one thread, driven by its caller.
+//!
+//! ```text
+//!   forward(packets, now):  caches answer at the current version
+//!                           what packets taught becomes a change, after the burst
+//!   apply(change, now):     next version; the maintainer repairs the caches; acknowledged
+//!   tick(now):              timeouts of rules, silence of stations
+//! ```
+//!
+//! 1. When [`Engine::apply`] returns, no packet will be answered at an older version.
+//! 2. Rule counters are exact whenever [`Engine::settle`] has just been called.
+//! 3. Time is whatever the caller says; it should not run backwards.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use thalweg_datapath::{Datapath, Ledger, Work};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::{
+    Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
+    Selector, Version,
+};
+
+use crate::aging::Aging;
+use crate::audit::Audit;
+use crate::timeouts::Timeouts;
+
+/// Limits of an engine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Of its pipeline.
+    pub pipeline: thalweg_pipeline::Config,
+    /// Of its caches.
+    pub datapath: thalweg_datapath::Config,
+    /// Packets that can be on their way at once.
+    pub packets: usize,
+    /// Room for each.
+    pub packet_bytes: usize,
+    /// Whether every packet is answered by the interpreter too, and the answers compared.
+    pub is_audited: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            pipeline: thalweg_pipeline::Config::default(),
+            datapath: thalweg_datapath::Config::default(),
+            packets: 1_024,
+            packet_bytes: 2_048,
+            is_audited: false,
+        }
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A limit of the caches makes no sense.
+    #[error(transparent)]
+    Datapath(#[from] thalweg_datapath::ConfigError),
+}
+
+/// What a change came to.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// What it did to the pipeline.
+    pub delta: Delta,
+    /// What the maintainer did to the caches.
+    pub work: Work,
+}
+
+/// Why a rule ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemovalReason {
+    /// It was not used for too long.
+    IdleTimeout,
+    /// Its time was over.
+    HardTimeout,
+    /// It was deleted, or replaced by another.
+    Deleted,
+}
+
+/// A rule that asked for its end to be reported has ended.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The rule.
+    pub flow: Flow,
+    /// Why it ended.
+    pub reason: RemovalReason,
+    /// All that it has seen.
+    pub counters: Counters,
+    /// How long it existed.
+    pub duration: Duration,
+}
+
+/// A switch on one thread.
+///
+/// ```
+/// use thalweg_packet::{Instant, Packet, PortId};
+/// use thalweg_pipeline::{Change, PortState, text};
+/// use thalweg_switch::{Config, Engine};
+///
+/// let mut engine = Engine::new(Config::default())?;
+/// let now = Instant::ZERO;
+/// engine.add_port(PortId(1), now);
+/// engine.add_port(PortId(2), now);
+/// let rule = text::parse_flow("in_port=1,actions=output:2")?;
+/// engine.apply(&Change::adding([rule]), now)?;
+/// let mut packet = Packet::from_bytes(&[0; 60]);
+/// packet.set_received(PortId(1), now);
+/// engine.forward(&mut vec![packet], now);
+/// assert_eq!(engine.outbox().sent.len(), 1);
+/// assert_eq!(engine.outbox().sent[0].0, PortId(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Engine {
+    pipeline: RwLock<Pipeline>,
+    datapath: Datapath,
+    outbox: Outbox,
+    aging: Aging,
+    timeouts: Timeouts,
+    audit: Option<Audit>,
+    removals: Vec<Removal>,
+}
+
+impl Engine {
+    /// A switch without ports and rules.
+    ///
+    /// # Errors
+    /// If a limit makes no sense.
+    pub fn new(config: Config) -> Result<Engine, EngineError> {
+        let aging = Aging::new(config.pipeline.stations);
+        let pipeline = Pipeline::new(config.pipeline);
+        let datapath = Datapath::new(config.datapath, &pipeline)?;
+        let pool = PacketPool::with_capacity(config.packets, config.packet_bytes);
+        Ok(Engine {
+            pipeline: RwLock::new(pipeline),
+            datapath,
+            outbox: Outbox::new(pool),
+            aging,
+            timeouts: Timeouts::default(),
+            audit: config.is_audited.then(Audit::new),
+            removals: Vec::new(),
+        })
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> RwLockReadGuard<'_, Pipeline> {
+        self.pipeline.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pipeline_mut(&self) -> RwLockWriteGuard<'_, Pipeline> {
+        self.pipeline
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The caches.
+    pub fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// The version at which packets are answered.
+    pub fn version(&self) -> Version {
+        self.datapath.version()
+    }
+
+    /// What was sent and not yet taken.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// The comparison with the interpreter, if the engine makes one.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
+    /// Rules that ended and asked for it to be reported, since the last call.
+    pub fn take_removals(&mut self) -> Vec<Removal> {
+        std::mem::take(&mut self.removals)
+    }
+
+    /// Adds a port that is up and floods.
+    pub fn add_port(&mut self, port: PortId, now: Instant) {
+        let state = PortState {
+            is_up: true,
+            floods: true,
+        };
+        let change = Change::one(Operation::SetPort(port, state));
+        self.apply(&change, now)
+            .expect("a port can always be added");
+    }
+
+    /// Removes a port, and forgets the stations behind it.
+    pub fn remove_port(&mut self, port: PortId, now: Instant) {
+        let moves = Operation::MoveMacs(self.aging.forget_port(port));
+        let change = Change { operations: vec![Operation::DeletePort(port), moves] };
+        self.apply(&change, now).expect("a port can always be removed");
+    }
+
+    /// Says whether a port is up.
+    pub fn set_port_up(&mut self, port: PortId, is_up: bool, now: Instant) {
+        let known = self.pipeline().port(port, self.version());
+        if let Some(known) = known.filter(|known| known.is_up != is_up) {
+            let state = PortState { is_up, ..known };
+            let change = Change::one(Operation::SetPort(port, state));
+            self.apply(&change, now).expect("a known port can always change");
+        }
+    }
+
+    /// Forwards packets into the outbox; what they taught takes effect afterwards.
+    pub fn forward(&mut self, packets: &mut Vec<Packet>, now: Instant) {
+        if self.audit.is_some() {
+            self.forward_audited(packets, now);
+        } else {
+            self.datapath
+                .process(packets, now, &self.pipeline, &mut self.outbox);
+        }
+        self.learn(now);
+    }
+
+    /// One packet at a time, so that each one's answer can be told apart.
+    fn forward_audited(&mut self, packets: &mut Vec<Packet>, now: Instant) {
+        let Some(mut audit) = self.audit.take() else {
+            return;
+        };
+        let version = self.version();
+        for packet in packets.drain(..) {
+            audit.expect(&packet, &self.pipeline(), version);
+            let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
+            let mut answer = Outbox::new(pool);
+            answer.grows = self.outbox.grows;
+            self.datapath
+                .process(&mut vec![packet], now, &self.pipeline, &mut answer);
+            audit.compare(&answer);
+            self.outbox.sent.append(&mut answer.sent);
+            self.outbox.to_controller.append(&mut answer.to_controller);
+            self.outbox.learned.append(&mut answer.learned);
+            self.outbox.copies_refused += answer.copies_refused;
+            self.outbox.pool = answer.pool;
+        }
+        self.audit = Some(audit);
+    }
+
+    /// Makes what packets taught a change of its own.
+    fn learn(&mut self, now: Instant) {
+        if self.outbox.learned.is_empty() {
+            return;
+        }
+        let seen = std::mem::take(&mut self.outbox.learned);
+        let moves = seen
+            .into_iter()
+            .filter_map(|(station, port)| self.aging.see(station, port, now));
+        let moves: Vec<_> = moves.collect();
+        if !moves.is_empty() {
+            let change = Change::one(Operation::MoveMacs(moves));
+            self.apply(&change, now)
+                .expect("a station can always be moved");
+        }
+    }
+
+    /// Applies a change: all of it or, on an error, nothing.
+    ///
+    /// # Errors
+    /// If any of its operations cannot be done.
+    pub fn apply(&mut self, change: &Change, now: Instant) -> Result<Update, ChangeError> {
+        self.apply_because(change, now, &[])
+    }
+
+    fn apply_because(
+        &mut self,
+        change: &Change,
+        now: Instant,
+        over: &[(RuleId, RemovalReason)],
+    ) -> Result<Update, ChangeError> {
+        let delta = self.pipeline_mut().apply(change, now)?;
+        let work = {
+            let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
+            self.datapath.advance(&pipeline, &delta)
+        };
+        let reports = delta.removed.iter().any(|id| {
+            self.pipeline()
+                .rule(*id)
+                .is_some_and(|rule| rule.reports_removal)
+        });
+        // No entry has met a removed rule any more: all it has counted is in the ledger.
+        let ledger = self.datapath.take_ledger();
+        self.settle_ledger(ledger);
+        if reports {
+            self.report_removals(&delta, over, now);
+        }
+        let pipeline = self
+            .pipeline
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.timeouts.watch(pipeline, &delta.inserted);
+        self.timeouts.forget(&delta.removed);
+        self.pipeline_mut().reclaim(delta.version);
+        Ok(Update { delta, work })
+    }
+
+    fn report_removals(&mut self, delta: &Delta, over: &[(RuleId, RemovalReason)], now: Instant) {
+        let pipeline = self
+            .pipeline
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for id in &delta.removed {
+            let Some(rule) = pipeline.rule(*id).filter(|rule| rule.reports_removal) else {
+                continue;
+            };
+            // A modified rule lives on in its successor.
+            let Some(flow) = pipeline
+                .flow_of(*id)
+                .filter(|_| !pipeline.is_succeeded(*id))
+            else {
+                continue;
+            };
+            let reason = over.iter().find(|(rule, _)| rule == id);
+            self.removals.push(Removal {
+                flow,
+                reason: reason.map_or(RemovalReason::Deleted, |(_, reason)| *reason),
+                counters: rule.counters,
+                duration: now - rule.created_at,
+            });
+        }
+    }
+
+    /// Ends rules whose timeout is over, and forgets stations that have been silent.
+    pub fn tick(&mut self, now: Instant) {
+        let silent = self.aging.expire(now);
+        if !silent.is_empty() {
+            let change = Change::one(Operation::MoveMacs(silent));
+            self.apply(&change, now)
+                .expect("a station can always be forgotten");
+        }
+        if !self.timeouts.is_due(now) {
+            return;
+        }
+        self.settle();
+        let over = self.timeouts.over(&self.pipeline(), now);
+        if over.is_empty() {
+            return;
+        }
+        let pipeline = self.pipeline();
+        let flows = over.iter().filter_map(|(id, _)| pipeline.flow_of(*id));
+        let selectors = flows.map(|flow| {
+            Operation::Delete(Selector {
+                table: Some(flow.table),
+                matching: flow.matching,
+                strict_priority: Some(flow.priority),
+                cookie: None,
+            })
+        });
+        let change = Change {
+            operations: selectors.collect(),
+        };
+        drop(pipeline);
+        self.apply_because(&change, now, &over)
+            .expect("a rule can always be deleted");
+    }
+
+    /// Brings what entries have counted to the rules, tables and groups they met.
+    pub fn settle(&mut self) {
+        let ledger = self.datapath.gather();
+        self.settle_ledger(ledger);
+    }
+
+    fn settle_ledger(&mut self, mut ledger: Ledger) {
+        if !ledger.is_empty() {
+            ledger.settle(
+                self.pipeline
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({:?}, {:?})", self.pipeline(), self.datapath)
+    }
+}

@@ -1,0 +1,179 @@
+//! Cache equals interpreter: random pipelines, random and adversarial packets, random changes.
+//!
+//! After every step, what the caches answer is compared byte for byte with what the interpreter
+//! answers at the same version, and bits outside an entry's mask are flipped: the walk must stay
+//! the same. `THALWEG_CHECKS` asks for more than the default number of comparisons.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_datapath::MaintainerKind;
+use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
+use thalweg_pipeline::{StepKind, text, translate};
+use thalweg_switch::{Config, Engine};
+use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+
+/// Comparisons that a run makes at the least, where `THALWEG_CHECKS` does not say otherwise.
+fn checks() -> u64 {
+    let default = if cfg!(debug_assertions) { 20_000 } else { 1_200_000 };
+    std::env::var("THALWEG_CHECKS").map_or(default, |checks| {
+        checks.parse().expect("THALWEG_CHECKS is a number of comparisons")
+    })
+}
+
+/// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries.
+fn shapes() -> Vec<(RandomConfig, Config)> {
+    let mut shapes = Vec::new();
+    for (index, maintainer) in [MaintainerKind::Revalidate, MaintainerKind::Flush]
+        .into_iter()
+        .cycle()
+        .take(6)
+        .enumerate()
+    {
+        let mut engine = Config { is_audited: true, ..Config::default() };
+        engine.datapath.maintainer = maintainer;
+        engine.datapath.microflow.entries = [16, 256, 0][index % 3];
+        engine.datapath.microflow.admit_one_in = 1 + index as u32;
+        engine.datapath.megaflow.entries = [5, 10_000, 100][index % 3];
+        engine.datapath.megaflow.masks = [3, 1_000, 8][index / 2];
+        let mut random = RandomConfig::default();
+        random.tables = [2, 4, 6][index % 3];
+        random.rules_per_table = [4, 12, 30][index / 2];
+        shapes.push((random, engine));
+    }
+    shapes
+}
+
+struct Run {
+    engine: Engine,
+    rules: RandomPipeline,
+    packets: PacketSource,
+    random: Pcg64Mcg,
+    now: Instant,
+    checked: u64,
+    flips: u64,
+}
+
+impl Run {
+    fn new(random_config: &RandomConfig, config: &Config, seed: u64) -> Run {
+        let mut config = config.clone();
+        config.datapath.seed = seed;
+        config.pipeline.seed = seed;
+        let mut engine = Engine::new(config).expect("a sound configuration");
+        let now = Instant::from_nanos(1);
+        for port in 1..=u32::from(random_config.ports) {
+            engine.add_port(PortId(port), now);
+        }
+        let rules = RandomPipeline::new(random_config, seed).expect("a sound configuration");
+        let parsed = text::parse_rules("random", &rules.rules_text());
+        let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
+        engine.apply(&parsed.into_change(), now).expect("generated rules are right");
+        Run {
+            engine,
+            rules,
+            packets: PacketSource::new(random_config, seed),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            now,
+            checked: 0,
+            flips: 0,
+        }
+    }
+
+    fn forward(&mut self, packets: usize, context: &str) {
+        for _ in 0..packets {
+            let random = self.packets.next_packet();
+            let mut packet = Packet::from_bytes(&random.bytes);
+            packet.set_received(PortId(u32::from(random.in_port)), self.now);
+            let copy = packet.clone();
+            // Twice: once by whichever cache has it, once more by the one that it was put into.
+            for packet in [packet, copy.clone()] {
+                let stale = self.engine.audit().expect("audited").stale;
+                self.engine.forward(&mut vec![packet], self.now);
+                let audit = self.engine.audit().expect("audited");
+                assert_eq!(audit.stale, stale, "{context}: stale answer for {copy:?}");
+                self.checked = audit.checked;
+                self.engine.outbox().sent.clear();
+                self.engine.outbox().to_controller.clear();
+            }
+            if self.random.random_ratio(1, 4) {
+                self.flip(&copy, context);
+            }
+        }
+    }
+
+    /// Flips bits that the walk did not depend on: trace and effects must stay.
+    fn flip(&mut self, packet: &Packet, context: &str) {
+        let pipeline = self.engine.pipeline();
+        let layout = pipeline.layout().clone();
+        let Ok(headers) = Headers::parse(packet.bytes()) else { return };
+        let mut key = vec![0; layout.ingress_words()];
+        let receipt = Receipt::from_port(packet.in_port().0);
+        layout.extract(packet.bytes(), &headers, &receipt, &mut key);
+        let version = pipeline.version();
+        let original = translate(&pipeline, &key, version);
+        let kinds: Vec<StepKind> = original.trace.kinds().collect();
+        for _ in 0..4 {
+            let mut flipped = key.clone();
+            for &field in layout.used() {
+                let Some(slot) = layout.slot(field) else { continue };
+                if !layout.descriptor(field).is_ingress() || self.random.random_ratio(1, 2) {
+                    continue;
+                }
+                for bit in 0..slot.width_bits {
+                    let (word, shift) = slot.position(bit);
+                    let is_free = original.mask[word] >> shift & 1 == 0;
+                    if is_free && self.random.random_ratio(1, 2) {
+                        flipped[word] ^= 1 << shift;
+                    }
+                }
+            }
+            let again = translate(&pipeline, &flipped, version);
+            assert_eq!(again.effects, original.effects, "{context}: {packet:?}");
+            assert!(again.trace.kinds().eq(kinds.iter().copied()), "{context}: {packet:?}");
+            self.flips += 1;
+        }
+    }
+
+    fn change(&mut self, context: &str) {
+        let change = self.rules.next_change().to_string();
+        let parsed = text::parse_changes("random", &change);
+        let changes = parsed.unwrap_or_else(|errors| panic!("{context}: {errors:?}\n{change}"));
+        for change in changes {
+            let applied = self.engine.apply(&change.change, self.now);
+            applied.unwrap_or_else(|error| panic!("{context}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn every_cached_answer_is_the_interpreters() {
+    let wanted = checks();
+    let mut checked = 0;
+    let mut flips = 0;
+    let mut drops = BTreeMap::new();
+    let mut hits = 0;
+    for seed in 0.. {
+        for (index, (random, config)) in shapes().iter().enumerate() {
+            let context = format!("seed {seed}, shape {index}");
+            let mut run = Run::new(random, config, seed * 100 + index as u64);
+            run.forward(60, &context);
+            for _ in 0..20 {
+                run.change(&context);
+                run.forward(12, &context);
+            }
+            checked += run.checked;
+            flips += run.flips;
+            let statistics = run.engine.datapath().statistics();
+            hits += statistics.microflow.hits + statistics.megaflow.hits;
+            for (reason, count) in statistics.drops() {
+                *drops.entry(reason).or_insert(0) += count;
+            }
+        }
+        if checked >= wanted {
+            break;
+        }
+    }
+    println!("{checked} answers compared, {flips} masks flipped, {hits} hits, drops {drops:?}");
+    assert!(hits > checked / 4, "the caches were hardly used: {hits} hits of {checked}");
+}
