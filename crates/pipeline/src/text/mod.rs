@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text --Parser--> Flow, Group, Match, Operation, PlacedChange --Display--> text
-//!   key and mask words --print_megaflow--> text
+//!   cache entry --print_megaflow, print_effects--> text
 //! ```
 //!
 //! What people already have is read as it is: files for `ovs-ofctl add-flows`, `add-groups` and
@@ -40,7 +40,7 @@ mod value;
 pub use error::{Place, TextError};
 pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
 pub use intern::Interner;
-pub use print::{MegaflowStyle, print_megaflow};
+pub use print::{MegaflowStyle, print_effects, print_megaflow};
 pub use value::{LOCAL_PORT, NO_PORT};
 
 use crate::flow::{Flow, Group};

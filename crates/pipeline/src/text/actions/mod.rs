@@ -1,13 +1,13 @@
 //! Action lists: the words, their arguments, and the order they must stand in.
 //!
-//! A list is read pair by pair. Each family of actions has a file: [`send`] says where packets go,
-//! [`write`] changes fields and headers. What follows here is what holds for lists as a whole:
+//! A list is read pair by pair. Each family of actions has a file: `send` says where packets go,
+//! `write` changes fields and headers. What follows here is what holds for lists as a whole:
 //!
 //! 1. Instructions come in OpenFlow's order, each once: actions, `clear_actions`,
 //!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5); and only in
 //!    a rule's own list, never in a nested one or a bucket.
 //! 2. `drop` stands alone.
-//! 3. Lists nest at most [`MAX_DEPTH`] deep.
+//! 3. Lists nest at most `MAX_DEPTH` deep.
 //! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a bucket
 //!    it is not known. The old `mod_` actions are exempt, as in Open vSwitch: on other packets
 //!    they do nothing.

@@ -1,17 +1,15 @@
 //! Cache entries, in the two spellings that Open vSwitch has for them.
 
-use std::fmt::Write as _;
-
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, Source};
 
-use super::{ethernet, ipv4, matches, tcp_flags};
-use crate::matching::{Match, Term};
+use super::datapath::Attributes;
+use super::matches;
+use crate::matching::Match;
 use crate::text::shape::{
-    ETHER_TYPE_ARP, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, PROTOCOL_ICMP, PROTOCOL_ICMPV6,
-    PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Needs, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP,
+    PROTOCOL_TCP, PROTOCOL_UDP, Shape,
 };
-use crate::text::value::ones;
 
 /// A spelling for cache entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +42,7 @@ pub fn print_megaflow(layout: &Layout, key: &[u64], mask: &[u64], style: Megaflo
     }
     match style {
         MegaflowStyle::OpenFlow => openflow(&shown),
-        MegaflowStyle::Datapath => Datapath::new(&shown).print(),
+        MegaflowStyle::Datapath => Attributes::of(&shown, shape).flow(),
     }
 }
 
@@ -64,7 +62,7 @@ fn expected_presence(field: FieldId, shape: &Shape) -> Option<bool> {
         f::PRESENT_ARP => Some(shape.is_arp()),
         f::PRESENT_IPV4 => Some(ether_type == ETHER_TYPE_IPV4),
         f::PRESENT_IPV6 | f::PRESENT_IPV6_CHAIN => Some(shape.is_ipv6()),
-        f::PRESENT_MPLS => Some(shape.has(crate::text::shape::Needs::Mpls)),
+        f::PRESENT_MPLS => Some(shape.has(Needs::Mpls)),
         f::PRESENT_TCP => carries(PROTOCOL_TCP),
         f::PRESENT_UDP => carries(PROTOCOL_UDP),
         f::PRESENT_SCTP => carries(PROTOCOL_SCTP),
@@ -84,258 +82,4 @@ fn openflow(shown: &Match) -> String {
     let _ = matches::conditions(&mut text, shown, "eth,");
     text.truncate(text.trim_end_matches(',').len());
     text
-}
-
-/// Attributes of a datapath flow, being printed.
-struct Datapath<'a> {
-    matching: &'a Match,
-    text: String,
-}
-
-/// A member of an attribute: its name, its field, how it is spelt.
-type Member = (&'static str, FieldId, Spelling);
-
-/// How a member of an attribute is spelt.
-#[derive(Clone, Copy)]
-enum Spelling {
-    Decimal,
-    Hexadecimal,
-    Ethernet,
-    Ipv4,
-    Ipv6,
-}
-
-use Spelling::{Decimal, Ethernet, Hexadecimal, Ipv4, Ipv6};
-
-impl<'a> Datapath<'a> {
-    fn new(matching: &'a Match) -> Datapath<'a> {
-        Datapath {
-            matching,
-            text: String::new(),
-        }
-    }
-
-    fn print(mut self) -> String {
-        let shape = Shape::of(self.matching);
-        let recirculation = self.value(f::RECIRC_ID);
-        let _ = write!(self.text, "recirc_id({recirculation:#x})");
-        self.text = self.text.replace("(0x0)", "(0)");
-        let tunnel = [
-            ("tun_id", f::TUN_ID, Hexadecimal),
-            ("src", f::TUN_SRC, Ipv4),
-            ("dst", f::TUN_DST, Ipv4),
-        ];
-        self.attribute("tunnel", &tunnel, "");
-        if let Some(term) = self.matching.term(f::IN_PORT) {
-            let mask = if term.mask == ones(32) {
-                String::new()
-            } else {
-                format!("/{:#x}", term.mask)
-            };
-            let _ = write!(self.text, ",in_port({}{mask})", term.value);
-        }
-        let addresses = [("src", f::ETH_SRC, Ethernet), ("dst", f::ETH_DST, Ethernet)];
-        self.attribute("eth", &addresses, "");
-        let mut encapsulations = 0;
-        for (field, tpid) in [(f::VLAN_TCI, "0x8100"), (f::VLAN_TCI_INNER, "0x8100")] {
-            if let Some(term) = self.matching.term(field)
-                && term.value & u128::from(f::VLAN_PRESENT) != 0
-            {
-                let _ = write!(self.text, ",eth_type({tpid}),vlan(");
-                self.tag(term);
-                self.text.push_str("),encap(");
-                encapsulations += 1;
-            }
-        }
-        if let Some(term) = self.matching.term(f::ETH_TYPE) {
-            let _ = write!(self.text, ",eth_type({:#06x}", term.value);
-            if term.mask != 0xffff {
-                let _ = write!(self.text, "/{:#06x}", term.mask);
-            }
-            self.text.push(')');
-        }
-        self.network(&shape);
-        self.transport(&shape);
-        for _ in 0..encapsulations {
-            self.text.push(')');
-        }
-        self.text.replace("encap(,", "encap(")
-    }
-
-    fn value(&self, field: FieldId) -> u128 {
-        self.matching.term(field).map_or(0, |term| term.value)
-    }
-
-    fn tag(&mut self, term: Term) {
-        let (value, mask) = (term.value as u16, term.mask as u16);
-        let mut members = Vec::new();
-        let id_mask = mask & 0x0fff;
-        if id_mask != 0 {
-            let suffix = if id_mask == 0x0fff {
-                String::new()
-            } else {
-                format!("/{id_mask:#x}")
-            };
-            members.push(format!("vid={}{suffix}", value & 0x0fff));
-        }
-        let priority_mask = mask >> 13;
-        if priority_mask != 0 {
-            let suffix = if priority_mask == 7 {
-                String::new()
-            } else {
-                format!("/{priority_mask:#x}")
-            };
-            members.push(format!("pcp={}{suffix}", value >> 13));
-        }
-        self.text.push_str(&members.join(","));
-    }
-
-    fn network(&mut self, shape: &Shape) {
-        match shape.ether_type {
-            ETHER_TYPE_IPV4 => {
-                let members = [
-                    ("src", f::IP_SRC, Ipv4),
-                    ("dst", f::IP_DST, Ipv4),
-                    ("proto", f::IP_PROTO, Decimal),
-                ];
-                let rest = self.service("tos", "ttl");
-                self.attribute("ipv4", &members, &rest);
-            }
-            ETHER_TYPE_IPV6 => {
-                let members = [
-                    ("src", f::IPV6_SRC, Ipv6),
-                    ("dst", f::IPV6_DST, Ipv6),
-                    ("label", f::IPV6_LABEL, Hexadecimal),
-                    ("proto", f::IP_PROTO, Decimal),
-                ];
-                let rest = self.service("tclass", "hlimit");
-                self.attribute("ipv6", &members, &rest);
-            }
-            _ if shape.is_arp() || shape.ether_type == ETHER_TYPE_ARP => {
-                let members = [
-                    ("sip", f::ARP_SPA, Ipv4),
-                    ("tip", f::ARP_TPA, Ipv4),
-                    ("op", f::ARP_OP, Decimal),
-                    ("sha", f::ARP_SHA, Ethernet),
-                    ("tha", f::ARP_THA, Ethernet),
-                ];
-                self.attribute("arp", &members, "");
-            }
-            _ => {
-                let members = [
-                    ("label", f::MPLS_LABEL, Decimal),
-                    ("tc", f::MPLS_TC, Decimal),
-                    ("ttl", f::MPLS_TTL, Decimal),
-                    ("bos", f::MPLS_BOS, Decimal),
-                ];
-                self.attribute("mpls", &members, "");
-            }
-        }
-    }
-
-    /// Type of service, time to live and kind of fragment, which IPv4 and IPv6 name differently.
-    fn service(&self, service: &str, ttl: &str) -> String {
-        let mut text = String::new();
-        let bits = |field| {
-            self.matching
-                .term(field)
-                .map_or((0, 0), |term| (term.value, term.mask))
-        };
-        let ((dscp, dscp_mask), (ecn, ecn_mask)) = (bits(f::IP_DSCP), bits(f::IP_ECN));
-        let (value, mask) = (dscp << 2 | ecn, dscp_mask << 2 | ecn_mask);
-        if mask != 0 {
-            let value = format!("{value:#x}").replace("0x0", "0");
-            let suffix = if mask == 0xff {
-                String::new()
-            } else {
-                format!("/{mask:#x}")
-            };
-            let _ = write!(text, "{service}={value}{suffix},");
-        }
-        if let Some(term) = self.matching.term(f::IP_TTL) {
-            let suffix = if term.mask == 0xff {
-                String::new()
-            } else {
-                format!("/{:#x}", term.mask)
-            };
-            let _ = write!(text, "{ttl}={}{suffix},", term.value);
-        }
-        if let Some(term) = self.matching.term(f::IP_FRAG) {
-            let word = match (term.value, term.mask) {
-                (0, _) => "no",
-                (1, 1) => "yes",
-                (1, _) => "first",
-                _ => "later",
-            };
-            let _ = write!(text, "frag={word},");
-        }
-        text
-    }
-
-    fn transport(&mut self, shape: &Shape) {
-        let ports = [("src", f::TP_SRC, Decimal), ("dst", f::TP_DST, Decimal)];
-        let kinds = [
-            ("type", f::ICMP_TYPE, Decimal),
-            ("code", f::ICMP_CODE, Decimal),
-        ];
-        match shape.protocol {
-            PROTOCOL_TCP => self.attribute("tcp", &ports, ""),
-            PROTOCOL_UDP => self.attribute("udp", &ports, ""),
-            PROTOCOL_SCTP => self.attribute("sctp", &ports, ""),
-            PROTOCOL_ICMP => self.attribute("icmp", &kinds, ""),
-            PROTOCOL_ICMPV6 => self.attribute("icmpv6", &kinds, ""),
-            _ => {}
-        }
-        if let Some(term) = self.matching.term(f::TCP_FLAGS) {
-            self.text.push_str(",tcp_flags(");
-            let _ = tcp_flags(&mut self.text, term.value, term.mask);
-            self.text.push(')');
-        }
-        let discovery = [
-            ("target", f::ND_TARGET, Ipv6),
-            ("sll", f::ND_SLL, Ethernet),
-            ("tll", f::ND_TLL, Ethernet),
-        ];
-        self.attribute("nd", &discovery, "");
-    }
-
-    /// Writes an attribute if any of its members is matched.
-    fn attribute(&mut self, name: &str, members: &[Member], rest: &str) {
-        let mut inside = String::new();
-        for &(member, field, spelling) in members {
-            if let Some(term) = self.matching.term(field) {
-                let _ = write!(inside, "{member}=");
-                write_member(&mut inside, term, spelling);
-                inside.push(',');
-            }
-        }
-        inside.push_str(rest);
-        let inside = inside.trim_end_matches(',');
-        if !inside.is_empty() {
-            let _ = write!(self.text, ",{name}({inside})");
-        }
-    }
-}
-
-fn write_member(out: &mut String, term: Term, spelling: Spelling) {
-    let Term { field, value, mask } = term;
-    let width = crate::text::fields::name_of(field).map_or(128, |name| name.width_bits);
-    let is_whole = mask == ones(width);
-    let _ = match spelling {
-        Decimal => write!(out, "{value}"),
-        Hexadecimal => super::hexadecimal(out, value),
-        Ethernet => ethernet(out, value),
-        Ipv4 => ipv4(out, value, ones(32)),
-        Ipv6 => super::ipv6(out, value, u128::MAX),
-    };
-    if is_whole {
-        return;
-    }
-    out.push('/');
-    let _ = match spelling {
-        Decimal | Hexadecimal => write!(out, "{mask:#x}"),
-        Ethernet => ethernet(out, mask),
-        Ipv4 => ipv4(out, mask, ones(32)),
-        Ipv6 => super::ipv6(out, mask, u128::MAX),
-    };
 }

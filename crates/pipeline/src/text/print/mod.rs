@@ -5,6 +5,8 @@
 //! spellings mean the same, the printer takes the first that reads back as the same value.
 
 mod actions;
+mod datapath;
+mod effects;
 mod flow;
 mod matches;
 mod megaflow;
@@ -15,6 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::fields::{Format, Name};
 use super::value::{LOCAL_PORT, NO_PORT, TCP_FLAGS, ones};
 
+pub use effects::print_effects;
 pub use megaflow::{MegaflowStyle, print_megaflow};
 
 /// What the printer writes into.

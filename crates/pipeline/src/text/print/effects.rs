@@ -1,0 +1,97 @@
+//! What is done with the packets of a cache entry, as `ofproto/trace` prints datapath actions.
+//!
+//! Neighbouring writes are gathered by header, as Open vSwitch commits them before the next
+//! action. Two things differ, because a cache entry here may hold for many values of a field: a
+//! decremented TTL is `dec_ttl`, not the number it came to, and a write may have a mask.
+
+use std::collections::BTreeMap;
+
+use thalweg_packet::{FieldId, Layout};
+
+use super::datapath::Attributes;
+use crate::effect::{Effect, PacketInReason};
+use crate::matching::Match;
+use crate::text::shape::Shape;
+
+/// A list of effects as text, for packets of the cache entry with this key and mask.
+///
+/// `drop` if there are none. Learning stations is not an action of a datapath, and left out.
+pub fn print_effects(effects: &[Effect], layout: &Layout, key: &[u64], mask: &[u64]) -> String {
+    let shape = Shape::of(&Match::from_words(layout, key, mask));
+    match list(effects, shape) {
+        text if text.is_empty() => "drop".to_string(),
+        text => text,
+    }
+}
+
+fn list(effects: &[Effect], mut shape: Shape) -> String {
+    let mut texts = Vec::new();
+    let mut writes = BTreeMap::new();
+    for effect in effects {
+        if let Effect::Set { field, value, mask } = effect {
+            let written: &mut (u128, u128) = writes.entry(*field).or_default();
+            *written = (written.0 & !mask | value, written.1 | mask);
+            continue;
+        }
+        flush(&mut texts, &mut writes, shape);
+        match effect {
+            Effect::PushMpls { ether_type, .. } | Effect::PopMpls { ether_type } => {
+                shape.ether_type = *ether_type;
+            }
+            _ => {}
+        }
+        texts.extend(one(effect, shape));
+    }
+    flush(&mut texts, &mut writes, shape);
+    texts.join(",")
+}
+
+/// Writes out what was gathered.
+fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, shape: Shape) {
+    let mut bits = Match::default();
+    for (field, (value, mask)) in std::mem::take(writes) {
+        // Each field is there once, so nothing contradicts.
+        let _ = bits.add(field, value, mask);
+    }
+    let attributes = Attributes::of(&bits, shape).each();
+    texts.extend(attributes.iter().map(|text| format!("set({text})")));
+}
+
+fn one(effect: &Effect, shape: Shape) -> Option<String> {
+    Some(match effect {
+        Effect::Set { .. } | Effect::Learn { .. } => return None,
+        Effect::DecTtl => "dec_ttl".to_string(),
+        Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
+        Effect::PushVlan { tpid, tci } => {
+            let tpid = match tpid {
+                0x8100 => String::new(),
+                _ => format!("tpid={tpid:#06x},"),
+            };
+            format!("push_vlan({tpid}vid={},pcp={})", tci & 0x0fff, tci >> 13)
+        }
+        Effect::PopVlan => "pop_vlan".to_string(),
+        Effect::PushMpls { ether_type, entry } => format!(
+            "push_mpls(label={},tc={},ttl={},bos={},eth_type={ether_type:#x})",
+            entry >> 12,
+            entry >> 9 & 7,
+            entry & 0xff,
+            entry >> 8 & 1,
+        ),
+        Effect::PopMpls { ether_type } => format!("pop_mpls(eth_type={ether_type:#x})"),
+        Effect::Output(port) => port.to_string(),
+        Effect::Controller {
+            reason,
+            max_len_bytes,
+            ..
+        } => {
+            // The numbers of OpenFlow 1.3's ofp_packet_in_reason.
+            let reason = match reason {
+                PacketInReason::Action => 1,
+                PacketInReason::InvalidTtl => 2,
+            };
+            format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
+        }
+        Effect::Clone(nested) => format!("clone({})", list(nested, shape)),
+        Effect::Recirculate(continuation) => format!("recirc({continuation:#x})"),
+    })
+}
