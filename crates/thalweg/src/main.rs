@@ -1,2 +1,65 @@
-//! The thalweg program.
-fn main() {}
+//! The thalweg program: a virtual switch whose caches are never stale.
+//!
+//! One file or folder a sub-command; each has its `Arguments` and an `execute`, which gets them
+//! and the [`Console`]. What all commands share:
+//!
+//! 1. With `--json`, standard output carries one object and nothing else.
+//! 2. Progress goes to standard error, and only when that is a terminal; `NO_COLOR` is honoured.
+//! 3. The exit status is 0 on success, 2 on bad usage or input ([`failure::bad_input`]), and 1 on
+//!    other failures. A reader that goes away (`| head`) is no failure.
+
+mod console;
+mod demo;
+mod failure;
+mod generate;
+mod replay;
+mod run;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::console::Console;
+
+/// A virtual switch whose caches are never stale.
+#[derive(Debug, Parser)]
+#[command(version, about, arg_required_else_help = true)]
+#[command(after_help = "Start with `thalweg demo`: it needs no privileges and no files.")]
+struct Arguments {
+    /// Print one JSON object on standard output, and nothing else there
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what the switch does, with nothing to set up
+    Demo(demo::Arguments),
+    /// Run the switch in the foreground
+    Run(run::Arguments),
+    /// Send a capture through the switch
+    Replay(replay::Arguments),
+    /// Explain what happens to one packet
+    Trace(trace::Arguments),
+    /// Make rules, pipelines, traffic and changes from a seed
+    Generate(generate::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let console = Console::new(arguments.json);
+    let outcome = match &arguments.command {
+        Command::Demo(arguments) => demo::execute(arguments, &console),
+        Command::Run(arguments) => run::execute(arguments, &console),
+        Command::Replay(arguments) => replay::execute(arguments, &console),
+        Command::Trace(arguments) => trace::execute(arguments, &console),
+        Command::Generate(arguments) => generate::execute(arguments, &console),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,63 @@
+//! How a command fails: what is said, and with which exit status.
+
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+/// Bad usage or input, which the user can mend.
+#[derive(Debug)]
+struct BadInput(String);
+
+impl Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// An error that ends the program with status 2: the message says what is wrong, and what to do.
+pub(crate) fn bad_input(message: impl Display) -> anyhow::Error {
+    anyhow::Error::new(BadInput(message.to_string()))
+}
+
+/// Says what went wrong; the exit status says whose matter it is.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("thalweg: {error:#}");
+    let is_bad_input = error.downcast_ref::<BadInput>().is_some();
+    ExitCode::from(if is_bad_input { 2 } else { 1 })
+}
+
+/// Whether somebody who read our output has seen enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn bad_input_is_known_through_its_context() {
+        let error = Err::<(), _>(bad_input("no such table")).context("rules.txt");
+        let error = error.expect_err("it is one");
+        assert_eq!(format!("{error:#}"), "rules.txt: no such table");
+        assert_eq!(report(&error), ExitCode::from(2));
+        assert_eq!(report(&anyhow::anyhow!("other")), ExitCode::from(1));
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let error = std::io::Error::from(ErrorKind::BrokenPipe);
+        assert_eq!(report(&anyhow::Error::new(error)), ExitCode::SUCCESS);
+    }
+}

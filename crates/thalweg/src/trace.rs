@@ -1,0 +1,17 @@
+//! `thalweg trace`: explains one packet.
+
+use anyhow::{Result, bail};
+
+use crate::console::Console;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {}
+
+/// Does it.
+///
+/// # Errors
+/// Always, until it is there.
+pub(crate) fn execute(_arguments: &Arguments, _console: &Console) -> Result<()> {
+    bail!("`thalweg trace` is not part of this build yet")
+}
