@@ -125,6 +125,15 @@ impl Outbox {
         }
     }
 
+    /// Puts all packets back into the pool, and forgets what was learned.
+    pub fn recycle(&mut self) {
+        let sent = self.sent.drain(..).map(|(_, packet)| packet);
+        let others = self.to_controller.drain(..).map(|(_, packet)| packet);
+        let recirculated = self.recirculated.drain(..).map(|(_, packet)| packet);
+        sent.chain(others).chain(recirculated).for_each(|packet| self.pool.put(packet));
+        self.learned.clear();
+    }
+
     fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
         match self.pool.take() {
             Some(mut copy) => {
