@@ -106,6 +106,14 @@ pub struct CacheCounters {
     pub insertions: u64,
 }
 
+impl CacheCounters {
+    fn add(&mut self, other: CacheCounters) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.insertions += other.insertions;
+    }
+}
+
 /// What a datapath has seen since it was made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
@@ -141,6 +149,22 @@ const DROP_REASONS: [DropReason; 9] = [
 ];
 
 impl Statistics {
+    /// Adds what another datapath of the same switch has seen.
+    pub fn add(&mut self, other: &Statistics) {
+        self.packets += other.packets;
+        self.microflow.add(other.microflow);
+        self.megaflow.add(other.megaflow);
+        self.upcalls += other.upcalls;
+        self.recirculations += other.recirculations;
+        self.subtables_searched += other.subtables_searched;
+        let drops = self.drops.iter_mut().zip(other.drops);
+        let evictions = self.evictions.iter_mut().zip(other.evictions);
+        let refusals = self.refusals.iter_mut().zip(other.refusals);
+        for (sum, count) in drops.chain(evictions).chain(refusals) {
+            *sum += count;
+        }
+    }
+
     /// Packets that went nowhere, by the name of the reason; those that are zero left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let rules = DROP_REASONS

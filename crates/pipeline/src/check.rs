@@ -172,7 +172,7 @@ fn collect_groups(list: &[Action], found: &mut Vec<GroupId>) {
     }
 }
 
-/// Whether a list of actions names the group.
-pub(crate) fn uses_group(list: &[Action], group: GroupId) -> bool {
+/// Whether a list of actions names the group, nested lists included.
+pub fn uses_group(list: &[Action], group: GroupId) -> bool {
     nested_groups(list).any(|used| used == group)
 }

@@ -22,6 +22,7 @@ pub mod text;
 mod trace;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
+pub use check::uses_group;
 pub use change::{Change, ChangeError, Operation, Selector};
 pub use effect::{Effect, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};

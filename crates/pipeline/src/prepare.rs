@@ -170,10 +170,17 @@ impl Pipeline {
         self.version.next()
     }
 
-    /// Moves all rules to a wider layout if the change reads fields that this one lacks.
-    fn grow_layout(&mut self, change: &Change) -> Result<(), ChangeError> {
+    /// Whether a change reads fields that the layout lacks, so that keys will have another one.
+    ///
+    /// Who asks the pipeline with keys of the layout as it is must not do so while such a change
+    /// is prepared.
+    pub fn needs_new_layout(&self, change: &Change) -> bool {
+        self.fields_used_after(change).len() > self.used_fields().len()
+    }
+
+    /// The layout's fields, and those that the change reads.
+    fn fields_used_after(&self, change: &Change) -> BTreeSet<FieldId> {
         let mut used = self.used_fields();
-        let before = used.len();
         for operation in &change.operations {
             match operation {
                 Operation::Add(flow) => reads::add_flow(flow, &self.fields, &mut used),
@@ -185,7 +192,13 @@ impl Pipeline {
                 _ => {}
             }
         }
-        if used.len() == before {
+        used
+    }
+
+    /// Moves all rules to a wider layout if the change reads fields that this one lacks.
+    fn grow_layout(&mut self, change: &Change) -> Result<(), ChangeError> {
+        let used = self.fields_used_after(change);
+        if used.len() == self.used_fields().len() {
             return Ok(());
         }
         let layout = Arc::new(Layout::new(self.fields.clone(), &used)?);
