@@ -8,6 +8,7 @@
 //! 3. The exit status is 0 on success, 2 on bad usage or input ([`failure::bad_input`]), and 1 on
 //!    other failures. A reader that goes away (`| head`) is no failure.
 
+mod bench;
 mod console;
 mod demo;
 mod failure;
@@ -46,6 +47,9 @@ enum Command {
     Trace(trace::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
+    /// Measure, with the baseline always a row
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
         Command::Generate(arguments) => generate::execute(arguments, &console),
+        Command::Bench(command) => bench::execute(command, &console),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

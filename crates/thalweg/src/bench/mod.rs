@@ -1,0 +1,27 @@
+//! `thalweg bench`: tables of measurements, the baseline always a row.
+
+mod clock;
+mod forward;
+mod spread;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::console::Console;
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The cost of forwarding a packet, by what the caches know of it
+    Forward(forward::Arguments),
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the measurement cannot be made or printed.
+pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
+    match command {
+        Command::Forward(arguments) => forward::execute(arguments, console),
+    }
+}
