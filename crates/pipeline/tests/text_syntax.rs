@@ -110,6 +110,7 @@ fn spellings_of_one_match_are_one_match() {
         ("vlan_vid=0", "vlan_tci=0x0000/0x1fff"),
         ("dl_vlan=10,vlan_pcp=7", "dl_vlan=10,dl_vlan_pcp=7"),
         ("NXM_OF_VLAN_TCI[12]=1", "vlan_tci=0x1000/0x1000"),
+        ("OXM_OF_VLAN_VID[]=64", "vlan_tci=0x0040/0x0fff"),
         ("ip,ip_dscp=46", "ip,nw_tos=184"),
         ("ip,ip_ecn=1", "ip,nw_ecn=1"),
         ("NXM_NX_REG0[0..15]=0x1234", "reg0=0x1234/0xffff"),

@@ -117,8 +117,11 @@ impl<'a> Conditions<'a> {
             name,
             key: pair.key,
             bits: Masked { value: 0, mask: 0 },
-            is_subfield: !brackets.is_empty()
-                && (brackets != "[]" || name.format == Format::Fragment),
+            is_subfield: match name.format {
+                // With brackets these are bits: no words, no bit 12.
+                Format::Fragment | Format::VlanVid => !brackets.is_empty(),
+                _ => !matches!(brackets, "" | "[]"),
+            },
         };
         // A port is a port, however much of it is named.
         if name.format == Format::Port && condition.is_subfield {
