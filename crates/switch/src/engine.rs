@@ -18,12 +18,11 @@ use thalweg_datapath::{Datapath, Ledger, Work};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
-    Selector, Version,
+    Version,
 };
 
-use crate::aging::Aging;
 use crate::audit::Audit;
-use crate::timeouts::Timeouts;
+use crate::upkeep::Upkeep;
 
 /// Limits of an engine.
 #[derive(Clone, Debug)]
@@ -118,10 +117,8 @@ pub struct Engine {
     pipeline: RwLock<Pipeline>,
     datapath: Datapath,
     outbox: Outbox,
-    aging: Aging,
-    timeouts: Timeouts,
+    upkeep: Upkeep,
     audit: Option<Audit>,
-    removals: Vec<Removal>,
 }
 
 impl Engine {
@@ -130,7 +127,7 @@ impl Engine {
     /// # Errors
     /// If a limit makes no sense.
     pub fn new(config: Config) -> Result<Engine, EngineError> {
-        let aging = Aging::new(config.pipeline.stations);
+        let upkeep = Upkeep::new(config.pipeline.stations);
         let pipeline = Pipeline::new(config.pipeline);
         let datapath = Datapath::new(config.datapath, &pipeline)?;
         let pool = PacketPool::with_capacity(config.packets, config.packet_bytes);
@@ -138,10 +135,8 @@ impl Engine {
             pipeline: RwLock::new(pipeline),
             datapath,
             outbox: Outbox::new(pool),
-            aging,
-            timeouts: Timeouts::default(),
+            upkeep,
             audit: config.is_audited.then(Audit::new),
-            removals: Vec::new(),
         })
     }
 
@@ -178,7 +173,7 @@ impl Engine {
 
     /// Rules that ended and asked for it to be reported, since the last call.
     pub fn take_removals(&mut self) -> Vec<Removal> {
-        std::mem::take(&mut self.removals)
+        self.upkeep.take_removals()
     }
 
     /// Adds a port that is up and floods.
@@ -194,18 +189,17 @@ impl Engine {
 
     /// Removes a port, and forgets the stations behind it.
     pub fn remove_port(&mut self, port: PortId, now: Instant) {
-        let moves = Operation::MoveMacs(self.aging.forget_port(port));
-        let change = Change { operations: vec![Operation::DeletePort(port), moves] };
-        self.apply(&change, now).expect("a port can always be removed");
+        let change = self.upkeep.port_gone(port);
+        self.apply(&change, now)
+            .expect("a port can always be removed");
     }
 
     /// Says whether a port is up.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool, now: Instant) {
-        let known = self.pipeline().port(port, self.version());
-        if let Some(known) = known.filter(|known| known.is_up != is_up) {
-            let state = PortState { is_up, ..known };
-            let change = Change::one(Operation::SetPort(port, state));
-            self.apply(&change, now).expect("a known port can always change");
+        let change = self.upkeep.port_state(&self.pipeline(), port, is_up);
+        if let Some(change) = change {
+            self.apply(&change, now)
+                .expect("a known port can always change");
         }
     }
 
@@ -251,7 +245,7 @@ impl Engine {
         let seen = std::mem::take(&mut self.outbox.learned);
         let moves = seen
             .into_iter()
-            .filter_map(|(station, port)| self.aging.see(station, port, now));
+            .filter_map(|(station, port)| self.upkeep.see(station, port, now));
         let moves: Vec<_> = moves.collect();
         if !moves.is_empty() {
             let change = Change::one(Operation::MoveMacs(moves));
@@ -279,85 +273,32 @@ impl Engine {
             let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
             self.datapath.advance(&pipeline, &delta)
         };
-        let reports = delta.removed.iter().any(|id| {
-            self.pipeline()
-                .rule(*id)
-                .is_some_and(|rule| rule.reports_removal)
-        });
         // No entry has met a removed rule any more: all it has counted is in the ledger.
         let ledger = self.datapath.take_ledger();
         self.settle_ledger(ledger);
-        if reports {
-            self.report_removals(&delta, over, now);
-        }
         let pipeline = self
             .pipeline
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        self.timeouts.watch(pipeline, &delta.inserted);
-        self.timeouts.forget(&delta.removed);
-        self.pipeline_mut().reclaim(delta.version);
+        self.upkeep.conclude(pipeline, &delta, over, now);
         Ok(Update { delta, work })
-    }
-
-    fn report_removals(&mut self, delta: &Delta, over: &[(RuleId, RemovalReason)], now: Instant) {
-        let pipeline = self
-            .pipeline
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for id in &delta.removed {
-            let Some(rule) = pipeline.rule(*id).filter(|rule| rule.reports_removal) else {
-                continue;
-            };
-            // A modified rule lives on in its successor.
-            let Some(flow) = pipeline
-                .flow_of(*id)
-                .filter(|_| !pipeline.is_succeeded(*id))
-            else {
-                continue;
-            };
-            let reason = over.iter().find(|(rule, _)| rule == id);
-            self.removals.push(Removal {
-                flow,
-                reason: reason.map_or(RemovalReason::Deleted, |(_, reason)| *reason),
-                counters: rule.counters,
-                duration: now - rule.created_at,
-            });
-        }
     }
 
     /// Ends rules whose timeout is over, and forgets stations that have been silent.
     pub fn tick(&mut self, now: Instant) {
-        let silent = self.aging.expire(now);
-        if !silent.is_empty() {
-            let change = Change::one(Operation::MoveMacs(silent));
+        if let Some(change) = self.upkeep.forget_silent(now) {
             self.apply(&change, now)
                 .expect("a station can always be forgotten");
         }
-        if !self.timeouts.is_due(now) {
+        if !self.upkeep.is_timeout_check_due(now) {
             return;
         }
         self.settle();
-        let over = self.timeouts.over(&self.pipeline(), now);
-        if over.is_empty() {
-            return;
+        let expired = self.upkeep.expired(&self.pipeline(), now);
+        if let Some(expired) = expired {
+            self.apply_because(&expired.change, now, &expired.reasons)
+                .expect("a rule can always be deleted");
         }
-        let pipeline = self.pipeline();
-        let flows = over.iter().filter_map(|(id, _)| pipeline.flow_of(*id));
-        let selectors = flows.map(|flow| {
-            Operation::Delete(Selector {
-                table: Some(flow.table),
-                matching: flow.matching,
-                strict_priority: Some(flow.priority),
-                cookie: None,
-            })
-        });
-        let change = Change {
-            operations: selectors.collect(),
-        };
-        drop(pipeline);
-        self.apply_because(&change, now, &over)
-            .expect("a rule can always be deleted");
     }
 
     /// Brings what entries have counted to the rules, tables and groups they met.

@@ -8,6 +8,7 @@ mod aging;
 mod audit;
 mod engine;
 mod timeouts;
+mod upkeep;
 
 pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Update};

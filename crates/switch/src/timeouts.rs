@@ -4,6 +4,7 @@
 //! time. An idle timeout needs to know when the rule was last used, which entries know before the
 //! rule does: the caller gathers counts first.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_packet::Instant;
@@ -31,9 +32,11 @@ impl Timeouts {
 
     /// Forgets rules that are gone.
     pub(crate) fn forget(&mut self, removed: &[RuleId]) {
-        if !self.timed.is_empty() {
-            self.timed.retain(|id| !removed.contains(id));
+        if self.timed.is_empty() {
+            return;
         }
+        let removed: BTreeSet<RuleId> = removed.iter().copied().collect();
+        self.timed.retain(|id| !removed.contains(id));
     }
 
     /// Whether it is time to look again, and there is anything to look at.
