@@ -124,8 +124,10 @@ pub trait Classifier {
 
     /// Ends a rule: it does not exist at version `died` and later.
     ///
+    /// A rule that dies in the version in which it was born never existed.
+    ///
     /// # Panics
-    /// If the classifier has no living rule `id`.
+    /// If the classifier has no living rule `id`, or the rule is born after `died`.
     fn remove(&mut self, id: RuleId, died: Version);
 
     /// The best rule at `version` that matches `key`: the fast path.
@@ -133,8 +135,9 @@ pub trait Classifier {
 
     /// The same, and adds to `examined` the bits of `key` that decided it.
     ///
-    /// Sound: any key that agrees with this one on the bits added has the same answer at this
-    /// version. `examined` is only ever added to.
+    /// Sound: any key that agrees with this one on the bits of `examined`, as it is afterwards, has
+    /// the same answer at this version. `examined` is only ever added to; bits that are set in it
+    /// before cost nothing to rely on, so they must be bits of this very key.
     fn lookup_examined(
         &self,
         key: &[u64],
@@ -160,9 +163,14 @@ pub trait Classifier {
 
     /// Undoes everything done for `version`, which no reader has seen: rules born then vanish,
     /// rules that died then live on.
+    ///
+    /// # Panics
+    /// If `version` is not later than every `oldest` given to [`Classifier::reclaim`].
     fn abort(&mut self, version: Version);
 
-    /// Frees the rules that no version from `oldest` on can see; returns their ids.
+    /// Frees the rules that no version from `oldest` on can see; returns their ids, in any order.
+    ///
+    /// No older version is looked up from now on.
     fn reclaim(&mut self, oldest: Version) -> Vec<RuleId>;
 
     /// How many rules exist at `version`.

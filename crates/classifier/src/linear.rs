@@ -22,6 +22,8 @@ pub struct Linear {
     words: usize,
     /// The best first.
     rules: Vec<Rule>,
+    /// The latest `oldest` that was reclaimed to.
+    oldest: Version,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +42,7 @@ impl Linear {
         Linear {
             words,
             rules: Vec::new(),
+            oldest: Version::FIRST,
         }
     }
 }
@@ -79,11 +82,11 @@ impl Classifier for Linear {
     }
 
     fn remove(&mut self, id: RuleId, died: Version) {
-        let rule = self
-            .rules
-            .iter_mut()
-            .find(|rule| rule.id == id && rule.died == Version::NEVER);
-        rule.expect("the caller names a living rule").died = died;
+        let is_it = |rule: &&mut Rule| rule.id == id && rule.died == Version::NEVER;
+        let rule = self.rules.iter_mut().find(is_it);
+        let rule = rule.expect("the caller names a living rule");
+        assert!(rule.born <= died, "a death before the birth");
+        rule.died = died;
     }
 
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
@@ -125,6 +128,10 @@ impl Classifier for Linear {
     }
 
     fn abort(&mut self, version: Version) {
+        assert!(
+            version > self.oldest,
+            "{version} is settled and cannot be aborted"
+        );
         self.rules.retain(|rule| rule.born != version);
         for rule in self.rules.iter_mut().filter(|rule| rule.died == version) {
             rule.died = Version::NEVER;
@@ -132,6 +139,7 @@ impl Classifier for Linear {
     }
 
     fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        self.oldest = self.oldest.max(oldest);
         let freed = self.rules.extract_if(.., |rule| rule.died <= oldest);
         freed.map(|rule| rule.id).collect()
     }

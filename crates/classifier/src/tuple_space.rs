@@ -19,20 +19,22 @@
 //!   for each stage (metadata, link, network, transport) that the mask touches:
 //!       for each prefix field in it: ask the field's trie, once a lookup
 //!           no rule of any sub-table has a matching prefix of this mask's length:
-//!               no match; examined: the earlier stages, and the bits the trie looked at,
-//!               if these are no more than this mask has, or examined already
+//!               no match; examined: the bits the trie looked at, if these are no more than
+//!               this mask has, or examined already
 //!       not the last stage, and no value begins like the key (set of hashes):
 //!           no match; examined: the stages up to this one
 //!   not in the hash table:
-//!       no match; examined: the earlier stages, and of the last one the leading bits in which
-//!       no value agrees with the key (a trie of the last stage)
+//!       no match; examined: of the last stage, the leading bits in which no value agrees with
+//!       the key (a trie of the last stage); the whole mask if some value agrees on all of it
 //!   in the hash table: examined: the whole mask
 //! ```
 //!
-//! Open vSwitch has the last trie for L4 ports alone; here every sub-table has one whose last
-//! stage takes one word (two of L4) and is not all prefix fields (those have tries already), so
-//! that an unknown Ethernet address too is told by its first bits. And as precedence is a total order here, a sub-table of the same priority is passed over only if all
-//! its rules are younger, where Open vSwitch passes over it always.
+//! Three departures from Open vSwitch. It adds the earlier stages too when a trie refuses, which is
+//! not needed: the tries speak of all values. It has the last trie for L4 ports alone; here every
+//! sub-table has one whose last stage takes one word (two of L4) and is not all prefix fields
+//! (those have tries already), so that an unknown Ethernet address too is told by its first bits.
+//! And as precedence is a total order here, a sub-table of the same priority as the best rule is
+//! passed over only if all its rules are younger, where Open vSwitch passes over it always.
 //!
 //! 1. `order` has every sub-table once, and none is empty; it is sorted by the highest precedence
 //!    of any rule in it, at whatever version: a bound that holds for every version.
@@ -240,7 +242,6 @@ impl TupleSpace {
 impl Classifier for TupleSpace {
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
         pattern.check(self.stages.len());
-        assert!(!self.places.contains_key(&id), "rule id in use");
         let number = self.subtable_of_mask(pattern.mask);
         let subtable = self.subtables[number as usize].as_deref_mut();
         let subtable = subtable.expect("a sub-table that was looked for is not free");
@@ -263,7 +264,8 @@ impl Classifier for TupleSpace {
             subtable: number,
             record,
         };
-        self.places.insert(id, place);
+        let former = self.places.insert(id, place);
+        assert!(former.is_none(), "rule id in use");
         self.history.record_birth(id, born);
     }
 

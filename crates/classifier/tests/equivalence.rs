@@ -33,6 +33,15 @@ fn tuple_space_with_stages_and_tries() {
 }
 
 #[test]
+fn tuple_space_with_many_rules_a_mask() {
+    let make = || Box::new(TupleSpace::new(harness::config(9)));
+    let mut driver = Driver::new(make(), 900, 9).with_masks(4);
+    driver.run(checks() / 10);
+    driver.clear();
+    assert!(driver.subject.memory_bytes() <= make().memory_bytes() + 2_000);
+}
+
+#[test]
 fn tuple_space_without() {
     let make = |seed| Box::new(TupleSpace::new(TupleSpaceConfig::flat(WORDS, seed)));
     drive(|seed| make(seed), &[20, 60]);

@@ -4,7 +4,7 @@
 //! them has the same answer from this sub-table:
 //!
 //! 1. Refused by a prefix trie: no rule anywhere has a prefix of this mask's length that matches,
-//!    and the trie's bits show it. If they are more than the mask itself has of the field, it is
+//!    and the trie's bits show it, whatever the stages before. If they are more than the mask itself has of the field, it is
 //!    cheaper to go on, unless they are examined already.
 //! 2. Refused by a stage: no value of the sub-table agrees on the stages so far.
 //! 3. Refused by the hash table: see [`Subtable::examine_miss`].
@@ -32,9 +32,6 @@ impl TupleSpace {
                 .iter()
                 .filter(|check| check.stage == stage);
             if checks.any(|check| self.is_refused(*check, key, answers, examined)) {
-                subtable
-                    .words
-                    .add_to(0..subtable.stage_start(stage), examined);
                 return None;
             }
             match subtable.begin(stage, key, state) {

@@ -270,21 +270,22 @@ impl Subtable {
         }
     }
 
-    /// Adds the bits that show that no value has this key's last stage, all bits if some does.
+    /// Adds the bits that show that no value is this key's, which the index does not have.
     ///
-    /// The bits before the last stage are added in full: of the values that agree with them, and
-    /// of all others too, none agrees with the key on the leading bits that the trie names.
+    /// If no value agrees with it on the leading bits of the last stage that the trie names, then
+    /// these bits alone show it, whatever the stages before. Else it is the whole mask.
     pub(crate) fn examine_miss(&self, key: &[u64], examined: &mut [u64]) {
         let start = self.stage_start(self.stages.len());
-        self.words.add_to(0..start, examined);
-        let Some(tail) = &self.tail else {
-            self.words.add_to(start..self.words.len(), examined);
+        let lookup = |tail: &Tail| {
+            let value = joined(self.words.compact(key).skip(start));
+            let found = tail.trie.lookup(value);
+            (!found.has_length(tail.length)).then_some(found.examined_bits)
+        };
+        let Some(examined_bits) = self.tail.as_ref().and_then(lookup) else {
+            self.words.add_to(0..self.words.len(), examined);
             return;
         };
-        let found = tail
-            .trie
-            .lookup(joined(self.words.compact(key).skip(start)));
-        let bits = !u128::MAX.checked_shr(found.examined_bits).unwrap_or(0);
+        let bits = !u128::MAX.checked_shr(examined_bits).unwrap_or(0);
         let parts = [(bits >> 64) as u64, bits as u64];
         for ((word, mask), part) in self.words.iter().skip(start).zip(parts) {
             examined[word] |= mask & part;
@@ -507,4 +508,49 @@ fn joined(words: impl Iterator<Item = u64>) -> u128 {
     words
         .zip([64, 0])
         .fold(0, |bits, (word, shift)| bits | u128::from(word) << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::hash_words;
+
+    /// What no lookup's answer shows: that the bound and the stages follow the rules down.
+    #[test]
+    fn the_bound_and_the_stages_are_exact_after_removals() {
+        let words = MaskedWords::new(&[0xf, 0xff]);
+        let mut subtable = Subtable::new(words, &[1, 2], Vec::new(), true, WordHash::new(1), 0);
+        let mut model: Vec<(Precedence, [u64; 2])> = Vec::new();
+        for step in 0..20_000u64 {
+            let random = |salt: u64| hash_words(salt, &[step]);
+            let rules_max = if step % 5_000 < 2_500 { 400 } else { 3 };
+            if model.len() > rules_max || random(1) % 3 == 0 && !model.is_empty() {
+                let record = random(2) as usize % model.len();
+                let record = match random(3) % 2 {
+                    0 => record,
+                    // The best of all, which is what makes the bound sink.
+                    _ => (0..model.len())
+                        .max_by_key(|&record| model[record].0)
+                        .expect("some"),
+                };
+                let moved = subtable.remove(record as u32).moved;
+                model.swap_remove(record);
+                assert_eq!(moved.is_some(), record < model.len());
+            } else {
+                let value = [random(4) % 16, random(5) % 256];
+                let precedence = Precedence::new(random(6) as u16 % 8, step);
+                let rule = Rule::new(precedence, RuleId(step as u32), Version::FIRST);
+                let is_first = !model.iter().any(|(_, other)| *other == value);
+                let inserted = subtable.insert(&value, rule);
+                assert_eq!(inserted, (model.len() as u32, is_first));
+                model.push((precedence, value));
+            }
+            let highest = model.iter().map(|rule| rule.0).max();
+            assert_eq!(subtable.highest(), highest.unwrap_or(Precedence::LOWEST));
+            let key = [random(7) % 16, 0];
+            let begins = model.iter().any(|(_, value)| value[0] == key[0]);
+            let begun = subtable.begin(0, &key, subtable.hash_start());
+            assert_eq!(matches!(begun, Begun::Reached(_)), begins);
+        }
+    }
 }

@@ -150,11 +150,16 @@ pub(crate) fn key_of(rng: &mut Pcg64, pattern: &(Vec<u64>, Vec<u64>)) -> Vec<u64
 }
 
 /// Lookups of one key: the same answer as the oracle's, and a sound mask.
+///
+/// That a mask is sound is decided exactly, not sampled. If it is not, some key agrees with this
+/// one on the examined bits and has another answer: it meets a better rule, or not the same one.
+/// Then so does the key that takes every other bit from that rule, or flips one bit of the answer.
 pub(crate) fn check_key(
     oracle: &Linear,
     subject: &dyn Classifier,
     key: &[u64],
     version: Version,
+    rules: &[Known],
     rng: &mut Pcg64,
 ) {
     let expected = oracle.lookup(key, version);
@@ -163,51 +168,48 @@ pub(crate) fn check_key(
         expected,
         "{key:x?} at {version}"
     );
-    let is_fresh = rng.random();
-    let before: Vec<u64> = key
-        .iter()
-        .map(|_| {
-            if is_fresh {
-                0
-            } else {
-                rng.random::<u64>() & rng.random::<u64>()
-            }
-        })
-        .collect();
+    let before: Vec<u64> = match rng.random_range(0..4) {
+        0 => key
+            .iter()
+            .map(|_| rng.random::<u64>() & rng.random::<u64>())
+            .collect(),
+        _ => vec![0; key.len()],
+    };
     let mut examined = before.clone();
     let answer = subject.lookup_examined(key, version, &mut examined);
     assert_eq!(answer, expected, "{key:x?} at {version}, examined");
     let mut words = before.iter().zip(&examined);
-    assert!(
-        words.all(|(before, after)| before & !after == 0),
-        "examined shrank"
-    );
-    let bits = (0..key.len() * 64).filter(|bit| examined[bit / 64] >> (bit % 64) & 1 == 0);
-    let free: Vec<usize> = bits.collect();
-    for round in 0..12 {
-        let mut other = key.to_vec();
-        match round {
-            0..8 => {
-                let Some(bit) = free.choose(rng) else { return };
-                other[bit / 64] ^= 1 << (bit % 64);
-            }
-            // The unexamined bits of a key from elsewhere, which is more likely to meet a rule.
-            8..10 => {
-                let foreign = random_key(rng);
-                for ((word, foreign), examined) in other.iter_mut().zip(foreign).zip(&examined) {
-                    *word = *word & examined | foreign & !examined;
-                }
-            }
-            _ => {
-                for (word, examined) in other.iter_mut().zip(&examined) {
-                    *word ^= rng.random::<u64>() & !examined;
-                }
-            }
+    let is_grown = words.all(|(before, after)| before & !after == 0);
+    assert!(is_grown, "examined shrank");
+    for rule in rules {
+        let (value, mask) = &rule.pattern;
+        let words = key.iter().zip(value).zip(mask).zip(&examined);
+        let towards = words
+            .map(|(((key, value), mask), examined)| key & (examined | !mask) | value & !examined);
+        let other: Vec<u64> = towards.collect();
+        if (Pattern { value, mask }).matches(&other) {
+            let answer = oracle.lookup(&other, version);
+            assert_eq!(
+                answer, expected,
+                "{key:x?}, {other:x?}: {examined:x?} at {version}"
+            );
         }
+        if Some(rule.id) == expected {
+            let mut words = mask.iter().zip(&examined);
+            let is_examined = words.all(|(mask, examined)| mask & !examined == 0);
+            assert!(is_examined, "the answer's mask is not examined");
+        }
+    }
+    for _ in 0..4 {
+        let noise = rng.random::<u64>();
+        let words = key.iter().zip(&examined);
+        let other: Vec<u64> = words
+            .map(|(word, examined)| word ^ noise & !examined)
+            .collect();
         let answer = oracle.lookup(&other, version);
         assert_eq!(
             answer, expected,
-            "{key:x?} and {other:x?} agree on {examined:x?}"
+            "{key:x?}, {other:x?}: {examined:x?} at {version}"
         );
     }
 }
@@ -225,7 +227,7 @@ pub(crate) fn check_batch(subject: &dyn Classifier, keys: &[Vec<u64>], version: 
 
 /// A rule as the driver remembers it.
 #[derive(Clone)]
-struct Known {
+pub(crate) struct Known {
     pattern: (Vec<u64>, Vec<u64>),
     precedence: Precedence,
     id: RuleId,
@@ -243,6 +245,8 @@ pub(crate) struct Driver {
     free_ids: Vec<RuleId>,
     ages: u64,
     rules_max: usize,
+    /// If there are any, all rules have one of these masks.
+    masks: Vec<Vec<u64>>,
 }
 
 impl Driver {
@@ -259,7 +263,15 @@ impl Driver {
             free_ids: (0..4 * rules_max as u32).map(RuleId).collect(),
             ages: 0,
             rules_max,
+            masks: Vec::new(),
         }
+    }
+
+    /// Lets all rules have one of `count` masks, so that each has many rules.
+    pub(crate) fn with_masks(mut self, count: usize) -> Driver {
+        let rng = &mut self.rng;
+        self.masks = (0..count).map(|_| random_pattern(rng).1).collect();
+        self
     }
 
     /// Changes and checks until about `checks` keys were checked.
@@ -317,7 +329,7 @@ impl Driver {
         if self.rng.random_range(0..2 * self.rules_max) >= living {
             let pattern = match self.rules.choose(&mut self.rng) {
                 Some(rule) if self.rng.random_range(0..3) == 0 => rule.pattern.clone(),
-                _ => random_pattern(&mut self.rng),
+                _ => self.pattern(),
             };
             self.ages += 1;
             let priority = self.rng.random_range(0..6);
@@ -334,6 +346,28 @@ impl Driver {
             // Modified: the same pattern and precedence, under another id.
             self.insert(rule.pattern, rule.precedence, next);
         }
+    }
+
+    /// A new pattern, often with the mask of others and with some of their words' values.
+    fn pattern(&mut self) -> (Vec<u64>, Vec<u64>) {
+        let rng = &mut self.rng;
+        let rule = self.rules.choose(rng).map(|rule| rule.pattern.1.clone());
+        let mask = match self.masks.choose(rng) {
+            Some(mask) => mask.clone(),
+            None => match rule {
+                Some(mask) if rng.random() => mask,
+                _ => return random_pattern(rng),
+            },
+        };
+        let key = random_key(rng);
+        let words = mask
+            .iter()
+            .zip(key)
+            .map(|(mask, few)| match rng.random_range(0..4) {
+                0 => rng.random::<u64>() & mask,
+                _ => few & mask,
+            });
+        (words.collect(), mask)
     }
 
     fn insert(&mut self, pattern: (Vec<u64>, Vec<u64>), precedence: Precedence, born: Version) {
@@ -383,7 +417,8 @@ impl Driver {
                 }
                 _ => random_key(&mut self.rng),
             };
-            check_key(&self.oracle, &*self.subject, &key, version, &mut self.rng);
+            let (oracle, subject) = (&self.oracle, &*self.subject);
+            check_key(oracle, subject, &key, version, &self.rules, &mut self.rng);
             burst.push(key);
         }
         if self.rng.random_range(0..8) == 0 {
