@@ -38,8 +38,8 @@ pub(crate) const BURST: usize = 32;
 /// Times that one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
 
-/// A packet's answer.
-#[derive(Clone, Debug)]
+/// The answer to a packet that was not in a cache.
+#[derive(Debug)]
 pub(crate) enum Answer {
     /// That of an entry.
     Entry(EntryId),
@@ -55,7 +55,8 @@ struct Burst<const W: usize> {
     hashes: Vec<u64>,
     candidates: Vec<Option<usize>>,
     found: Vec<Option<EntryId>>,
-    answers: Vec<Answer>,
+    /// Answers that are not remembered, with the packets they are for.
+    once: Vec<(usize, Program, Arc<[Credit]>)>,
 }
 
 /// Caches for keys of `W` words.
@@ -165,11 +166,11 @@ impl<const W: usize> Core<W> {
         self.parse(packets, continuations, &mut burst, outbox);
         self.search(packets, &mut burst);
         self.answer(&mut burst, now, pipeline);
-        for (packet, (headers, answer)) in packets
-            .drain(..)
-            .zip(burst.headers.iter().zip(burst.answers.drain(..)))
-        {
-            self.execute(packet, headers, answer, now, outbox);
+        for (index, packet) in packets.drain(..).enumerate() {
+            match burst.found[index] {
+                Some(id) => self.execute(packet, &burst.headers[index], id, now, outbox),
+                None => self.execute_once(packet, index, &burst, now, outbox),
+            }
         }
         self.make_room();
         self.burst = burst;
@@ -285,11 +286,6 @@ impl<const W: usize> Core<W> {
 
     /// Asks the interpreter for those that no cache could answer.
     fn answer(&mut self, burst: &mut Burst<W>, now: Instant, pipeline: &RwLock<Pipeline>) {
-        let found = burst.found.iter();
-        burst.answers.extend(found.map(|found| match found {
-            Some(id) => Answer::Entry(*id),
-            None => Answer::Entry(EntryId(u32::MAX)),
-        }));
         if burst.found.iter().all(Option::is_some) {
             return;
         }
@@ -308,42 +304,56 @@ impl<const W: usize> Core<W> {
                     self.upcall(key, now, &pipeline)
                 }
             };
-            if let Answer::Entry(id) = answer {
-                self.remember_microflow(burst.hashes[index], &burst.keys[index], id);
+            match answer {
+                Answer::Entry(id) => {
+                    self.remember_microflow(burst.hashes[index], &burst.keys[index], id);
+                    burst.found[index] = Some(id);
+                }
+                Answer::Once(program, credits) => burst.once.push((index, program, credits)),
             }
-            burst.answers[index] = answer;
         }
     }
 
-    /// Runs a packet's answer, and counts.
+    /// Runs the answer of an entry, and counts.
     #[inline]
     fn execute(
         &mut self,
         packet: Packet,
         headers: &Headers,
-        answer: Answer,
+        id: EntryId,
         now: Instant,
         outbox: &mut Outbox,
     ) {
-        let counters = Counters {
-            packets: 1,
-            bytes: packet.len() as u64,
-        };
-        let once;
-        let program = match &answer {
-            Answer::Entry(id) => {
-                let entry = self.entries.get_mut(*id);
-                entry.counters.add(counters);
-                entry.used_at = now;
-                entry.is_recent = true;
-                &entry.program
+        let entry = self.entries.get_mut(id);
+        entry.counters.packets += 1;
+        entry.counters.bytes += packet.len() as u64;
+        entry.used_at = now;
+        entry.is_recent = true;
+        match &entry.program {
+            Program::Send(port) => outbox.sent.push((*port, packet)),
+            Program::Drop(reason) => {
+                self.statistics.count_drops(*reason, 1);
+                outbox.pool.put(packet);
             }
-            Answer::Once(program, credits) => {
-                self.ledger.add(credits, counters, now);
-                once = program;
-                once
+            Program::Run(effects) => {
+                run(effects, &self.fields, packet, *headers, outbox);
+                self.recirculating.append(&mut outbox.recirculated);
             }
-        };
+        }
+    }
+
+    /// Runs an answer that is not remembered, and counts.
+    fn execute_once(
+        &mut self,
+        packet: Packet,
+        index: usize,
+        burst: &Burst<W>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let answer = burst.once.iter().find(|(of, ..)| *of == index);
+        let (_, program, credits) = answer.expect("every packet has an answer");
+        self.ledger.add(credits, Counters { packets: 1, bytes: packet.len() as u64 }, now);
         match program {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
@@ -351,10 +361,8 @@ impl<const W: usize> Core<W> {
                 outbox.pool.put(packet);
             }
             Program::Run(effects) => {
-                let already = outbox.recirculated.len();
-                run(effects, &self.fields, packet, *headers, outbox);
-                self.recirculating
-                    .extend(outbox.recirculated.drain(already..));
+                run(effects, &self.fields, packet, burst.headers[index], outbox);
+                self.recirculating.append(&mut outbox.recirculated);
             }
         }
     }
@@ -457,7 +465,7 @@ impl<const W: usize> Burst<W> {
             hashes: Vec::new(),
             candidates: Vec::new(),
             found: Vec::new(),
-            answers: Vec::new(),
+            once: Vec::new(),
         }
     }
 
@@ -467,6 +475,6 @@ impl<const W: usize> Burst<W> {
         self.hashes.clear();
         self.candidates.clear();
         self.found.clear();
-        self.answers.clear();
+        self.once.clear();
     }
 }

@@ -136,7 +136,7 @@ impl<const W: usize> Microflow<W> {
                 continue;
             }
             let id = EntryId(head.entry);
-            let is_equal = self.keys[candidate / WAYS * WAYS + way] == *key;
+            let is_equal = is_equal(&self.keys[candidate / WAYS * WAYS + way], key);
             if is_equal && entries.is_current(id, head.generation) {
                 head.is_recent = true;
                 return Some(id);
@@ -198,6 +198,16 @@ impl<const W: usize> Microflow<W> {
     fn set_index(&self, hash: u64) -> usize {
         hash as usize & (self.sets.len() - 1)
     }
+}
+
+/// Compares all words at once; the library's comparison of memory would be a call.
+#[inline(always)]
+fn is_equal<const W: usize>(left: &[u64; W], right: &[u64; W]) -> bool {
+    let mut difference = 0;
+    for (left, right) in left.iter().zip(right) {
+        difference |= left ^ right;
+    }
+    difference == 0
 }
 
 #[inline]

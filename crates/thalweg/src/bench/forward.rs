@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Only cases whose name contains this.
     #[arg(long)]
     case: Option<String>,
+    /// Only cases with this many flows.
+    #[arg(long)]
+    flows: Option<usize>,
     /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them.
     #[arg(long)]
     peer: Option<PathBuf>,
@@ -138,21 +141,18 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 }
 
 fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
-    let is_wanted = |name: &str| {
-        arguments
-            .case
-            .as_ref()
-            .is_none_or(|part| name.contains(part))
+    let is_wanted = |name: &str, flows: usize| {
+        arguments.case.as_ref().is_none_or(|part| name.contains(part))
+            && arguments.flows.is_none_or(|wanted| wanted == flows)
     };
-    let cases = cases(arguments.seed)?;
-    let cases: Vec<Case> = cases
-        .into_iter()
-        .filter(|case| is_wanted(case.name))
-        .collect();
+    let mut cases = cases(arguments.seed)?;
+    cases.retain(|case| is_wanted(case.name, case.workload.flows.len()));
     let progress = console.progress(cases.len() as u64);
     let mut rows = Vec::new();
-    if is_wanted("io") {
-        rows.push(measure_io(arguments));
+    for flows in [1, 4_000, 200_000] {
+        if is_wanted("io", flows) {
+            rows.push(measure_io(flows, arguments)?);
+        }
     }
     for case in &cases {
         progress.set_message(format!(
@@ -302,11 +302,9 @@ fn measure(case: &Case, arguments: &Arguments) -> Result<Row> {
 }
 
 /// Receiving and sending alone.
-fn measure_io(arguments: &Arguments) -> Row {
-    let flows = MicroCase::flows(1, arguments.seed)
-        .expect("one flow is a number of flows")
-        .flows;
-    let mut source = CyclePort::new(PortId(1), packets_of(flows.into_iter()));
+fn measure_io(flows: usize, arguments: &Arguments) -> Result<Row> {
+    let traffic = MicroCase::flows(flows, arguments.seed)?.flows;
+    let mut source = CyclePort::new(PortId(1), packets_of(traffic.into_iter()));
     let mut pool = PacketPool::with_capacity(256, 2048);
     let mut samples = Vec::new();
     for _ in 0..arguments.samples {
@@ -321,15 +319,15 @@ fn measure_io(arguments: &Arguments) -> Row {
         samples.push((processor_time_ns() - start) as f64 / sent as f64);
     }
     let spread = Spread::of(&samples);
-    Row {
+    Ok(Row {
         case: "io".to_owned(),
-        flows: 1,
+        flows: flows as u64,
         masks: 0,
         mode: "ports only".to_owned(),
         packets_per_second: 1e9 / spread.median,
         ns_per_packet: spread,
         bytes_per_megaflow: None,
-    }
+    })
 }
 
 /// A switch between a source and a sink in memory.
