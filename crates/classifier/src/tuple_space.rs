@@ -44,13 +44,14 @@
 //! 4. The memory follows the rules: nothing is kept for those reclaimed or aborted, except that
 //!    arrays may be up to four times larger than what they hold.
 //!
-//! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: about 10 ns
-//! a sub-table from the cache. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
+//! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: some 30 ns
+//! a sub-table, 20 in a burst. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
 //! space explosion*, CoNEXT 2019); [`TupleSpace::subtable_count`] is the bound, to be watched and
-//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word, and about 40
-//! for index, id and stages; tries come on top. Inserting and removing take a constant number of
-//! steps and a move in `order`, [`Classifier::abort`] and [`Classifier::reclaim`] as many as the
-//! rules concerned.
+//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word and about 35 for
+//! index and id; stages and tries add up to 60 if its addresses are its own, and little if they
+//! are shared. Inserting and removing take a constant number of steps, a walk in each trie and a
+//! move in `order`; [`Classifier::abort`] and [`Classifier::reclaim`] as many as the rules
+//! concerned.
 
 mod batch;
 mod counting_set;

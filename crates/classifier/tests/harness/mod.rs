@@ -63,7 +63,7 @@ pub(crate) fn config(seed: u64) -> TupleSpaceConfig {
 pub(crate) fn checks() -> usize {
     let asked = std::env::var("THALWEG_CHECKS").ok();
     let default = if cfg!(debug_assertions) {
-        15_000
+        6_000
     } else {
         300_000
     };
