@@ -6,6 +6,7 @@
 //! Open vSwitch.
 
 pub mod ci;
+pub mod differential;
 pub mod fuzz;
 pub mod ovs;
 mod packages;

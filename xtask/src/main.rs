@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, fuzz, ovs, test, tidy};
+use xtask::{ci, differential, fuzz, ovs, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -37,6 +37,24 @@ enum Command {
         seed: u64,
         /// One target; all of them otherwise.
         target: Option<String>,
+    },
+    /// Compare our answers with Open vSwitch's on random rules and packets.
+    Differential {
+        /// Files of rules.
+        #[arg(long, default_value_t = 300)]
+        count: u64,
+        /// The seed of the first file; each further one's is one more.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Packets for each file.
+        #[arg(long, default_value_t = 20)]
+        packets_per_file: usize,
+        /// Unexplained differences after which the run ends.
+        #[arg(long, default_value_t = 10)]
+        limit: usize,
+        /// Where unexplained differences are written; by default in the build folder.
+        #[arg(long)]
+        folder: Option<PathBuf>,
     },
     /// Ask a private Open vSwitch what it does with packets under the rules of a file.
     OvsTrace {
@@ -89,6 +107,22 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 target,
             },
         ),
+        Command::Differential {
+            count,
+            seed,
+            packets_per_file,
+            limit,
+            folder,
+        } => {
+            let folder = folder.map_or_else(|| differential::default_folder(), Ok)?;
+            differential::run(&differential::Config {
+                count,
+                seed,
+                packets_per_file,
+                limit,
+                folder,
+            })
+        }
         Command::OvsTrace {
             rules,
             packets,

@@ -20,6 +20,7 @@
 //! A process that is killed outright (`SIGKILL`) leaves its daemons and their folder behind.
 
 mod control;
+mod forward;
 mod trace;
 
 use std::fmt::Write as _;
@@ -44,6 +45,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 pub struct DummySwitch {
     daemons: Daemons,
     control: Control,
+    /// By port, from 1: how much of its capture has been read.
+    captured_bytes: Vec<usize>,
 }
 
 /// The daemons and their folder, apart so that a failing start ends them too (invariant 1).
@@ -82,7 +85,11 @@ impl DummySwitch {
         daemons.spawn(switch, "vswitchd", "vswitchd.ctl")?;
         daemons.make_bridge(port_count)?;
         let control = Control::connect(&daemons.path("vswitchd.ctl"))?;
-        Ok(Self { daemons, control })
+        Ok(Self {
+            daemons,
+            control,
+            captured_bytes: vec![0; usize::from(port_count)],
+        })
     }
 
     /// Adds the rules of a file in `ovs-ofctl add-flows` syntax; all or none.
@@ -225,6 +232,11 @@ impl Daemons {
         )
     }
 
+    /// Where what leaves by a port is written.
+    fn capture(&self, port: u16) -> PathBuf {
+        self.path(&format!("p{port}.pcap"))
+    }
+
     /// One transaction: the bridge, its ports, and two VLAN tags looked at instead of one.
     fn make_bridge(&self, port_count: u16) -> anyhow::Result<()> {
         let mut text = "add-br br0 -- set bridge br0 datapath-type=dummy fail-mode=secure \
@@ -234,7 +246,8 @@ impl Daemons {
             write!(
                 text,
                 " -- add-port br0 p{number} -- set interface p{number} type=dummy \
-                 ofport_request={number} options:ifindex={number}"
+                 ofport_request={number} options:ifindex={number} options:tx_pcap={}",
+                self.capture(number).display()
             )
             .context("writing to a string")?;
         }

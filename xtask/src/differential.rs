@@ -1,0 +1,192 @@
+//! `cargo xtask differential`: our answers compared with those of the real Open vSwitch.
+//!
+//! ```text
+//!   for each file of random rules, loaded into both switches:
+//!     for each random or hostile packet:
+//!       ours = our interpreter's effects, run on the packet's bytes
+//!       theirs = the datapath actions of `ofproto/trace`, run on the packet's bytes
+//!       compare what leaves by which port
+//!       change bits outside our mask; compare the old entry's answer with a new trace
+//! ```
+//!
+//! Not lists of actions are compared but what comes of them: two lists may differ in order, or in
+//! writes of what is there already, and do the same. The second comparison says that Open
+//! vSwitch's answer is constant over our cache entry, so that the entry would be right in its
+//! place. Bits of masks are counted on both sides.
+//!
+//! Each difference is either explained (`explained`, with a section in
+//! `docs/differences-from-open-vswitch.md`) and counted, or a failure: the rules are reduced to
+//! those that are needed, and written to a folder together with packet and answers.
+
+mod answer;
+mod datapath_text;
+mod explained;
+mod megaflow;
+mod neighbor;
+mod report;
+mod switches;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use thalweg_pipeline::Translation;
+use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+
+use self::explained::explain;
+use self::neighbor::{Arrival, neighbor};
+use self::report::{Report, Reproduction};
+use self::switches::{Program, Switches};
+use crate::workspace::Workspace;
+
+/// Ports of both switches.
+const PORTS: u16 = 4;
+
+/// Other packets of the same cache entry that are tried for each packet.
+const NEIGHBORS: usize = 3;
+
+/// How much is compared.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Files of rules.
+    pub count: u64,
+    /// The first file's seed; each further one's is one more.
+    pub seed: u64,
+    /// Packets for each file.
+    pub packets_per_file: usize,
+    /// Unexplained differences after which the run ends.
+    pub limit: usize,
+    /// Where unexplained differences are written.
+    pub folder: PathBuf,
+}
+
+/// Compares, and prints what was found; whether all differences are explained.
+///
+/// # Errors
+/// If Open vSwitch does not start, or a switch refuses rules.
+pub fn run(config: &Config) -> anyhow::Result<bool> {
+    let start = Instant::now();
+    let mut switches = Switches::start(PORTS)?;
+    let mut report = Report::default();
+    for seed in config.seed..config.seed + config.count {
+        let shape = shape(seed);
+        let pipeline = RandomPipeline::new(&shape, seed)?;
+        let program = Program {
+            rules: pipeline.rules().iter().map(ToString::to_string).collect(),
+            groups: Vec::new(),
+        };
+        switches.load(&program).with_context(|| format!("seed {seed}"))?;
+        let mut file = File {
+            program: &program,
+            seed,
+            random: Pcg64Mcg::seed_from_u64(seed),
+        };
+        let mut packets = PacketSource::new(&shape, seed);
+        for _ in 0..config.packets_per_file {
+            let packet = packets.next_packet();
+            let arrival = Arrival {
+                in_port: packet.in_port,
+                bytes: packet.bytes,
+            };
+            file.compare(&mut switches, &arrival, &mut report)
+                .with_context(|| format!("seed {seed}, packet {:02x?}", arrival.bytes))?;
+        }
+        report.files += 1;
+        if report.unexplained.len() >= config.limit {
+            break;
+        }
+    }
+    report.print(start.elapsed());
+    report.save(&config.folder)?;
+    Ok(report.unexplained.is_empty())
+}
+
+/// Where unexplained differences are written unless another folder is named.
+///
+/// # Errors
+/// If cargo does not say where it builds.
+pub fn default_folder() -> anyhow::Result<PathBuf> {
+    let metadata = Workspace::load()?.metadata;
+    Ok(metadata.target_directory.into_std_path_buf().join("differential"))
+}
+
+/// Small and large pipelines, by seed.
+fn shape(seed: u64) -> RandomConfig {
+    RandomConfig {
+        tables: [2, 4, 6][seed as usize % 3],
+        rules_per_table: [4, 8, 20][seed as usize / 3 % 3],
+        ports: PORTS.into(),
+        ..RandomConfig::default()
+    }
+}
+
+/// The file of rules that is loaded.
+struct File<'a> {
+    program: &'a Program,
+    seed: u64,
+    random: Pcg64Mcg,
+}
+
+impl File<'_> {
+    /// Compares one packet, and others of its cache entry.
+    fn compare(
+        &mut self,
+        switches: &mut Switches,
+        arrival: &Arrival,
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        if arrival.bytes.len() < 14 {
+            report.runts += 1;
+            return Ok(());
+        }
+        let observation = switches.observe(arrival, None)?;
+        let mask = &observation.walk.mask;
+        report.our_bits += u64::from(megaflow::our_bits(&switches.ours.pipeline, mask));
+        report.their_bits += u64::from(megaflow::their_bits(&observation.trace.megaflow)?);
+        report.packets += 1;
+        let walk = observation.walk;
+        if !self.check(switches, arrival, None, report)? {
+            return Ok(()); // its neighbours would only tell the same again
+        }
+        for _ in 0..NEIGHBORS {
+            let random = &mut self.random;
+            let other = neighbor(&switches.ours, arrival, &walk.mask, PORTS.into(), random);
+            let Some(other) = other else { continue };
+            report.neighbors += 1;
+            self.check(switches, &other, Some((arrival, &walk)), report)?;
+        }
+        Ok(())
+    }
+
+    /// Compares one packet's answers; whether they agree or differ as explained.
+    fn check(
+        &mut self,
+        switches: &mut Switches,
+        arrival: &Arrival,
+        entry: Option<(&Arrival, &Translation)>,
+        report: &mut Report,
+    ) -> anyhow::Result<bool> {
+        let observation = switches.observe(arrival, entry.map(|(_, walk)| walk))?;
+        if observation.ours == observation.theirs {
+            return Ok(true);
+        }
+        let explanations = explain(&observation);
+        for explanation in &explanations {
+            *report.explained.entry(*explanation).or_default() += 1;
+        }
+        if explanations.is_empty() {
+            let reproduction = Reproduction {
+                seed: self.seed,
+                program: self.program.clone(),
+                maker: entry.map(|(maker, _)| maker.clone()),
+                arrival: arrival.clone(),
+            };
+            let reduced = reproduction.reduce(switches)?;
+            report.unexplained.push(reduced);
+            switches.load(self.program)?;
+        }
+        Ok(!explanations.is_empty())
+    }
+}

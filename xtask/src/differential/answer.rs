@@ -1,0 +1,199 @@
+//! What leaves a switch for one packet, however it was worked out.
+//!
+//! [`execute`] runs Open vSwitch's datapath actions on the bytes of a packet; [`Ours`] asks our
+//! interpreter. Both come to an [`Answer`], so that different lists that do the same agree.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, ensure};
+use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
+use thalweg_packet::{Rewriter, standard};
+use thalweg_pipeline::{
+    Change, Config, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline, PortState,
+    Translation, resume, run, text, translate,
+};
+
+use super::datapath_text::DatapathAction;
+
+/// Reasons of OpenFlow's packet-in messages (OpenFlow 1.5.1, section 7.4.1).
+const INVALID_TTL: u8 = 2;
+
+/// What leaves: packets by port, in the order of the ports, and packets for the controller.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Answer {
+    /// Port and bytes; what leaves by one port keeps its order.
+    pub(super) sent: Vec<(u32, Vec<u8>)>,
+    /// Whether it is because of the TTL, and bytes.
+    pub(super) to_controller: Vec<(bool, Vec<u8>)>,
+    /// Whether the packet, or a copy, is to be looked up again; what then follows is missing.
+    pub(super) is_cut_short: bool,
+}
+
+impl Answer {
+    /// Sorts by port, which is all the order that there is among ports.
+    pub(super) fn sort(&mut self) {
+        self.sent.sort_by_key(|(port, _)| *port);
+    }
+}
+
+/// Runs datapath actions on a packet.
+pub(super) fn execute(actions: &[DatapathAction], bytes: &[u8]) -> anyhow::Result<Answer> {
+    let packet = Packet::from_bytes(bytes);
+    let headers = Headers::parse(bytes)?;
+    let mut execution = Execution {
+        fields: standard::fields(),
+        answer: Answer::default(),
+    };
+    execution.run(actions, packet, headers);
+    execution.answer.sort();
+    Ok(execution.answer)
+}
+
+struct Execution {
+    fields: Vec<FieldDescriptor>,
+    answer: Answer,
+}
+
+impl Execution {
+    fn run(&mut self, actions: &[DatapathAction], mut packet: Packet, mut headers: Headers) {
+        for action in actions {
+            let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+            match action {
+                DatapathAction::Set(writes) => {
+                    for write in writes {
+                        let field = &self.fields[write.field.index()];
+                        let (value, mask) = (write.value, write.mask);
+                        rewriter.write(&field.source, field.width_bits, value, mask);
+                    }
+                }
+                DatapathAction::PushVlan { tpid, tci } => rewriter.push_vlan(*tpid, *tci),
+                DatapathAction::PopVlan => {
+                    rewriter.pop_vlan();
+                }
+                DatapathAction::PushMpls { ether_type, entry } => {
+                    rewriter.push_mpls(*ether_type, *entry);
+                }
+                DatapathAction::PopMpls { ether_type } => {
+                    rewriter.pop_mpls(*ether_type);
+                }
+                DatapathAction::Output(port) => {
+                    self.answer.sent.push((*port, packet.bytes().to_vec()));
+                }
+                DatapathAction::Controller {
+                    reason,
+                    max_len_bytes,
+                } => {
+                    let len = packet.len().min(usize::from(*max_len_bytes));
+                    let bytes = packet.bytes()[..len].to_vec();
+                    self.answer.to_controller.push((*reason == INVALID_TTL, bytes));
+                }
+                DatapathAction::Clone(nested) => self.run(nested, packet.clone(), headers),
+                DatapathAction::Recirculate => self.answer.is_cut_short = true,
+                DatapathAction::Drop => {}
+            }
+        }
+    }
+}
+
+/// Our interpreter with one set of rules loaded.
+pub(super) struct Ours {
+    pub(super) pipeline: Pipeline,
+}
+
+impl Ours {
+    /// Loads rules and groups into a switch with the ports 1 to `ports`.
+    ///
+    /// # Errors
+    /// If they are refused.
+    pub(super) fn load(rules: &str, groups: &str, ports: u32) -> anyhow::Result<Ours> {
+        let mut pipeline = Pipeline::new(Config::default());
+        let state = PortState {
+            is_up: true,
+            floods: true,
+        };
+        let ports = (1..=ports).map(|port| Operation::SetPort(PortId(port), state));
+        let errors = |errors: Vec<text::TextError>| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("{}", lines.join("\n"))
+        };
+        let mut parsed = text::parse_rules("rules", rules).map_err(errors)?;
+        parsed.groups = text::parse_groups("groups", groups).map_err(errors)?;
+        let operations = ports.chain(parsed.into_change().operations).collect();
+        pipeline.apply(&Change { operations }, Instant::ZERO)?;
+        Ok(Ours { pipeline })
+    }
+
+    /// The key of a packet on its first pass.
+    pub(super) fn key(&self, in_port: u32, bytes: &[u8]) -> anyhow::Result<Vec<u64>> {
+        let headers = Headers::parse(bytes).context("no Ethernet frame")?;
+        let layout = self.pipeline.layout();
+        let mut key = vec![0; layout.ingress_words()];
+        layout.extract(bytes, &headers, &Receipt::from_port(in_port), &mut key);
+        Ok(key)
+    }
+
+    /// The walk of a packet's first pass.
+    pub(super) fn translate(&self, in_port: u32, bytes: &[u8]) -> anyhow::Result<Translation> {
+        let key = self.key(in_port, bytes)?;
+        Ok(translate(&self.pipeline, &key, self.pipeline.version()))
+    }
+
+    /// What leaves if the first pass is answered by a cache that holds `first`.
+    pub(super) fn answer(
+        &self,
+        first: &Translation,
+        in_port: u32,
+        bytes: &[u8],
+    ) -> anyhow::Result<Answer> {
+        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+        outbox.grows = true;
+        let mut packet = Packet::from_bytes(bytes);
+        packet.set_received(PortId(in_port), Instant::ZERO);
+        let fields = self.pipeline.fields();
+        run(&first.effects, fields, packet, Headers::parse(bytes)?, &mut outbox);
+        let mut waiting = VecDeque::new();
+        let mut take_recirculated = |outbox: &mut Outbox, walk: &Translation| {
+            let recirculated = outbox.recirculated.drain(..);
+            waiting.extend(recirculated.map(|(number, packet)| {
+                (walk.continuations[number as usize].clone(), packet)
+            }));
+            waiting.pop_front()
+        };
+        let mut passes = 1;
+        let mut next = take_recirculated(&mut outbox, first);
+        while let Some((continuation, packet)) = next {
+            ensure!(passes < MAX_PASSES, "the packet is looked up again without end");
+            let headers = Headers::parse(packet.bytes())?;
+            let layout = self.pipeline.layout();
+            let mut key = vec![0; layout.ingress_words()];
+            let receipt = Receipt {
+                in_port,
+                recirculation_id: passes as u32,
+                ..Receipt::default()
+            };
+            layout.extract(packet.bytes(), &headers, &receipt, &mut key);
+            let walk = resume(&self.pipeline, &key, &continuation);
+            run(&walk.effects, fields, packet, headers, &mut outbox);
+            passes += 1;
+            next = take_recirculated(&mut outbox, &walk);
+        }
+        Ok(answer_of(outbox))
+    }
+}
+
+fn answer_of(outbox: Outbox) -> Answer {
+    let sent = outbox.sent.into_iter();
+    let sent = sent.map(|(port, packet)| (port.0, packet.bytes().to_vec()));
+    let to_controller = outbox.to_controller.into_iter();
+    let to_controller = to_controller.map(|(reason, packet)| {
+        let is_ttl = reason == PacketInReason::InvalidTtl;
+        (is_ttl, packet.bytes().to_vec())
+    });
+    let mut answer = Answer {
+        sent: sent.collect(),
+        to_controller: to_controller.collect(),
+        is_cut_short: false,
+    };
+    answer.sort();
+    answer
+}

@@ -1,0 +1,116 @@
+//! Both switches with the same rules, and what each does with a packet.
+
+use std::fmt::Write as _;
+
+use anyhow::Context;
+use thalweg_pipeline::Translation;
+
+use super::answer::{Answer, Ours, execute};
+use super::datapath_text::parse_actions;
+use super::neighbor::Arrival;
+use crate::ovs::{DummySwitch, Trace};
+
+/// Rules and groups as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Program {
+    pub(super) rules: Vec<String>,
+    pub(super) groups: Vec<String>,
+}
+
+/// Ours and Open vSwitch's, with the same ports and rules.
+pub(super) struct Switches {
+    pub(super) ours: Ours,
+    theirs: DummySwitch,
+    folder: tempfile::TempDir,
+    ports: u16,
+}
+
+/// What both did with one packet.
+pub(super) struct Observation {
+    pub(super) arrival: Arrival,
+    pub(super) ours: Answer,
+    pub(super) theirs: Answer,
+    pub(super) trace: Trace,
+    /// Our walk's first pass, which the answer came from.
+    pub(super) walk: Translation,
+}
+
+impl Switches {
+    /// Starts both, without rules.
+    pub(super) fn start(ports: u16) -> anyhow::Result<Switches> {
+        Ok(Switches {
+            ours: Ours::load("", "", ports.into())?,
+            theirs: DummySwitch::start(ports)?,
+            folder: tempfile::Builder::new().prefix("thalweg-rules-").tempdir()?,
+            ports,
+        })
+    }
+
+    /// Replaces all rules and groups in both.
+    ///
+    /// # Errors
+    /// If either refuses them.
+    pub(super) fn load(&mut self, program: &Program) -> anyhow::Result<()> {
+        let write = |name: &str, lines: &[String]| {
+            let path = self.folder.path().join(name);
+            std::fs::write(&path, text_of(lines)).map(|()| path)
+        };
+        let rules = write("rules", &program.rules)?;
+        let groups = write("groups", &program.groups)?;
+        let (rules_text, groups_text) = (text_of(&program.rules), text_of(&program.groups));
+        self.ours = Ours::load(&rules_text, &groups_text, self.ports.into())
+            .context("we refuse the rules")?;
+        self.theirs.clear()?;
+        if !program.groups.is_empty() {
+            self.theirs.load_groups(&groups).context("Open vSwitch refuses the groups")?;
+        }
+        self.theirs.load_rules(&rules).context("Open vSwitch refuses the rules")
+    }
+
+    /// Lets both answer a packet; ours as a cache would that holds `entry`, if one is given.
+    ///
+    /// # Errors
+    /// If the packet is no Ethernet frame, or an action of Open vSwitch's is not known here.
+    pub(super) fn observe(
+        &mut self,
+        arrival: &Arrival,
+        entry: Option<&Translation>,
+    ) -> anyhow::Result<Observation> {
+        let (in_port, bytes) = (arrival.in_port, &arrival.bytes);
+        let walk = match entry {
+            Some(entry) => entry.clone(),
+            None => self.ours.translate(in_port, bytes)?,
+        };
+        let mut ours = self.ours.answer(&walk, in_port, bytes)?;
+        let trace = self.theirs.trace(in_port as u16, bytes)?;
+        let actions = parse_actions(&trace.datapath_actions)?;
+        let mut theirs = execute(&actions, bytes)?;
+        if theirs.is_cut_short {
+            // A trace does not parse a packet anew as recirculation does; forwarding does.
+            let sent = self.theirs.forward(in_port as u16, bytes)?;
+            theirs.sent = sent.into_iter().map(|(port, bytes)| (port.into(), bytes)).collect();
+            theirs.sent.sort();
+            ours.sent.sort();
+            // What a later pass hands to the controller is not seen.
+            theirs.to_controller.clear();
+            ours.to_controller.clear();
+            theirs.is_cut_short = false;
+        }
+        let arrival = arrival.clone();
+        Ok(Observation {
+            arrival,
+            ours,
+            theirs,
+            trace,
+            walk,
+        })
+    }
+}
+
+/// The lines as a file has them.
+pub(super) fn text_of(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{line}");
+        text
+    })
+}

@@ -1,0 +1,72 @@
+//! Packets that the dummy datapath really forwards, by its caches and its own packet code.
+//!
+//! A packet is put into a port's receive queue; what leaves by other ports is found at the end of
+//! their captures. The daemon's main loop serves its datapath before its control socket, so that
+//! the answer to the next call says that the packet has been forwarded.
+
+use anyhow::{Context, ensure};
+
+use super::DummySwitch;
+
+/// Bytes of a capture file's header and of a record's (draft-ietf-opsawg-pcap, sections 4 and 5).
+const FILE_HEADER_BYTES: usize = 24;
+const RECORD_HEADER_BYTES: usize = 16;
+
+impl DummySwitch {
+    /// What leaves by which port when `packet` arrives at `in_port`, with all caches empty.
+    ///
+    /// # Errors
+    /// If the packet is no frame for the daemon, or a capture cannot be read.
+    pub fn forward(
+        &mut self,
+        in_port: u16,
+        packet: &[u8],
+    ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
+        self.call("revalidator/purge", &[])?;
+        self.call("fdb/flush", &["br0"])?;
+        let digits: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &digits])?;
+        self.call("version", &[])?;
+        let mut sent = Vec::new();
+        for index in 0..self.captured_bytes.len() {
+            let port = index as u16 + 1;
+            let path = self.daemons.capture(port);
+            let capture = std::fs::read(&path)
+                .with_context(|| format!("reading the capture {}", path.display()))?;
+            let start = self.captured_bytes[index].max(FILE_HEADER_BYTES);
+            let records = records(capture.get(start..).unwrap_or_default())?;
+            sent.extend(records.into_iter().map(|bytes| (port, bytes)));
+            self.captured_bytes[index] = capture.len();
+        }
+        Ok(sent)
+    }
+}
+
+/// The packets of a capture's records, which are in this machine's byte order.
+fn records(mut bytes: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut packets = Vec::new();
+    while let Some(length) = bytes.get(8..12) {
+        let length = u32::from_ne_bytes(length.try_into()?) as usize;
+        let end = RECORD_HEADER_BYTES + length;
+        ensure!(bytes.len() >= end, "a record is cut short");
+        packets.push(bytes[RECORD_HEADER_BYTES..end].to_vec());
+        bytes = &bytes[end..];
+    }
+    Ok(packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_follow_each_other() {
+        let record = |payload: &[u8]| {
+            let length = (payload.len() as u32).to_ne_bytes();
+            [&[0; 8], &length[..], &length[..], payload].concat()
+        };
+        let bytes = [record(b"abc"), record(b""), record(b"de")].concat();
+        assert_eq!(records(&bytes).unwrap(), [&b"abc"[..], b"", b"de"]);
+        assert!(records(&bytes[..bytes.len() - 1]).is_err());
+    }
+}
