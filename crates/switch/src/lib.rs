@@ -3,12 +3,29 @@
 //! [`Engine`] is a whole switch on one thread and without a clock: a pipeline, one datapath, what
 //! packets teach, and timeouts, driven by the time its caller hands in. Replays, demonstrations,
 //! benchmarks and most tests use it as it is.
+//!
+//! [`Switch`] is the running one: real ports, a thread for each worker, and a clock. A change that
+//! it has acknowledged is followed by every packet from then on.
 
 mod aging;
 mod audit;
+mod clock;
+mod control;
+mod doorbell;
 mod engine;
+mod exchange;
+mod message;
+mod ports;
+mod recent;
+mod switch;
 mod timeouts;
+mod totals;
 mod upkeep;
+mod worker;
 
 pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Update};
+pub use message::PacketIn;
+pub use ports::SwitchPort;
+pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
+pub use totals::{PortTotals, Totals, WorkerCounters};

@@ -1,0 +1,23 @@
+//! The one clock: nanoseconds since the switch was made.
+
+use thalweg_packet::Instant;
+
+/// Says how long the switch has existed; all its threads have the same one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: std::time::Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub(crate) fn start() -> Clock {
+        Clock {
+            start: std::time::Instant::now(),
+        }
+    }
+
+    /// The time since then.
+    pub(crate) fn now(&self) -> Instant {
+        Instant::ZERO + self.start.elapsed()
+    }
+}

@@ -1,0 +1,327 @@
+//! The control side of a running switch: changes, and what workers report.
+//!
+//! ```text
+//!   apply(change):
+//!     if keys will have another layout: hold every worker
+//!     prepare and publish, under the write lock     -- version v+1 is there; workers are at v
+//!     tell every worker to advance; wake those that sleep
+//!     collect an acknowledgement from each, with what its repaired entries had counted
+//!     drain packets of v that workers have left for each other
+//!     settle the counts; only now may the pipeline forget v
+//! ```
+//!
+//! While workers are at `v` and the pipeline at `v + 1`, they answer misses at `v`: the pipeline
+//! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
+//!
+//! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has
+//!    acknowledged, and needs the whole switch.
+//! 2. Packets that were answered at `v` and wait for another worker are sent before that: the
+//!    acknowledgements come first, so whatever waits afterwards has been left before, or is newer.
+//! 3. What packets teach costs a bounded share of the time: learning waits [`LEARNING_INTERVAL`],
+//!    and four times as long as the last change took, before the next one.
+
+use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
+use thalweg_datapath::{Ledger, Work};
+use thalweg_io::PortStatus;
+use thalweg_packet::PortId;
+use thalweg_pipeline::{Change, ChangeError, Operation, Pipeline, RuleId, Station};
+
+use crate::engine::{Removal, RemovalReason, Update};
+use crate::message::{Answer, Command, News, Report};
+use crate::switch::Switch;
+use crate::totals::Totals;
+
+/// At least so long between two changes that stations cause.
+const LEARNING_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Stations that can wait to be made known.
+const MAX_MOVES: usize = 8_192;
+
+/// How long timeouts and silent stations may go unnoticed.
+const TICK: Duration = Duration::from_secs(1);
+
+/// News that one poll looks at, so that it ends.
+const NEWS_PER_POLL: usize = 1_024;
+
+/// How often a missing answer is wondered about.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+impl Switch {
+    /// Applies a change: all of it or, on an error, nothing. Returns when every worker follows it.
+    ///
+    /// # Errors
+    /// If any of its operations cannot be done.
+    pub fn apply(&mut self, change: &Change) -> Result<Update, ChangeError> {
+        self.apply_because(change, &[])
+    }
+
+    /// Waits for news, `timeout` at most, and looks after stations, ports and timeouts.
+    pub fn poll(&mut self, timeout: Duration) {
+        let mut wait = timeout.min(TICK);
+        if !self.moves.is_empty() {
+            wait = wait.min(self.next_learning - self.now());
+        }
+        if let Ok(news) = self.news.recv_timeout(wait) {
+            self.handle_news(news);
+        }
+        for _ in 0..NEWS_PER_POLL {
+            match self.news.try_recv() {
+                Ok(news) => self.handle_news(news),
+                Err(_) => break,
+            }
+        }
+        self.learn();
+        self.tick();
+        self.mourn();
+    }
+
+    /// Asks every worker for what it has counted; rule counters are exact afterwards.
+    pub fn totals(&mut self) -> Totals {
+        let answers = self.ask(&Command::Report);
+        self.sum(answers)
+    }
+
+    /// Ends the workers; packets that they have received are sent before.
+    ///
+    /// The pipeline with its counters remains; a second call gives empty totals.
+    pub fn stop(&mut self) -> Totals {
+        // Once all are held, nobody leaves packets for others any more.
+        self.ask(&Command::Hold);
+        let answers = self.ask(&Command::Stop);
+        for handle in self.handles.drain(..) {
+            if let Err(panic) = handle.thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        self.sum(answers)
+    }
+
+    /// Rules that ended and asked for it to be reported, since the last call.
+    pub fn take_removals(&mut self) -> Vec<Removal> {
+        self.upkeep.take_removals()
+    }
+
+    fn apply_because(
+        &mut self,
+        change: &Change,
+        over: &[(RuleId, RemovalReason)],
+    ) -> Result<Update, ChangeError> {
+        let now = self.now();
+        let is_held = self.pipeline().needs_new_layout(change);
+        if is_held {
+            self.ask(&Command::Hold);
+        }
+        let applied = self.pipeline_mut().apply(change, now);
+        let delta = match applied {
+            Ok(delta) => Arc::new(delta),
+            Err(error) => {
+                if is_held {
+                    self.ask(&Command::Release);
+                }
+                return Err(error);
+            }
+        };
+        let answers = self.ask(&Command::Advance(delta.clone()));
+        self.drain_exchanges();
+        let mut sum = Work::default();
+        let shared = self.shared.clone();
+        let pipeline = shared.pipeline.write();
+        let mut pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
+        for answer in answers {
+            if let Answer::Advanced { work, mut ledger } = answer {
+                ledger.settle(&mut pipeline);
+                sum.examined += work.examined;
+                sum.repaired += work.repaired;
+                sum.moved += work.moved;
+                sum.evicted += work.evicted;
+            }
+        }
+        self.upkeep.conclude(&mut pipeline, &delta, over, now);
+        Ok(Update {
+            delta: Arc::unwrap_or_clone(delta),
+            work: sum,
+        })
+    }
+
+    /// Invariant 2.
+    fn drain_exchanges(&self) {
+        let with_packets = self.handles.iter().zip(&self.shared.exchanges).enumerate();
+        let with_packets = with_packets.filter(|(_, (_, exchange))| exchange.has_packets());
+        let asked: Vec<usize> = with_packets.map(|(worker, _)| worker).collect();
+        for worker in &asked {
+            self.tell(*worker, &Command::Drain);
+        }
+        asked.iter().for_each(|_| drop(self.next_answer()));
+    }
+
+    fn pipeline_mut(&self) -> RwLockWriteGuard<'_, Pipeline> {
+        self.shared
+            .pipeline
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells every worker something, and collects their answers.
+    fn ask(&self, command: &Command) -> Vec<Answer> {
+        (0..self.handles.len()).for_each(|worker| self.tell(worker, command));
+        self.handles.iter().map(|_| self.next_answer()).collect()
+    }
+
+    fn tell(&self, worker: usize, command: &Command) {
+        // A worker that is gone is noticed when its answer does not come.
+        let _ = self.handles[worker].commands.send(command.clone());
+        self.shared.doorbells[worker].ring();
+    }
+
+    fn next_answer(&self) -> Answer {
+        loop {
+            match self.answers.recv_timeout(PATIENCE) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) => {
+                    let has_ended = self
+                        .handles
+                        .iter()
+                        .any(|handle| handle.thread.is_finished());
+                    assert!(
+                        !has_ended || !self.answers.is_empty(),
+                        "a worker has ended before its time"
+                    );
+                }
+                Err(RecvTimeoutError::Disconnected) => panic!("all workers have ended"),
+            }
+        }
+    }
+
+    /// A worker ends only when told to: its panic is ours.
+    fn mourn(&mut self) {
+        let ended = self
+            .handles
+            .iter()
+            .position(|handle| handle.thread.is_finished());
+        if let Some(worker) = ended {
+            let handle = self.handles.swap_remove(worker);
+            match handle.thread.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => panic!("worker {worker} has ended without being told to"),
+            }
+        }
+    }
+
+    fn sum(&mut self, answers: Vec<Answer>) -> Totals {
+        let mut totals = Totals::default();
+        let reports = answers.into_iter().filter_map(|answer| match answer {
+            Answer::Report(report) => Some(report),
+            _ => None,
+        });
+        for report in reports {
+            totals.add(&report);
+            let Report { mut ledger, .. } = *report;
+            self.settle(&mut ledger);
+        }
+        totals.stations_refused = self.upkeep.stations_refused();
+        totals.removals_refused = self.upkeep.removals_refused();
+        totals.own_changes = self.own_changes;
+        let pipeline = self.pipeline();
+        totals.version = pipeline.version();
+        totals.rules = pipeline.rule_count(totals.version);
+        drop(pipeline);
+        totals
+    }
+
+    fn settle(&self, ledger: &mut Ledger) {
+        if !ledger.is_empty() {
+            ledger.settle(&mut self.pipeline_mut());
+        }
+    }
+
+    fn handle_news(&mut self, news: News) {
+        match news {
+            News::Learned(seen) => {
+                for (station, port) in seen {
+                    self.handle_station(station, port);
+                }
+            }
+            News::Port(port, status) => self.handle_port(port, status),
+            News::Attention => {}
+        }
+    }
+
+    fn handle_station(&mut self, station: Station, port: PortId) {
+        // One for which there is no room now is not known, and so is news again.
+        if self.moves.len() < MAX_MOVES {
+            let now = self.now();
+            self.moves.extend(self.upkeep.see(station, port, now));
+        }
+    }
+
+    fn handle_port(&mut self, port: PortId, status: PortStatus) {
+        let change = match status {
+            PortStatus::Finished => {
+                self.open_sources.retain(|open| *open != port);
+                None
+            }
+            PortStatus::Up => self.upkeep.port_state(&self.pipeline(), port, true),
+            PortStatus::Down => self.upkeep.port_state(&self.pipeline(), port, false),
+            PortStatus::Gone => {
+                self.open_sources.retain(|open| *open != port);
+                Some(self.upkeep.port_gone(port))
+            }
+        };
+        if let Some(change) = change {
+            self.apply_own(&change, &[]);
+        }
+    }
+
+    /// Makes what packets taught a change of its own, if it is time for that.
+    fn learn(&mut self) {
+        let start = self.now();
+        if self.moves.is_empty() || start < self.next_learning {
+            return;
+        }
+        let moves = std::mem::take(&mut self.moves);
+        self.apply_own(&Change::one(Operation::MoveMacs(moves)), &[]);
+        // Invariant 3.
+        let end = self.now();
+        self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
+    }
+
+    /// Ends rules whose timeout is over, and forgets stations that have been silent.
+    fn tick(&mut self) {
+        let now = self.now();
+        if let Some(change) = self.upkeep.forget_silent(now) {
+            self.apply_own(&change, &[]);
+        }
+        if !self.upkeep.is_timeout_check_due(now) {
+            return;
+        }
+        self.totals();
+        let expired = self.upkeep.expired(&self.pipeline(), now);
+        if let Some(expired) = expired {
+            self.apply_own(&expired.change, &expired.reasons);
+        }
+    }
+
+    /// Applies a change that nobody asked for: of stations and ports, and ends of rules.
+    fn apply_own(&mut self, change: &Change, over: &[(RuleId, RemovalReason)]) {
+        self.own_changes += 1;
+        self.apply_because(change, over)
+            .expect("stations and ports can always be moved, and rules deleted");
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // Without commands, workers end by themselves; a panic goes on without waiting for them.
+        let handles: Vec<_> = self.handles.drain(..).collect();
+        for (worker, handle) in handles.into_iter().enumerate() {
+            drop(handle.commands);
+            self.shared.doorbells[worker].ring();
+            if !std::thread::panicking() {
+                let _ = handle.thread.join();
+            }
+        }
+    }
+}

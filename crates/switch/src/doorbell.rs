@@ -1,0 +1,104 @@
+//! How a worker sleeps, and how others wake it.
+//!
+//! A sleeping worker waits in `poll` for its ports and for an event descriptor of its own. Ringing
+//! is a system call, so who has left something for a worker rings only if it is asleep:
+//!
+//! ```text
+//!   worker: say "asleep"; fence; look once more; poll; say "awake"
+//!   others: leave something; fence; if "asleep" { say "awake"; ring }
+//! ```
+//!
+//! 1. Either the worker sees what was left when it looks once more, or who left it sees that the
+//!    worker is asleep: both fences are in one order, so no wake-up is lost.
+//! 2. Descriptors are level-triggered: a port that still has something ends the next sleep at
+//!    once.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+/// One worker's doorbell.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    bell: OwnedFd,
+    is_asleep: AtomicBool,
+}
+
+impl Doorbell {
+    /// A doorbell of a worker that is awake.
+    pub(crate) fn new() -> io::Result<Doorbell> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Doorbell {
+            bell,
+            is_asleep: AtomicBool::new(false),
+        })
+    }
+
+    /// Wakes the worker if it is asleep; call it after leaving something.
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // It can only fail when it has been rung 2^64 times without being heard.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Sleeps until a descriptor has something, somebody rings, or `limit` is over.
+    ///
+    /// `has_work` is asked once more before. Gives in `ready` which descriptors had something.
+    pub(crate) fn sleep(
+        &self,
+        descriptors: &[BorrowedFd<'_>],
+        limit: Duration,
+        has_work: impl FnOnce() -> bool,
+        ready: &mut Vec<usize>,
+    ) {
+        ready.clear();
+        self.is_asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !has_work() {
+            let with_bell = std::iter::once(PollFd::new(&self.bell, PollFlags::IN));
+            let ports = descriptors
+                .iter()
+                .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN));
+            let mut polled: Vec<PollFd<'_>> = with_bell.chain(ports).collect();
+            let limit = Timespec::try_from(limit).ok();
+            // An interrupted sleep is a short one.
+            let _ = poll(&mut polled, limit.as_ref());
+            let had_something = polled[1..].iter().enumerate();
+            ready.extend(
+                had_something
+                    .filter(|(_, port)| !port.revents().is_empty())
+                    .map(|(index, _)| index),
+            );
+        }
+        self.is_asleep.store(false, Ordering::SeqCst);
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_ends_the_sleep_that_it_meets_and_no_other() {
+        let bell = Doorbell::new().unwrap();
+        let mut ready = Vec::new();
+        bell.ring();
+        let forever = Duration::from_secs(3_600);
+        bell.sleep(&[], forever, || true, &mut ready);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| bell.sleep(&[], forever, || false, &mut Vec::new()));
+            while !sleeper.is_finished() {
+                bell.ring();
+                std::thread::yield_now();
+            }
+        });
+        bell.sleep(&[], Duration::ZERO, || false, &mut ready);
+        assert!(ready.is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! How packets get to ports of another worker: by exchange.
+//!
+//! A packet and a spare buffer change places, twice: the sender leaves its packet and takes a
+//! spare, the receiver takes the packet and leaves a spare. So every pool stays as full as it was,
+//! nothing is copied or allocated, and the queue holds as many packets as it was given spares.
+//!
+//! 1. Waiting packets and spares are always `capacity` in number. Without a spare, a packet is
+//!    refused; the sender counts it.
+//! 2. The lock is taken once per burst; who finds [`Exchange::has_packets`] false takes none.
+//! 3. Packets of one sender stay in order.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use thalweg_packet::{Packet, PacketPool};
+
+/// Packets on their way to the ports of one worker.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    queue: Mutex<Queue>,
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Queue {
+    /// Each with the place of its port among those of the worker.
+    waiting: VecDeque<(usize, Packet)>,
+    spares: Vec<Packet>,
+}
+
+impl Exchange {
+    /// For `capacity` packets of `packet_bytes` each.
+    pub(crate) fn new(capacity: usize, packet_bytes: usize) -> Exchange {
+        let spares = (0..capacity).map(|_| Packet::with_capacity(packet_bytes));
+        Exchange {
+            queue: Mutex::new(Queue {
+                waiting: VecDeque::with_capacity(capacity),
+                spares: spares.collect(),
+            }),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Leaves packets for the worker; says how many were refused. Buffers go to `pool`.
+    pub(crate) fn leave(&self, packets: &mut Vec<(usize, Packet)>, pool: &mut PacketPool) -> u64 {
+        let mut queue = self.lock();
+        let mut refused = 0;
+        for (place, packet) in packets.drain(..) {
+            match queue.spares.pop() {
+                Some(spare) => {
+                    queue.waiting.push_back((place, packet));
+                    pool.put(spare);
+                }
+                None => {
+                    refused += 1;
+                    pool.put(packet);
+                }
+            }
+        }
+        self.waiting.store(queue.waiting.len(), Ordering::Release);
+        refused
+    }
+
+    /// Whether anything waits.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.waiting() > 0
+    }
+
+    /// How many packets wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Gives up to `limit` packets to `take`, each for a spare of `pool`; says how many.
+    pub(crate) fn collect(
+        &self,
+        limit: usize,
+        pool: &mut PacketPool,
+        mut take: impl FnMut(usize, Packet),
+    ) -> usize {
+        if !self.has_packets() {
+            return 0;
+        }
+        let mut queue = self.lock();
+        let mut count = 0;
+        while count < limit && !queue.waiting.is_empty() {
+            let Some(spare) = pool.take() else { break };
+            let Some((place, packet)) = queue.waiting.pop_front() else {
+                pool.put(spare);
+                break;
+            };
+            queue.spares.push(spare);
+            take(place, packet);
+            count += 1;
+        }
+        self.waiting.store(queue.waiting.len(), Ordering::Release);
+        count
+    }
+
+    /// A panic elsewhere leaves the queue whole but for one buffer.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_and_spares_change_places_and_the_queue_is_bounded() {
+        let exchange = Exchange::new(2, 64);
+        let mut sender = PacketPool::with_capacity(4, 64);
+        let mut receiver = PacketPool::with_capacity(1, 64);
+        let mut leaving = Vec::new();
+        for number in 0..3_u8 {
+            let mut packet = sender.take().unwrap();
+            packet.fill(&[number]);
+            leaving.push((usize::from(number), packet));
+        }
+        assert_eq!(exchange.leave(&mut leaving, &mut sender), 1);
+        assert_eq!((sender.available(), leaving.len()), (4, 0));
+        assert!(exchange.has_packets());
+        let mut taken = Vec::new();
+        let mut take = |place, packet: Packet| taken.push((place, packet.bytes().to_vec(), packet));
+        // One spare, one packet at a time.
+        assert_eq!(exchange.collect(32, &mut receiver, &mut take), 1);
+        assert_eq!(exchange.collect(32, &mut receiver, &mut take), 0);
+        receiver.put(Packet::with_capacity(64));
+        assert_eq!(exchange.collect(32, &mut receiver, &mut take), 1);
+        assert!(!exchange.has_packets());
+        assert_eq!((taken[0].0, &taken[0].1[..]), (0, &[0_u8][..]));
+        assert_eq!((taken[1].0, &taken[1].1[..]), (1, &[1_u8][..]));
+    }
+}

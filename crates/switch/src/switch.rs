@@ -1,0 +1,344 @@
+//! A running switch: workers on threads of their own, and a control side on its caller's.
+//!
+//! ```text
+//!                    commands (one at a time)
+//!   control side  ------------------------------>  worker 1: ports, caches, pool
+//!   (the caller)  <------------------------------  worker 2: ports, caches, pool
+//!        |          answers; news (bounded)           |   ^
+//!        |                                            +---+ packets for each other's ports,
+//!        +---- writes ----> pipeline <---- reads -----+     by exchange (bounded)
+//! ```
+//!
+//! What the caller does is [`Switch::apply`], for changes of its own, and [`Switch::poll`], again
+//! and again: there stations are learned, ports followed and timeouts looked after. How a change
+//! is made is told in `control.rs`, how packets pass in `worker.rs`.
+//!
+//! 1. When [`Switch::apply`] returns, no packet will be sent that was answered at an older version.
+//! 2. Every burst is answered at one version, on one worker.
+//! 3. What [`Switch::totals`] gives is exact: every packet that a port has received is counted
+//!    where it went.
+//! 4. Queues between threads are bounded, and what does not fit is counted.
+
+use std::io;
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use thalweg_datapath::Datapath;
+use thalweg_io::{BURST, PortStatus};
+use thalweg_packet::{Instant, PacketPool, PortId};
+use thalweg_pipeline::{Change, MacMove, Operation, Outbox, Pipeline, PortState};
+
+use crate::clock::Clock;
+use crate::doorbell::Doorbell;
+use crate::exchange::Exchange;
+use crate::message::{Answer, Command, News, PacketIn};
+use crate::ports::{Attached, Routes, SwitchPort};
+use crate::upkeep::Upkeep;
+use crate::worker::{Channels, Shared, Worker};
+
+/// Limits of a running switch.
+#[derive(Clone, Debug)]
+pub struct SwitchConfig {
+    /// Of its pipeline.
+    pub pipeline: thalweg_pipeline::Config,
+    /// Of the caches of each worker.
+    pub datapath: thalweg_datapath::Config,
+    /// Threads that forward; ports go round them.
+    pub workers: usize,
+    /// Packets that each worker can have at once.
+    pub packets_per_worker: usize,
+    /// Room for each packet; longer ones make theirs grow.
+    pub packet_bytes: usize,
+    /// Packets that can wait for the ports of one worker, from others.
+    pub exchange_packets: usize,
+    /// Packets that can wait for the controller.
+    pub packet_ins: usize,
+    /// Reports of stations and ports that can wait for the control side.
+    pub news: usize,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> SwitchConfig {
+        SwitchConfig {
+            pipeline: thalweg_pipeline::Config::default(),
+            datapath: thalweg_datapath::Config::default(),
+            workers: 1,
+            packets_per_worker: 4_096,
+            packet_bytes: 2_048,
+            exchange_packets: 1_024,
+            packet_ins: 1_024,
+            news: 1_024,
+        }
+    }
+}
+
+/// Why a switch cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SwitchError {
+    /// A limit of the caches makes no sense.
+    #[error(transparent)]
+    Datapath(#[from] thalweg_datapath::ConfigError),
+    /// Nobody would forward.
+    #[error("a switch needs at least 1 worker")]
+    NoWorkers,
+    /// Two ports have one number.
+    #[error("two ports have number {number}; give each its own")]
+    DuplicatePort {
+        /// The number.
+        number: PortId,
+    },
+    /// Ports keep packets ready to receive into, and more are on their way.
+    #[error(
+        "{packets} packets for each worker are too few for {ports} ports; {needed} are the least"
+    )]
+    FewPackets {
+        /// Packets as configured.
+        packets: usize,
+        /// Ports of the worker that has most.
+        ports: usize,
+        /// The least that will do.
+        needed: usize,
+    },
+    /// The operating system refused a thread or a descriptor.
+    #[error("starting worker {worker} failed: {source}; free some memory or descriptors")]
+    System {
+        /// The worker, from 0.
+        worker: usize,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+/// A worker, as the control side knows it.
+pub(crate) struct Handle {
+    pub(crate) commands: Sender<Command>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+/// A running switch.
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_io::MemoryPort;
+/// use thalweg_packet::PortId;
+/// use thalweg_pipeline::{Change, text};
+/// use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
+///
+/// let (first, source) = MemoryPort::new(PortId(1), 64);
+/// let (second, sink) = MemoryPort::new(PortId(2), 64);
+/// let ports = vec![
+///     SwitchPort::new(PortId(1), Box::new(first)),
+///     SwitchPort::new(PortId(2), Box::new(second)),
+/// ];
+/// let mut switch = Switch::start(SwitchConfig::default(), ports)?;
+/// let rule = text::parse_flow("in_port=1,actions=output:2")?;
+/// switch.apply(&Change::adding([rule]))?;
+/// source.inject(&[0; 60]);
+/// while sink.collect().is_empty() {
+///     switch.poll(Duration::from_millis(10));
+/// }
+/// let totals = switch.stop();
+/// assert_eq!(totals.datapath.packets, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Switch {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handles: Vec<Handle>,
+    pub(crate) answers: Receiver<Answer>,
+    pub(crate) news: Receiver<News>,
+    pub(crate) upkeep: Upkeep,
+    /// Stations that the pipeline has to know, once it is time for that.
+    pub(crate) moves: Vec<MacMove>,
+    pub(crate) next_learning: Instant,
+    pub(crate) own_changes: u64,
+    /// The sources that have not finished.
+    pub(crate) open_sources: Vec<PortId>,
+    has_sources: bool,
+    packet_ins: Receiver<PacketIn>,
+    attention: Sender<News>,
+}
+
+/// Ends a [`Switch::poll`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Interrupter {
+    attention: Sender<News>,
+}
+
+impl Interrupter {
+    /// The poll that goes on, or the next one, returns without waiting.
+    pub fn interrupt(&self) {
+        // Without room there is enough that ends the poll.
+        let _ = self.attention.try_send(News::Attention);
+    }
+}
+
+impl Switch {
+    /// Starts workers that forward between `ports`; there are no rules yet, so nothing passes.
+    ///
+    /// # Errors
+    /// If a limit makes no sense, or the operating system refuses.
+    pub fn start(config: SwitchConfig, ports: Vec<SwitchPort>) -> Result<Switch, SwitchError> {
+        check(&config, &ports)?;
+        let clock = Clock::start();
+        let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
+        let (ports, sources) = attach(ports);
+        let mut pipeline = Pipeline::new(config.pipeline.clone());
+        let change = Change {
+            operations: ports.iter().map(announcement).collect(),
+        };
+        let delta = pipeline.apply(&change, clock.now());
+        let version = delta.expect("ports can always be added").version;
+        pipeline.reclaim(version);
+        let doorbells = (0..config.workers)
+            .map(|worker| Doorbell::new().map_err(|source| SwitchError::System { worker, source }));
+        let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
+        let shared = Arc::new(Shared {
+            clock,
+            pipeline: pipeline.into(),
+            routes: Routes::new(&numbers, config.workers),
+            exchanges: (0..config.workers).map(|_| exchange()).collect(),
+            doorbells: doorbells.collect::<Result<_, _>>()?,
+        });
+        let (answers_in, answers) = bounded(2 * config.workers);
+        let (attention, news) = bounded(config.news.max(1));
+        let (packet_ins_in, packet_ins) = bounded(config.packet_ins.max(1));
+        let mut switch = Switch {
+            shared,
+            handles: Vec::new(),
+            answers,
+            news,
+            upkeep: Upkeep::new(config.pipeline.stations),
+            moves: Vec::new(),
+            next_learning: Instant::ZERO,
+            own_changes: 0,
+            has_sources: !sources.is_empty(),
+            open_sources: sources,
+            packet_ins,
+            attention,
+        };
+        let mut shares: Vec<Vec<Attached>> = (0..config.workers).map(|_| Vec::new()).collect();
+        for (index, port) in ports.into_iter().enumerate() {
+            shares[index % config.workers].push(port);
+        }
+        for ports in shares {
+            let (commands, commands_out) = bounded(2);
+            let channels = Channels {
+                commands: commands_out,
+                answers: answers_in.clone(),
+                news: switch.attention.clone(),
+                packet_ins: packet_ins_in.clone(),
+            };
+            switch.add_worker(&config, ports, commands, channels)?;
+        }
+        Ok(switch)
+    }
+
+    fn add_worker(
+        &mut self,
+        config: &SwitchConfig,
+        ports: Vec<Attached>,
+        commands: Sender<Command>,
+        channels: Channels,
+    ) -> Result<(), SwitchError> {
+        let number = self.handles.len();
+        let datapath = Datapath::new(config.datapath.clone(), &self.pipeline())?;
+        let pool = PacketPool::with_capacity(config.packets_per_worker, config.packet_bytes);
+        let shared = self.shared.clone();
+        let outbox = Outbox::new(pool);
+        let worker = Worker::new(number, shared, channels, ports, datapath, outbox);
+        let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+        let thread = thread.spawn(move || worker.run());
+        let thread = thread.map_err(|source| SwitchError::System {
+            worker: number,
+            source,
+        })?;
+        self.handles.push(Handle { commands, thread });
+        Ok(())
+    }
+
+    /// The pipeline, whose rules are as the last change has made them.
+    ///
+    /// Rule counters are those of the last [`Switch::totals`]. A change waits while this is held.
+    pub fn pipeline(&self) -> RwLockReadGuard<'_, Pipeline> {
+        self.shared
+            .pipeline
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time since the switch started, as rules and packets have it.
+    pub fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// Whether every port that is a source has given all it had; false if there is none.
+    pub fn is_finished(&self) -> bool {
+        self.has_sources && self.open_sources.is_empty()
+    }
+
+    /// What ends a [`Switch::poll`] from another thread, such as one that waits for signals.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter {
+            attention: self.attention.clone(),
+        }
+    }
+
+    /// Packets for the controller that have come since the last call.
+    pub fn take_packet_ins(&mut self) -> Vec<PacketIn> {
+        self.packet_ins.try_iter().collect()
+    }
+}
+
+/// Refuses limits that make no sense.
+fn check(config: &SwitchConfig, ports: &[SwitchPort]) -> Result<(), SwitchError> {
+    if config.workers == 0 {
+        return Err(SwitchError::NoWorkers);
+    }
+    let mut numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
+    numbers.sort_unstable();
+    if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(SwitchError::DuplicatePort { number: pair[0] });
+    }
+    let most = ports.len().div_ceil(config.workers);
+    // A burst ready in each port, one on its way, and a copy of that for each port.
+    let needed = BURST * (2 * most + 2);
+    if config.packets_per_worker < needed {
+        return Err(SwitchError::FewPackets {
+            packets: config.packets_per_worker,
+            ports: most,
+            needed,
+        });
+    }
+    Ok(())
+}
+
+/// Asks each port whether it is up; gives also the sources that are not at their end.
+fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
+    let sources = ports.iter().filter(|port| port.is_source);
+    let sources = sources.map(|port| port.number).collect();
+    let attached = ports.into_iter().map(|mut port| {
+        // A source that is at its end already is reported by its worker, like any other.
+        let status = match port.port.status() {
+            PortStatus::Finished => PortStatus::Up,
+            status => status,
+        };
+        Attached::new(port.number, port.port, status)
+    });
+    (attached.collect(), sources)
+}
+
+fn announcement(port: &Attached) -> Operation {
+    let state = PortState {
+        is_up: port.status == PortStatus::Up,
+        floods: true,
+    };
+    Operation::SetPort(port.number, state)
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Switch({} workers)", self.handles.len())
+    }
+}

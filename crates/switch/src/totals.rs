@@ -1,0 +1,116 @@
+//! What a running switch has counted, all workers together.
+
+use std::collections::BTreeMap;
+
+use thalweg_datapath::Statistics;
+use thalweg_io::{PortCounters, PortStatus};
+use thalweg_packet::PortId;
+use thalweg_pipeline::Version;
+
+use crate::message::Report;
+
+/// What workers count beside their ports and caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerCounters {
+    /// Packets to a port that the pipeline knows and the switch does not have.
+    pub no_such_port: u64,
+    /// Packets to a port of another worker whose queue was full.
+    pub exchange_refused: u64,
+    /// Copies that were not made because the pool was empty.
+    pub copies_refused: u64,
+    /// Reports of stations that the control side had no room for; they are repeated.
+    pub learned_refused: u64,
+    /// Packets handed to the control side for the controller.
+    pub packet_ins: u64,
+    /// Packets for the controller that the control side had no room for.
+    pub packet_ins_refused: u64,
+}
+
+impl WorkerCounters {
+    fn add(&mut self, other: WorkerCounters) {
+        self.no_such_port += other.no_such_port;
+        self.exchange_refused += other.exchange_refused;
+        self.copies_refused += other.copies_refused;
+        self.learned_refused += other.learned_refused;
+        self.packet_ins += other.packet_ins;
+        self.packet_ins_refused += other.packet_ins_refused;
+    }
+}
+
+/// A port, and what it has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortTotals {
+    /// Its number.
+    pub number: PortId,
+    /// Whether it can carry packets.
+    pub status: PortStatus,
+    /// What it has counted.
+    pub counters: PortCounters,
+}
+
+/// All that a switch has counted since it started.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// The ports, by number.
+    pub ports: Vec<PortTotals>,
+    /// The caches.
+    pub datapath: Statistics,
+    /// Flows in the exact-match caches.
+    pub microflows: usize,
+    /// Entries in the wildcard caches.
+    pub megaflows: usize,
+    /// Masks in the wildcard caches.
+    pub masks: usize,
+    /// What workers count themselves.
+    pub workers: WorkerCounters,
+    /// Stations for which there was no room.
+    pub stations_refused: u64,
+    /// Reports of ended rules that nobody collected in time.
+    pub removals_refused: u64,
+    /// Changes that were made because of stations, ports and timeouts.
+    pub own_changes: u64,
+    /// The pipeline's version.
+    pub version: Version,
+    /// Rules at that version.
+    pub rules: usize,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, report: &Report) {
+        let ports = report.ports.iter();
+        self.ports
+            .extend(ports.map(|&(number, status, counters)| PortTotals {
+                number,
+                status,
+                counters,
+            }));
+        self.ports.sort_unstable_by_key(|port| port.number);
+        self.datapath.add(&report.statistics);
+        self.microflows += report.microflows;
+        self.megaflows += report.megaflows;
+        self.masks += report.masks;
+        self.workers.add(report.counters);
+    }
+
+    /// Packets that went nowhere, by reason: of the rules, of the workers, of the ports.
+    pub fn drops(&self) -> BTreeMap<&'static str, u64> {
+        let workers = [
+            ("no_such_port", self.workers.no_such_port),
+            ("exchange_full", self.workers.exchange_refused),
+            ("pool_empty", self.workers.copies_refused),
+            ("controller_queue_full", self.workers.packet_ins_refused),
+        ];
+        let ports = self.ports.iter().flat_map(|port| {
+            let drops: Vec<_> = port.counters.drops.iter().collect();
+            drops.into_iter()
+        });
+        let ports = ports.map(|(reason, count)| (reason.name(), count));
+        let mut drops = BTreeMap::new();
+        for (reason, count) in self.datapath.drops().chain(workers).chain(ports) {
+            if count > 0 {
+                *drops.entry(reason).or_default() += count;
+            }
+        }
+        drops
+    }
+}

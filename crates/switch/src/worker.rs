@@ -1,0 +1,385 @@
+//! A worker: a thread that takes packets from its ports all the way to where they go.
+//!
+//! ```text
+//!   loop:
+//!     obey commands                                  -- only here does the version change
+//!     for port: receive a burst; caches answer; send, each port once
+//!     send what other workers have left for our ports
+//!     sometimes: look whether ports are up
+//!     nothing came for a while: sleep
+//! ```
+//!
+//! 1. A burst is answered at one version, and sent or left with other workers before the next
+//!    command is looked at. So when a worker has acknowledged a change, it neither has nor makes a
+//!    packet of an older version; those it left with others are drained by the control side.
+//! 2. While it is held, a worker does not touch the pipeline or its ports.
+//! 3. A worker waits for nobody but in a hold: its news are refused if nobody takes them.
+//! 4. An answer follows every command, and the channel has room for it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use thalweg_datapath::Datapath;
+use thalweg_io::{BURST, PortStatus};
+use thalweg_packet::{Instant, Packet};
+use thalweg_pipeline::{Delta, Outbox, Pipeline};
+
+use crate::clock::Clock;
+use crate::doorbell::Doorbell;
+use crate::exchange::Exchange;
+use crate::message::{Answer, Command, News, PacketIn, Report};
+use crate::ports::{Attached, Routes};
+use crate::recent::Recent;
+use crate::totals::WorkerCounters;
+
+/// Rounds without a packet after which a worker sleeps.
+const IDLE_ROUNDS: u32 = 64;
+
+/// How often ports are asked whether they are up; this asks the operating system.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// For how long a descriptor is not believed that was ready when nothing came.
+const QUIET_TIME: Duration = Duration::from_millis(10);
+
+/// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
+const SHORTEST_NAP: Duration = Duration::from_micros(100);
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) pipeline: RwLock<Pipeline>,
+    pub(crate) routes: Routes,
+    /// By worker: what others have left for it.
+    pub(crate) exchanges: Vec<Exchange>,
+    /// By worker.
+    pub(crate) doorbells: Vec<Doorbell>,
+}
+
+/// Where a worker hears and speaks.
+pub(crate) struct Channels {
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) answers: Sender<Answer>,
+    pub(crate) news: Sender<News>,
+    pub(crate) packet_ins: Sender<PacketIn>,
+}
+
+/// A worker, before and while it runs.
+pub(crate) struct Worker {
+    number: usize,
+    shared: Arc<Shared>,
+    channels: Channels,
+    ports: Vec<Attached>,
+    datapath: Datapath,
+    outbox: Outbox,
+    recent: Recent,
+    counters: WorkerCounters,
+    /// By worker: packets for its ports, each with the place of the port.
+    leaving: Vec<Vec<(usize, Packet)>>,
+    burst: Vec<Packet>,
+    ready: Vec<usize>,
+    idle_rounds: u32,
+    nap: Duration,
+    next_status_check: Instant,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        channels: Channels,
+        ports: Vec<Attached>,
+        datapath: Datapath,
+        outbox: Outbox,
+    ) -> Worker {
+        let leaving = shared.exchanges.iter().map(|_| Vec::new()).collect();
+        Worker {
+            number,
+            shared,
+            channels,
+            ports,
+            datapath,
+            outbox,
+            recent: Recent::new(),
+            counters: WorkerCounters::default(),
+            leaving,
+            burst: Vec::new(),
+            ready: Vec::new(),
+            idle_rounds: 0,
+            nap: SHORTEST_NAP,
+            next_status_check: Instant::ZERO,
+        }
+    }
+
+    /// Works until it is told to stop, or the control side is gone.
+    pub(crate) fn run(mut self) {
+        loop {
+            match self.channels.commands.try_recv() {
+                Ok(command) => {
+                    if !self.obey(command) {
+                        return;
+                    }
+                }
+                Err(error) if error.is_disconnected() => return,
+                Err(_) => {}
+            }
+            if self.round() > 0 {
+                self.idle_rounds = 0;
+                self.nap = SHORTEST_NAP;
+            } else if self.idle_rounds < IDLE_ROUNDS {
+                self.idle_rounds += 1;
+                std::hint::spin_loop();
+            } else {
+                self.sleep();
+            }
+        }
+    }
+
+    /// One burst from each port; says how many packets there were to do something with.
+    fn round(&mut self) -> usize {
+        let now = self.shared.clock.now();
+        if now >= self.next_status_check {
+            self.next_status_check = now + STATUS_INTERVAL;
+            (0..self.ports.len()).for_each(|place| self.look_at(place));
+        }
+        let mut count = 0;
+        for place in 0..self.ports.len() {
+            let port = &mut self.ports[place];
+            port.port
+                .receive(&mut self.outbox.pool, &mut self.burst, now);
+            let received = self.burst.len();
+            if std::mem::take(&mut port.was_ready) && received == 0 {
+                port.quiet_until = now + QUIET_TIME;
+                self.look_at(place);
+            }
+            if received > 0 {
+                let pipeline = &self.shared.pipeline;
+                self.datapath
+                    .process(&mut self.burst, now, pipeline, &mut self.outbox);
+                self.empty_outbox(now);
+            }
+            count += received;
+        }
+        count + self.send_for_others(BURST)
+    }
+
+    /// Takes everything out of the outbox; invariant 1.
+    fn empty_outbox(&mut self, now: Instant) {
+        let mut last = None;
+        for (number, packet) in self.outbox.sent.drain(..) {
+            // Neighbours mostly go the same way.
+            let route = match last {
+                Some((known, route)) if known == number => route,
+                _ => self.shared.routes.find(number),
+            };
+            last = Some((number, route));
+            match route {
+                Some(route) if route.worker == self.number => {
+                    self.ports[route.place].sending.push(packet);
+                }
+                Some(route) => self.leaving[route.worker].push((route.place, packet)),
+                None => {
+                    self.counters.no_such_port += 1;
+                    self.outbox.pool.put(packet);
+                }
+            }
+        }
+        self.flush_ports();
+        for (worker, packets) in self.leaving.iter_mut().enumerate() {
+            if !packets.is_empty() {
+                let exchange = &self.shared.exchanges[worker];
+                self.counters.exchange_refused += exchange.leave(packets, &mut self.outbox.pool);
+                self.shared.doorbells[worker].ring();
+            }
+        }
+        if !self.outbox.learned.is_empty() {
+            self.tell_learned(now);
+        }
+        if !self.outbox.to_controller.is_empty() {
+            self.tell_controller();
+        }
+    }
+
+    fn flush_ports(&mut self) {
+        for port in &mut self.ports {
+            if !port.sending.is_empty() {
+                port.port.send(&mut self.outbox.pool, &mut port.sending);
+            }
+        }
+    }
+
+    /// Sends what other workers have left for our ports.
+    fn send_for_others(&mut self, limit: usize) -> usize {
+        let (ports, pool) = (&mut self.ports, &mut self.outbox.pool);
+        let exchange = &self.shared.exchanges[self.number];
+        let count = exchange.collect(limit, pool, |place, packet| {
+            ports[place].sending.push(packet);
+        });
+        if count > 0 {
+            self.flush_ports();
+        }
+        count
+    }
+
+    /// Sends what others have left until now; what they leave meanwhile can wait.
+    fn drain(&mut self) {
+        let mut waiting = self.shared.exchanges[self.number].waiting();
+        while waiting > 0 {
+            match self.send_for_others(waiting.min(BURST)) {
+                0 => return,
+                count => waiting -= count,
+            }
+        }
+    }
+
+    /// Reports stations, each once in a while.
+    fn tell_learned(&mut self, now: Instant) {
+        let recent = &mut self.recent;
+        self.outbox
+            .learned
+            .retain(|(station, port)| recent.is_news(*station, *port, now));
+        if self.outbox.learned.is_empty() {
+            return;
+        }
+        let learned = std::mem::take(&mut self.outbox.learned);
+        if let Err(error) = self.channels.news.try_send(News::Learned(learned))
+            && let News::Learned(refused) = error.into_inner()
+        {
+            self.counters.learned_refused += refused.len() as u64;
+            for (station, _) in refused {
+                self.recent.forget(station);
+            }
+        }
+    }
+
+    fn tell_controller(&mut self) {
+        for (reason, packet) in self.outbox.to_controller.drain(..) {
+            // Copying for nothing is what a flood would make us do.
+            let is_sent = !self.channels.packet_ins.is_full()
+                && self
+                    .channels
+                    .packet_ins
+                    .try_send(PacketIn {
+                        reason,
+                        in_port: packet.in_port(),
+                        received_at: packet.received_at(),
+                        bytes: packet.bytes().to_vec(),
+                    })
+                    .is_ok();
+            if is_sent {
+                self.counters.packet_ins += 1;
+            } else {
+                self.counters.packet_ins_refused += 1;
+            }
+            self.outbox.pool.put(packet);
+        }
+        // If there is no room for this, the control side has enough to wake up for.
+        let _ = self.channels.news.try_send(News::Attention);
+    }
+
+    /// Looks whether a port is up, and tells if that is news.
+    fn look_at(&mut self, place: usize) {
+        let port = &mut self.ports[place];
+        if port.status == PortStatus::Gone {
+            return;
+        }
+        let status = port.port.status();
+        if status != port.status {
+            let news = News::Port(port.number, status);
+            // Without room it stays news.
+            if self.channels.news.try_send(news).is_ok() {
+                port.status = status;
+            }
+        }
+    }
+
+    /// Sleeps until something comes, somebody rings, or ports are to be looked at.
+    fn sleep(&mut self) {
+        let now = self.shared.clock.now();
+        let mut limit = self.next_status_check - now;
+        let mut descriptors = Vec::new();
+        let mut places = Vec::new();
+        for (place, port) in self.ports.iter().enumerate() {
+            match port.port.descriptor() {
+                _ if !port.may_receive() => {}
+                Some(_) if port.quiet_until > now => limit = limit.min(port.quiet_until - now),
+                Some(descriptor) => {
+                    descriptors.push(descriptor);
+                    places.push(place);
+                }
+                None => limit = limit.min(self.nap),
+            }
+        }
+        let (commands, exchange) = (&self.channels.commands, &self.shared.exchanges[self.number]);
+        let has_work = || !commands.is_empty() || exchange.has_packets();
+        let doorbell = &self.shared.doorbells[self.number];
+        doorbell.sleep(&descriptors, limit, has_work, &mut self.ready);
+        for index in self.ready.drain(..) {
+            self.ports[places[index]].was_ready = true;
+        }
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
+    }
+
+    /// Does what it is told and answers; false when it is to end.
+    fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Advance(delta) => self.advance(&delta),
+            Command::Hold => {
+                self.answer(Answer::Done);
+                // Invariant 2.
+                return match self.channels.commands.recv() {
+                    Ok(command) => self.obey(command),
+                    Err(_) => false,
+                };
+            }
+            Command::Release => self.answer(Answer::Done),
+            Command::Drain => {
+                self.drain();
+                self.answer(Answer::Done);
+            }
+            Command::Report => self.report(),
+            Command::Stop => {
+                self.drain();
+                self.report();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn advance(&mut self, delta: &Delta) {
+        let work = {
+            let pipeline = self.shared.pipeline.read();
+            let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
+            self.datapath.advance(&pipeline, delta)
+        };
+        for station in &delta.stations {
+            self.recent.forget(*station);
+        }
+        let ledger = self.datapath.take_ledger();
+        self.answer(Answer::Advanced { work, ledger });
+    }
+
+    fn report(&mut self) {
+        self.counters.copies_refused = self.outbox.copies_refused;
+        let ports = self.ports.iter();
+        let report = Report {
+            ports: ports
+                .map(|port| (port.number, port.status, port.port.counters()))
+                .collect(),
+            ledger: self.datapath.gather(),
+            statistics: self.datapath.statistics().clone(),
+            counters: self.counters,
+            microflows: self.datapath.microflow_count(),
+            megaflows: self.datapath.megaflow_count(),
+            masks: self.datapath.mask_count(),
+        };
+        self.answer(Answer::Report(Box::new(report)));
+    }
+
+    /// If nobody listens any more, the next look at the commands ends the worker.
+    fn answer(&self, answer: Answer) {
+        let _ = self.channels.answers.send(answer);
+    }
+}

@@ -1,0 +1,412 @@
+//! The running switch on threads, with ports in memory: the contract under traffic, and exact
+//! counts.
+//!
+//! Nothing here waits for a time to pass; what takes its time is asked for again and again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_io::{MemoryHandle, MemoryPort};
+use thalweg_packet::PortId;
+use thalweg_pipeline::{Change, Operation, Station, text};
+use thalweg_switch::{RemovalReason, Switch, SwitchConfig, SwitchError, SwitchPort};
+
+const ROOM: usize = 1 << 16;
+
+/// A switch with this many ports in memory, from 1 on.
+fn start(config: SwitchConfig, count: u32) -> (Switch, Vec<MemoryHandle>) {
+    let mut handles = Vec::new();
+    let mut ports = Vec::new();
+    for number in (1..=count).map(PortId) {
+        let (port, handle) = MemoryPort::new(number, ROOM);
+        ports.push(SwitchPort::new(number, Box::new(port)));
+        handles.push(handle);
+    }
+    (Switch::start(config, ports).unwrap(), handles)
+}
+
+fn workers(workers: usize) -> SwitchConfig {
+    SwitchConfig {
+        workers,
+        ..SwitchConfig::default()
+    }
+}
+
+/// Polls until the answer is yes; panics when it takes too long.
+fn eventually(what: &str, switch: &mut Switch, mut ask: impl FnMut(&mut Switch) -> bool) {
+    let start = Instant::now();
+    while !ask(switch) {
+        assert!(start.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        switch.poll(Duration::from_millis(1));
+    }
+}
+
+/// A UDP packet in IPv4 between stations with these last bytes.
+fn frame(source: u8, destination: u8, tp_dst: u16) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
+    bytes.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    bytes.extend([10, 0, 0, source, 10, 0, 0, destination]);
+    bytes.extend([0x10, source]);
+    bytes.extend(tp_dst.to_be_bytes());
+    bytes.extend([0, 26, 0, 0]);
+    bytes.resize(60, source);
+    bytes
+}
+
+fn rules(text: &str) -> Change {
+    text::parse_rules("test", text).unwrap().into_change()
+}
+
+/// Rules that all say the same number: in a source address, and by the port that packets go to.
+fn numbered(number: u32) -> Change {
+    let (high, low, port) = (number >> 8, number & 0xff, 5 + number % 4);
+    // Some need fields that the layout lacks, so that workers have to be held.
+    let extra = match number {
+        20 => "priority=9,tcp,tcp_flags=+syn,actions=drop\n",
+        40 => "priority=9,ipv6,ipv6_src=fd00::1,actions=drop\n",
+        60 => "priority=9,dl_vlan=7,actions=drop\n",
+        _ => "",
+    };
+    let mut text = String::from(extra);
+    for tp_src in [1, 2, 3] {
+        text += &format!(
+            "priority={tp_src},udp,tp_dst={tp_src},actions=mod_dl_src:02:00:00:00:{high:02x}:{low:02x},output:{port}\n",
+        );
+    }
+    rules(&text)
+}
+
+/// Every packet of the sinks, as the number it was given; the port has to agree.
+fn collect(sinks: &[MemoryHandle]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for (index, sink) in sinks.iter().enumerate() {
+        for packet in sink.collect() {
+            let bytes = packet.bytes();
+            let number = u32::from(bytes[10]) << 8 | u32::from(bytes[11]);
+            assert_eq!(number % 4, index as u32, "one packet, one version");
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+/// Keeps the ports fed until told to stop; says how many packets that were.
+fn feed(sources: &[MemoryHandle], stop: &AtomicBool) -> u64 {
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for (index, source) in sources.iter().enumerate() {
+            if source.waiting() < 100 {
+                for tp_dst in 1..=3 {
+                    count += u64::from(source.inject(&frame(index as u8, 9, tp_dst)));
+                }
+            }
+        }
+        std::thread::yield_now();
+    }
+    count
+}
+
+fn changes_under_traffic(workers_count: usize) {
+    let (mut switch, ports) = start(workers(workers_count), 8);
+    let (sources, sinks) = ports.split_at(4);
+    switch.apply(&numbered(1)).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut forwarded = 0;
+    let injected = std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| feed(sources, &stop));
+        for number in 2..=80 {
+            forwarded += collect(sinks).len();
+            switch.apply(&numbered(number)).unwrap();
+            // What was sent while the change was made.
+            let during = collect(sinks);
+            assert!(
+                during
+                    .iter()
+                    .all(|seen| *seen == number || *seen == number - 1)
+            );
+            forwarded += during.len();
+            let mut after = Vec::new();
+            eventually("packets by the new rules", &mut switch, |_| {
+                after.extend(collect(sinks));
+                after.len() > 100
+            });
+            assert!(
+                after.iter().all(|seen| *seen == number),
+                "{number}: {after:?}"
+            );
+            forwarded += after.len();
+        }
+        stop.store(true, Ordering::Relaxed);
+        feeder.join().unwrap()
+    });
+    eventually("all is received", &mut switch, |_| {
+        sources.iter().all(|source| source.waiting() == 0)
+    });
+    let totals = switch.stop();
+    forwarded += collect(sinks).len();
+    assert_eq!(totals.datapath.packets, injected);
+    assert_eq!(
+        totals.drops().values().sum::<u64>(),
+        injected - forwarded as u64
+    );
+    let refused = totals.workers.exchange_refused;
+    assert_eq!(
+        totals.drops().values().sum::<u64>(),
+        refused,
+        "{:?}",
+        totals.drops()
+    );
+    let pipeline = switch.pipeline();
+    let rules = pipeline.rules(pipeline.version());
+    let last = rules.map(|(_, rule)| rule.counters.packets).sum::<u64>();
+    assert!(0 < last && last <= injected);
+    let (_, lookups, matches) = pipeline.table_counters().next().unwrap();
+    assert_eq!((lookups, matches), (injected, injected));
+}
+
+#[test]
+fn acknowledged_means_followed_by_one_worker() {
+    changes_under_traffic(1);
+}
+
+#[test]
+fn acknowledged_means_followed_by_all_of_three_workers() {
+    changes_under_traffic(3);
+}
+
+#[test]
+fn a_refused_change_changes_nothing_even_if_it_needs_a_layout() {
+    let (mut switch, ports) = start(workers(2), 2);
+    switch.apply(&rules("in_port=1,actions=output:2")).unwrap();
+    let version = switch.pipeline().version();
+    let refused = switch.apply(&rules("tcp,tcp_flags=+syn,actions=group:7"));
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("group 7 does not exist"), "{error}");
+    assert_eq!(switch.pipeline().version(), version);
+    ports[0].inject(&frame(1, 2, 3));
+    eventually("the packet", &mut switch, |_| ports[1].collect().len() == 1);
+}
+
+#[test]
+fn counts_are_exact_while_the_switch_runs() {
+    let (mut switch, ports) = start(workers(2), 3);
+    let flows = "priority=3,udp,tp_dst=1,actions=output:2\n\
+                 priority=2,udp,tp_dst=2,actions=output:2,output:3\n\
+                 priority=1,udp,tp_dst=3,actions=drop";
+    switch.apply(&rules(flows)).unwrap();
+    for round in 1..=4_u64 {
+        for tp_dst in [1, 2, 2, 3, 3, 3, 4, 4, 4, 4] {
+            ports[0].inject(&frame(1, 2, tp_dst));
+        }
+        eventually("all packets", &mut switch, |switch| {
+            switch.totals().datapath.packets == 10 * round
+        });
+        let counts = |switch: &Switch| {
+            let pipeline = switch.pipeline();
+            let rules = pipeline.rules(pipeline.version());
+            let mut counts: Vec<_> = rules
+                .map(|(_, rule)| (rule.precedence.priority(), rule.counters.packets))
+                .collect();
+            counts.sort_unstable();
+            counts
+        };
+        switch.totals();
+        assert_eq!(
+            counts(&switch),
+            [(1, 3 * round), (2, 2 * round), (3, round)]
+        );
+        let totals = switch.totals();
+        let drops: Vec<_> = totals.drops().into_iter().collect();
+        assert_eq!(drops, [("action", 3 * round), ("table_miss", 4 * round)]);
+        eventually("what is to be sent", &mut switch, |switch| {
+            let sent = switch.totals().ports;
+            let sent: Vec<_> = sent.iter().map(|port| port.counters.sent_packets).collect();
+            sent == [0, 3 * round, 2 * round]
+        });
+    }
+    let flow = "priority=2,udp,tp_dst=2,actions=output:3";
+    let selector = text::Parser::new().parse_operation(&format!("modify_strict {flow}"));
+    switch.apply(&Change::one(selector.unwrap())).unwrap();
+    let pipeline = switch.pipeline();
+    let counted = pipeline.rules(pipeline.version());
+    let packets: u64 = counted.map(|(_, rule)| rule.counters.packets).sum();
+    assert_eq!(packets, 24, "a modified rule keeps its counts");
+}
+
+#[test]
+fn stations_are_learned_by_all_workers() {
+    let (mut switch, ports) = start(workers(2), 3);
+    switch.apply(&rules("actions=normal")).unwrap();
+    let sent = |ports: &[MemoryHandle]| -> Vec<usize> {
+        ports.iter().map(|port| port.collect().len()).collect()
+    };
+    for _ in 0..50 {
+        ports[0].inject(&frame(1, 2, 3));
+    }
+    let station = Station {
+        vlan: 0,
+        mac: 0x0200_0000_0001,
+    };
+    let is_at = |switch: &Switch, port: u32| {
+        let pipeline = switch.pipeline();
+        pipeline.station(station, pipeline.version()) == Some(PortId(port))
+    };
+    eventually("it is learned", &mut switch, |switch| is_at(switch, 1));
+    eventually("they are flooded", &mut switch, |switch| {
+        switch.totals().datapath.packets == 50
+    });
+    let mut flooded = vec![0; 3];
+    eventually("all copies", &mut switch, |_| {
+        for (sum, count) in flooded.iter_mut().zip(sent(&ports)) {
+            *sum += count;
+        }
+        flooded == [0, 50, 50]
+    });
+    ports[1].inject(&frame(2, 1, 3));
+    let totals = {
+        eventually("the answer", &mut switch, |switch| {
+            switch.totals().datapath.packets == 51
+        });
+        eventually("the way back", &mut switch, |_| {
+            ports[0].collect().len() == 1
+        });
+        switch.totals()
+    };
+    assert_eq!(sent(&ports), [0, 0, 0], "nobody else gets it");
+    assert!(totals.own_changes <= 4, "a flood is no storm: {totals:?}");
+    // The station moves, and comes back at once.
+    ports[2].inject(&frame(1, 2, 3));
+    eventually("it has moved", &mut switch, |switch| is_at(switch, 3));
+    ports[0].inject(&frame(1, 2, 3));
+    eventually("it is back", &mut switch, |switch| is_at(switch, 1));
+}
+
+#[test]
+fn timeouts_end_rules_and_say_what_they_have_seen() {
+    let (mut switch, ports) = start(workers(2), 2);
+    let flows = "hard_timeout=1,send_flow_rem,priority=2,udp,tp_dst=1,actions=output:2\n\
+                 idle_timeout=1,send_flow_rem,priority=1,udp,tp_dst=2,actions=output:2";
+    switch.apply(&rules(flows)).unwrap();
+    for tp_dst in [1, 2, 2] {
+        ports[0].inject(&frame(1, 2, tp_dst));
+    }
+    let mut removals = Vec::new();
+    eventually("both rules end", &mut switch, |switch| {
+        removals.extend(switch.take_removals());
+        removals.len() == 2
+    });
+    removals.sort_by_key(|removal| removal.flow.priority);
+    let seen = removals
+        .iter()
+        .map(|removal| (removal.reason, removal.counters.packets));
+    let expected = [
+        (RemovalReason::IdleTimeout, 2),
+        (RemovalReason::HardTimeout, 1),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    assert_eq!(switch.totals().rules, 0);
+}
+
+#[test]
+fn ports_go_down_and_come_back_and_finish() {
+    let (mut switch, ports) = start(workers(2), 2);
+    let is_up = |switch: &Switch| {
+        let pipeline = switch.pipeline();
+        let port = pipeline.port(PortId(2), pipeline.version());
+        port.is_some_and(|state| state.is_up)
+    };
+    assert!(is_up(&switch));
+    ports[1].set_up(false);
+    eventually("it is down", &mut switch, |switch| !is_up(switch));
+    ports[1].set_up(true);
+    eventually("it is up", &mut switch, |switch| is_up(switch));
+    ports[0].finish();
+    ports[1].finish();
+    eventually("both have finished", &mut switch, |switch| {
+        switch.is_finished()
+    });
+    assert!(is_up(&switch), "a finished port can send");
+}
+
+#[test]
+fn packets_for_the_controller_arrive_or_are_counted() {
+    let config = SwitchConfig {
+        packet_ins: 4,
+        ..workers(1)
+    };
+    let (mut switch, ports) = start(config, 1);
+    switch.apply(&rules("actions=controller:20")).unwrap();
+    for source in 0..10 {
+        ports[0].inject(&frame(source, 2, 3));
+    }
+    eventually("all is received", &mut switch, |switch| {
+        switch.totals().datapath.packets == 10
+    });
+    let totals = switch.totals();
+    let packets = switch.take_packet_ins();
+    assert_eq!(packets.len() as u64, totals.workers.packet_ins);
+    assert_eq!(
+        totals.workers.packet_ins + totals.workers.packet_ins_refused,
+        10
+    );
+    assert!(packets.len() >= 4);
+    assert_eq!(
+        (packets[0].in_port, packets[0].bytes.len()),
+        (PortId(1), 20)
+    );
+}
+
+#[test]
+fn what_other_workers_have_no_room_for_is_counted() {
+    let config = SwitchConfig {
+        exchange_packets: 0,
+        ..workers(2)
+    };
+    let (mut switch, ports) = start(config, 3);
+    // Port 3 is with port 1, port 2 is not, port 9 is nowhere.
+    switch
+        .apply(&rules("actions=output:3,output:2,output:9"))
+        .unwrap();
+    let state = thalweg_pipeline::PortState {
+        is_up: true,
+        floods: true,
+    };
+    switch
+        .apply(&Change::one(Operation::SetPort(PortId(9), state)))
+        .unwrap();
+    for _ in 0..7 {
+        ports[0].inject(&frame(1, 2, 3));
+    }
+    let mut sent = 0;
+    eventually("all is sent", &mut switch, |_| {
+        sent += ports[2].collect().len();
+        sent == 7
+    });
+    eventually("all is counted", &mut switch, |switch| {
+        switch.totals().drops().get("no_such_port") == Some(&7)
+    });
+    assert_eq!(switch.totals().drops().get("exchange_full"), Some(&7));
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let refuse = |config: SwitchConfig, numbers: &[u32]| {
+        let ports = numbers.iter().map(|number| {
+            let (port, _) = MemoryPort::new(PortId(*number), 1);
+            SwitchPort::new(PortId(*number), Box::new(port))
+        });
+        Switch::start(config, ports.collect()).err().unwrap()
+    };
+    assert!(matches!(refuse(workers(0), &[1]), SwitchError::NoWorkers));
+    let error = refuse(workers(1), &[1, 2, 1]).to_string();
+    assert_eq!(error, "two ports have number 1; give each its own");
+    let config = SwitchConfig {
+        packets_per_worker: 100,
+        ..workers(1)
+    };
+    assert!(
+        refuse(config, &[1])
+            .to_string()
+            .contains("128 are the least")
+    );
+}
