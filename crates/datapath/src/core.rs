@@ -50,6 +50,7 @@ pub(crate) enum Answer {
 /// What one burst needs, kept from burst to burst.
 #[derive(Debug)]
 struct Burst<const W: usize> {
+    /// Of [`BURST`] packets, in use or not; words behind the layout's stay zero.
     headers: Vec<Headers>,
     keys: Vec<[u64; W]>,
     hashes: Vec<u64>,
@@ -77,7 +78,8 @@ pub(crate) struct Core<const W: usize> {
     /// Bytes of the lists that entries share.
     pub(crate) list_bytes: usize,
     secrets: [u64; 8],
-    burst: Burst<W>,
+    /// Away while a pass is under way.
+    burst: Option<Box<Burst<W>>>,
     recirculating: Vec<(u32, Packet)>,
 }
 
@@ -107,7 +109,7 @@ impl<const W: usize> Core<W> {
             statistics: Statistics::default(),
             list_bytes: 0,
             secrets,
-            burst: Burst::new(),
+            burst: Some(Box::new(Burst::new())),
             recirculating: Vec::new(),
             config: config.clone(),
         }
@@ -162,7 +164,7 @@ impl<const W: usize> Core<W> {
         pipeline: &RwLock<Pipeline>,
         outbox: &mut Outbox,
     ) {
-        let mut burst = std::mem::take(&mut self.burst);
+        let mut burst = self.burst.take().expect("a pass is not within a pass");
         self.parse(packets, continuations, &mut burst, outbox);
         self.search(packets, &mut burst);
         self.answer(&mut burst, now, pipeline);
@@ -173,7 +175,7 @@ impl<const W: usize> Core<W> {
             }
         }
         self.make_room();
-        self.burst = burst;
+        self.burst = Some(burst);
     }
 
     /// Finds headers, keys and hashes; frames that are none are dropped.
@@ -185,39 +187,37 @@ impl<const W: usize> Core<W> {
         outbox: &mut Outbox,
     ) {
         burst.clear();
-        let mut index = 0;
+        let (mut index, mut count) = (0, 0);
         packets.retain_mut(|packet| {
             let recirculation_id = continuations.map_or(0, |numbers| numbers[index]);
             index += 1;
-            let headers = match Headers::parse(packet.bytes()) {
-                Ok(headers) => headers,
-                Err(error) => {
-                    self.statistics.count_refusal(match error {
-                        FrameError::Runt => RefuseReason::Runt,
-                        FrameError::Giant => RefuseReason::Giant,
-                    });
-                    outbox.pool.put(std::mem::take(packet));
-                    return false;
-                }
-            };
+            // Headers and key are made where they stay: to copy what was just written in small
+            // pieces as a large one would stall the processor.
+            let headers = &mut burst.headers[count];
+            if let Err(error) = headers.read(packet.bytes()) {
+                self.statistics.count_refusal(match error {
+                    FrameError::Runt => RefuseReason::Runt,
+                    FrameError::Giant => RefuseReason::Giant,
+                });
+                outbox.pool.put(std::mem::take(packet));
+                return false;
+            }
             let receipt = Receipt {
                 in_port: packet.in_port().0,
                 recirculation_id,
                 ..Receipt::default()
             };
-            let mut key = [0; W];
-            self.layout
-                .extract(packet.bytes(), &headers, &receipt, &mut key);
-            burst.hashes.push(hash_key(&key, &self.secrets));
-            burst.keys.push(key);
-            burst.headers.push(headers);
+            let key = &mut burst.keys[count];
+            self.layout.extract(packet.bytes(), headers, &receipt, key);
+            burst.hashes.push(hash_key(key, &self.secrets));
+            count += 1;
             true
         });
     }
 
     /// Looks in both caches.
     fn search(&mut self, packets: &[Packet], burst: &mut Burst<W>) {
-        let count = burst.keys.len();
+        let count = burst.hashes.len();
         if self.microflow.is_enabled() {
             self.search_microflows(burst);
         } else {
@@ -236,7 +236,7 @@ impl<const W: usize> Core<W> {
             is_new |= u64::from(found.is_none()) << index;
         }
         let port = packets[first].in_port().0;
-        let (keys, found) = (&burst.keys, &mut burst.found);
+        let (keys, found) = (&burst.keys[..count], &mut burst.found);
         let searched = self.megaflow.lookup_burst(port, keys, found, &self.entries);
         self.statistics.subtables_searched += searched;
         for index in first..count {
@@ -353,7 +353,14 @@ impl<const W: usize> Core<W> {
     ) {
         let answer = burst.once.iter().find(|(of, ..)| *of == index);
         let (_, program, credits) = answer.expect("every packet has an answer");
-        self.ledger.add(credits, Counters { packets: 1, bytes: packet.len() as u64 }, now);
+        self.ledger.add(
+            credits,
+            Counters {
+                packets: 1,
+                bytes: packet.len() as u64,
+            },
+            now,
+        );
         match program {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
@@ -451,17 +458,11 @@ fn hash_key<const W: usize>(key: &[u64; W], secrets: &[u64; 8]) -> u64 {
     last as u64 ^ (last >> 64) as u64
 }
 
-impl<const W: usize> Default for Burst<W> {
-    fn default() -> Self {
-        Burst::new()
-    }
-}
-
 impl<const W: usize> Burst<W> {
     fn new() -> Burst<W> {
         Burst {
-            headers: Vec::new(),
-            keys: Vec::new(),
+            headers: vec![Headers::default(); BURST],
+            keys: vec![[0; W]; BURST],
             hashes: Vec::new(),
             candidates: Vec::new(),
             found: Vec::new(),
@@ -470,8 +471,6 @@ impl<const W: usize> Burst<W> {
     }
 
     fn clear(&mut self) {
-        self.headers.clear();
-        self.keys.clear();
         self.hashes.clear();
         self.candidates.clear();
         self.found.clear();

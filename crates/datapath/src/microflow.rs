@@ -42,6 +42,11 @@ struct Head {
 #[repr(align(64))]
 struct Set([Head; WAYS]);
 
+/// A key that starts at a cache line, so that one of eight words takes one line and not two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
+struct Key<const W: usize>([u64; W]);
+
 /// What came of putting a flow in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
@@ -55,7 +60,7 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Microflow<const W: usize> {
     sets: Vec<Set>,
-    keys: Vec<[u64; W]>,
+    keys: Vec<Key<W>>,
     admit_one_in: u32,
     /// State of the chance of admission (xorshift).
     chance: u32,
@@ -77,7 +82,7 @@ impl<const W: usize> Microflow<W> {
         };
         Microflow {
             sets: vec![Set([empty; WAYS]); sets],
-            keys: vec![[0; W]; sets * WAYS],
+            keys: vec![Key([0; W]); sets * WAYS],
             admit_one_in,
             chance: seed as u32 | 1,
         }
@@ -136,7 +141,7 @@ impl<const W: usize> Microflow<W> {
                 continue;
             }
             let id = EntryId(head.entry);
-            let is_equal = is_equal(&self.keys[candidate / WAYS * WAYS + way], key);
+            let is_equal = is_equal(&self.keys[candidate / WAYS * WAYS + way].0, key);
             if is_equal && entries.is_current(id, head.generation) {
                 head.is_recent = true;
                 return Some(id);
@@ -156,7 +161,7 @@ impl<const W: usize> Microflow<W> {
         let set = self.set_index(hash);
         let keys = &self.keys[set * WAYS..(set + 1) * WAYS];
         let heads = &self.sets[set].0;
-        let is_same = |way: &usize| heads[*way].tag == tag_of(hash) && keys[*way] == *key;
+        let is_same = |way: &usize| heads[*way].tag == tag_of(hash) && is_equal(&keys[*way].0, key);
         let is_free = |way: &usize| {
             let head = &heads[*way];
             head.entry == EMPTY || !entries.is_current(EntryId(head.entry), head.generation)
@@ -171,7 +176,7 @@ impl<const W: usize> Microflow<W> {
             generation: entries.get(id).generation,
             is_recent: false,
         };
-        self.keys[set * WAYS + way] = *key;
+        self.keys[set * WAYS + way] = Key(*key);
         Admission::Admitted
     }
 

@@ -78,8 +78,10 @@ struct Place<T> {
 pub(crate) struct Extraction {
     /// Headers with runs, one bit each.
     headers: u32,
-    /// By header: its runs.
-    runs: Vec<Vec<Run>>,
+    /// The runs, header by header.
+    runs: Vec<Run>,
+    /// By header: where its runs start; one more, for the end of the last.
+    starts: Vec<u16>,
     scalars: Vec<Place<Scalar>>,
     presences: Vec<Place<u8>>,
     intrinsics: Vec<Place<Intrinsic>>,
@@ -87,17 +89,15 @@ pub(crate) struct Extraction {
 
 impl Extraction {
     pub(crate) fn new(fields: &[FieldDescriptor], slots: &[Option<Slot>]) -> Extraction {
-        let mut extraction = Extraction {
-            runs: vec![Vec::new(); 32],
-            ..Extraction::default()
-        };
+        let mut extraction = Extraction::default();
+        let mut by_header: Vec<Vec<Run>> = vec![Vec::new(); 32];
         for (field, slot) in fields.iter().zip(slots) {
             let Some(slot) = *slot else { continue };
             let (word, shift) = (slot.word, slot.shift);
             match &field.source {
                 Source::Wire(locations) => {
                     for location in locations.iter() {
-                        let runs = &mut extraction.runs[usize::from(location.header.0)];
+                        let runs = &mut by_header[usize::from(location.header.0)];
                         add_runs(runs, location.bit_offset, slot);
                         extraction.headers |= 1 << location.header.0;
                     }
@@ -126,6 +126,11 @@ impl Extraction {
                 Source::Register => {}
             }
         }
+        extraction.starts.push(0);
+        for runs in by_header {
+            extraction.runs.extend(runs);
+            extraction.starts.push(extraction.runs.len() as u16);
+        }
         extraction
     }
 
@@ -138,7 +143,9 @@ impl Extraction {
             let header = wanted.trailing_zeros();
             wanted &= wanted - 1;
             let start = headers.offset_of_present(header as u8);
-            for run in &self.runs[header as usize] {
+            let runs = usize::from(self.starts[header as usize])
+                ..usize::from(self.starts[header as usize + 1]);
+            for run in &self.runs[runs] {
                 let loaded = load(frame, start + usize::from(run.byte));
                 key[usize::from(run.word)] |= loaded.rotate_left(run.rotate) & run.mask;
             }

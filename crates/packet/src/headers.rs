@@ -58,26 +58,44 @@ pub enum FrameError {
     Giant,
 }
 
+impl Default for Headers {
+    /// No headers at all.
+    #[inline]
+    fn default() -> Headers {
+        Headers {
+            offsets: [ABSENT; h::COUNT],
+            present: 0,
+            scalars: [0; Scalar::COUNT],
+        }
+    }
+}
+
 impl Headers {
     /// Finds the headers of an Ethernet frame.
     ///
     /// # Errors
     /// Only for a frame that is no frame; every malformed header is simply absent.
-    #[inline]
     pub fn parse(frame: &[u8]) -> Result<Headers, FrameError> {
+        let mut headers = Headers::default();
+        headers.read(frame)?;
+        Ok(headers)
+    }
+
+    /// The same in place: whoever parses many packets need not move what was found.
+    ///
+    /// # Errors
+    /// As [`Headers::parse`]; what was known before is lost all the same.
+    #[inline]
+    pub fn read(&mut self, frame: &[u8]) -> Result<(), FrameError> {
         if frame.len() < 14 {
             return Err(FrameError::Runt);
         }
         if frame.len() >= usize::from(ABSENT) {
             return Err(FrameError::Giant);
         }
-        let mut headers = Headers {
-            offsets: [ABSENT; h::COUNT],
-            present: 0,
-            scalars: [0; Scalar::COUNT],
-        };
-        headers.parse_link(frame);
-        Ok(headers)
+        *self = Headers::default();
+        self.parse_link(frame);
+        Ok(())
     }
 
     /// Where `header` starts, if the packet has it.
