@@ -1,17 +1,184 @@
-//! `thalweg run`: the switch, in the foreground.
+//! `thalweg run`: the switch, in the foreground, until SIGINT or SIGTERM.
+//!
+//! ```text
+//!   read configuration and rules; open ports; start workers; apply the rules; say `ready`
+//!   until a signal ends it: look after stations, ports and timeouts
+//!     SIGHUP: read the rules again; if they are well-formed, the difference is one change
+//!   stop workers; print totals
+//! ```
+//!
+//! With `--json` standard output is for the totals alone, so `ready` goes to standard error then.
+//! There is no controller yet: packets for it are counted and dropped (`no_controller`).
 
-use anyhow::{Result, bail};
+mod config;
+mod report;
+mod rules;
+mod signals;
 
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use thalweg_io::{PortConfig, PortKind};
+use thalweg_switch::{Switch, SwitchPort, replacement};
+
+use self::config::Configuration;
+use self::report::{Done, Outcome};
+use self::signals::Signal;
 use crate::console::Console;
+use crate::failure::bad_input;
+
+/// How long the switch waits for news at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Changes that are remembered for the report.
+const MAX_CHANGES: usize = 1_000;
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// The switch's configuration (TOML): its ports, rules files and caches
+    config: PathBuf,
+}
 
-/// Does it.
+/// Runs the switch.
 ///
 /// # Errors
-/// Always, until it is there.
-pub(crate) fn execute(_arguments: &Arguments, _console: &Console) -> Result<()> {
-    bail!("`thalweg run` is not part of this build yet")
+/// If the configuration, a rules file or a port cannot be used.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let config = Configuration::read(&arguments.config)?;
+    // The rules are read before anything is opened, so that a slip costs nothing.
+    let rules = rules::read(&config)?;
+    let signals = signals::catch()?;
+    let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
+    let mut switch = Switch::start(config.switch.clone(), ports).map_err(bad_input)?;
+    signals.interrupt(switch.interrupter());
+    let mut running = Running {
+        started: Instant::now(),
+        changes: Vec::new(),
+        no_controller: 0,
+    };
+    running.replace(&mut switch, rules)?;
+    let text = format!(
+        "ready {} with {} ports, {} rules, {} workers",
+        config.name,
+        config.ports.len(),
+        running.rule_count(&switch),
+        config.switch.workers
+    );
+    announce(console, &text)?;
+    loop {
+        switch.poll(PATIENCE);
+        running.no_controller += switch.take_packet_ins().len() as u64;
+        drop(switch.take_removals());
+        match signals.next() {
+            Some(Signal::End) => break,
+            Some(Signal::Reload) => running.reload(&config, &mut switch, console)?,
+            None if config.ends_when_finished && switch.is_finished() => break,
+            None => {}
+        }
+    }
+    let totals = switch.stop();
+    running.no_controller += switch.take_packet_ins().len() as u64;
+    let outcome = Outcome {
+        config: &config,
+        seconds: running.started.elapsed().as_secs_f64(),
+        totals: &totals,
+        changes: &running.changes,
+        no_controller: running.no_controller,
+        pipeline: &switch.pipeline(),
+    };
+    report::print(&outcome, console)
+}
+
+/// What is remembered of a run.
+struct Running {
+    started: Instant,
+    changes: Vec<Done>,
+    no_controller: u64,
+}
+
+impl Running {
+    /// Puts rules in place of all that are there.
+    fn replace(&mut self, switch: &mut Switch, rules: rules::Rules) -> Result<Done> {
+        let position = switch.totals().datapath.packets;
+        let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
+        let start = Instant::now();
+        let update = switch.apply(&change);
+        let update = update.map_err(|error| bad_input(rules::explain(&change, &error)))?;
+        let done = Done {
+            position,
+            time_to_update: start.elapsed(),
+            affected: update.work.affected(),
+            added: update.delta.inserted.len(),
+            removed: update.delta.removed.len(),
+        };
+        if self.changes.len() < MAX_CHANGES {
+            self.changes.push(done);
+        }
+        Ok(done)
+    }
+
+    /// Reads the rules again; those that cannot be used change nothing.
+    fn reload(
+        &mut self,
+        config: &Configuration,
+        switch: &mut Switch,
+        console: &Console,
+    ) -> Result<()> {
+        let done = rules::read(config).and_then(|rules| self.replace(switch, rules));
+        match done {
+            Ok(done) => {
+                let text = format!(
+                    "reloaded {} rules: {} added, {} removed, {:.1} us until all workers followed",
+                    self.rule_count(switch),
+                    done.added,
+                    done.removed,
+                    done.time_to_update.as_secs_f64() * 1e6
+                );
+                announce(console, &text)
+            }
+            Err(error) => {
+                eprintln!("thalweg: the rules stay as they were: {error:#}");
+                Ok(())
+            }
+        }
+    }
+
+    fn rule_count(&self, switch: &Switch) -> usize {
+        let pipeline = switch.pipeline();
+        pipeline.rule_count(pipeline.version())
+    }
+}
+
+fn open(config: &PortConfig) -> Result<SwitchPort> {
+    let refused = |error: thalweg_io::Error| {
+        let text = format!("port {} ({}): {error}", config.number, config.name);
+        match error {
+            thalweg_io::Error::NotPermitted { .. } | thalweg_io::Error::System { .. } => {
+                anyhow::anyhow!(text)
+            }
+            _ => bad_input(text),
+        }
+    };
+    let port = thalweg_io::open(config).map_err(refused)?;
+    let is_source = match config.kind {
+        PortKind::Memory => false,
+        PortKind::Pcap => config.read.is_some(),
+        _ => true,
+    };
+    Ok(SwitchPort {
+        number: config.number,
+        port,
+        is_source,
+    })
+}
+
+/// Says what others may wait for.
+fn announce(console: &Console, text: &str) -> Result<()> {
+    if console.is_json() {
+        eprintln!("{text}");
+        return Ok(());
+    }
+    console.print(text)
 }

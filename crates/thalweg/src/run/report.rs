@@ -1,0 +1,260 @@
+//! What is printed when the switch has ended: where every packet went.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_datapath::CacheCounters;
+use thalweg_io::PortStatus;
+use thalweg_pipeline::Pipeline;
+use thalweg_switch::Totals;
+
+use super::config::Configuration;
+use crate::console::Console;
+
+/// Rules in the JSON object, the most used first.
+const RULES_IN_JSON: usize = 1_000;
+
+/// Rules in the text, the most used first.
+const RULES_IN_TEXT: usize = 20;
+
+/// A change of the rules, and what it came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// Packets forwarded before it.
+    pub(super) position: u64,
+    /// Until every worker followed it.
+    pub(super) time_to_update: Duration,
+    /// Cache entries that were repaired or evicted.
+    pub(super) affected: u64,
+    /// Rules that are new, or have other actions.
+    pub(super) added: usize,
+    /// Rules that are gone, or had other actions.
+    pub(super) removed: usize,
+}
+
+/// A run that is over.
+pub(super) struct Outcome<'a> {
+    pub(super) config: &'a Configuration,
+    pub(super) seconds: f64,
+    pub(super) totals: &'a Totals,
+    pub(super) changes: &'a [Done],
+    /// Packets for a controller, of which there is none.
+    pub(super) no_controller: u64,
+    pub(super) pipeline: &'a Pipeline,
+}
+
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    seconds: f64,
+    packets: u64,
+    outputs: BTreeMap<u32, u64>,
+    drops: BTreeMap<&'static str, u64>,
+    caches: CachesReport,
+    upcalls: u64,
+    changes: Vec<ChangeReport>,
+    own_changes: u64,
+    ports: Vec<PortReport>,
+    rule_count: usize,
+    rules: Vec<RuleReport>,
+}
+
+#[derive(Serialize)]
+struct CachesReport {
+    microflow: CacheReport,
+    megaflow: CacheReport,
+}
+
+#[derive(Serialize)]
+struct CacheReport {
+    hits: u64,
+    misses: u64,
+    entries: usize,
+}
+
+#[derive(Serialize)]
+struct ChangeReport {
+    position: u64,
+    time_to_update_us: f64,
+    affected: u64,
+    added: usize,
+    removed: usize,
+}
+
+#[derive(Serialize)]
+struct PortReport {
+    number: u32,
+    name: String,
+    status: &'static str,
+    received_packets: u64,
+    received_bytes: u64,
+    sent_packets: u64,
+    sent_bytes: u64,
+    drops: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct RuleReport {
+    rule: String,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Prints the outcome, as text or as one object.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub(super) fn print(outcome: &Outcome<'_>, console: &Console) -> Result<()> {
+    let report = Report::new(outcome);
+    console.print_json(&report)?;
+    console.print(&report.text())
+}
+
+impl Report {
+    fn new(outcome: &Outcome<'_>) -> Report {
+        let totals = outcome.totals;
+        let mut drops = totals.drops();
+        if outcome.no_controller > 0 {
+            drops.insert("no_controller", outcome.no_controller);
+        }
+        let changes = outcome.changes.iter().map(|done| ChangeReport {
+            position: done.position,
+            time_to_update_us: done.time_to_update.as_secs_f64() * 1e6,
+            affected: done.affected,
+            added: done.added,
+            removed: done.removed,
+        });
+        let ports = ports(outcome);
+        Report {
+            name: outcome.config.name.clone(),
+            seconds: outcome.seconds,
+            packets: totals.datapath.packets,
+            outputs: ports
+                .iter()
+                .map(|port| (port.number, port.sent_packets))
+                .collect(),
+            drops,
+            caches: CachesReport {
+                microflow: cache(totals.datapath.microflow, totals.microflows),
+                megaflow: cache(totals.datapath.megaflow, totals.megaflows),
+            },
+            upcalls: totals.datapath.upcalls,
+            changes: changes.collect(),
+            own_changes: totals.own_changes,
+            ports,
+            rule_count: totals.rules,
+            rules: rules(outcome.pipeline),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |said: std::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{said}");
+        };
+        let drops: u64 = self.drops.values().sum();
+        line(format_args!(
+            "{}: {} packets in {:.1} s, {drops} dropped, {} upcalls",
+            self.name, self.packets, self.seconds, self.upcalls
+        ));
+        for port in &self.ports {
+            line(format_args!(
+                "port {:>3} {:12} {:8}  received {:>12} packets {:>15} bytes  sent {:>12} packets \
+                 {:>15} bytes",
+                port.number,
+                port.name,
+                port.status,
+                port.received_packets,
+                port.received_bytes,
+                port.sent_packets,
+                port.sent_bytes
+            ));
+        }
+        for (reason, packets) in &self.drops {
+            line(format_args!("dropped {packets:>12} {reason}"));
+        }
+        let caches = [
+            ("microflow", &self.caches.microflow),
+            ("megaflow", &self.caches.megaflow),
+        ];
+        for (name, cache) in caches {
+            line(format_args!(
+                "{name:9} {:>12} hits {:>12} misses {:>9} entries",
+                cache.hits, cache.misses, cache.entries
+            ));
+        }
+        line(format_args!(
+            "{} rules, {} changes, {} more by stations, ports and timeouts",
+            self.rule_count,
+            self.changes.len(),
+            self.own_changes
+        ));
+        for rule in self.rules.iter().take(RULES_IN_TEXT) {
+            line(format_args!(
+                "{:>12} packets {:>15} bytes  {}",
+                rule.packets, rule.bytes, rule.rule
+            ));
+        }
+        if self.rule_count > RULES_IN_TEXT {
+            let rest = self.rule_count - RULES_IN_TEXT;
+            line(format_args!("{rest} more rules, which were used less"));
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+fn ports(outcome: &Outcome<'_>) -> Vec<PortReport> {
+    let ports = outcome.totals.ports.iter().map(|port| {
+        let mut configured = outcome.config.ports.iter();
+        let known = configured.find(|known| known.number == port.number);
+        let counters = &port.counters;
+        let drops = counters.drops.iter();
+        PortReport {
+            number: port.number.0,
+            name: known.map(|known| known.name.clone()).unwrap_or_default(),
+            status: match port.status {
+                PortStatus::Up => "up",
+                PortStatus::Down => "down",
+                PortStatus::Gone => "gone",
+                PortStatus::Finished => "finished",
+            },
+            received_packets: counters.received_packets,
+            received_bytes: counters.received_bytes,
+            sent_packets: counters.sent_packets,
+            sent_bytes: counters.sent_bytes,
+            drops: drops
+                .map(|(reason, count)| (reason.name(), count))
+                .collect(),
+        }
+    });
+    ports.collect()
+}
+
+fn cache(counters: CacheCounters, entries: usize) -> CacheReport {
+    CacheReport {
+        hits: counters.hits,
+        misses: counters.misses,
+        entries,
+    }
+}
+
+/// The rules that exist, the most used first.
+fn rules(pipeline: &Pipeline) -> Vec<RuleReport> {
+    let mut rules: Vec<_> = pipeline.rules(pipeline.version()).collect();
+    rules.sort_by_key(|(id, rule)| (Reverse(rule.counters.packets), *id));
+    let used = rules.into_iter().take(RULES_IN_JSON);
+    let reports = used.filter_map(|(id, rule)| {
+        Some(RuleReport {
+            rule: pipeline.flow_of(id)?.to_string(),
+            packets: rule.counters.packets,
+            bytes: rule.counters.bytes,
+        })
+    });
+    reports.collect()
+}

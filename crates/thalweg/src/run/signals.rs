@@ -1,0 +1,68 @@
+//! Signals, as something that can be asked for between two looks at the switch.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use thalweg_switch::Interrupter;
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signal {
+    /// To end: SIGINT or SIGTERM.
+    End,
+    /// To read the rules again: SIGHUP.
+    Reload,
+}
+
+/// The signals that have been caught since [`catch`].
+pub(super) struct Caught {
+    signals: Receiver<Signal>,
+    interrupter: Sender<Interrupter>,
+}
+
+/// Catches signals from now on, on a thread of its own.
+///
+/// # Errors
+/// If the operating system refuses.
+pub(super) fn catch() -> Result<Caught> {
+    let mut caught = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let (sender, signals) = channel();
+    let (interrupter, interrupters) = channel::<Interrupter>();
+    let forward = move || {
+        let mut interrupter = None;
+        for signal in caught.forever() {
+            let signal = match signal {
+                SIGHUP => Signal::Reload,
+                _ => Signal::End,
+            };
+            if sender.send(signal).is_err() {
+                return;
+            }
+            interrupter = interrupters.try_recv().ok().or(interrupter);
+            if let Some(interrupter) = &interrupter {
+                interrupter.interrupt();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(forward).context("cannot catch signals")?;
+    Ok(Caught {
+        signals,
+        interrupter,
+    })
+}
+
+impl Caught {
+    /// Has signals end the waiting of a switch.
+    pub(super) fn interrupt(&self, interrupter: Interrupter) {
+        // The thread has ended if nobody gets it, and so have signals.
+        let _ = self.interrupter.send(interrupter);
+    }
+
+    /// The next signal, if there is one.
+    pub(super) fn next(&self) -> Option<Signal> {
+        self.signals.try_recv().ok()
+    }
+}
