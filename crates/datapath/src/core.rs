@@ -56,6 +56,8 @@ struct Burst<const W: usize> {
     hashes: Vec<u64>,
     candidates: Vec<Option<usize>>,
     found: Vec<Option<EntryId>>,
+    /// Entries that packets of this burst have brought.
+    installed: Vec<EntryId>,
     /// Answers that are not remembered, with the packets they are for.
     once: Vec<(usize, Program, Arc<[Credit]>)>,
 }
@@ -296,7 +298,8 @@ impl<const W: usize> Core<W> {
             }
             let key = &burst.keys[index];
             // An earlier packet of the burst may have brought the answer.
-            let known = self.megaflow.lookup(key, &self.entries);
+            let known = burst.installed.iter().copied();
+            let known = known.into_iter().find(|id| self.megaflow.covers(*id, key, &self.entries));
             let answer = match known {
                 Some(id) => Answer::Entry(id),
                 None => {
@@ -308,6 +311,9 @@ impl<const W: usize> Core<W> {
                 Answer::Entry(id) => {
                     self.remember_microflow(burst.hashes[index], &burst.keys[index], id);
                     burst.found[index] = Some(id);
+                    if known.is_none() {
+                        burst.installed.push(id);
+                    }
                 }
                 Answer::Once(program, credits) => burst.once.push((index, program, credits)),
             }
@@ -466,6 +472,7 @@ impl<const W: usize> Burst<W> {
             hashes: Vec::new(),
             candidates: Vec::new(),
             found: Vec::new(),
+            installed: Vec::new(),
             once: Vec::new(),
         }
     }
@@ -474,6 +481,7 @@ impl<const W: usize> Burst<W> {
         self.hashes.clear();
         self.candidates.clear();
         self.found.clear();
+        self.installed.clear();
         self.once.clear();
     }
 }

@@ -176,15 +176,15 @@ impl Megaflow {
         searched
     }
 
-    /// The entry of a key.
-    pub(crate) fn lookup<const W: usize>(
+    /// Whether a key is in an entry's region.
+    pub(crate) fn covers<const W: usize>(
         &self,
+        id: EntryId,
         key: &[u64; W],
         entries: &Entries<W>,
-    ) -> Option<EntryId> {
-        let mut subtables = self.subtables.iter().flatten();
-        subtables
-            .find_map(|subtable| subtable.find(subtable.words.hash(key, self.hash), key, entries))
+    ) -> bool {
+        let subtable = self.subtable(entries.get(id).subtable);
+        subtable.is_same_region(key, entries.key(id))
     }
 
     /// The entry of a sub-table whose masked key is this one's.

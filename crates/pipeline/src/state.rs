@@ -12,7 +12,7 @@
 //!    read, because each is a function of the bits added when it was read.
 //! 3. A bit that the layout does not have is never read, so writes to it need no record.
 
-use thalweg_packet::{FieldId, Layout};
+use thalweg_packet::{FieldId, Layout, Slot};
 
 use crate::action::{Slice, Subfield};
 
@@ -156,17 +156,9 @@ impl<'a> State<'a> {
         let Some(slot) = self.layout.slot(field) else {
             return 0;
         };
-        for index in 0..slot.word_count() {
-            let below = (slot.word_count() - 1 - index) * 64;
-            let width = (usize::from(slot.width_bits) - below).min(64);
-            let ones = if width == 64 {
-                u64::MAX
-            } else {
-                (1 << width) - 1
-            };
-            let bits = ((mask >> below) as u64 & ones) << slot.shift;
+        for (word, bits) in words_of(slot, mask) {
             if bits != 0 {
-                self.read_word(usize::from(slot.word) + index, bits);
+                self.read_word(word, bits);
             }
         }
         self.peek(field) & mask
@@ -191,16 +183,13 @@ impl<'a> State<'a> {
 
     /// Writes constants over the bits `mask` of a field.
     pub(crate) fn write(&mut self, field: FieldId, value: u128, mask: u128) {
-        let Some(slot) = self.layout.slot(field) else {
-            return;
-        };
+        let Some(slot) = self.layout.slot(field) else { return };
         let old = self.peek(field);
-        self.layout
-            .set(&mut self.words, field, old & !mask | value & mask);
-        self.for_each_bit(slot.width_bits, mask, field, |state, word, bit| {
-            state.original[word] &= !(1 << bit);
-            state.constant[word] |= 1 << bit;
-        });
+        self.layout.set(&mut self.words, field, old & !mask | value & mask);
+        for (word, bits) in words_of(slot, mask) {
+            self.original[word] &= !bits;
+            self.constant[word] |= bits;
+        }
     }
 
     /// Writes a value that depends on all that `of` depends on.
@@ -220,9 +209,10 @@ impl<'a> State<'a> {
         }
         let source = FIRST_FUNCTION + self.functions.len() as u16;
         self.functions.push(dependencies.into());
-        self.for_each_bit(slot.width_bits, u128::MAX, field, |state, word, bit| {
-            state.set_provenance(word, bit, Provenance::Source(source));
-        });
+        for bit in 0..slot.width_bits {
+            let (word, shift) = slot.position(bit);
+            self.set_provenance(word, shift, Provenance::Source(source));
+        }
     }
 
     /// Copies bits with their provenance; both sides are equally wide.
@@ -318,22 +308,6 @@ impl<'a> State<'a> {
         self.sources = snapshot.sources;
     }
 
-    fn for_each_bit(
-        &mut self,
-        width_bits: u16,
-        mask: u128,
-        field: FieldId,
-        mut change: impl FnMut(&mut Self, usize, u32),
-    ) {
-        let Some(slot) = self.layout.slot(field) else {
-            return;
-        };
-        for bit in (0..width_bits).filter(|bit| mask >> bit & 1 == 1) {
-            let (word, shift) = slot.position(bit);
-            change(self, word, shift);
-        }
-    }
-
     fn provenance(&self, word: usize, shift: u32) -> Provenance {
         if self.constant[word] >> shift & 1 == 1 {
             Provenance::Constant
@@ -358,6 +332,18 @@ impl<'a> State<'a> {
             }
         }
     }
+}
+
+/// The bits of a field in a mask: the words they lie in, and where.
+fn words_of(slot: Slot, mask: u128) -> impl Iterator<Item = (usize, u64)> {
+    let count = slot.word_count();
+    (0..count).map(move |index| {
+        let below = (count - 1 - index) * 64;
+        let width = (usize::from(slot.width_bits) - below).min(64);
+        let ones = u64::MAX >> (64 - width);
+        let bits = ((mask >> below) as u64 & ones) << slot.shift;
+        (usize::from(slot.word) + index, bits)
+    })
 }
 
 fn slice_mask(slice: &Slice) -> u128 {

@@ -74,10 +74,13 @@ pub struct Step<'a> {
 
 impl Trace {
     pub(crate) fn new(words: usize, ingress_words: usize) -> Trace {
+        // Most walks have no more steps than this.
+        let steps = 16;
         Trace {
             words,
             ingress_words,
-            ..Trace::default()
+            steps: Vec::with_capacity(steps),
+            arena: Vec::with_capacity(steps * (2 * words + ingress_words)),
         }
     }
 

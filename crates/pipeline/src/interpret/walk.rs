@@ -41,6 +41,8 @@ pub(super) struct Walk<'a> {
     step: usize,
     pub(super) depth: u32,
     lookups: usize,
+    /// Where lookups put what they examined.
+    examined: Vec<u64>,
     action_set: Vec<Action>,
     stack: Vec<Lifted>,
     rule: Option<RuleId>,
@@ -74,6 +76,7 @@ impl<'a> Walk<'a> {
             step: 0,
             depth: 0,
             lookups: 0,
+            examined: Vec::new(),
             action_set: Vec::new(),
             stack: Vec::new(),
             rule: None,
@@ -160,12 +163,14 @@ impl<'a> Walk<'a> {
     }
 
     fn lookup(&mut self, table: TableId) -> Option<RuleId> {
-        let mut examined = vec![0; self.state.words().len()];
-        let rule = self
-            .pipeline
-            .lookup(table, self.state.words(), self.version, &mut examined);
+        let mut examined = std::mem::take(&mut self.examined);
+        examined.clear();
+        examined.resize(self.state.words().len(), 0);
+        let words = self.state.words();
+        let rule = self.pipeline.lookup(table, words, self.version, &mut examined);
         self.begin_step(StepKind::Lookup { table, rule });
         self.state.read_words(&examined);
+        self.examined = examined;
         self.rule = rule;
         rule
     }
