@@ -13,7 +13,7 @@ const NEEDED: &str = "this test needs root and iproute2, to make network namespa
 
 /// A network namespace with a name of its own, removed when dropped.
 pub(crate) struct Namespace {
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Namespace {

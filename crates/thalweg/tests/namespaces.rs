@@ -1,0 +1,323 @@
+//! `thalweg run` between three hosts in network namespaces. Needs root and iproute2.
+//!
+//! ```text
+//!   left  10.0.10.1 --veth-- port 1 (af_packet)  VLAN 10
+//!   right 10.0.10.2 --veth-- port 2 (af_packet)  VLAN 10
+//!         10.0.20.2 --veth-- port 4 (af_packet)  VLAN 20
+//!   host  10.0.20.3 --tap--- port 3 (tap)        VLAN 20, later 10 (10.0.10.3)
+//!                            port 5 (pcap)       a copy of VLAN 20, with its tags
+//! ```
+//!
+//! The host of the tap is also where the switch runs. Kernels offer super-frames and no two hosts
+//! count those alike, so the hosts' interfaces are told to make none: then what an interface has
+//! counted is what its port has.
+
+#[path = "../../io/tests/namespace/mod.rs"]
+#[allow(dead_code)]
+mod namespace;
+mod program;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use namespace::{Namespace, eventually};
+use program::{Ended, Program, TIMEOUT};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const CONFIG: &str = r#"
+[switch]
+name = "br0"
+workers = 2
+rules = ["vlan.rules"]
+[[port]]
+number = 1
+name = "p1"
+kind = "af_packet"
+[[port]]
+number = 2
+name = "p2"
+[[port]]
+number = 3
+name = "tap3"
+kind = "tap"
+[[port]]
+number = 4
+name = "p4"
+[[port]]
+number = 5
+name = "copy"
+kind = "pcap"
+write = "copy.pcap"
+"#;
+
+/// Ports and their VLANs; packets between VLANs find nobody.
+const RULES: &str = "
+table=0,in_port=p1 actions=mod_vlan_vid:10,goto_table:1
+table=0,in_port=p2 actions=mod_vlan_vid:10,goto_table:1
+table=0,in_port=tap3 actions=mod_vlan_vid:20,goto_table:1
+table=0,in_port=p4 actions=mod_vlan_vid:20,goto_table:1
+table=1,dl_vlan=10 actions=strip_vlan,output:p1,output:p2
+table=1,dl_vlan=20 actions=output:copy,strip_vlan,output:tap3,output:p4
+";
+
+/// The tap has moved to VLAN 10.
+const MOVED: &str = "
+table=0,in_port=p1 actions=mod_vlan_vid:10,goto_table:1
+table=0,in_port=p2 actions=mod_vlan_vid:10,goto_table:1
+table=0,in_port=tap3 actions=mod_vlan_vid:10,goto_table:1
+table=0,in_port=p4 actions=mod_vlan_vid:20,goto_table:1
+table=1,dl_vlan=10 actions=strip_vlan,output:p1,output:p2,output:tap3
+table=1,dl_vlan=20 actions=output:copy,strip_vlan,output:p4
+";
+
+/// The hosts and their cables; the switch's ends are `p1`, `p2`, `p4` and `tap3`.
+struct Hosts {
+    left: Namespace,
+    right: Namespace,
+    host: Namespace,
+}
+
+/// Of each port: the namespace and name of the interface at its other end.
+const CABLES: [(&str, &str); 3] = [("p1", "e1"), ("p2", "e2"), ("p4", "e4")];
+
+impl Hosts {
+    fn new() -> Hosts {
+        let hosts = Hosts {
+            left: Namespace::new("left"),
+            right: Namespace::new("right"),
+            host: Namespace::new("host"),
+        };
+        for (port, end) in CABLES {
+            let at = hosts.at(end);
+            let veth = ["link", "add", end, "type", "veth", "peer", "name", port];
+            at.ip(&[&veth[..], &["netns", &hosts.host.name]].concat());
+            // Else the host answers for its address on the tap here, too.
+            hosts.host.ip(&["link", "set", port, "up", "arp", "off"]);
+        }
+        hosts.host.ip(&["tuntap", "add", "tap3", "mode", "tap"]);
+        let addresses = [("e1", "10.0.10.1/24"), ("e2", "10.0.10.2/24")];
+        let more = [("e4", "10.0.20.2/24"), ("tap3", "10.0.20.3/24")];
+        for (end, address) in addresses.into_iter().chain(more) {
+            let at = hosts.at(end);
+            at.ip(&["link", "set", end, "gso_max_segs", "1"]);
+            at.ip(&["addr", "add", address, "dev", end]);
+            at.ip(&["link", "set", end, "up"]);
+        }
+        hosts
+            .host
+            .ip(&["addr", "add", "10.0.10.3/24", "dev", "tap3"]);
+        hosts
+    }
+
+    fn at(&self, end: &str) -> &Namespace {
+        match end {
+            "e1" => &self.left,
+            "tap3" => &self.host,
+            _ => &self.right,
+        }
+    }
+
+    /// What an interface has (sent, received).
+    fn counts(&self, end: &str) -> (u64, u64) {
+        let text = self.at(end).ip(&["-s", "-j", "link", "show", end]);
+        let links: Value = serde_json::from_str(&text).unwrap();
+        let count = |way: &str| links[0]["stats64"][way]["packets"].as_u64().unwrap();
+        (count("tx"), count("rx"))
+    }
+}
+
+fn ping(from: &Namespace, address: &str) -> bool {
+    from.enter(|| {
+        let mut ping = Command::new("ping");
+        ping.args(["-n", "-q", "-c", "1", "-W", "1", address]);
+        ping.output().expect("ping is installed").status.success()
+    })
+}
+
+/// Sends so much from the left to the right host, with a call in the middle; the content has to
+/// arrive.
+fn transfer(hosts: &Hosts, bytes: usize, in_the_middle: impl FnOnce()) {
+    let data: Vec<u8> = (0..bytes as u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let target: SocketAddr = "10.0.10.2:5001".parse().unwrap();
+    let listener = hosts.right.enter(|| TcpListener::bind(target).unwrap());
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            hosts.left.enter(|| {
+                let mut stream = TcpStream::connect_timeout(&target, TIMEOUT).unwrap();
+                stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+                stream.write_all(&data).unwrap();
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                // The other side closes first, so that no reply is on its way afterwards.
+                assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+            });
+        });
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let mut received = vec![0; bytes / 2];
+        stream.read_exact(&mut received).unwrap();
+        in_the_middle();
+        stream.read_to_end(&mut received).unwrap();
+        drop(stream);
+        sender.join().unwrap();
+        assert!(received == data, "{} of {bytes} bytes", received.len());
+    });
+}
+
+/// The interfaces' counts, while nothing is on its way any more.
+fn quiet_counts(hosts: &Hosts) -> BTreeMap<&'static str, (u64, u64)> {
+    for end in ["e1", "e2", "e4", "tap3"] {
+        hosts.at(end).ip(&["link", "set", end, "down"]);
+    }
+    let ports = CABLES.into_iter().chain([("tap3", "tap3")]);
+    ports.map(|(port, end)| (port, hosts.counts(end))).collect()
+}
+
+fn check_report(report: &Value, interfaces: &BTreeMap<&str, (u64, u64)>) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let ports = report["ports"].as_array().unwrap();
+    let mut received = 0;
+    for port in ports {
+        let name = port["name"].as_str().unwrap();
+        received += number(&port["received_packets"]);
+        let Some((sent_there, received_there)) = interfaces.get(name) else {
+            continue;
+        };
+        assert_eq!(
+            number(&port["received_packets"]),
+            *sent_there,
+            "{name}: {port}"
+        );
+        assert_eq!(
+            number(&port["sent_packets"]),
+            *received_there,
+            "{name}: {port}"
+        );
+    }
+    assert_eq!(number(&report["packets"]), received);
+    let looked_up = &report["caches"];
+    let microflow = &looked_up["microflow"];
+    assert_eq!(
+        number(&microflow["hits"]) + number(&microflow["misses"]),
+        received
+    );
+    // Rules that the reload left alone have counted all along.
+    let rules = report["rules"].as_array().unwrap();
+    for (port, start) in ports.iter().zip(["in_port=1 ", "in_port=2 "]) {
+        let is_meant = |rule: &&Value| rule["rule"].as_str().unwrap().starts_with(start);
+        let rule = rules.iter().find(is_meant).unwrap();
+        assert_eq!(rule["packets"], port["received_packets"], "{rule}");
+        assert_eq!(rule["bytes"], port["received_bytes"], "{rule}");
+    }
+    assert_eq!(report["changes"].as_array().unwrap().len(), 2);
+    assert_eq!(number(&report["rule_count"]), 6);
+}
+
+/// The copy has every packet of VLAN 20, with its tag.
+fn check_copy(path: &Path, report: &Value) {
+    let packets = thalweg_io::CaptureReader::open(path).unwrap();
+    let mut count = 0;
+    for packet in packets {
+        let packet = packet.unwrap();
+        let bytes = packet.bytes();
+        assert_eq!(bytes[12..16], [0x81, 0, 0, 20], "{bytes:02x?}");
+        count += 1;
+    }
+    assert!(count > 0);
+    assert_eq!(report["outputs"]["5"].as_u64(), Some(count));
+}
+
+#[test]
+fn three_hosts_two_vlans_and_a_change_in_the_middle() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("br0.toml"), CONFIG).unwrap();
+    std::fs::write(file("vlan.rules"), RULES).unwrap();
+    let before: BTreeMap<_, _> = ["e1", "e2", "e4", "tap3"]
+        .map(|end| (end, hosts.counts(end)))
+        .into();
+    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
+    program.wait_for("ready");
+    assert!(
+        before.values().all(|counts| *counts == (0, 0)),
+        "{before:?}"
+    );
+
+    let (left, host) = (&hosts.left, &hosts.host);
+    eventually("VLAN 10", || ping(left, "10.0.10.2"));
+    eventually("VLAN 20", || ping(host, "10.0.20.2"));
+    assert!(!ping(left, "10.0.10.3"), "the tap is not in VLAN 10 yet");
+    transfer(&hosts, 4 << 20, || {
+        std::fs::write(file("vlan.rules"), "table=0,in_port=p9 actions=drop").unwrap();
+        program.signal(Signal::HUP);
+        let refused = program.wait_for("thalweg: the rules stay as they were");
+        assert!(
+            refused.contains("vlan.rules:1:17: unknown port `p9`"),
+            "{refused}"
+        );
+        std::fs::write(file("vlan.rules"), MOVED).unwrap();
+        program.signal(Signal::HUP);
+        let done = program.wait_for("reloaded");
+        assert!(
+            done.starts_with("reloaded 6 rules: 3 added, 3 removed"),
+            "{done}"
+        );
+    });
+    eventually("the tap is in VLAN 10", || ping(left, "10.0.10.3"));
+    assert!(!ping(host, "10.0.20.2"), "the tap has left VLAN 20");
+
+    let interfaces = quiet_counts(&hosts);
+    let Ended {
+        status,
+        output,
+        took,
+    } = program.end(Signal::INT);
+    assert_eq!(status, Some(0));
+    assert!(took < Duration::from_secs(1), "it took {took:?}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    check_report(&report, &interfaces);
+    check_copy(&file("copy.pcap"), &report);
+}
+
+#[test]
+fn stations_are_learned_and_ports_followed() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
+    std::fs::write(file("br0.toml"), config).unwrap();
+    std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
+    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
+    program.wait_for("ready");
+    for address in ["10.0.10.2", "10.0.10.3"] {
+        eventually(address, || ping(&hosts.left, address));
+    }
+    transfer(&hosts, 1 << 20, || {});
+    let before = hosts.counts("tap3");
+    transfer(&hosts, 1 << 20, || {});
+    let after = hosts.counts("tap3");
+    assert!(
+        after.1 - before.1 < 20,
+        "both stations are known: nothing is flooded"
+    );
+    // A port that goes away takes nobody with it.
+    hosts.right.ip(&["link", "del", "e4"]);
+    eventually("the others still talk", || ping(&hosts.left, "10.0.10.3"));
+    let Ended {
+        status,
+        output,
+        took,
+    } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    assert!(took < Duration::from_secs(1), "it took {took:?}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert!(report["own_changes"].as_u64().unwrap() > 0);
+    assert!(report["packets"].as_u64().unwrap() > 0);
+}

@@ -1,0 +1,97 @@
+//! The program as a child process that is watched, and ended when dropped.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running program, and the lines it says on one of its streams.
+pub(crate) struct Program {
+    child: Child,
+    lines: Receiver<String>,
+    output: Option<ChildStdout>,
+}
+
+/// How a program ended.
+pub(crate) struct Ended {
+    pub(crate) status: Option<i32>,
+    pub(crate) output: String,
+    /// From the signal until it was gone.
+    pub(crate) took: Duration,
+}
+
+impl Program {
+    /// Runs `thalweg --json run`, whose news are on standard error; and passes them on.
+    pub(crate) fn start_json(config: &Path) -> Program {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(["--json", "run"]).arg(config);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let output = child.stdout.take();
+        let lines = lines_of(child.stderr.take().expect("it is piped"));
+        Program {
+            child,
+            lines,
+            output,
+        }
+    }
+
+    /// Waits for a line that begins like this.
+    pub(crate) fn wait_for(&self, start: &str) -> String {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(rest);
+            let line = line.unwrap_or_else(|_| panic!("the program never said {start:?}"));
+            if line.starts_with(start) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the program is there");
+    }
+
+    /// Ends the program by a signal, and gives what it said at its end.
+    pub(crate) fn end(mut self, signal: Signal) -> Ended {
+        let start = Instant::now();
+        self.signal(signal);
+        let mut output = String::new();
+        let mut stream = self.output.take().expect("it ends once");
+        stream.read_to_string(&mut output).expect("text");
+        let status = self.child.wait().expect("it was started").code();
+        Ended {
+            status,
+            output,
+            took: start.elapsed(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            eprintln!("program: {line}");
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
