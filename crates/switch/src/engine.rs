@@ -219,7 +219,8 @@ impl Engine {
         let Some(mut audit) = self.audit.take() else {
             return;
         };
-        let version = self.version();
+        // What has been acknowledged is what counts, whatever version the caches think they have.
+        let version = self.pipeline().version();
         for packet in packets.drain(..) {
             audit.expect(&packet, &self.pipeline(), version);
             let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));

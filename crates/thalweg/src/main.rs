@@ -13,9 +13,12 @@ mod console;
 mod demo;
 mod failure;
 mod generate;
+mod input;
 mod replay;
+mod report;
 mod run;
 mod trace;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -25,7 +28,7 @@ use crate::console::Console;
 
 /// A virtual switch whose caches are never stale.
 #[derive(Debug, Parser)]
-#[command(version, about, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true)]
 #[command(after_help = "Start with `thalweg demo`: it needs no privileges and no files.")]
 struct Arguments {
     /// Print one JSON object on standard output, and nothing else there

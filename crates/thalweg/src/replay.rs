@@ -1,17 +1,347 @@
 //! `thalweg replay`: a capture through the switch.
+//!
+//! ```text
+//!   packets of all captures, in the order of their times
+//!     before packet N: the changes whose position is N
+//!     caches and interpreter answer; the answers are compared
+//!     what is sent is written to one capture a port
+//! ```
+//!
+//! Time is the captures': timeouts of rules and the memory of stations go by it.
 
-use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_datapath::MaintainerKind;
+use thalweg_io::{CaptureReader, CaptureWriter};
+use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_pipeline::text::PlacedChange;
+use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
+use crate::failure::bad_input;
+use crate::input::{self, RulesArguments};
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    rules: RulesArguments,
+    /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
+    #[arg(long, value_name = "[PORT=]FILE", required = true)]
+    pcap: Vec<String>,
+    /// The port that captures without one came in by
+    #[arg(long, value_name = "PORT", default_value_t = 1)]
+    in_port: u32,
+    /// Write what leaves by port N to DIR/N.pcap
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Changes of the rules, each at its packet position (`@N add ...`)
+    #[arg(long, value_name = "FILE")]
+    changes: Option<PathBuf>,
+    /// How caches follow changes: revalidate or flush
+    #[arg(long, value_name = "NAME", default_value = "revalidate")]
+    maintainer: MaintainerKind,
+    /// Flows in the exact-match cache; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 8_192)]
+    microflows: usize,
+    /// Entries in the wildcard cache; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    megaflows: usize,
+}
 
-/// Does it.
+/// What the command prints with `--json`.
+#[derive(Serialize)]
+struct Report {
+    packets: u64,
+    outputs: BTreeMap<String, u64>,
+    drops: BTreeMap<&'static str, u64>,
+    caches: Caches,
+    upcalls: u64,
+    changes: Vec<ChangeReport>,
+    stale_packets: u64,
+    checked_packets: u64,
+}
+
+#[derive(Serialize)]
+struct Caches {
+    microflow: CacheReport,
+    megaflow: CacheReport,
+}
+
+#[derive(Serialize)]
+struct CacheReport {
+    hits: u64,
+    misses: u64,
+    entries: usize,
+}
+
+#[derive(Serialize)]
+struct ChangeReport {
+    position: u64,
+    time_to_update_us: f64,
+    affected: u64,
+}
+
+/// Sends the captures through the switch.
 ///
 /// # Errors
-/// Always, until it is there.
-pub(crate) fn execute(_arguments: &Arguments, _console: &Console) -> Result<()> {
-    bail!("`thalweg replay` is not part of this build yet")
+/// If a file cannot be read or written, or a rule is refused.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let mut sources = Sources::open(arguments)?;
+    let mut changes = match &arguments.changes {
+        Some(path) => input::read_changes(path)?,
+        None => Vec::new(),
+    };
+    changes.sort_by_key(|change| change.position);
+    let rules = arguments.rules.read()?;
+    let mut engine = Engine::new(config(arguments))?;
+    let others = changes.iter().map(|placed| &placed.change);
+    input::load(&mut engine, &rules, others, sources.ports())?;
+    let mut replay = Replay {
+        engine,
+        outputs: Outputs::new(arguments.out.as_deref())?,
+        packets: 0,
+        applied: Vec::new(),
+    };
+    let mut changes = changes.into_iter().peekable();
+    let progress = console.progress(sources.size_bytes);
+    while let Some(packet) = sources.next()? {
+        while let Some(due) = changes.next_if(|change| change.position <= replay.packets) {
+            replay.apply(&due, packet.received_at())?;
+        }
+        progress.set_position(sources.read_bytes);
+        replay.forward(packet)?;
+    }
+    let end = sources.now;
+    for late in changes {
+        replay.apply(&late, end)?;
+    }
+    progress.finish_and_clear();
+    replay.report(console)
+}
+
+fn config(arguments: &Arguments) -> Config {
+    let mut config = Config {
+        is_audited: true,
+        ..Config::default()
+    };
+    config.datapath.maintainer = arguments.maintainer;
+    config.datapath.microflow.entries = arguments.microflows;
+    config.datapath.megaflow.entries = arguments.megaflows;
+    config
+}
+
+/// A replay under way.
+struct Replay {
+    engine: Engine,
+    outputs: Outputs,
+    packets: u64,
+    applied: Vec<ChangeReport>,
+}
+
+impl Replay {
+    fn apply(&mut self, placed: &PlacedChange, now: Instant) -> Result<()> {
+        let start = std::time::Instant::now();
+        let update = self.engine.apply(&placed.change, now);
+        let update = update.map_err(|error| input::refused(&placed.change, &error))?;
+        self.applied.push(ChangeReport {
+            position: self.packets,
+            time_to_update_us: start.elapsed().as_secs_f64() * 1e6,
+            affected: update.work.affected(),
+        });
+        Ok(())
+    }
+
+    fn forward(&mut self, packet: Packet) -> Result<()> {
+        let now = packet.received_at();
+        self.engine.tick(now);
+        self.engine.forward(&mut vec![packet], now);
+        self.packets += 1;
+        let outbox = self.engine.outbox();
+        for (port, packet) in &outbox.sent {
+            self.outputs.write(&port.to_string(), packet, now)?;
+        }
+        for (_, packet) in &outbox.to_controller {
+            self.outputs.write("controller", packet, now)?;
+        }
+        outbox.recycle();
+        Ok(())
+    }
+
+    fn report(self, console: &Console) -> Result<()> {
+        let statistics = self.engine.datapath().statistics();
+        let audit = self.engine.audit().expect("a replay is audited");
+        let report = Report {
+            packets: self.packets,
+            drops: statistics.drops().collect(),
+            caches: Caches {
+                microflow: CacheReport {
+                    hits: statistics.microflow.hits,
+                    misses: statistics.microflow.misses,
+                    entries: self.engine.datapath().microflow_count(),
+                },
+                megaflow: CacheReport {
+                    hits: statistics.megaflow.hits,
+                    misses: statistics.megaflow.misses,
+                    entries: self.engine.datapath().megaflow_count(),
+                },
+            },
+            upcalls: statistics.upcalls,
+            changes: self.applied,
+            stale_packets: audit.stale,
+            checked_packets: audit.checked,
+            outputs: self.outputs.finish()?,
+        };
+        console.print(&describe(&report))?;
+        console.print_json(&report)
+    }
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = format!("{} packets\n", report.packets);
+    for (port, packets) in &report.outputs {
+        text += &format!("  port {port}: {packets} sent\n");
+    }
+    for (reason, packets) in &report.drops {
+        text += &format!("  dropped, {reason}: {packets}\n");
+    }
+    for (name, cache) in [
+        ("microflow", &report.caches.microflow),
+        ("megaflow", &report.caches.megaflow),
+    ] {
+        let (hits, misses, entries) = (cache.hits, cache.misses, cache.entries);
+        text += &format!("{name} cache: {hits} hits, {misses} misses, {entries} entries\n");
+    }
+    text += &format!("upcalls: {}\n", report.upcalls);
+    for change in &report.changes {
+        let (position, us, affected) = (change.position, change.time_to_update_us, change.affected);
+        text += &format!("change at packet {position}: {us:.1} us, {affected} entries affected\n");
+    }
+    let (stale, checked) = (report.stale_packets, report.checked_packets);
+    text + &format!("stale packets: {stale} of {checked} compared with the interpreter")
+}
+
+/// The captures that are read, merged by time.
+struct Sources {
+    readers: Vec<Source>,
+    size_bytes: u64,
+    read_bytes: u64,
+    now: Instant,
+}
+
+struct Source {
+    port: PortId,
+    reader: CaptureReader<File>,
+    next: Option<Packet>,
+}
+
+impl Sources {
+    fn open(arguments: &Arguments) -> Result<Sources> {
+        let mut sources = Sources {
+            readers: Vec::new(),
+            size_bytes: 0,
+            read_bytes: 0,
+            now: Instant::ZERO,
+        };
+        for argument in &arguments.pcap {
+            let (port, path) = match argument.split_once('=') {
+                Some((port, path)) if port.parse::<u32>().is_ok() => {
+                    (port.parse().unwrap_or_default(), Path::new(path))
+                }
+                _ => (arguments.in_port, Path::new(argument)),
+            };
+            sources.size_bytes += std::fs::metadata(path).map_or(0, |data| data.len());
+            let reader = CaptureReader::open(path).map_err(bad_input)?;
+            let mut source = Source {
+                port: PortId(port),
+                reader,
+                next: None,
+            };
+            source.advance()?;
+            sources.readers.push(source);
+        }
+        Ok(sources)
+    }
+
+    fn ports(&self) -> Vec<PortId> {
+        self.readers.iter().map(|source| source.port).collect()
+    }
+
+    /// The earliest packet of all captures; of two at one time, that of the first capture.
+    fn next(&mut self) -> Result<Option<Packet>> {
+        let waiting = self
+            .readers
+            .iter_mut()
+            .filter(|source| source.next.is_some());
+        let earliest = waiting.min_by_key(|source| source.next.as_ref().map(Packet::received_at));
+        let Some(source) = earliest else {
+            return Ok(None);
+        };
+        let Some(mut packet) = source.next.take() else {
+            return Ok(None);
+        };
+        source.advance()?;
+        // A record of a capture has 16 bytes in front.
+        self.read_bytes += packet.len() as u64 + 16;
+        // Clocks of captures step back now and then; the switch's does not.
+        self.now = self.now.max(packet.received_at());
+        packet.set_received(source.port, self.now);
+        Ok(Some(packet))
+    }
+}
+
+impl Source {
+    fn advance(&mut self) -> Result<()> {
+        self.next = self.reader.next().transpose().map_err(bad_input)?;
+        Ok(())
+    }
+}
+
+/// Where packets go: one capture a port, or nowhere, but counted.
+struct Outputs {
+    directory: Option<PathBuf>,
+    writers: BTreeMap<String, CaptureWriter<BufWriter<File>>>,
+    counts: BTreeMap<String, u64>,
+}
+
+impl Outputs {
+    fn new(directory: Option<&Path>) -> Result<Outputs> {
+        if let Some(directory) = directory {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| bad_input(format!("--out {}: {error}", directory.display())))?;
+        }
+        let directory = directory.map(Path::to_owned);
+        Ok(Outputs {
+            directory,
+            writers: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        })
+    }
+
+    fn write(&mut self, port: &str, packet: &Packet, now: Instant) -> Result<()> {
+        *self.counts.entry(port.to_owned()).or_insert(0) += 1;
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        if !self.writers.contains_key(port) {
+            let path = directory.join(format!("{port}.pcap"));
+            self.writers
+                .insert(port.to_owned(), CaptureWriter::create(&path)?);
+        }
+        let writer = self.writers.get_mut(port).expect("it was just made");
+        writer.write(packet.bytes(), now)?;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<BTreeMap<String, u64>> {
+        for mut writer in self.writers.into_values() {
+            writer.flush()?;
+        }
+        Ok(self.counts)
+    }
 }

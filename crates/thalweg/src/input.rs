@@ -1,0 +1,134 @@
+//! Rules, groups and changes that commands take from files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use thalweg_packet::{Instant, PortId, standard as f};
+use thalweg_pipeline::text::{Parser, PlacedChange, TextError};
+use thalweg_pipeline::{Action, Change, Operation, Output};
+use thalweg_switch::Engine;
+
+use crate::failure::bad_input;
+
+/// Rules files, and what else a pipeline is made of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RulesArguments {
+    /// Rules, as `ovs-ofctl add-flows` takes them or `dump-flows` prints them
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) rules: Vec<PathBuf>,
+    /// Groups, as `ovs-ofctl add-groups` takes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) groups: Vec<PathBuf>,
+}
+
+impl RulesArguments {
+    /// Reads all files as one change: groups first, so that rules can name them.
+    ///
+    /// # Errors
+    /// If one cannot be read, with all the faults of its text.
+    pub(crate) fn read(&self) -> Result<Change> {
+        let mut parser = Parser::new();
+        let mut change = Change::default();
+        for path in &self.groups {
+            let groups = parser.parse_groups(&path.display().to_string(), &contents(path)?);
+            let groups = groups.map_err(faults)?;
+            change
+                .operations
+                .extend(groups.into_iter().map(Operation::SetGroup));
+        }
+        for path in &self.rules {
+            let rules = parser.parse_rules(&path.display().to_string(), &contents(path)?);
+            change
+                .operations
+                .extend(rules.map_err(faults)?.into_change().operations);
+        }
+        Ok(change)
+    }
+}
+
+/// Reads a file of changes.
+///
+/// # Errors
+/// If it cannot be read, with all the faults of its text.
+pub(crate) fn read_changes(path: &Path) -> Result<Vec<PlacedChange>> {
+    let changes = Parser::new().parse_changes(&path.display().to_string(), &contents(path)?);
+    changes.map_err(faults)
+}
+
+/// Adds the ports that changes speak of, and loads the first of them.
+///
+/// # Errors
+/// If a rule is refused.
+pub(crate) fn load<'a>(
+    engine: &mut Engine,
+    rules: &'a Change,
+    others: impl IntoIterator<Item = &'a Change>,
+    in_ports: impl IntoIterator<Item = PortId>,
+) -> Result<()> {
+    let mut ports: BTreeSet<PortId> = in_ports.into_iter().collect();
+    for change in others.into_iter().chain([rules]) {
+        change
+            .operations
+            .iter()
+            .for_each(|operation| add_ports(operation, &mut ports));
+    }
+    for port in ports {
+        engine.add_port(port, Instant::ZERO);
+    }
+    engine
+        .apply(rules, Instant::ZERO)
+        .map_err(|error| refused(rules, &error))?;
+    Ok(())
+}
+
+/// Says which rule or group was refused, and why.
+pub(crate) fn refused(change: &Change, error: &thalweg_pipeline::ChangeError) -> anyhow::Error {
+    let index = error.operation();
+    bad_input(match index.and_then(|index| change.operations.get(index)) {
+        Some(Operation::Add(flow)) => format!("rule `{flow}`: {error}"),
+        Some(Operation::SetGroup(group)) => format!("group `{group}`: {error}"),
+        _ => error.to_string(),
+    })
+}
+
+/// The ports that an operation's rules match or send to.
+fn add_ports(operation: &Operation, ports: &mut BTreeSet<PortId>) {
+    match operation {
+        Operation::Add(flow) => {
+            let in_port = flow.matching.term(f::IN_PORT);
+            ports.extend(in_port.map(|term| PortId(term.value as u32)));
+            add_ports_of(&flow.actions, ports);
+        }
+        Operation::Modify(_, actions) => add_ports_of(actions, ports),
+        Operation::SetGroup(group) => {
+            for bucket in &group.buckets {
+                ports.extend(bucket.watch_port);
+                add_ports_of(&bucket.actions, ports);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
+    for action in actions {
+        match action {
+            Action::Output(Output::Port(port)) => {
+                ports.insert(*port);
+            }
+            Action::Clone(nested) | Action::WriteActions(nested) => add_ports_of(nested, ports),
+            _ => {}
+        }
+    }
+}
+
+fn contents(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path);
+    text.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))
+}
+
+fn faults(errors: Vec<TextError>) -> anyhow::Error {
+    let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
+    bad_input(lines.join("\n"))
+}
