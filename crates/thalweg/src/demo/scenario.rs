@@ -1,0 +1,161 @@
+//! What every pass of the demonstration gets: rules, packets, and changes between them.
+//!
+//! ```text
+//!   packets  0% ......... 30% ........ 50% ......... 60% ........ 80% ........ 100%
+//!               quiet         routes       quiet         access       quiet
+//!                             flap                       list grows
+//! ```
+
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_pipeline::text::{PlacedChange, parse_changes, parse_rules};
+use thalweg_workload::{
+    ChangeMix, ChangeSource, FlowConfig, OfdConfig, Pipeline, Sequence, WorkloadError,
+    changes_text, draw_flows,
+};
+
+use super::Arguments;
+use crate::workload::refused;
+
+/// Where in a hundred the changes of each kind happen.
+const ROUTE_FLAPS: Range<u64> = 30..50;
+const ACL_INSERTS: Range<u64> = 60..80;
+
+/// The access list is so much shorter than the generator would have it.
+///
+/// Its rules look at many fields, so that each of its length multiplies the masks; at the
+/// generator's share (two rules in five) there are more masks than a cache admits, and the
+/// picture would be of that.
+const ACL_SHARE: usize = 16;
+
+/// A workload, ready to be given to an engine.
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    pub(super) ports: Vec<PortId>,
+    /// The change that loads the rules.
+    pub(super) rules: thalweg_pipeline::Change,
+    pub(super) rule_count: usize,
+    pub(super) table_count: usize,
+    /// One packet a flow, with its input port.
+    pub(super) flows: Vec<Packet>,
+    /// The flows that the packets belong to, in order.
+    pub(super) sequence: Vec<u32>,
+    /// Different flows among them.
+    pub(super) flows_seen: usize,
+    /// By rising position.
+    pub(super) changes: Vec<PlacedChange>,
+    /// Where what kind of change happens, in packets.
+    pub(super) phases: Vec<Phase>,
+}
+
+/// A stretch of packets in which the rules change.
+#[derive(Clone, Debug)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    pub(super) packets: Range<u64>,
+}
+
+impl Scenario {
+    /// Generates everything.
+    ///
+    /// # Errors
+    /// If there is no workload of the sizes asked for.
+    pub(super) fn generate(arguments: &Arguments) -> Result<Scenario> {
+        let seed = arguments.seed;
+        let pipeline = generate_pipeline(arguments.rules, seed);
+        let pipeline = pipeline.map_err(|error| refused("--rules", &error))?;
+        let drawn = draw_flows(&pipeline, &FlowConfig::new(arguments.flows, seed));
+        let drawn = drawn.map_err(|error| refused("--flows", &error))?;
+        let flows = drawn.iter().map(|(flow, _)| {
+            let mut packet = Packet::from_bytes(&flow.packet(arguments.length.into()));
+            packet.set_received(PortId(flow.in_port), Instant::ZERO);
+            packet
+        });
+        let flows: Vec<Packet> = flows.collect();
+        let kind = arguments.locality.sequence_kind();
+        let sequence = Sequence::new(kind, flows.len(), seed);
+        let sequence = sequence.map_err(|error| refused("--flows or --exponent", &error))?;
+        let sequence: Vec<u32> = sequence
+            .take(arguments.packets)
+            .map(|flow| flow as u32)
+            .collect();
+        let rules = parse_rules("the generated pipeline", &pipeline.rules_text());
+        let phases = phases(arguments.packets as u64);
+        Ok(Scenario {
+            seed,
+            ports: pipeline.ports.iter().copied().map(PortId).collect(),
+            rules: rules.map_err(first_of)?.into_change(),
+            rule_count: pipeline.rules.len(),
+            table_count: pipeline.tables.len(),
+            flows_seen: count_seen(&sequence, flows.len()),
+            flows,
+            sequence,
+            changes: draw_changes(&pipeline, arguments, &phases)?,
+            phases,
+        })
+    }
+}
+
+/// An OFD pipeline whose access list is short beside its routes and hosts, as in a network's core.
+fn generate_pipeline(rules: usize, seed: u64) -> Result<Pipeline, WorkloadError> {
+    let mut config = OfdConfig::with_rules(rules, seed)?;
+    let acl_rules = config.acl_rules / ACL_SHARE;
+    config.routes += config.acl_rules - acl_rules;
+    config.acl_rules = acl_rules;
+    config.generate()
+}
+
+fn phases(packets: u64) -> Vec<Phase> {
+    let at = |percent: Range<u64>| packets * percent.start / 100..packets * percent.end / 100;
+    vec![
+        Phase {
+            name: "routes flap",
+            packets: at(ROUTE_FLAPS),
+        },
+        Phase {
+            name: "access list grows",
+            packets: at(ACL_INSERTS),
+        },
+    ]
+}
+
+/// Half of the changes for each phase, evenly spread over it.
+fn draw_changes(
+    pipeline: &Pipeline,
+    arguments: &Arguments,
+    phases: &[Phase],
+) -> Result<Vec<PlacedChange>> {
+    let mixes = [ChangeMix::RouteFlap, ChangeMix::AclInsert];
+    let half = arguments.changes.div_ceil(2);
+    let counts = [half, arguments.changes - half];
+    let mut changes = Vec::new();
+    for ((phase, mix), count) in phases.iter().zip(mixes).zip(counts) {
+        let source = ChangeSource::new(pipeline, mix, arguments.seed);
+        let source = source.map_err(|error| refused("--rules", &error))?;
+        let length = phase.packets.end - phase.packets.start;
+        for (place, mut change) in (0..).zip(source.take(count)) {
+            change.position = Some(phase.packets.start + length * place / count as u64);
+            changes.push(change);
+        }
+    }
+    parse_changes("the generated changes", &changes_text(&changes)).map_err(first_of)
+}
+
+fn count_seen(sequence: &[u32], flows: usize) -> usize {
+    let mut seen = vec![false; flows];
+    for flow in sequence {
+        seen[*flow as usize] = true;
+    }
+    seen.iter().filter(|seen| **seen).count()
+}
+
+/// Generated text that does not read back is a fault of ours; one message is enough.
+fn first_of(errors: Vec<thalweg_pipeline::text::TextError>) -> anyhow::Error {
+    let first = errors.first().map(ToString::to_string);
+    anyhow!(
+        "a generated text does not read back: {}",
+        first.unwrap_or_default()
+    )
+}

@@ -1,0 +1,124 @@
+//! The tables of the demonstration, for the terminal and for the report.
+
+use std::collections::BTreeSet;
+
+use super::pass::Window;
+use super::row::{Quantiles, Row};
+use super::scenario::Scenario;
+use crate::report::{Table, Unit, format_bytes, format_count};
+
+/// Rows of the timeline.
+const STRETCHES: usize = 10;
+
+/// All figures: a column for each maintainer.
+pub(super) fn summary(rows: &[Row]) -> Table {
+    let mut table = Table::new("Each column is a way for the caches to follow the rules.");
+    table = table.with_words("");
+    for row in rows {
+        table = table.with_numbers(row.name());
+    }
+    let mut push = |name: &str, cell: &dyn Fn(&Row) -> String| {
+        let cells = rows.iter().map(cell);
+        table.push(std::iter::once(name.to_owned()).chain(cells).collect());
+    };
+    let time = |ns: f64| Unit::Nanoseconds.format(ns);
+    let share = |row: &Row, answered: u64| Unit::Share.format(row.share(answered));
+    push("answered by the microflow cache", &|row| {
+        share(row, row.measured.statistics.microflow.hits)
+    });
+    push("answered by the megaflow cache", &|row| {
+        share(row, row.measured.statistics.megaflow.hits)
+    });
+    push("answered by the interpreter", &|row| {
+        share(row, row.measured.statistics.upcalls)
+    });
+    push("upcalls", &|row| {
+        format_count(row.measured.statistics.upcalls)
+    });
+    push("cost per packet", &|row| time(row.ns_per_packet()));
+    push("packets per second, changes included", &|row| {
+        format_count(row.packets_per_second() as u64)
+    });
+    push_updates(&mut push);
+    push("megaflow entries at the end", &|row| {
+        format_count(row.measured.megaflows as u64)
+    });
+    push("  masks, memory", &|row| {
+        let bytes = format_bytes(row.measured.megaflow_bytes as u64);
+        format!("{}, {bytes}", format_count(row.measured.masks as u64))
+    });
+    push("packets audited", &|row| format_count(row.audit().0));
+    push("stale packets", &|row| format_count(row.audit().1));
+    table
+}
+
+fn push_updates(push: &mut dyn FnMut(&str, &dyn Fn(&Row) -> String)) {
+    let time = |ns: u64| Unit::Nanoseconds.format(ns as f64);
+    push("time to update, median", &|row| {
+        time(row.times_to_update().median)
+    });
+    push("  99 in 100 within", &|row| time(row.times_to_update().p99));
+    push("  longest", &|row| time(row.times_to_update().max));
+    push("  all changes together", &|row| time(row.update_ns()));
+    let pair = |of: Quantiles| format!("{} / {}", format_count(of.median), format_count(of.max));
+    push("entries affected by a change, median / most", &|row| {
+        pair(row.affected())
+    });
+    push("entries examined for it, median / most", &|row| {
+        pair(row.examined())
+    });
+}
+
+/// Packets that went nowhere, by reason.
+pub(super) fn drops(rows: &[Row]) -> Table {
+    let mut table = Table::new("Packets that were not sent, by reason.").with_words("reason");
+    for row in rows {
+        table = table.with_numbers(row.name());
+    }
+    let statistics = || rows.iter().map(|row| &row.measured.statistics);
+    let reasons: BTreeSet<&str> = statistics()
+        .flat_map(|one| one.drops().map(|(reason, _)| reason))
+        .collect();
+    for reason in reasons {
+        let cells = statistics().map(|one| {
+            let found = one.drops().find(|(name, _)| *name == reason);
+            format_count(found.map_or(0, |(_, count)| count))
+        });
+        table.push(std::iter::once(reason.to_owned()).chain(cells).collect());
+    }
+    table
+}
+
+/// Hit rate and cost, a tenth of the packets at a time.
+pub(super) fn timeline(scenario: &Scenario, rows: &[Row]) -> Table {
+    let caption = "Packets answered by a cache, and the time a packet takes, changes included.";
+    let mut table = Table::new(caption)
+        .with_numbers("packets")
+        .with_words("rules");
+    for row in rows {
+        table = table.with_numbers(row.name()).with_numbers("cost");
+    }
+    let windows = rows.first().map_or(0, |row| row.measured.windows.len());
+    for stretch in 0..STRETCHES {
+        let range = windows * stretch / STRETCHES..windows * (stretch + 1) / STRETCHES;
+        let of = |row: &Row| Window::joined(&row.measured.windows[range.clone()]);
+        let Some(first) = rows.first().map(of) else {
+            continue;
+        };
+        let end = first.first_packet + first.packets;
+        let is_in = |phase: &&super::scenario::Phase| {
+            phase.packets.start < end && first.first_packet < phase.packets.end
+        };
+        let phase = scenario.phases.iter().find(is_in);
+        let mut cells = vec![
+            format!("to {}", Unit::Count.format_tick(end as f64)),
+            phase.map_or("", |phase| phase.name).to_owned(),
+        ];
+        for window in rows.iter().map(of) {
+            cells.push(Unit::Share.format(window.hit_rate()));
+            cells.push(Unit::Nanoseconds.format(window.ns_per_packet()));
+        }
+        table.push(cells);
+    }
+    table
+}

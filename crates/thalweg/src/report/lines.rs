@@ -1,0 +1,120 @@
+//! Pictures of lines and dots over two axes.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::axis::Axis;
+use super::colors;
+
+/// Width and height, in the picture's own units.
+const SIZE: (u32, u32) = (880, 330);
+const FONT: (&str, u32) = ("sans-serif", 14);
+
+/// One picture.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// What else to know, in a sentence; may be empty.
+    pub(crate) note: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    /// Stretches of the x axis that are shaded and named.
+    pub(crate) bands: Vec<Band>,
+}
+
+/// Values that belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    /// By rising x for a line.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    Line,
+    Dots,
+}
+
+/// A stretch of the x axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Band {
+    pub(crate) name: String,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Lines {
+    /// The picture as SVG.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub(super) fn to_svg(&self) -> Result<String> {
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        self.draw(&area)
+            .and_then(|()| area.present().map_err(|error| anyhow!("{error}")))?;
+        drop(area);
+        Ok(svg)
+    }
+
+    fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let ends = self.bands.iter().flat_map(|band| [band.from, band.to]);
+        let x = self.x.extent(points().map(|point| point.0).chain(ends));
+        let y = self.y.extent(points().map(|point| point.1));
+        let (top, bottom) = (y.high, y.low);
+        let mut chart = ChartBuilder::on(area)
+            .margin_top(10)
+            .margin_right(24)
+            .x_label_area_size(48)
+            .y_label_area_size(78)
+            .build_cartesian_2d(x, y)
+            .map_err(|error| anyhow!("{error}"))?;
+        for band in &self.bands {
+            let shade =
+                Rectangle::new([(band.from, top), (band.to, bottom)], colors::BAND.filled());
+            let name = FONT.into_font().color(&colors::FAINT);
+            let name = Text::new(band.name.clone(), (band.from, top), name);
+            chart
+                .draw_series([shade])
+                .map_err(|error| anyhow!("{error}"))?;
+            chart
+                .draw_series([name])
+                .map_err(|error| anyhow!("{error}"))?;
+        }
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(colors::LINE)
+            .axis_style(colors::FAINT)
+            .label_style(FONT.into_font().color(&colors::INK))
+            .x_desc(self.x.label.as_str())
+            .y_desc(self.y.label.as_str())
+            .axis_desc_style(FONT.into_font().color(&colors::FAINT))
+            .x_label_formatter(&|at| self.x.tick_label(*at))
+            .y_label_formatter(&|at| self.y.tick_label(*at))
+            .draw()
+            .map_err(|error| anyhow!("{error}"))?;
+        for (place, series) in self.series.iter().enumerate() {
+            let color = colors::series(place);
+            let place = |(x, y): &(f64, f64)| Some((self.x.position(*x)?, self.y.position(*y)?));
+            let points = series.points.iter().filter_map(place);
+            let drawn = match series.shape {
+                Shape::Line => chart
+                    .draw_series(LineSeries::new(points, color.stroke_width(2)))
+                    .map(drop),
+                Shape::Dots => chart
+                    .draw_series(points.map(|at| Circle::new(at, 3, color.filled())))
+                    .map(drop),
+            };
+            drawn.map_err(|error| anyhow!("{error}"))?;
+        }
+        Ok(())
+    }
+}

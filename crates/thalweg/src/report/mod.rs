@@ -1,0 +1,142 @@
+//! Reports: a page of text, tables and pictures that stands on its own.
+//!
+//! A command describes what it has measured as [`Table`]s, [`Lines`] and [`Bars`]; the tables it
+//! also prints. [`Report::to_html`] makes one file of it:
+//!
+//! 1. Nothing is fetched and nothing is run: style and pictures are in the page, and every picture
+//!    has its numbers in a table or its description in words.
+//! 2. Colours follow the reader's preference for light or dark. Pictures are drawn in the light
+//!    colours, which the style sheet maps to the present ones by their names; one palette, in
+//!    `colors.rs` and `style.css`.
+//! 3. Texts that commands hand in are escaped here, and only here.
+
+mod axis;
+mod bars;
+mod colors;
+mod html;
+mod lines;
+mod number;
+mod table;
+
+pub(crate) use axis::Axis;
+pub(crate) use bars::Bars;
+pub(crate) use lines::{Band, Lines, Series, Shape};
+pub(crate) use number::{Unit, format_bytes, format_count};
+pub(crate) use table::Table;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use self::html::escape;
+
+/// A page under construction.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    title: String,
+    body: String,
+}
+
+impl Report {
+    /// A page of which nothing but the title is there.
+    pub(crate) fn new(title: &str) -> Report {
+        Report {
+            title: title.to_owned(),
+            body: String::new(),
+        }
+    }
+
+    /// Begins a section.
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.body += &format!("<h2>{}</h2>\n", escape(text));
+    }
+
+    /// Adds a paragraph; what stands between backticks is set as code.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.body += &format!("<p>{}</p>\n", with_code(text));
+    }
+
+    /// Adds a list, an item each; backticks as in [`Report::text`].
+    pub(crate) fn list(&mut self, items: &[String]) {
+        let items = items.iter();
+        let items: String = items
+            .map(|item| format!("<li>{}</li>\n", with_code(item)))
+            .collect();
+        self.body += &format!("<ul>\n{items}</ul>\n");
+    }
+
+    /// Adds a table.
+    pub(crate) fn table(&mut self, table: &Table) {
+        self.body += &table.to_html();
+    }
+
+    /// Adds a picture of lines or dots.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub(crate) fn lines(&mut self, lines: &Lines) -> Result<()> {
+        let names = lines.series.iter().map(|series| series.name.as_str());
+        let names: Vec<&str> = names.collect();
+        self.figure(&lines.caption, &lines.note, &names, &lines.to_svg()?);
+        Ok(())
+    }
+
+    /// Adds a picture of bars.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub(crate) fn bars(&mut self, bars: &Bars) -> Result<()> {
+        let names = bars.series.iter().map(|(name, _)| name.as_str());
+        let names: Vec<&str> = names.collect();
+        self.figure(&bars.caption, &bars.note, &names, &bars.to_svg()?);
+        Ok(())
+    }
+
+    fn figure(&mut self, caption: &str, note: &str, names: &[&str], svg: &str) {
+        let (caption, label) = (escape(caption), escape(&format!("{caption}. {note}")));
+        let mut legend = String::new();
+        for (place, name) in names.iter().enumerate() {
+            let class = colors::series_class(place);
+            legend += &format!("<span><i class=\"{class}\">■</i> {}</span>", escape(name));
+        }
+        let svg = svg.replacen(
+            "<svg ",
+            &format!("<svg role=\"img\" aria-label=\"{label}\" "),
+            1,
+        );
+        self.body += &format!("<figure>\n<figcaption>{caption}</figcaption>\n");
+        self.body += &format!("<p class=\"legend\">{legend}<b>{}</b></p>\n", escape(note));
+        self.body += &format!("{svg}</figure>\n");
+    }
+
+    /// The page.
+    pub(crate) fn to_html(&self) -> String {
+        html::page(&self.title, &self.body)
+    }
+
+    /// Writes the page to a file, replacing one that exists.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let written = std::fs::write(path, self.to_html());
+        written.with_context(|| format!("the report cannot be written to {}", path.display()))
+    }
+}
+
+/// Escaped text with what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let mut html = String::new();
+    for (place, piece) in text.split('`').enumerate() {
+        let piece = escape(piece);
+        if place % 2 == 1 {
+            html += &format!("<code>{piece}</code>");
+        } else {
+            html += &piece;
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests;

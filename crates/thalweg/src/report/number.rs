@@ -1,0 +1,98 @@
+//! Numbers as people read them.
+
+/// What a number counts, and so how it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    /// Things, with thousands parted.
+    Count,
+    /// A share, from 0 to 1, written in percent.
+    Share,
+    /// A time in nanoseconds, written in the unit that suits it.
+    Nanoseconds,
+}
+
+impl Unit {
+    /// The number in full, for tables.
+    pub(crate) fn format(self, value: f64) -> String {
+        match self {
+            Unit::Count => format_count(value.round().max(0.0) as u64),
+            Unit::Share => format!("{:.1} %", value * 100.0),
+            Unit::Nanoseconds => format_time(value),
+        }
+    }
+
+    /// The number in few characters, for the ticks of an axis.
+    pub(crate) fn format_tick(self, value: f64) -> String {
+        match self {
+            Unit::Count => scaled(value, 1e3, &["", "k", "M", "G"], ""),
+            Unit::Share => format!("{} %", trimmed(value * 100.0)),
+            Unit::Nanoseconds => format_time(value),
+        }
+    }
+}
+
+/// A count with its thousands parted by commas.
+pub(crate) fn format_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in the unit that suits them.
+pub(crate) fn format_bytes(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB"], " ")
+}
+
+fn format_time(nanoseconds: f64) -> String {
+    scaled(nanoseconds, 1e3, &["ns", "µs", "ms", "s"], " ")
+}
+
+/// The value in the largest unit that leaves at least one of it.
+fn scaled(mut value: f64, base: f64, units: &[&str], space: &str) -> String {
+    let mut unit = 0;
+    // What would be rounded up to a whole unit already is one.
+    while value.abs() >= base * 0.9995 && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    format!("{}{space}{}", trimmed(value), units[unit])
+}
+
+/// At most three digits that tell something, without zeros at the end.
+fn trimmed(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(format_count(0), "0");
+        assert_eq!(format_count(999), "999");
+        assert_eq!(format_count(1_234_567), "1,234,567");
+        assert_eq!(format_bytes(20_567_712), "19.6 MiB");
+        assert_eq!(Unit::Share.format(0.9871), "98.7 %");
+        assert_eq!(Unit::Nanoseconds.format(999.9), "1 µs");
+        assert_eq!(Unit::Nanoseconds.format(520_850_123.0), "521 ms");
+        assert_eq!(Unit::Nanoseconds.format(0.0), "0 ns");
+        assert_eq!(Unit::Count.format_tick(250_000.0), "250k");
+        assert_eq!(Unit::Share.format_tick(0.5), "50 %");
+    }
+}
