@@ -27,7 +27,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use thalweg_datapath::Datapath;
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, PacketPool, PortId};
-use thalweg_pipeline::{Change, MacMove, Operation, Outbox, Pipeline, PortState};
+use thalweg_pipeline::{Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState};
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
@@ -80,6 +80,9 @@ pub enum SwitchError {
     /// A limit of the caches makes no sense.
     #[error(transparent)]
     Datapath(#[from] thalweg_datapath::ConfigError),
+    /// A rule cannot be added.
+    #[error(transparent)]
+    Rules(#[from] ChangeError),
     /// Nobody would forward.
     #[error("a switch needs at least 1 worker")]
     NoWorkers,
@@ -180,17 +183,31 @@ impl Switch {
     /// # Errors
     /// If a limit makes no sense, or the operating system refuses.
     pub fn start(config: SwitchConfig, ports: Vec<SwitchPort>) -> Result<Switch, SwitchError> {
+        Switch::start_with(config, ports, &Change::default())
+    }
+
+    /// The same, with rules: no packet is received before they are there.
+    ///
+    /// # Errors
+    /// If a limit makes no sense, a rule cannot be added, or the operating system refuses.
+    pub fn start_with(
+        config: SwitchConfig,
+        ports: Vec<SwitchPort>,
+        rules: &Change,
+    ) -> Result<Switch, SwitchError> {
         check(&config, &ports)?;
         let clock = Clock::start();
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let (ports, sources) = attach(ports);
         let mut pipeline = Pipeline::new(config.pipeline.clone());
-        let change = Change {
+        let mut upkeep = Upkeep::new(config.pipeline.stations);
+        let announced = Change {
             operations: ports.iter().map(announcement).collect(),
         };
-        let delta = pipeline.apply(&change, clock.now());
-        let version = delta.expect("ports can always be added").version;
-        pipeline.reclaim(version);
+        for change in [&announced, rules] {
+            let delta = pipeline.apply(change, clock.now())?;
+            upkeep.conclude(&mut pipeline, &delta, &[], clock.now());
+        }
         let doorbells = (0..config.workers)
             .map(|worker| Doorbell::new().map_err(|source| SwitchError::System { worker, source }));
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
@@ -209,7 +226,7 @@ impl Switch {
             handles: Vec::new(),
             answers,
             news,
-            upkeep: Upkeep::new(config.pipeline.stations),
+            upkeep,
             moves: Vec::new(),
             next_learning: Instant::ZERO,
             own_changes: 0,
@@ -218,10 +235,7 @@ impl Switch {
             packet_ins,
             attention,
         };
-        let mut shares: Vec<Vec<Attached>> = (0..config.workers).map(|_| Vec::new()).collect();
-        for (index, port) in ports.into_iter().enumerate() {
-            shares[index % config.workers].push(port);
-        }
+        let shares = share_out(ports, config.workers);
         for ports in shares {
             let (commands, commands_out) = bounded(2);
             let channels = Channels {
@@ -327,6 +341,15 @@ fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
         Attached::new(port.number, port.port, status)
     });
     (attached.collect(), sources)
+}
+
+/// Ports go round the workers, as [`Routes`] has it.
+fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
+    let mut shares: Vec<Vec<Attached>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, port) in ports.into_iter().enumerate() {
+        shares[index % workers].push(port);
+    }
+    shares
 }
 
 fn announcement(port: &Attached) -> Operation {

@@ -1,7 +1,7 @@
 //! `thalweg run`: the switch, in the foreground, until SIGINT or SIGTERM.
 //!
 //! ```text
-//!   read configuration and rules; open ports; start workers; apply the rules; say `ready`
+//!   read configuration and rules; open ports; start workers; say `ready`
 //!   until a signal ends it: look after stations, ports and timeouts
 //!     SIGHUP: read the rules again; if they are well-formed, the difference is one change
 //!   stop workers; print totals
@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use thalweg_io::{PortConfig, PortKind};
-use thalweg_switch::{Switch, SwitchPort, replacement};
+use thalweg_pipeline::text::Rules;
+use thalweg_switch::{Switch, SwitchError, SwitchPort, replacement};
 
 use self::config::Configuration;
 use self::report::{Done, Outcome};
@@ -51,14 +52,19 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let rules = rules::read(&config)?;
     let signals = signals::catch()?;
     let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
-    let mut switch = Switch::start(config.switch.clone(), ports).map_err(bad_input)?;
+    let change = rules.into_change();
+    let switch = Switch::start_with(config.switch.clone(), ports, &change);
+    let mut switch = switch.map_err(|error| match error {
+        SwitchError::Rules(error) => bad_input(rules::explain(&change, &error)),
+        error @ SwitchError::System { .. } => anyhow::Error::new(error),
+        error => bad_input(error),
+    })?;
     signals.interrupt(switch.interrupter());
     let mut running = Running {
         started: Instant::now(),
         changes: Vec::new(),
         no_controller: 0,
     };
-    running.replace(&mut switch, rules)?;
     let text = format!(
         "ready {} with {} ports, {} rules, {} workers",
         config.name,
@@ -100,7 +106,7 @@ struct Running {
 
 impl Running {
     /// Puts rules in place of all that are there.
-    fn replace(&mut self, switch: &mut Switch, rules: rules::Rules) -> Result<Done> {
+    fn replace(&mut self, switch: &mut Switch, rules: Rules) -> Result<Done> {
         let position = switch.totals().datapath.packets;
         let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
         let start = Instant::now();

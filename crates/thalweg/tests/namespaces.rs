@@ -209,13 +209,14 @@ fn check_report(report: &Value, interfaces: &BTreeMap<&str, (u64, u64)>) {
     );
     // Rules that the reload left alone have counted all along.
     let rules = report["rules"].as_array().unwrap();
-    for (port, start) in ports.iter().zip(["in_port=1 ", "in_port=2 "]) {
-        let is_meant = |rule: &&Value| rule["rule"].as_str().unwrap().starts_with(start);
-        let rule = rules.iter().find(is_meant).unwrap();
+    for (port, condition) in ports.iter().zip(["in_port=1 ", "in_port=2 "]) {
+        let is_meant = |rule: &&Value| rule["rule"].as_str().unwrap().contains(condition);
+        let rule = rules.iter().find(is_meant);
+        let rule = rule.unwrap_or_else(|| panic!("{condition}: {rules:?}"));
         assert_eq!(rule["packets"], port["received_packets"], "{rule}");
         assert_eq!(rule["bytes"], port["received_bytes"], "{rule}");
     }
-    assert_eq!(report["changes"].as_array().unwrap().len(), 2);
+    assert_eq!(report["changes"].as_array().unwrap().len(), 1);
     assert_eq!(number(&report["rule_count"]), 6);
 }
 

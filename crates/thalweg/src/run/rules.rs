@@ -4,19 +4,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use thalweg_packet::PortId;
-use thalweg_pipeline::text::{Parser, TextError};
-use thalweg_pipeline::{Change, ChangeError, Flow, Group, Operation};
+use thalweg_pipeline::text::{Parser, Rules, TextError};
+use thalweg_pipeline::{Change, ChangeError, Operation};
 
 use super::config::Configuration;
 use crate::failure::bad_input;
 
-/// What all files say together.
-pub(super) struct Rules {
-    pub(super) flows: Vec<Flow>,
-    pub(super) groups: Vec<Group>,
-}
-
-/// Reads all files anew.
+/// Reads all files anew; gives what they say together.
 ///
 /// # Errors
 /// If one cannot be read, with all the faults of its text.
@@ -26,10 +20,7 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
         Some(port.number)
     };
     let mut parser = Parser::new().with_ports(&by_name);
-    let mut all = Rules {
-        flows: Vec::new(),
-        groups: Vec::new(),
-    };
+    let mut all = Rules::default();
     for path in &config.groups {
         let groups = parser.parse_groups(&path.display().to_string(), &contents(path)?);
         all.groups.extend(groups.map_err(faults)?);
