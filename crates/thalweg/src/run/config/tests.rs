@@ -4,19 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-const PORT: &str = "[[port]]\nnumber = 1\n";
-
-fn parse(text: &str) -> Result<Configuration> {
-    Configuration::parse("br0.toml", Path::new("etc"), text)
-}
-
-fn error(text: &str) -> String {
-    parse(text).expect_err("it is wrong").to_string()
-}
-
-#[test]
-fn everything_can_be_said() {
-    let text = r#"
+const EVERYTHING: &str = r#"
 [switch]
 name = "br0"
 workers = 2
@@ -55,7 +43,20 @@ kind = "pcap"
 read = "in.pcap"
 write = "out.pcap"
 "#;
-    let config = parse(text).expect("it is right");
+
+const PORT: &str = "[[port]]\nnumber = 1\n";
+
+fn parse(text: &str) -> Result<Configuration> {
+    Configuration::parse("br0.toml", Path::new("etc"), text)
+}
+
+fn error(text: &str) -> String {
+    parse(text).expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn everything_can_be_said() {
+    let config = parse(EVERYTHING).expect("it is right");
     assert_eq!(
         (config.name.as_str(), config.ends_when_finished),
         ("br0", true)
