@@ -9,7 +9,7 @@
 //! bring rules that rely on it:
 //!
 //! 1. A header is present only if all its fixed bytes lie in the packet, and for IP also inside
-//!    the lengths that the header states. A header behind an absent one is absent.
+//!    the lengths that the header states; for TCP, with its options. A header behind an absent one is absent.
 //! 2. At most two VLAN tags and three MPLS labels are parsed; what follows labels is not.
 //! 3. Bytes behind an IP packet's stated length are padding: no header lies there
 //!    (CVE-2020-35498 was a cache entry that depended on padding nobody had matched).
@@ -270,7 +270,7 @@ impl Headers {
     fn parse_transport(&mut self, packet: &[u8], at: usize, protocol: u8, icmp: HeaderId) {
         let left = packet.len().saturating_sub(at);
         match protocol {
-            6 if left >= 20 => self.note(h::TCP, at),
+            6 if left >= 20 && has_whole_tcp_header(&packet[at..]) => self.note(h::TCP, at),
             17 if left >= 8 => self.note(h::UDP, at),
             132 if left >= 12 => self.note(h::SCTP, at),
             1 if left >= 8 && icmp == h::ICMPV4 => self.note(h::ICMPV4, at),
@@ -390,6 +390,13 @@ fn follow_extension_headers(packet: &[u8], ipv6: usize) -> Option<ExtensionChain
         chain.transport += len;
     }
     None
+}
+
+/// Whether the TCP options that the data offset states are there (RFC 9293, section 3.1).
+#[inline]
+fn has_whole_tcp_header(segment: &[u8]) -> bool {
+    let header = usize::from(segment[12] >> 4) * 4;
+    header >= 20 && header <= segment.len()
 }
 
 /// Offsets of the addresses in the source and target link-layer options; `None` if one is twice.

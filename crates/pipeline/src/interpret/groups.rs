@@ -3,7 +3,8 @@
 use thalweg_packet::FieldId;
 
 use super::DropReason;
-use super::walk::{Next, Walk};
+use super::action_set;
+use super::walk::{Nested, Next, Walk};
 use crate::action::{GroupId, TableId};
 use crate::flow::{Bucket, Group, GroupKind};
 use crate::reads::DEFAULT_HASH_FIELDS;
@@ -60,7 +61,8 @@ impl Walk<'_> {
             bucket: Some(bucket as u32),
         };
         self.begin_step(kind);
-        self.on_copy(&group.buckets[bucket].actions, table);
+        let actions = action_set::of_list(&group.buckets[bucket].actions);
+        self.on_copy(&actions, table, Nested::Bucket);
     }
 
     /// Chooses a bucket by rendezvous hashing: when one dies, only its own flows move.

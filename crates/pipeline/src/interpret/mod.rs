@@ -29,6 +29,7 @@
 //! would pretend in its flow key that it was); `dec_ttl` does not fix the TTL in the mask, only
 //! the fact that it is above 1.
 
+mod action_set;
 mod groups;
 mod normal;
 mod rewriting;

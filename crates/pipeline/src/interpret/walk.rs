@@ -6,6 +6,7 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{PortId, standard as f};
 
 use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
+use super::action_set;
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
@@ -28,6 +29,15 @@ pub(super) enum Next {
     Exit,
     /// Nothing now: what remains is to be frozen.
     Freeze,
+}
+
+/// Why a list is executed on a copy of the packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nested {
+    /// A `clone` action.
+    Clone,
+    /// A group's bucket.
+    Bucket,
 }
 
 /// A walk under way.
@@ -252,10 +262,12 @@ impl<'a> Walk<'a> {
             Action::Resubmit { in_port, table: to } => {
                 return self.resubmit(*in_port, to.unwrap_or(table));
             }
-            Action::Clone(nested) => self.on_copy(nested, table),
+            Action::Clone(nested) => return self.on_copy(nested, table, Nested::Clone),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
-            Action::WriteActions(list) => list.iter().for_each(|action| self.write_action(action)),
+            Action::WriteActions(list) => {
+                list.iter().for_each(|action| action_set::add(&mut self.action_set, action));
+            }
             Action::ClearActions => self.action_set.clear(),
             Action::WriteMetadata { value, mask } => {
                 self.state
@@ -370,11 +382,12 @@ impl<'a> Walk<'a> {
 
     /// Executes a list whose changes to the packet and state are undone afterwards.
     ///
-    /// An `exit` among them ends the list, not the walk.
-    pub(super) fn on_copy(&mut self, actions: &[Action], table: TableId) {
+    /// A clone executes the action set, as if no table followed, and an `exit` in it ends the
+    /// whole walk; a bucket does neither (`ovs-actions(7)`, "The clone action", "The exit action").
+    pub(super) fn on_copy(&mut self, actions: &[Action], table: TableId, kind: Nested) -> Next {
         if self.depth == MAX_DEPTH {
             self.drop(DropReason::TooManyLookups);
-            return;
+            return Next::Continue;
         }
         let caller = (self.step, self.rule);
         let snapshot = self.state.snapshot();
@@ -388,12 +401,16 @@ impl<'a> Walk<'a> {
         if let Next::Table(table) = next {
             next = self.walk_tables(table);
         }
-        self.depth -= 1;
-        if next == Next::Freeze {
-            // The copy's walk goes on by itself, and without the action set, which is not its.
-            self.action_set.clear();
-            self.freeze();
+        match (kind, next) {
+            (Nested::Clone, next) => self.end(next),
+            (Nested::Bucket, Next::Freeze) => {
+                // The copy's walk goes on by itself, and without the action set, which is not its.
+                self.action_set.clear();
+                self.freeze();
+            }
+            (Nested::Bucket, _) => {}
         }
+        self.depth -= 1;
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         match nested.len() {
@@ -409,6 +426,10 @@ impl<'a> Walk<'a> {
         self.stack = stack;
         (self.is_reparse_needed, self.is_tag_hidden) = flags;
         self.return_to(caller);
+        match (kind, next) {
+            (Nested::Clone, Next::Exit) => Next::Exit,
+            _ => Next::Continue,
+        }
     }
 
     /// Freezes what remains: the packet is parsed anew and the walk goes on from there.
@@ -429,57 +450,14 @@ impl<'a> Walk<'a> {
         self.emit(Effect::Recirculate(number));
     }
 
-    /// Puts an action into the action set, in place of one of its kind (OpenFlow 1.5.1, 5.6).
-    fn write_action(&mut self, action: &Action) {
-        let rank = rank(action);
-        self.action_set.retain(|other| !replaces(action, other));
-        let place = self
-            .action_set
-            .partition_point(|other| self::rank(other) <= rank);
-        self.action_set.insert(place, action.clone());
-    }
-
     fn execute_action_set(&mut self) -> Next {
         let mut actions = std::mem::take(&mut self.action_set);
         if actions.is_empty() {
             return Next::EndList;
         }
-        // "The output action in the action set is ignored if there is a group" (section 5.6.1).
-        if actions
-            .iter()
-            .any(|action| matches!(action, Action::Group(_)))
-        {
-            actions.retain(|action| !matches!(action, Action::Output(_)));
-        }
+        action_set::keep_one_end(&mut actions);
         self.begin_step(StepKind::ActionSet);
         self.execute_list(&actions, TableId(0))
-    }
-}
-
-/// The order in which the action set is executed (OpenFlow 1.5.1, section 5.6.1).
-fn rank(action: &Action) -> u8 {
-    match action {
-        Action::PopVlan | Action::PopMpls(_) => 1,
-        Action::PushMpls(_) => 2,
-        Action::PushVlan(_) => 3,
-        Action::DecTtl | Action::DecMplsTtl => 4,
-        Action::Group(_) => 6,
-        Action::Output(_) | Action::Resubmit { .. } => 7,
-        _ => 5,
-    }
-}
-
-/// Whether `new` takes the place of `old` in the action set.
-fn replaces(new: &Action, old: &Action) -> bool {
-    match (new, old) {
-        (Action::SetField(new), Action::SetField(old)) => {
-            new.len() == 1 && old.len() == 1 && new[0].field == old[0].field
-        }
-        (Action::SetVlan { id: new, .. }, Action::SetVlan { id: old, .. }) => {
-            new.is_some() == old.is_some()
-        }
-        (Action::Move { .. }, _) | (_, Action::Move { .. }) => new == old,
-        _ => std::mem::discriminant(new) == std::mem::discriminant(old),
     }
 }
 
