@@ -39,7 +39,8 @@ use crate::classbench::{Extra, FilterSource, Profile};
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::pipeline::{ACL_PRIORITIES, Pipeline, TableRole};
-use crate::rule::{Action, Match, Rule};
+use crate::action::Action;
+use crate::rule::{Match, Rule};
 use crate::seed::{Random, index_below, pick, stream};
 
 /// One operation on one rule.

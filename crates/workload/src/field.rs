@@ -78,6 +78,22 @@ pub enum Field {
     ArpSha,
     /// MPLS label of the outermost entry, 20 bits.
     MplsLabel,
+    /// MPLS traffic class of the outermost entry.
+    MplsTc,
+    /// Whether the outermost MPLS entry is the last.
+    MplsBottom,
+    /// Time to live of the outermost MPLS entry.
+    MplsTtl,
+    /// Explicit congestion notification, 2 bits.
+    IpEcn,
+    /// IPv6 flow label, 20 bits.
+    Ipv6Label,
+    /// ARP target hardware address.
+    ArpTha,
+    /// SCTP source port.
+    SctpSrc,
+    /// SCTP destination port.
+    SctpDst,
 }
 
 impl Field {
@@ -87,16 +103,20 @@ impl Field {
             Field::Metadata => 64,
             Field::InPort | Field::Register(_) | Field::IpSrc | Field::IpDst => 32,
             Field::ArpSpa | Field::ArpTpa => 32,
-            Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll | Field::ArpSha => 48,
+            Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => 48,
+            Field::ArpSha | Field::ArpTha => 48,
             Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => 128,
             Field::VlanTci | Field::EthType | Field::ArpOp => 16,
             Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst => 16,
+            Field::SctpSrc | Field::SctpDst => 16,
             Field::VlanVid => 13,
             Field::TcpFlags => 12,
-            Field::MplsLabel => 20,
+            Field::MplsLabel | Field::Ipv6Label => 20,
+            Field::MplsTc => 3,
+            Field::MplsBottom => 1,
             Field::IpDscp => 6,
-            Field::IpFragment => 2,
-            Field::IpProtocol | Field::IpTtl => 8,
+            Field::IpFragment | Field::IpEcn => 2,
+            Field::IpProtocol | Field::IpTtl | Field::MplsTtl => 8,
             Field::IcmpType | Field::IcmpCode | Field::Icmpv6Type | Field::Icmpv6Code => 8,
         }
     }
@@ -115,8 +135,8 @@ impl Field {
             Field::IpSrc => "nw_src",
             Field::IpDst => "nw_dst",
             Field::IpProtocol => "nw_proto",
-            Field::TcpSrc | Field::UdpSrc => "tp_src",
-            Field::TcpDst | Field::UdpDst => "tp_dst",
+            Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => "tp_src",
+            Field::TcpDst | Field::UdpDst | Field::SctpDst => "tp_dst",
             other => other.action_name(),
         }
     }
@@ -161,6 +181,36 @@ impl Field {
             Field::ArpTpa => "arp_tpa",
             Field::ArpSha => "arp_sha",
             Field::MplsLabel => "mpls_label",
+            Field::MplsTc => "mpls_tc",
+            Field::MplsBottom => "mpls_bos",
+            Field::MplsTtl => "mpls_ttl",
+            Field::IpEcn => "nw_ecn",
+            Field::Ipv6Label => "ipv6_label",
+            Field::ArpTha => "arp_tha",
+            Field::SctpSrc => "sctp_src",
+            Field::SctpDst => "sctp_dst",
+        }
+    }
+
+    /// The action of OpenFlow 1.0 that writes the field.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) const fn modify_name(self) -> &'static str {
+        match self {
+            Field::EthSrc => "mod_dl_src",
+            Field::EthDst => "mod_dl_dst",
+            Field::IpSrc => "mod_nw_src",
+            Field::IpDst => "mod_nw_dst",
+            Field::IpDscp => "mod_nw_tos",
+            Field::IpEcn => "mod_nw_ecn",
+            Field::IpTtl => "mod_nw_ttl",
+            Field::TcpSrc | Field::UdpSrc | Field::SctpSrc => "mod_tp_src",
+            Field::TcpDst | Field::UdpDst | Field::SctpDst => "mod_tp_dst",
+            Field::MplsLabel => "set_mpls_label",
+            Field::MplsTc => "set_mpls_tc",
+            Field::MplsTtl => "set_mpls_ttl",
+            _ => panic!("no action is named after the field"),
         }
     }
 
@@ -194,7 +244,11 @@ impl Field {
             write!(f, "{}", Ipv6Addr::from(value))
         } else if matches!(
             self,
-            Field::EthType | Field::VlanTci | Field::Metadata | Field::TcpFlags
+            Field::EthType
+                | Field::VlanTci
+                | Field::Metadata
+                | Field::TcpFlags
+                | Field::Ipv6Label
         ) {
             write!(f, "{value:#x}")
         } else {

@@ -33,7 +33,8 @@ use thalweg_packet::wire::{IpProtocol, MacAddress, PacketBuilder};
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::pipeline::{Pipeline, TableRole, Template};
-use crate::rule::{Action, Rule};
+use crate::action::Action;
+use crate::rule::Rule;
 use crate::seed::{Random, pick, stream};
 
 /// An IPv4 flow: everything that its packets have in common.

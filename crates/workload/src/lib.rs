@@ -21,6 +21,7 @@
 //! 3. Rules and changes are what `ovs-ofctl` accepts: prerequisites are matched, and no more tags
 //!    are pushed than a switch takes.
 
+mod action;
 mod changes;
 mod classbench;
 mod error;
@@ -33,6 +34,7 @@ mod rule;
 mod seed;
 mod sequence;
 
+pub use action::{Action, FieldSlice, ReservedPort};
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
 pub use classbench::{
     Extra, Filter, FilterError, FilterProblem, PortRange, Prefix, Profile, filter_rules,
@@ -45,6 +47,6 @@ pub use micro::{DESTINATIONS_PER_MASK, MicroCase};
 pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };
-pub use random::{PacketSource, RandomConfig, RandomPacket, RandomPipeline, truncations};
-pub use rule::{Action, FieldSlice, Match, Rule, Term, rules_text};
+pub use random::{PacketSource, RandomConfig, RandomGroup, RandomPacket, RandomPipeline, truncations};
+pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};

@@ -20,7 +20,8 @@ use thalweg_packet::wire::MacAddress;
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::flows::Flow;
-use crate::rule::{Action, Match, Rule, rules_text};
+use crate::action::Action;
+use crate::rule::{Match, Rule, rules_text};
 use crate::seed::{Random, pick, stream};
 
 /// Destinations of every group of [`MicroCase::masks`].

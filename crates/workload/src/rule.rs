@@ -10,6 +10,7 @@
 
 use std::fmt::{self, Write};
 
+use crate::action::{Action, write_list};
 use crate::field::{Field, prefix_mask};
 
 /// One field's part in a match.
@@ -160,88 +161,6 @@ impl fmt::Display for Match {
     }
 }
 
-/// Some bits of a field: `count` bits from bit `start` up.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FieldSlice {
-    /// The field.
-    pub field: Field,
-    /// The lowest bit, counted from the least significant.
-    pub start: u32,
-    /// How many bits.
-    pub count: u32,
-}
-
-impl FieldSlice {
-    /// All of a field.
-    pub const fn whole(field: Field) -> Self {
-        FieldSlice {
-            field,
-            start: 0,
-            count: field.width_bits(),
-        }
-    }
-}
-
-impl fmt::Display for FieldSlice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.field.action_name())?;
-        if *self == FieldSlice::whole(self.field) {
-            return f.write_str("[]");
-        }
-        write!(f, "[{}..{}]", self.start, self.start + self.count - 1)
-    }
-}
-
-/// One action of a rule; a rule without actions drops.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Action {
-    /// Send to a port.
-    Output(u32),
-    /// Send to the port whose number is in a register.
-    OutputRegister(u8),
-    /// Overwrite a field.
-    SetField(Field, u128),
-    /// Copy bits (`source`, `destination`), as many on both sides.
-    Move(FieldSlice, FieldSlice),
-    /// Push a tag with this EtherType and VLAN 0.
-    PushVlan(u16),
-    /// Remove the outermost tag.
-    PopVlan,
-    /// Decrement the time to live; a packet at its end is not forwarded.
-    DecTtl,
-    /// Write the masked bits of the metadata (`value`, `mask`).
-    WriteMetadata(u64, u64),
-    /// Hand the packet to a group.
-    Group(u32),
-    /// Search another table, then go on with the next action.
-    Resubmit(u8),
-    /// Go on in a later table; always last.
-    Goto(u8),
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Action::Output(port) => write!(f, "output:{port}"),
-            Action::OutputRegister(number) => write!(f, "output:reg{number}"),
-            Action::SetField(field, value) => {
-                f.write_str("set_field:")?;
-                field.write_value(f, value)?;
-                write!(f, "->{}", field.action_name())
-            }
-            Action::Move(source, destination) => write!(f, "move:{source}->{destination}"),
-            Action::PushVlan(eth_type) => write!(f, "push_vlan:{eth_type:#06x}"),
-            Action::PopVlan => f.write_str("pop_vlan"),
-            Action::DecTtl => f.write_str("dec_ttl"),
-            Action::WriteMetadata(value, mask) => write!(f, "write_metadata:{value:#x}/{mask:#x}"),
-            Action::Group(number) => write!(f, "group:{number}"),
-            Action::Resubmit(table) => write!(f, "resubmit(,{table})"),
-            Action::Goto(table) => write!(f, "goto_table:{table}"),
-        }
-    }
-}
-
 /// A rule: where it stands, what it matches, what it does.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Rule {
@@ -300,13 +219,7 @@ impl fmt::Display for Rule {
         if self.actions.is_empty() {
             return f.write_str("drop");
         }
-        for (index, action) in self.actions.iter().enumerate() {
-            if index > 0 {
-                f.write_char(',')?;
-            }
-            write!(f, "{action}")?;
-        }
-        Ok(())
+        write_list(f, &self.actions)
     }
 }
 
@@ -322,6 +235,7 @@ pub fn rules_text(rules: &[Rule]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::FieldSlice;
 
     #[test]
     fn text_is_ovs_ofctl_syntax() {

@@ -7,7 +7,8 @@
 use super::{Filter, PortRange};
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::rule::{Action, Match, Rule};
+use crate::action::Action;
+use crate::rule::{Match, Rule};
 
 /// What becomes of the sixth field of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

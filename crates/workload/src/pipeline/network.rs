@@ -10,7 +10,8 @@ use rand::Rng;
 use crate::classbench::{Extra, FilterSource, Prefix, Profile, priorities_in_order};
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::rule::{Action, Match, Rule};
+use crate::action::Action;
+use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick, stream, weighted_index};
 
 /// The address that packets to be routed are sent to.

@@ -19,7 +19,8 @@ use super::{Pipeline, TableRole, table, template};
 use crate::classbench::{Prefix, Profile};
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::rule::{Action, Match, Rule};
+use crate::action::Action;
+use crate::rule::{Match, Rule};
 use crate::seed::{pick, stream};
 
 /// The sizes of a PSC pipeline.

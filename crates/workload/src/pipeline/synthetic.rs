@@ -16,7 +16,8 @@ use super::{Pipeline, Table, TableRole, Template, table, template};
 use crate::classbench::Profile;
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::rule::{Action, Match, Rule};
+use crate::action::Action;
+use crate::rule::{Match, Rule};
 use crate::seed::stream;
 
 /// The sizes of a synthetic pipeline.

@@ -3,7 +3,8 @@
 use crate::field::Field;
 use crate::flows::Flow;
 use crate::pipeline::Pipeline;
-use crate::rule::{Action, Rule};
+use crate::action::Action;
+use crate::rule::Rule;
 
 /// A packet as rules see it.
 struct State {

@@ -3,10 +3,12 @@
 use rand::Rng;
 
 use super::RandomConfig;
+use super::broad::{self, Shape};
 use super::matches::is_later_fragment;
 use super::pool::draw_value;
 use crate::field::Field;
-use crate::rule::{Action, FieldSlice, Match};
+use crate::action::{Action, FieldSlice};
+use crate::rule::Match;
 use crate::seed::{Random, pick};
 
 use Field::{
@@ -71,6 +73,10 @@ pub(super) fn draw_actions(
     let mut list = ActionList::new(config, matches);
     let later = (table + 1 < config.tables).then_some(table + 1..config.tables);
     while random.random_ratio(2, 5) {
+        if config.is_broad && random.random() {
+            list.push_broad(random, table);
+            continue;
+        }
         match random.random_range(0..8_u8) {
             0 => list
                 .actions
@@ -85,8 +91,19 @@ pub(super) fn draw_actions(
             _ => {}
         }
     }
-    match (later, random.random_range(0..20_u8)) {
+    let end = random.random_range(0..20_u8);
+    let set = if config.is_broad {
+        broad::draw_action_set(random, config, table, &list.shape)
+    } else {
+        Vec::new()
+    };
+    if !set.is_empty() && end >= 11 {
+        list.actions.extend(set);
+        return list.actions;
+    }
+    match (later, end) {
         (Some(tables), 0..11) => {
+            list.actions.extend(set);
             if config.rewrites && random.random_ratio(1, 8) {
                 let value = draw_value(random, Metadata, config.ports) as u64;
                 let mask = if random.random() { u64::MAX } else { 0xff };
@@ -109,41 +126,40 @@ pub(super) fn draw_actions(
 struct ActionList<'a> {
     config: &'a RandomConfig,
     actions: Vec<Action>,
-    eth_type: Option<u128>,
-    /// Of a packet that certainly has the transport header.
-    protocol: Option<u128>,
-    /// Tags that are certainly there; a switch refuses to push a third.
-    tags: u8,
+    shape: Shape,
 }
 
 impl<'a> ActionList<'a> {
     fn new(config: &'a RandomConfig, matches: &Match) -> Self {
-        let tag = matches.term(VlanTci);
+        let protocol = matches
+            .exact(Field::IpProtocol)
+            .filter(|_| !is_later_fragment(matches));
         ActionList {
             config,
             actions: Vec::new(),
-            eth_type: matches.exact(Field::EthType),
-            protocol: matches
-                .exact(Field::IpProtocol)
-                .filter(|_| !is_later_fragment(matches)),
-            tags: tag.is_some_and(|term| term.value & 0x1000 != 0).into(),
+            shape: Shape::of(matches, protocol),
         }
     }
 
     fn is_ip(&self) -> bool {
-        matches!(self.eth_type, Some(0x0800 | 0x86dd))
+        matches!(self.shape.eth_type, Some(0x0800 | 0x86dd))
+    }
+
+    fn push_broad(&mut self, random: &mut Random, table: u8) {
+        let action = broad::draw_action(random, self.config, table, &mut self.shape, 0);
+        self.actions.extend(action);
     }
 
     fn push_rewrite(&mut self, random: &mut Random) {
         let action = match random.random_range(0..10_u8) {
             0..5 => self.draw_set_field(random),
             5..7 => self.draw_move(random),
-            7 if self.tags < 2 => {
-                self.tags += 1;
+            7 if self.shape.tags < 2 => {
+                self.shape.tags += 1;
                 Action::PushVlan(*pick(random, &[0x8100, 0x88a8]))
             }
-            8 if self.tags > 0 => {
-                self.tags -= 1;
+            8 if self.shape.tags > 0 => {
+                self.shape.tags -= 1;
                 Action::PopVlan
             }
             9 if self.is_ip() => Action::DecTtl,
@@ -155,15 +171,15 @@ impl<'a> ActionList<'a> {
     fn draw_set_field(&self, random: &mut Random) -> Action {
         let register = Register(random.random_range(0..4));
         let mut fields = vec![EthSrc, EthDst, register, register, Metadata];
-        if self.tags > 0 {
+        if self.shape.tags > 0 {
             fields.push(VlanVid);
         }
-        match self.eth_type {
+        match self.shape.eth_type {
             Some(0x0800) => fields.extend([IpSrc, IpDst, IpDscp]),
             Some(0x86dd) => fields.extend([Ipv6Src, Ipv6Dst, IpDscp]),
             _ => {}
         }
-        match self.protocol {
+        match self.shape.protocol {
             Some(6) => fields.extend([TcpSrc, TcpDst]),
             Some(17) => fields.extend([UdpSrc, UdpDst]),
             _ => {}
@@ -174,10 +190,10 @@ impl<'a> ActionList<'a> {
 
     fn draw_move(&self, random: &mut Random) -> Action {
         let mut groups = vec![COMMON_MOVES];
-        if self.eth_type == Some(0x0800) {
+        if self.shape.eth_type == Some(0x0800) {
             groups.push(IPV4_MOVES);
         }
-        match self.protocol {
+        match self.shape.protocol {
             Some(6) => groups.push(TCP_MOVES),
             Some(17) => groups.push(UDP_MOVES),
             _ => {}

@@ -2,6 +2,7 @@
 
 use rand::Rng;
 
+use super::RandomConfig;
 use super::pool::draw_value;
 use crate::field::{Field, prefix_mask};
 use crate::rule::Match;
@@ -36,9 +37,10 @@ const IPV4: Option<u16> = Some(0x0800);
 const IPV6: Option<u16> = Some(0x86dd);
 
 use Field::{
-    ArpOp, ArpSha, ArpSpa, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type,
-    InPort, IpDscp, IpDst, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Src, Metadata, MplsLabel, NdSll,
-    NdTarget, NdTll, Register, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
+    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type,
+    InPort, IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
+    MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll,
+    NdTarget, NdTll, Register, SctpDst, SctpSrc, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
 };
 
 /// Fields of every packet.
@@ -56,7 +58,7 @@ const COMMON: &[Field] = &[
 
 const KINDS: &[Kind] = &[
     kind(25, None, None, &[]),
-    kind(15, IPV4, None, &[IpSrc, IpDst, IpDscp, IpTtl, IpFragment]),
+    kind(15, IPV4, None, &[IpSrc, IpDst, IpDscp, IpTtl, IpFragment, IpEcn]),
     kind(
         15,
         IPV4,
@@ -75,7 +77,7 @@ const KINDS: &[Kind] = &[
         5,
         IPV6,
         None,
-        &[Ipv6Src, Ipv6Dst, IpDscp, IpTtl, IpFragment],
+        &[Ipv6Src, Ipv6Dst, IpDscp, IpTtl, IpFragment, IpEcn, Ipv6Label],
     ),
     kind(
         4,
@@ -103,20 +105,32 @@ const KINDS: &[Kind] = &[
         message: Some(136),
         ..kind(2, IPV6, Some(58), &[Ipv6Src, NdTarget, NdTll])
     },
-    kind(6, Some(0x0806), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha]),
-    kind(2, Some(0x8847), None, &[MplsLabel]),
+    kind(6, Some(0x0806), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha]),
+    kind(2, Some(0x8847), None, &[MplsLabel, MplsTc, MplsBottom, MplsTtl]),
     kind(1, Some(0x88b5), None, &[]),
 ];
 
+/// Kinds that only broad pipelines have, so that the others stay what they were.
+const BROAD_KINDS: &[Kind] = &[
+    kind(6, IPV4, Some(132), &[IpSrc, IpFragment, SctpSrc, SctpDst]),
+    kind(3, IPV6, Some(132), &[Ipv6Src, Ipv6Label, SctpSrc, SctpDst]),
+    kind(3, Some(0x8035), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha]),
+    kind(6, Some(0x8847), None, &[MplsLabel, MplsTc, MplsBottom, MplsTtl]),
+    kind(1, Some(0x8848), None, &[MplsLabel, MplsBottom]),
+];
+
 /// A random match over `fields`.
-pub(super) fn draw_match(random: &mut Random, fields: &[Field], ports: u32) -> Match {
+pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
+    let (fields, ports) = (&config.fields, config.ports);
     let allows = |field: &Field| fields.contains(field);
     // A kind none of whose own fields may be matched would only restrict the type.
-    let weights = KINDS.iter().map(|kind| {
+    let broad = if config.is_broad { BROAD_KINDS } else { &[] };
+    let kinds: Vec<&Kind> = KINDS.iter().chain(broad).collect();
+    let weights = kinds.iter().map(|kind| {
         let is_useful = kind.fields.is_empty() || kind.fields.iter().any(allows);
         if is_useful { kind.weight } else { 0 }
     });
-    let kind = &KINDS[weighted_index(random, weights)];
+    let kind = kinds[weighted_index(random, weights)];
     let mut matches = Match::any();
     if let Some(eth_type) = kind.eth_type {
         matches = matches.with(Field::EthType, eth_type);
@@ -149,7 +163,10 @@ pub(super) fn is_later_fragment(matches: &Match) -> bool {
 }
 
 const fn is_transport(field: Field) -> bool {
-    matches!(field, TcpSrc | TcpDst | TcpFlags | UdpSrc | UdpDst)
+    matches!(
+        field,
+        TcpSrc | TcpDst | TcpFlags | UdpSrc | UdpDst | SctpSrc | SctpDst
+    )
 }
 
 fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Match {
@@ -163,7 +180,7 @@ fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Ma
             1 => matches.with_masked(field, 0x1000_u16, 0x1000),
             _ => {
                 // Without the presence bit a mask would speak of tags that are not there.
-                let mask = draw_mask(random, field) | 0x1000;
+                let mask = whole_priority(draw_mask(random, field) | 0x1000);
                 matches.with_masked(field, draw_value(random, field, ports), mask)
             }
         },
@@ -171,6 +188,15 @@ fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Ma
             let mask = draw_mask(random, field);
             matches.with_masked(field, draw_value(random, field, ports), mask)
         }
+    }
+}
+
+/// The mask of a tag with all bits of its priority or none, as OpenFlow 1.1 and later have it.
+const fn whole_priority(mask: u128) -> u128 {
+    if mask & 0xe000 == 0xe000 {
+        mask
+    } else {
+        mask & !0xe000
     }
 }
 
@@ -198,6 +224,10 @@ fn draw_mask(random: &mut Random, field: Field) -> u128 {
             | ArpSpa
             | ArpTpa
             | ArpSha
+            | ArpTha
+            | SctpSrc
+            | SctpDst
+            | Ipv6Label
     );
     let width = field.width_bits();
     match random.random_range(0..10_u8) {

@@ -15,10 +15,13 @@
 //!    bound.
 
 mod actions;
+mod broad;
+mod groups;
 mod matches;
 mod packets;
 mod pool;
 
+pub use groups::RandomGroup;
 pub use packets::{PacketSource, RandomPacket, truncations};
 
 use rand::Rng;
@@ -44,6 +47,9 @@ pub struct RandomConfig {
     pub rewrites: bool,
     /// Whether rules resubmit.
     pub resubmits: bool,
+    /// Whether rules use what is rarer as well: groups, action sets, labels, stacks, reserved
+    /// ports, masked writes, and more protocols.
+    pub is_broad: bool,
 }
 
 impl Default for RandomConfig {
@@ -56,6 +62,7 @@ impl Default for RandomConfig {
             fields: RandomConfig::all_fields(),
             rewrites: true,
             resubmits: true,
+            is_broad: false,
         }
     }
 }
@@ -101,6 +108,19 @@ impl RandomConfig {
         ]
     }
 
+    /// Everything that a random rule can do and match.
+    pub fn broad() -> Self {
+        use Field::*;
+        let rarer = [MplsTc, MplsBottom, MplsTtl, IpEcn, Ipv6Label, ArpTha, SctpSrc, SctpDst];
+        let mut fields = RandomConfig::all_fields();
+        fields.extend(rarer);
+        RandomConfig {
+            fields,
+            is_broad: true,
+            ..RandomConfig::default()
+        }
+    }
+
     fn check(&self) -> Result<(), WorkloadError> {
         WorkloadError::check("the number of tables", self.tables.into(), 1, 250)?;
         WorkloadError::check("rules per table", self.rules_per_table as u64, 1, 10_000)?;
@@ -126,6 +146,7 @@ impl RandomConfig {
 pub struct RandomPipeline {
     config: RandomConfig,
     random: Random,
+    groups: Vec<RandomGroup>,
     rules: Vec<Rule>,
 }
 
@@ -139,6 +160,7 @@ impl RandomPipeline {
         let mut pipeline = RandomPipeline {
             config: config.clone(),
             random: stream(seed, "random pipeline"),
+            groups: groups::draw_groups(config, seed),
             rules: Vec::with_capacity(config.rules_per_table * usize::from(config.tables)),
         };
         for table in 0..config.tables {
@@ -154,6 +176,11 @@ impl RandomPipeline {
     /// The rules as they are now, in no particular order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The groups that rules use, which never change; none unless the pipeline is broad.
+    pub fn groups(&self) -> &[RandomGroup] {
+        &self.groups
     }
 
     /// The rules as they are now, in `ovs-ofctl add-flows` syntax.
@@ -202,7 +229,7 @@ impl RandomPipeline {
         Some(Operation::DeleteStrict(self.rules.swap_remove(index)))
     }
 
-    fn draw_actions(&mut self, table: u8, index: usize) -> Vec<crate::rule::Action> {
+    fn draw_actions(&mut self, table: u8, index: usize) -> Vec<crate::action::Action> {
         actions::draw_actions(
             &mut self.random,
             &self.config,
@@ -213,7 +240,7 @@ impl RandomPipeline {
 
     /// A rule that is not ambiguous with those there are; rarely none.
     fn draw_rule(&mut self, table: u8) -> Option<Rule> {
-        let matches = matches::draw_match(&mut self.random, &self.config.fields, self.config.ports);
+        let matches = matches::draw_match(&mut self.random, &self.config);
         let actions = actions::draw_actions(&mut self.random, &self.config, table, &matches);
         let mut rule = Rule::new(table, 0, matches, actions);
         // Few priorities, so that order, ties without overlap and shadowing all occur.
@@ -237,7 +264,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::rule::Action;
+    use crate::action::Action;
 
     #[test]
     fn no_rules_are_ambiguous_whatever_changes() {

@@ -57,9 +57,10 @@ pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 
     match field {
         Field::InPort => random.random_range(1..=ports).into(),
         Field::Metadata | Field::Register(_) => (*pick(random, &REGISTER)).into(),
-        Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll | Field::ArpSha => {
+        Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => {
             (*pick(random, &ETHERNET)).into()
         }
+        Field::ArpSha | Field::ArpTha => (*pick(random, &ETHERNET)).into(),
         Field::IpSrc | Field::IpDst | Field::ArpSpa | Field::ArpTpa => {
             (*pick(random, &IPV4)).into()
         }
@@ -72,8 +73,12 @@ pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 
         Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst => {
             (*pick(random, &PORTS)).into()
         }
+        Field::SctpSrc | Field::SctpDst => (*pick(random, &PORTS)).into(),
         Field::IpDscp => (*pick(random, &DSCP)).into(),
-        Field::IpTtl => (*pick(random, &TTL)).into(),
+        Field::IpTtl | Field::MplsTtl => (*pick(random, &TTL)).into(),
+        Field::IpEcn | Field::Ipv6Label => random.random_range(0..4_u8).into(),
+        Field::MplsTc => random.random_range(0..8_u8).into(),
+        Field::MplsBottom => random.random_range(0..2_u8).into(),
         Field::IcmpType => (*pick(random, &ICMP_TYPES)).into(),
         Field::Icmpv6Type => (*pick(random, &ICMPV6_TYPES)).into(),
         Field::IcmpCode | Field::Icmpv6Code => (*pick(random, &CODES)).into(),

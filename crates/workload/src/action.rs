@@ -1,0 +1,193 @@
+//! Actions as the generators know them, and their text.
+
+use std::fmt::{self, Write};
+
+use crate::field::Field;
+
+/// Some bits of a field: `count` bits from bit `start` up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FieldSlice {
+    /// The field.
+    pub field: Field,
+    /// The lowest bit, counted from the least significant.
+    pub start: u32,
+    /// How many bits.
+    pub count: u32,
+}
+
+impl FieldSlice {
+    /// All of a field.
+    pub const fn whole(field: Field) -> Self {
+        FieldSlice {
+            field,
+            start: 0,
+            count: field.width_bits(),
+        }
+    }
+}
+
+impl fmt::Display for FieldSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.field.action_name())?;
+        if *self == FieldSlice::whole(self.field) {
+            return f.write_str("[]");
+        }
+        write!(f, "[{}..{}]", self.start, self.start + self.count - 1)
+    }
+}
+
+/// A port that is not a number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReservedPort {
+    /// Where the packet came from.
+    InPort,
+    /// All others.
+    All,
+    /// All others that flood.
+    Flood,
+    /// Where a learning switch would send it.
+    Normal,
+}
+
+/// One action of a rule; a rule without actions drops.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Action {
+    /// Send to a port.
+    Output(u32),
+    /// Send to the port whose number is in a register.
+    OutputRegister(u8),
+    /// Send to a reserved port.
+    OutputReserved(ReservedPort),
+    /// Send so many bytes of the packet to the controller.
+    Controller(u16),
+    /// Overwrite a field.
+    SetField(Field, u128),
+    /// Overwrite the masked bits of a field (`value`, `mask`).
+    SetMasked(Field, u128, u128),
+    /// Overwrite a field by the action of OpenFlow 1.0 that is named after it.
+    Modify(Field, u128),
+    /// Write a constant into bits of a field.
+    Load(u64, FieldSlice),
+    /// Copy bits (`source`, `destination`), as many on both sides.
+    Move(FieldSlice, FieldSlice),
+    /// Put bits on the stack.
+    Push(FieldSlice),
+    /// Take bits from the stack.
+    Pop(FieldSlice),
+    /// Push a tag with this EtherType and VLAN 0.
+    PushVlan(u16),
+    /// Remove the outermost tag.
+    PopVlan,
+    /// Set the tag's identifier, with a new tag if there is none.
+    SetVlanId(u16),
+    /// Set the tag's priority, with a new tag if there is none.
+    SetVlanPriority(u8),
+    /// Push a label, which makes this the EtherType.
+    PushMpls(u16),
+    /// Remove the outermost label, which makes this the EtherType.
+    PopMpls(u16),
+    /// Decrement the time to live; a packet at its end is not forwarded.
+    DecTtl,
+    /// Decrement the label's time to live, likewise.
+    DecMplsTtl,
+    /// Write the masked bits of the metadata (`value`, `mask`).
+    WriteMetadata(u64, u64),
+    /// Hand the packet to a group.
+    Group(u32),
+    /// Search another table, then go on with the next action.
+    Resubmit(u8),
+    /// The same, with this as the input port for the time being.
+    ResubmitFrom(u32, u8),
+    /// Act on a copy.
+    Clone(Vec<Action>),
+    /// End all processing.
+    Exit,
+    /// Empty the action set.
+    ClearActions,
+    /// Add to the action set.
+    WriteActions(Vec<Action>),
+    /// Go on in a later table; always last.
+    Goto(u8),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Output(port) => write!(f, "output:{port}"),
+            Action::OutputRegister(number) => write!(f, "output:reg{number}"),
+            Action::OutputReserved(port) => f.write_str(match port {
+                ReservedPort::InPort => "in_port",
+                ReservedPort::All => "all",
+                ReservedPort::Flood => "flood",
+                ReservedPort::Normal => "normal",
+            }),
+            Action::Controller(max_len_bytes) => write!(f, "controller:{max_len_bytes}"),
+            Action::Move(source, destination) => write!(f, "move:{source}->{destination}"),
+            Action::Push(source) => write!(f, "push:{source}"),
+            Action::Pop(destination) => write!(f, "pop:{destination}"),
+            Action::PushVlan(eth_type) => write!(f, "push_vlan:{eth_type:#06x}"),
+            Action::PopVlan => f.write_str("pop_vlan"),
+            Action::SetVlanId(id) => write!(f, "mod_vlan_vid:{id}"),
+            Action::SetVlanPriority(priority) => write!(f, "mod_vlan_pcp:{priority}"),
+            Action::PushMpls(eth_type) => write!(f, "push_mpls:{eth_type:#06x}"),
+            Action::PopMpls(eth_type) => write!(f, "pop_mpls:{eth_type:#06x}"),
+            Action::DecTtl => f.write_str("dec_ttl"),
+            Action::DecMplsTtl => f.write_str("dec_mpls_ttl"),
+            Action::WriteMetadata(value, mask) => write!(f, "write_metadata:{value:#x}/{mask:#x}"),
+            Action::Group(number) => write!(f, "group:{number}"),
+            Action::Resubmit(table) => write!(f, "resubmit(,{table})"),
+            Action::ResubmitFrom(port, table) => write!(f, "resubmit({port},{table})"),
+            Action::Exit => f.write_str("exit"),
+            Action::ClearActions => f.write_str("clear_actions"),
+            Action::Clone(list) => write_nested(f, "clone", list),
+            Action::WriteActions(list) => write_nested(f, "write_actions", list),
+            Action::Goto(table) => write!(f, "goto_table:{table}"),
+            _ => self.write_assignment(f),
+        }
+    }
+}
+
+impl Action {
+    /// The actions that write a constant into a field.
+    fn write_assignment(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Action::SetField(field, value) => {
+                f.write_str("set_field:")?;
+                field.write_value(f, value)?;
+                write!(f, "->{}", field.action_name())
+            }
+            Action::SetMasked(field, value, mask) => {
+                f.write_str("set_field:")?;
+                field.write_value(f, value & mask)?;
+                f.write_char('/')?;
+                field.write_value(f, mask)?;
+                write!(f, "->{}", field.action_name())
+            }
+            Action::Modify(field, value) => {
+                write!(f, "{}:", field.modify_name())?;
+                let shift = if field == Field::IpDscp { 2 } else { 0 };
+                field.write_value(f, value << shift)
+            }
+            Action::Load(value, destination) => write!(f, "load:{value:#x}->{destination}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_nested(f: &mut fmt::Formatter<'_>, name: &str, list: &[Action]) -> fmt::Result {
+    write!(f, "{name}(")?;
+    write_list(f, list)?;
+    f.write_char(')')
+}
+
+/// Writes actions with commas between them.
+pub(crate) fn write_list(f: &mut impl fmt::Write, list: &[Action]) -> fmt::Result {
+    for (index, action) in list.iter().enumerate() {
+        if index > 0 {
+            f.write_char(',')?;
+        }
+        write!(f, "{action}")?;
+    }
+    Ok(())
+}

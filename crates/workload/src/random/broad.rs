@@ -1,0 +1,258 @@
+//! Actions that only broad pipelines have.
+//!
+//! Each is one that a switch accepts at its place: [`Shape`] follows what the list so far does to
+//! the packet, and each field needs what [`Shape::writable`] says.
+
+use rand::Rng;
+
+use super::RandomConfig;
+use super::groups::GROUPS;
+use super::pool::draw_value;
+use crate::action::{Action, FieldSlice, ReservedPort};
+use crate::field::{Field, prefix_mask};
+use crate::rule::Match;
+use crate::seed::{Random, pick};
+
+use Field::{
+    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code,
+    Icmpv6Type, IpDscp, IpDst, IpEcn, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
+    MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register, SctpDst, SctpSrc, TcpDst, TcpSrc,
+    UdpDst, UdpSrc,
+};
+
+/// What is known of a packet where an action stands.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) eth_type: Option<u128>,
+    /// Of a packet that certainly has the transport header.
+    pub(super) protocol: Option<u128>,
+    /// Tags that are certainly there; a switch refuses to push a third.
+    pub(super) tags: u8,
+    /// Whether there certainly is none.
+    is_untagged: bool,
+    /// Labels pushed by the list.
+    labels: u8,
+    /// Whether the outermost label is the last, where that is known.
+    is_bottom: Option<bool>,
+    message: Option<u128>,
+}
+
+impl Shape {
+    /// What a match says.
+    pub(super) fn of(matches: &Match, protocol: Option<u128>) -> Shape {
+        let tag = matches.term(Field::VlanTci);
+        let is_code_zero = matches.exact(Icmpv6Code) == Some(0);
+        Shape {
+            eth_type: matches.exact(Field::EthType),
+            protocol,
+            tags: tag.is_some_and(|term| term.value & 0x1000 != 0).into(),
+            is_untagged: tag.is_some_and(|term| term.mask & !term.value & 0x1000 != 0),
+            labels: 0,
+            is_bottom: matches.exact(Field::MplsBottom).map(|bottom| bottom == 1),
+            message: matches.exact(Icmpv6Type).filter(|_| is_code_zero),
+        }
+    }
+
+    /// The fields that can be written.
+    fn writable(&self) -> Vec<Field> {
+        let mut fields = vec![EthSrc, EthDst, Register(0), Register(1), Register(2), Metadata];
+        let own: &[Field] = match self.eth_type {
+            Some(0x0800) => &[IpSrc, IpDst, IpDscp, IpEcn, IpTtl],
+            Some(0x86dd) => &[Ipv6Src, Ipv6Dst, Ipv6Label, IpDscp, IpEcn, IpTtl],
+            Some(0x0806 | 0x8035) => &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha],
+            Some(0x8847 | 0x8848) => &[MplsLabel, MplsTc, MplsTtl],
+            _ => &[],
+        };
+        let transport: &[Field] = match (self.eth_type, self.protocol) {
+            (_, Some(6)) => &[TcpSrc, TcpDst],
+            (_, Some(17)) => &[UdpSrc, UdpDst],
+            (_, Some(132)) => &[SctpSrc, SctpDst],
+            (Some(0x0800), Some(1)) => &[IcmpType, IcmpCode],
+            (Some(0x86dd), Some(58)) => match self.message {
+                Some(135) => &[NdTarget, NdSll],
+                Some(136) => &[NdTarget, NdTll],
+                _ => &[Icmpv6Type, Icmpv6Code],
+            },
+            _ => &[],
+        };
+        fields.extend(own);
+        fields.extend(transport);
+        fields
+    }
+
+    fn is_mpls(&self) -> bool {
+        matches!(self.eth_type, Some(0x8847 | 0x8848))
+    }
+
+    fn is_ip(&self) -> bool {
+        matches!(self.eth_type, Some(0x0800 | 0x86dd))
+    }
+}
+
+/// One more action for a list of `table`, if the draw fits there.
+pub(super) fn draw_action(
+    random: &mut Random,
+    config: &RandomConfig,
+    table: u8,
+    shape: &mut Shape,
+    depth: u8,
+) -> Option<Action> {
+    let is_last = table + 1 == config.tables;
+    Some(match random.random_range(0..20_u8) {
+        0 => Action::OutputReserved(*pick(
+            random,
+            &[ReservedPort::InPort, ReservedPort::All, ReservedPort::Flood, ReservedPort::Normal],
+        )),
+        1 => Action::Controller(*pick(random, &[20, 128, u16::MAX])),
+        2 | 3 if !is_last => Action::Group(random.random_range(1..=GROUPS)),
+        4 | 5 if depth < 2 => {
+            let mut inner = shape.clone();
+            let list = (0..random.random_range(1..4))
+                .filter_map(|_| draw_action(random, config, table, &mut inner, depth + 1));
+            let mut list: Vec<Action> = list.collect();
+            list.push(Action::Output(random.random_range(1..=config.ports)));
+            Action::Clone(list)
+        }
+        6 if !is_last => Action::ResubmitFrom(
+            random.random_range(1..=config.ports),
+            random.random_range(table + 1..config.tables),
+        ),
+        7 => Action::Push(*pick(random, &slices(shape))),
+        8 => Action::Pop(*pick(random, &slices(shape))),
+        9 if random.random_ratio(1, 4) => Action::Exit,
+        10..13 => draw_write(random, config, shape),
+        13 => Action::Output(random.random_range(1..=config.ports)),
+        _ => return draw_header_change(random, shape),
+    })
+}
+
+/// Places that bits are taken from and put into, all of 16 bits.
+fn slices(shape: &Shape) -> Vec<FieldSlice> {
+    let low = |field| FieldSlice {
+        field,
+        start: 0,
+        count: 16,
+    };
+    let fields = shape.writable().into_iter();
+    let wide = fields.filter(|field| field.width_bits() >= 16 && *field != ArpOp);
+    wide.map(low).collect()
+}
+
+/// A constant written in one of the four ways to say so.
+fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Action {
+    let field = *pick(random, &shape.writable());
+    let value = draw_value(random, field, config.ports);
+    let has_old_name = !matches!(
+        field,
+        Register(_) | Metadata | Ipv6Src | Ipv6Dst | Ipv6Label | ArpOp | ArpSpa | ArpTpa
+    ) && !matches!(field, ArpSha | ArpTha | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code)
+        && !matches!(field, NdTarget | NdSll | NdTll);
+    let is_maskable = !matches!(field, IpDscp | IpEcn | IpTtl | MplsLabel | MplsTc | MplsTtl)
+        && !matches!(field, ArpOp | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code);
+    match random.random_range(0..4_u8) {
+        _ if field == MplsTtl => Action::Modify(field, value),
+        // Values above 255 are refused, and bits of it with them.
+        _ if field == ArpOp => Action::SetField(field, value),
+        0 if has_old_name => Action::Modify(field, value),
+        1 if is_maskable => {
+            let length = random.random_range(4..=field.width_bits());
+            Action::SetMasked(field, value, prefix_mask(length, field.width_bits()))
+        }
+        2 if field.width_bits() > 8 => {
+            let slice = FieldSlice {
+                field,
+                start: random.random_range(0..=field.width_bits() - 8),
+                count: 8,
+            };
+            Action::Load(random.random::<u8>().into(), slice)
+        }
+        _ => Action::SetField(field, value),
+    }
+}
+
+/// A tag or label that comes or goes, or a TTL.
+fn draw_header_change(random: &mut Random, shape: &mut Shape) -> Option<Action> {
+    Some(match random.random_range(0..10_u8) {
+        // On packets of which nothing is known, a newer OpenFlow always pushes a tag for these.
+        0 if shape.tags > 0 || shape.is_untagged => {
+            (shape.tags, shape.is_untagged) = (shape.tags.max(1), false);
+            Action::SetVlanId(*pick(random, &super::pool::VLANS))
+        }
+        1 if shape.tags > 0 || shape.is_untagged => {
+            (shape.tags, shape.is_untagged) = (shape.tags.max(1), false);
+            Action::SetVlanPriority(random.random_range(0..8))
+        }
+        2 if shape.tags < 2 => {
+            (shape.tags, shape.is_untagged) = (shape.tags + 1, false);
+            Action::PushVlan(*pick(random, &[0x8100, 0x88a8]))
+        }
+        3 if shape.tags > 0 => {
+            shape.tags -= 1;
+            Action::PopVlan
+        }
+        4 | 5 if shape.labels < 2 => {
+            shape.labels += 1;
+            shape.is_bottom = shape.eth_type.map(|_| !shape.is_mpls());
+            (shape.eth_type, shape.protocol) = (Some(0x8847), None);
+            Action::PushMpls(0x8847)
+        }
+        6 | 7 if shape.is_mpls() => {
+            let eth_types: &[u16] = match shape.is_bottom {
+                Some(true) => &[0x0800, 0x86dd],
+                Some(false) => &[0x8847],
+                None => &[0x0800, 0x8847],
+            };
+            let eth_type = *pick(random, eth_types);
+            shape.is_bottom = None;
+            shape.labels = shape.labels.saturating_sub(1);
+            (shape.eth_type, shape.protocol) = (Some(eth_type.into()), None);
+            Action::PopMpls(eth_type)
+        }
+        8 if shape.is_mpls() => Action::DecMplsTtl,
+        _ if shape.is_ip() => Action::DecTtl,
+        _ => return None,
+    })
+}
+
+/// Instructions on the action set, which stand behind all other actions but the goto.
+pub(super) fn draw_action_set(
+    random: &mut Random,
+    config: &RandomConfig,
+    table: u8,
+    shape: &Shape,
+) -> Vec<Action> {
+    let mut instructions = Vec::new();
+    if random.random_ratio(1, 20) {
+        instructions.push(Action::ClearActions);
+    }
+    if !random.random_ratio(1, 5) {
+        return instructions;
+    }
+    let mut set = Vec::new();
+    let mut inner = shape.clone();
+    while random.random_ratio(1, 2) {
+        let action = if random.random() {
+            let field = *pick(random, &inner.writable());
+            let value = draw_value(random, field, config.ports);
+            let has_no_set_field = field == MplsTtl;
+            Some(if has_no_set_field {
+                Action::Modify(field, value)
+            } else {
+                Action::SetField(field, value)
+            })
+        } else {
+            draw_header_change(random, &mut inner)
+        };
+        set.extend(action);
+    }
+    let is_last = table + 1 == config.tables;
+    set.push(match random.random_range(0..6_u8) {
+        0 if !is_last => Action::Group(random.random_range(1..=GROUPS)),
+        1 => Action::Controller(u16::MAX),
+        2 => Action::OutputReserved(ReservedPort::All),
+        3 if !is_last => Action::Resubmit(config.tables - 1),
+        _ => Action::Output(random.random_range(1..=config.ports)),
+    });
+    instructions.push(Action::WriteActions(set));
+    instructions
+}
