@@ -20,6 +20,7 @@
 
 mod answer;
 mod datapath_text;
+mod emulation;
 mod explained;
 mod megaflow;
 mod neighbor;
@@ -75,9 +76,9 @@ pub fn run(config: &Config) -> anyhow::Result<bool> {
         let pipeline = RandomPipeline::new(&shape, seed)?;
         let program = Program {
             rules: pipeline.rules().iter().map(ToString::to_string).collect(),
-            groups: Vec::new(),
+            groups: pipeline.groups().iter().map(ToString::to_string).collect(),
         };
-        switches.load(&program).with_context(|| format!("seed {seed}"))?;
+        switches.load(&program).with_context(|| format!("seed {seed}\n{}", program.rules.join("\n")))?;
         let mut file = File {
             program: &program,
             seed,
@@ -114,11 +115,15 @@ pub fn default_folder() -> anyhow::Result<PathBuf> {
 
 /// Small and large pipelines, by seed.
 fn shape(seed: u64) -> RandomConfig {
+    let vocabulary = match seed % 4 {
+        0 => RandomConfig::default(),
+        _ => RandomConfig::broad(),
+    };
     RandomConfig {
         tables: [2, 4, 6][seed as usize % 3],
         rules_per_table: [4, 8, 20][seed as usize / 3 % 3],
         ports: PORTS.into(),
-        ..RandomConfig::default()
+        ..vocabulary
     }
 }
 
@@ -142,11 +147,10 @@ impl File<'_> {
             return Ok(());
         }
         let observation = switches.observe(arrival, None)?;
-        let mask = &observation.walk.mask;
-        report.our_bits += u64::from(megaflow::our_bits(&switches.ours.pipeline, mask));
+        let walk = observation.passes[0].walk.clone();
+        report.our_bits += u64::from(megaflow::our_bits(&switches.ours.pipeline, &walk.mask));
         report.their_bits += u64::from(megaflow::their_bits(&observation.trace.megaflow)?);
         report.packets += 1;
-        let walk = observation.walk;
         if !self.check(switches, arrival, None, report)? {
             return Ok(()); // its neighbours would only tell the same again
         }
@@ -172,7 +176,7 @@ impl File<'_> {
         if observation.ours == observation.theirs {
             return Ok(true);
         }
-        let explanations = explain(&observation);
+        let explanations = explain(&observation, &switches.ours.pipeline);
         for explanation in &explanations {
             *report.explained.entry(*explanation).or_default() += 1;
         }

@@ -79,7 +79,7 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
     }
     let mut summary = Summary::default();
     phases.run("cargo test", || {
-        let mut arguments = vec!["--workspace"];
+        let mut arguments = vec!["--workspace", "--profile", "tested"];
         let list = features.join(",");
         if !features.is_empty() {
             eprintln!("with {list}");
@@ -89,7 +89,7 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
     });
     if fuzz::is_present(workspace) {
         phases.run("cargo test of the fuzz targets", || {
-            let arguments = ["--manifest-path", "fuzz/Cargo.toml"];
+            let arguments = ["--release", "--manifest-path", "fuzz/Cargo.toml"];
             Ok(summary.add(cargo_test(workspace, &arguments)?))
         });
         let seconds = if is_quick { 1 } else { FUZZ_SECONDS };
@@ -137,7 +137,7 @@ fn chosen_features(
 }
 
 fn cargo_test(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<Outcome> {
-    let mut command = workspace.cargo(&["test", "--release", "--no-fail-fast"]);
+    let mut command = workspace.cargo(&["test", "--no-fail-fast"]);
     command.args(arguments);
     if let Some(path) = workspace.shared_data() {
         command.env("THALWEG_SHARED", path);

@@ -4,12 +4,13 @@
 //! interpreter. Both come to an [`Answer`], so that different lists that do the same agree.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_packet::{Rewriter, standard};
 use thalweg_pipeline::{
-    Change, Config, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline, PortState,
+    Change, Config, Continuation, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline, PortState,
     Translation, resume, run, text, translate,
 };
 
@@ -138,47 +139,58 @@ impl Ours {
         Ok(translate(&self.pipeline, &key, self.pipeline.version()))
     }
 
-    /// What leaves if the first pass is answered by a cache that holds `first`.
+    /// What leaves if the first pass is answered by a cache that holds `first`, and all passes.
     pub(super) fn answer(
         &self,
         first: &Translation,
         in_port: u32,
         bytes: &[u8],
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<(Answer, Vec<Pass>)> {
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         outbox.grows = true;
         let mut packet = Packet::from_bytes(bytes);
         packet.set_received(PortId(in_port), Instant::ZERO);
-        let fields = self.pipeline.fields();
-        run(&first.effects, fields, packet, Headers::parse(bytes)?, &mut outbox);
-        let mut waiting = VecDeque::new();
-        let mut take_recirculated = |outbox: &mut Outbox, walk: &Translation| {
-            let recirculated = outbox.recirculated.drain(..);
-            waiting.extend(recirculated.map(|(number, packet)| {
-                (walk.continuations[number as usize].clone(), packet)
-            }));
-            waiting.pop_front()
-        };
-        let mut passes = 1;
-        let mut next = take_recirculated(&mut outbox, first);
-        while let Some((continuation, packet)) = next {
-            ensure!(passes < MAX_PASSES, "the packet is looked up again without end");
+        let mut passes: Vec<Pass> = Vec::new();
+        let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
+            VecDeque::from([(None, packet)]);
+        while let Some((continuation, packet)) = waiting.pop_front() {
+            ensure!(passes.len() < MAX_PASSES, "the packet is looked up again without end");
             let headers = Headers::parse(packet.bytes())?;
-            let layout = self.pipeline.layout();
-            let mut key = vec![0; layout.ingress_words()];
-            let receipt = Receipt {
-                in_port,
-                recirculation_id: passes as u32,
-                ..Receipt::default()
+            let walk = match continuation {
+                None => first.clone(),
+                Some(continuation) => {
+                    let receipt = Receipt {
+                        in_port,
+                        recirculation_id: passes.len() as u32,
+                        ..Receipt::default()
+                    };
+                    let layout = self.pipeline.layout();
+                    let mut key = vec![0; layout.ingress_words()];
+                    layout.extract(packet.bytes(), &headers, &receipt, &mut key);
+                    resume(&self.pipeline, &key, &continuation)
+                }
             };
-            layout.extract(packet.bytes(), &headers, &receipt, &mut key);
-            let walk = resume(&self.pipeline, &key, &continuation);
-            run(&walk.effects, fields, packet, headers, &mut outbox);
-            passes += 1;
-            next = take_recirculated(&mut outbox, &walk);
+            let bytes = packet.bytes().to_vec();
+            run(&walk.effects, self.pipeline.fields(), packet, headers, &mut outbox);
+            for (number, packet) in outbox.recirculated.drain(..) {
+                let continuation = walk.continuations[number as usize].clone();
+                waiting.push_back((Some(continuation), packet));
+            }
+            passes.push(Pass {
+                walk,
+                headers,
+                bytes,
+            });
         }
-        Ok(answer_of(outbox))
+        Ok((answer_of(outbox), passes))
     }
+}
+
+/// One look at a packet: what was found in it, and the walk that came of it.
+pub(super) struct Pass {
+    pub(super) bytes: Vec<u8>,
+    pub(super) headers: Headers,
+    pub(super) walk: Translation,
 }
 
 fn answer_of(outbox: Outbox) -> Answer {

@@ -2,19 +2,29 @@
 //! `docs/differences-from-open-vswitch.md`, which has an example of each under the same name.
 //!
 //! A difference is explained only by something seen in the case itself, so that another one does
-//! not hide behind it. All are counted.
+//! not hide behind it: where it can be done, our answer is changed by just what is different, and
+//! must then be the same. All are counted.
 
-use super::answer::Answer;
+use thalweg_packet::{FieldId, Headers, Scalar, Source};
+use thalweg_packet::{standard as f, standard::header as h};
+use thalweg_pipeline::{Action, Effect, Output, Pipeline, StepKind};
+
+use super::answer::{Answer, Pass};
+use super::emulation;
 use super::switches::Observation;
 
 /// The datapath's number of the local port, which the dummy datapath gives to `br0`.
-pub(super) const LOCAL: u32 = 100;
+const LOCAL: u32 = 100;
 
 /// A known difference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Explanation {
-    /// Flooding leaves out the local port.
     LocalPort,
+    AbsentHeader,
+    ThirdTag,
+    PriorityTag,
+    ContradictingPop,
+    ArpOperation,
 }
 
 impl Explanation {
@@ -22,25 +32,168 @@ impl Explanation {
     pub(super) fn title(self) -> &'static str {
         match self {
             Explanation::LocalPort => "flooding leaves out the local port",
+            Explanation::AbsentHeader => "absent headers are not written",
+            Explanation::ThirdTag => "a third tag is pushed without losing one",
+            Explanation::ContradictingPop => "pop_mpls does what it says, whatever the stack",
+            Explanation::ArpOperation => "ARP of any operation is rewritten",
+            Explanation::PriorityTag => "normal keeps priority tags",
         }
     }
 }
 
 /// What of `observation` is explained; empty if the answers differ for no known reason.
-pub(super) fn explain(observation: &Observation) -> Vec<Explanation> {
+pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Explanation> {
     let mut explanations = Vec::new();
-    let theirs = without_local(&observation.theirs);
+    let mut theirs = observation.theirs.clone();
+    theirs.sent.retain(|(port, _)| *port != LOCAL);
     if theirs.sent.len() != observation.theirs.sent.len() {
         explanations.push(Explanation::LocalPort);
     }
-    if theirs == observation.ours {
+    let ours = &observation.ours;
+    let fields = pipeline.fields();
+    if theirs == *ours {
         return explanations;
     }
-    Vec::new()
+    let actions: Vec<Vec<Action>> = observation
+        .passes
+        .iter()
+        .map(|pass| actions_of(pass, pipeline))
+        .collect();
+    let runs = || observation.passes.iter().zip(&actions);
+    let has_normal = runs().any(|(_, actions)| actions.iter().any(is_normal));
+    let has_contradiction = |pass: &Pass| emulation::has_contradicting_pop(pass, fields);
+    let has_cut_walk = observation.passes.len() > 1;
+    let third_tag = emulation::losing_third_tags(&observation.passes[0], fields);
+    if third_tag.is_some_and(|answer| has_cut_walk || answer == theirs) {
+        explanations.push(Explanation::ThirdTag);
+    } else if has_normal && without_priority_tags(ours) == without_priority_tags(&theirs) {
+        explanations.push(Explanation::PriorityTag);
+    } else if runs().any(|(pass, actions)| writes_absent_header(pass, actions, pipeline)) {
+        explanations.push(Explanation::AbsentHeader);
+    } else if runs().any(|(pass, _)| writes_odd_arp(pass)) {
+        explanations.push(Explanation::ArpOperation);
+    } else if observation.passes.iter().any(has_contradiction) {
+        explanations.push(Explanation::ContradictingPop);
+    } else {
+        explanations.clear();
+    }
+    explanations
 }
 
-fn without_local(answer: &Answer) -> Answer {
+/// Every action of every rule and bucket that a pass met, nested ones too.
+fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for kind in pass.walk.trace.kinds() {
+        match kind {
+            StepKind::Lookup {
+                rule: Some(rule), ..
+            }
+            | StepKind::Resumption { rule: Some(rule) } => {
+                let rule = pipeline.rule(rule).expect("the walk met it");
+                flatten(&rule.actions, &mut actions);
+            }
+            StepKind::Bucket {
+                group,
+                bucket: Some(bucket),
+            } => {
+                let group = pipeline.group(group, pipeline.version()).expect("the walk met it");
+                flatten(&group.buckets[bucket as usize].actions, &mut actions);
+            }
+            _ => {}
+        }
+    }
+    actions
+}
+
+fn flatten(list: &[Action], into: &mut Vec<Action>) {
+    for action in list {
+        match action {
+            Action::Clone(nested) | Action::WriteActions(nested) => flatten(nested, into),
+            action => into.push(action.clone()),
+        }
+    }
+}
+
+fn is_normal(action: &Action) -> bool {
+    matches!(action, Action::Output(Output::Normal))
+}
+
+/// Whether an action of the pass is about a header that the EtherType or protocol announces and
+/// that the packet has not.
+fn writes_absent_header(pass: &Pass, actions: &[Action], pipeline: &Pipeline) -> bool {
+    let headers = &pass.headers;
+    let is_absent = |field: FieldId| {
+        let source = &pipeline.fields()[field.index()].source;
+        match source {
+            Source::Wire(places) => !places.iter().any(|place| headers.has(place.header)),
+            Source::Scalar(Scalar::ArpOperation) => !headers.has(h::ARP),
+            _ => false,
+        }
+    };
+    let is_malformed = is_malformed(headers);
+    actions.iter().any(|action| match action {
+        _ if !is_malformed => false,
+        Action::SetField(writes) => writes.iter().any(|write| is_absent(write.field)),
+        Action::Move { destination, .. } | Action::Pop(destination) => {
+            destination.slices.iter().any(|slice| is_absent(slice.field))
+        }
+        Action::DecTtl => is_absent(f::IP_TTL),
+        Action::DecMplsTtl => is_absent(f::MPLS_TTL),
+        _ => false,
+    })
+}
+
+/// Whether a header is announced and not there.
+fn is_malformed(headers: &Headers) -> bool {
+    let network = match headers.scalar(Scalar::EtherType) {
+        0x0800 => h::IPV4,
+        0x86dd => h::IPV6_CHAIN,
+        0x0806 | 0x8035 => h::ARP,
+        0x8847 | 0x8848 => h::MPLS_0,
+        _ => return false,
+    };
+    let is_later_fragment = headers.scalar(Scalar::IpFragment) & 2 != 0;
+    let transport = match headers.scalar(Scalar::IpProtocol) {
+        _ if is_later_fragment => None,
+        6 => Some(h::TCP),
+        17 => Some(h::UDP),
+        132 => Some(h::SCTP),
+        1 => Some(h::ICMPV4),
+        58 => Some(h::ND_TARGET),
+        _ => None,
+    };
+    !headers.has(network) || transport.is_some_and(|transport| !headers.has(transport))
+}
+
+/// Whether ARP is rewritten whose operation Open vSwitch reads as zero.
+fn writes_odd_arp(pass: &Pass) -> bool {
+    let is_odd = pass.headers.has(h::ARP) && pass.headers.scalar(Scalar::ArpOperation) == 0;
+    let arp = [f::ARP_OP, f::ARP_SPA, f::ARP_TPA, f::ARP_SHA, f::ARP_THA];
+    is_odd && has_write(&pass.walk.effects, &arp)
+}
+
+fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
+    effects.iter().any(|effect| match effect {
+        Effect::Set { field, .. } => fields.contains(field),
+        Effect::Clone(nested) => has_write(nested, fields),
+        _ => false,
+    })
+}
+
+/// The answer with an outer tag of VLAN 0 taken away.
+fn without_priority_tags(answer: &Answer) -> Answer {
+    changed(answer, |bytes| {
+        let is_tag = matches!(bytes.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+        if is_tag && bytes.len() >= 18 && bytes[14] & 0x0f == 0 && bytes[15] == 0 {
+            bytes.drain(12..16);
+        }
+    })
+}
+
+fn changed(answer: &Answer, change: impl Fn(&mut Vec<u8>)) -> Answer {
     let mut answer = answer.clone();
-    answer.sent.retain(|(port, _)| *port != LOCAL);
+    let sent = answer.sent.iter_mut().map(|(_, bytes)| bytes);
+    let to_controller = answer.to_controller.iter_mut().map(|(_, bytes)| bytes);
+    sent.chain(to_controller).for_each(change);
     answer
 }

@@ -127,7 +127,7 @@ impl Reproduction {
             None => None,
         };
         let observation = switches.observe(&self.arrival, entry.as_ref())?;
-        if observation.ours == observation.theirs || !explain(&observation).is_empty() {
+        if observation.ours == observation.theirs || !explain(&observation, &switches.ours.pipeline).is_empty() {
             return Ok(None);
         }
         let mut text = format!("seed {}\n", self.seed);
@@ -138,7 +138,7 @@ impl Reproduction {
         }
         let arrival = &observation.arrival;
         writeln!(text, "packet: in_port={} {}", arrival.in_port, hex(&arrival.bytes))?;
-        writeln!(text, "our effects: {:?}", observation.walk.effects)?;
+        writeln!(text, "our effects: {:?}", observation.passes[0].walk.effects)?;
         text += &describe_answer("ours", &observation.ours);
         writeln!(text, "Open vSwitch's actions: {}", observation.trace.datapath_actions)?;
         writeln!(text, "Open vSwitch's megaflow: {}", observation.trace.megaflow)?;

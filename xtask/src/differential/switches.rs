@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use thalweg_pipeline::Translation;
 
-use super::answer::{Answer, Ours, execute};
+use super::answer::{Answer, Ours, Pass, execute};
 use super::datapath_text::parse_actions;
 use super::neighbor::Arrival;
 use crate::ovs::{DummySwitch, Trace};
@@ -31,16 +31,19 @@ pub(super) struct Observation {
     pub(super) ours: Answer,
     pub(super) theirs: Answer,
     pub(super) trace: Trace,
-    /// Our walk's first pass, which the answer came from.
-    pub(super) walk: Translation,
+    /// Our passes, of which the first is the cache entry's if one was given.
+    pub(super) passes: Vec<Pass>,
 }
 
 impl Switches {
     /// Starts both, without rules.
     pub(super) fn start(ports: u16) -> anyhow::Result<Switches> {
+        let theirs = DummySwitch::start(ports)?;
+        // By default Open vSwitch does not let rules see the ports of first fragments.
+        theirs.bridge_command("set-frags", &["nx-match"])?;
         Ok(Switches {
             ours: Ours::load("", "", ports.into())?,
-            theirs: DummySwitch::start(ports)?,
+            theirs,
             folder: tempfile::Builder::new().prefix("thalweg-rules-").tempdir()?,
             ports,
         })
@@ -81,7 +84,7 @@ impl Switches {
             Some(entry) => entry.clone(),
             None => self.ours.translate(in_port, bytes)?,
         };
-        let mut ours = self.ours.answer(&walk, in_port, bytes)?;
+        let (mut ours, passes) = self.ours.answer(&walk, in_port, bytes)?;
         let trace = self.theirs.trace(in_port as u16, bytes)?;
         let actions = parse_actions(&trace.datapath_actions)?;
         let mut theirs = execute(&actions, bytes)?;
@@ -102,7 +105,7 @@ impl Switches {
             ours,
             theirs,
             trace,
-            walk,
+            passes,
         })
     }
 }

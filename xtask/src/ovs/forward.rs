@@ -1,12 +1,13 @@
 //! Packets that the dummy datapath really forwards, by its caches and its own packet code.
 //!
 //! A packet is put into a port's receive queue; what leaves by other ports is found at the end of
-//! their captures. The daemon's main loop serves its datapath before its control socket, so that
-//! the answer to the next call says that the packet has been forwarded.
+//! their captures. The daemon's main loop serves its datapath before it accepts connections to its
+//! control socket, so that an answer on a new one says that the packet has been forwarded.
 
 use anyhow::{Context, ensure};
 
 use super::DummySwitch;
+use super::control::Control;
 
 /// Bytes of a capture file's header and of a record's (draft-ietf-opsawg-pcap, sections 4 and 5).
 const FILE_HEADER_BYTES: usize = 24;
@@ -15,6 +16,8 @@ const RECORD_HEADER_BYTES: usize = 16;
 impl DummySwitch {
     /// What leaves by which port when `packet` arrives at `in_port`, with all caches empty.
     ///
+    /// What it leaves behind in caches, and what it has taught `normal`, is forgotten again.
+    ///
     /// # Errors
     /// If the packet is no frame for the daemon, or a capture cannot be read.
     pub fn forward(
@@ -22,11 +25,13 @@ impl DummySwitch {
         in_port: u16,
         packet: &[u8],
     ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
-        self.call("revalidator/purge", &[])?;
-        self.call("fdb/flush", &["br0"])?;
         let digits: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
         self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &digits])?;
-        self.call("version", &[])?;
+        // A connection is accepted once the datapath has been served.
+        Control::connect(&self.daemons.path("vswitchd.ctl"))?.call("version", &[])?;
+        // Entries teach once more when they are purged.
+        self.call("revalidator/purge", &[])?;
+        self.call("fdb/flush", &["br0"])?;
         let mut sent = Vec::new();
         for index in 0..self.captured_bytes.len() {
             let port = index as u16 + 1;

@@ -1,0 +1,106 @@
+//! Our effects run step by step, with a look at the packet before each: what Open vSwitch would
+//! have made of them, and whether they meet a packet that they contradict.
+
+use thalweg_packet::{FieldDescriptor, Headers, Packet, PacketPool, Rewriter, standard::header as h};
+use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
+
+use super::answer::{Answer, Pass};
+
+/// The answer if a tag pushed above two others takes the place of the lower one, as in Open
+/// vSwitch, which knows of two and writes them anew; `None` if no third tag is pushed.
+pub(super) fn losing_third_tags(pass: &Pass, fields: &[FieldDescriptor]) -> Option<Answer> {
+    let mut emulation = Emulation::new(fields);
+    emulation.run(&pass.walk.effects, &pass.bytes);
+    emulation.answer.sort();
+    emulation.is_third_tag_pushed.then_some(emulation.answer)
+}
+
+/// Whether a label is popped into an EtherType that the stack contradicts: to more labels where
+/// there are none, or to something else where there are.
+pub(super) fn has_contradicting_pop(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
+    let mut emulation = Emulation::new(fields);
+    emulation.run(&pass.walk.effects, &pass.bytes);
+    emulation.has_contradicting_pop
+}
+
+struct Emulation<'a> {
+    fields: &'a [FieldDescriptor],
+    answer: Answer,
+    is_third_tag_pushed: bool,
+    has_contradicting_pop: bool,
+}
+
+impl<'a> Emulation<'a> {
+    fn new(fields: &'a [FieldDescriptor]) -> Emulation<'a> {
+        Emulation {
+            fields,
+            answer: Answer::default(),
+            is_third_tag_pushed: false,
+            has_contradicting_pop: false,
+        }
+    }
+
+    fn run(&mut self, effects: &[Effect], bytes: &[u8]) {
+        let mut packet = Packet::from_bytes(bytes);
+        for effect in effects {
+            let Ok(headers) = Headers::parse(packet.bytes()) else {
+                return;
+            };
+            match effect {
+                Effect::Output(port) => {
+                    self.answer.sent.push((port.0, packet.bytes().to_vec()));
+                }
+                Effect::Controller {
+                    reason,
+                    max_len_bytes,
+                    ..
+                } => {
+                    let len = packet.len().min(usize::from(*max_len_bytes));
+                    let is_ttl = *reason == PacketInReason::InvalidTtl;
+                    let bytes = packet.bytes()[..len].to_vec();
+                    self.answer.to_controller.push((is_ttl, bytes));
+                }
+                Effect::Clone(nested) => self.run(nested, packet.bytes()),
+                Effect::Learn { .. } => {}
+                Effect::Recirculate(_) => return,
+                Effect::PushVlan { .. } if headers.has(h::VLAN_INNER) => {
+                    self.is_third_tag_pushed = true;
+                    lose_inner_tag(&mut packet, headers);
+                    packet = self.after(effect, packet);
+                }
+                Effect::PopMpls { ether_type } => {
+                    self.has_contradicting_pop |= is_contradicting(&packet, &headers, *ether_type);
+                    packet = self.after(effect, packet);
+                }
+                _ => packet = self.after(effect, packet),
+            }
+        }
+    }
+
+    /// The packet after a rewrite.
+    fn after(&self, effect: &Effect, packet: Packet) -> Packet {
+        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+        let headers = Headers::parse(packet.bytes()).expect("it was parsed before");
+        let effects = [effect.clone(), Effect::Recirculate(0)];
+        run(&effects, self.fields, packet, headers, &mut outbox);
+        outbox.recirculated.remove(0).1
+    }
+}
+
+/// Takes away the second tag and writes the first anew, which loses its bit 12.
+fn lose_inner_tag(packet: &mut Packet, mut headers: Headers) {
+    let outer: [u8; 4] = packet.bytes()[12..16].try_into().expect("a tag has 4 bytes");
+    let tpid = u16::from_be_bytes([outer[0], outer[1]]);
+    let tci = u16::from_be_bytes([outer[2], outer[3]]) & !0x1000;
+    let mut rewriter = Rewriter::new(packet, &mut headers);
+    rewriter.pop_vlan();
+    rewriter.pop_vlan();
+    rewriter.push_vlan(tpid, tci);
+}
+
+fn is_contradicting(packet: &Packet, headers: &Headers, ether_type: u16) -> bool {
+    headers.offset(h::MPLS_0).is_none_or(|at| {
+        let is_bottom = packet.bytes()[at + 2] & 1 == 1;
+        is_bottom == matches!(ether_type, 0x8847 | 0x8848)
+    })
+}
