@@ -68,7 +68,7 @@ fn answered(rows: &[Row]) -> Bars {
             series("megaflow cache", &|row| {
                 row.measured.statistics.megaflow.hits
             }),
-            series("interpreter", &|row| row.measured.statistics.upcalls),
+            series("interpreter", &Row::unknown),
         ],
         is_stacked: true,
     }
@@ -77,8 +77,8 @@ fn answered(rows: &[Row]) -> Bars {
 fn hit_rates(scenario: &Scenario, rows: &[Row]) -> Lines {
     Lines {
         caption: "Packets answered by a cache".to_owned(),
-        note: "A point for each hundredth of the packets.".to_owned(),
-        x: packets_axis(),
+        note: "A point for each fiftieth of the packets.".to_owned(),
+        x: packets_axis(scenario),
         y: Axis::linear("answered by a cache", Unit::Share),
         series: per_window(rows, Window::hit_rate),
         bands: bands(scenario),
@@ -88,8 +88,8 @@ fn hit_rates(scenario: &Scenario, rows: &[Row]) -> Lines {
 fn costs(scenario: &Scenario, rows: &[Row]) -> Lines {
     Lines {
         caption: "Time per packet, changes included".to_owned(),
-        note: "Logarithmic; a point for each hundredth of the packets.".to_owned(),
-        x: packets_axis(),
+        note: "Logarithmic; a point for each fiftieth of the packets.".to_owned(),
+        x: packets_axis(scenario),
         y: Axis::logarithmic("time per packet", Unit::Nanoseconds),
         series: per_window(rows, Window::ns_per_packet),
         bands: bands(scenario),
@@ -100,7 +100,7 @@ fn updates(scenario: &Scenario, rows: &[Row]) -> Lines {
     Lines {
         caption: "Time to update".to_owned(),
         note: "Logarithmic; a dot for each change.".to_owned(),
-        x: packets_axis(),
+        x: packets_axis(scenario),
         y: Axis::logarithmic("time to update", Unit::Nanoseconds),
         series: per_update(rows, |update| update.time_ns as f64),
         bands: bands(scenario),
@@ -112,15 +112,16 @@ fn affected(scenario: &Scenario, rows: &[Row]) -> Lines {
         caption: "Entries affected by a change".to_owned(),
         note: "Repaired, moved or evicted; logarithmic, changes that affect none are left out."
             .to_owned(),
-        x: packets_axis(),
+        x: packets_axis(scenario),
         y: Axis::logarithmic("entries affected", Unit::Count),
         series: per_update(rows, |update| update.work.affected() as f64),
         bands: bands(scenario),
     }
 }
 
-fn packets_axis() -> Axis {
-    Axis::linear("packets forwarded", Unit::Count)
+fn packets_axis(scenario: &Scenario) -> Axis {
+    let packets = scenario.sequence.len() as f64;
+    Axis::linear("packets forwarded", Unit::Count).reaching(packets)
 }
 
 fn per_window(rows: &[Row], value: impl Fn(&Window) -> f64) -> Vec<Series> {

@@ -24,7 +24,7 @@ use thalweg_switch::{Config, Engine};
 use super::scenario::Scenario;
 
 /// Windows of the timeline.
-const WINDOWS: usize = 100;
+const WINDOWS: usize = 50;
 /// Virtual nanoseconds between two packets.
 const PACKET_GAP_NS: u64 = 1_000;
 /// Room for the copies of a burst of packets that all are flooded.

@@ -90,6 +90,11 @@ impl Row {
         ratio(answered, self.measured.statistics.packets)
     }
 
+    /// Packets that no cache knew; those of one flow in one burst share an upcall.
+    pub(super) fn unknown(&self) -> u64 {
+        self.measured.statistics.megaflow.misses
+    }
+
     /// Nanoseconds of forwarding a packet, changes left out.
     pub(super) fn ns_per_packet(&self) -> f64 {
         ratio(self.measured.forward_ns, self.measured.statistics.packets)

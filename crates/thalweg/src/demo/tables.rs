@@ -30,7 +30,7 @@ pub(super) fn summary(rows: &[Row]) -> Table {
         share(row, row.measured.statistics.megaflow.hits)
     });
     push("answered by the interpreter", &|row| {
-        share(row, row.measured.statistics.upcalls)
+        share(row, row.unknown())
     });
     push("upcalls", &|row| {
         format_count(row.measured.statistics.upcalls)
@@ -40,10 +40,10 @@ pub(super) fn summary(rows: &[Row]) -> Table {
         format_count(row.packets_per_second() as u64)
     });
     push_updates(&mut push);
-    push("megaflow entries at the end", &|row| {
+    push("megaflow entries, at the end", &|row| {
         format_count(row.measured.megaflows as u64)
     });
-    push("  masks, memory", &|row| {
+    push("megaflow masks, memory", &|row| {
         let bytes = format_bytes(row.measured.megaflow_bytes as u64);
         format!("{}, {bytes}", format_count(row.measured.masks as u64))
     });
@@ -57,9 +57,13 @@ fn push_updates(push: &mut dyn FnMut(&str, &dyn Fn(&Row) -> String)) {
     push("time to update, median", &|row| {
         time(row.times_to_update().median)
     });
-    push("  99 in 100 within", &|row| time(row.times_to_update().p99));
-    push("  longest", &|row| time(row.times_to_update().max));
-    push("  all changes together", &|row| time(row.update_ns()));
+    push("time to update, 99 in 100 within", &|row| {
+        time(row.times_to_update().p99)
+    });
+    push("time to update, longest", &|row| {
+        time(row.times_to_update().max)
+    });
+    push("all changes together", &|row| time(row.update_ns()));
     let pair = |of: Quantiles| format!("{} / {}", format_count(of.median), format_count(of.max));
     push("entries affected by a change, median / most", &|row| {
         pair(row.affected())

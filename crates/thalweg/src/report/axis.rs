@@ -11,7 +11,7 @@ use super::number::Unit;
 
 /// How positions follow values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scale {
+pub(super) enum Scale {
     /// In proportion, from zero.
     Linear,
     /// By the logarithm; values must be above zero, others are not drawn.
@@ -22,11 +22,13 @@ pub(crate) enum Scale {
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     /// What the values are.
-    pub(crate) label: String,
+    pub(super) label: String,
     /// What they are counted in.
-    pub(crate) unit: Unit,
+    pub(super) unit: Unit,
     /// How they are laid out.
-    pub(crate) scale: Scale,
+    pub(super) scale: Scale,
+    /// A value that is shown even if nothing lies there.
+    pub(super) reaches: Option<f64>,
 }
 
 /// The part of an axis that is shown, in positions; `low` may be the larger, to turn it round.
@@ -61,6 +63,7 @@ impl Axis {
             label: label.into(),
             unit,
             scale: Scale::Linear,
+            reaches: None,
         }
     }
 
@@ -70,7 +73,14 @@ impl Axis {
             label: label.into(),
             unit,
             scale: Scale::Logarithmic,
+            reaches: None,
         }
+    }
+
+    /// Shows this value even if nothing lies there, so that pictures can be compared.
+    pub(crate) fn reaching(mut self, value: f64) -> Axis {
+        self.reaches = Some(value);
+        self
     }
 
     /// Where a value is; nowhere if it has no place on the axis.
@@ -93,7 +103,9 @@ impl Axis {
 
     /// The part of the axis on which all the values have room.
     pub(super) fn extent(&self, values: impl Iterator<Item = f64>) -> Extent {
-        let positions = values.filter_map(|value| self.position(value));
+        let positions = values
+            .chain(self.reaches)
+            .filter_map(|value| self.position(value));
         let (low, high) = positions.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
             (low.min(at), high.max(at))
         });

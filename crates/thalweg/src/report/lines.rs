@@ -70,7 +70,7 @@ impl Lines {
         let y = self.y.extent(points().map(|point| point.1));
         let (top, bottom) = (y.high, y.low);
         let mut chart = ChartBuilder::on(area)
-            .margin_top(10)
+            .margin_top(26)
             .margin_right(24)
             .x_label_area_size(48)
             .y_label_area_size(78)
@@ -80,7 +80,9 @@ impl Lines {
             let shade =
                 Rectangle::new([(band.from, top), (band.to, bottom)], colors::BAND.filled());
             let name = FONT.into_font().color(&colors::FAINT);
-            let name = Text::new(band.name.clone(), (band.from, top), name);
+            // The name stands above the picture, where no line runs through it.
+            let name = Text::new(band.name.clone(), (2, -18), name);
+            let name = EmptyElement::at((band.from, top)) + name;
             chart
                 .draw_series([shade])
                 .map_err(|error| anyhow!("{error}"))?;

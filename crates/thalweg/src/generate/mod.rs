@@ -1,0 +1,48 @@
+//! `thalweg generate`: rules, pipelines, traffic and changes, from a seed.
+//!
+//! What is generated is files that other commands and other programs read: rules, groups and
+//! changes in `ovs-ofctl` syntax, filters as ClassBench writes them, captures as pcap. The same
+//! arguments give the same bytes; `traffic` and `changes` with the same pipeline arguments and
+//! seed fit the pipeline that `pipeline` writes.
+
+mod changes;
+mod destination;
+mod pipeline;
+mod rules;
+mod traffic;
+
+use anyhow::Result;
+
+use crate::console::Console;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// One table of rules that look like an access list, a firewall or IP chains
+    Rules(rules::Arguments),
+    /// The rules of a whole pipeline of tables
+    Pipeline(pipeline::Arguments),
+    /// Packets of flows through such a pipeline, as pcap
+    Traffic(traffic::Arguments),
+    /// Changes of such a pipeline's rules, each at a packet position
+    Changes(changes::Arguments),
+}
+
+/// Generates one of them.
+///
+/// # Errors
+/// If there is none of the sizes asked for, or it cannot be written.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    match &arguments.what {
+        What::Rules(arguments) => rules::execute(arguments, console),
+        What::Pipeline(arguments) => pipeline::execute(arguments, console),
+        What::Traffic(arguments) => traffic::execute(arguments, console),
+        What::Changes(arguments) => changes::execute(arguments, console),
+    }
+}

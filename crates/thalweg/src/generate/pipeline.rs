@@ -1,0 +1,72 @@
+//! `thalweg generate pipeline`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use thalweg_workload::{OfdConfig, Pipeline};
+
+use super::destination::{Destination, write_file};
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pipeline: PipelineArguments,
+    /// The seed of everything drawn
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    seed: u64,
+    /// Have groups do the flooding, and write them to this file (ofd only)
+    #[arg(long, value_name = "FILE")]
+    groups_out: Option<PathBuf>,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+/// Writes the rules, and the groups if asked.
+///
+/// # Errors
+/// If there is no such pipeline, or it cannot be written.
+pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let pipeline = generate(arguments)?;
+    if let Some(path) = &arguments.groups_out {
+        write_file(path, &pipeline.groups_text())?;
+    }
+    let (rules, tables) = (pipeline.rules.len(), pipeline.tables.len());
+    let (name, seed) = (&pipeline.name, arguments.seed);
+    let text = format!("# {name} pipeline, seed {seed}\n{}", pipeline.rules_text());
+    let summary = json!({
+        "kind": name,
+        "seed": seed,
+        "rules": rules,
+        "groups": pipeline.groups.len(),
+        "tables": pipeline.tables.iter().map(|table| table.id).collect::<Vec<_>>(),
+        "traversals": pipeline.templates.len(),
+        "ports": pipeline.ports,
+        "groups_file": arguments.groups_out.as_ref().map(|path| path.display().to_string()),
+    });
+    let sentence = format!("{rules} rules in {tables} tables, seed {seed}");
+    arguments
+        .destination
+        .write(&text, &sentence, summary, console)
+}
+
+fn generate(arguments: &Arguments) -> Result<Pipeline> {
+    if arguments.groups_out.is_none() {
+        return arguments.pipeline.generate(arguments.seed);
+    }
+    if arguments.pipeline.kind != Kind::Ofd {
+        let what =
+            "--groups-out: only the ofd pipeline has groups; leave it out, or use --kind ofd";
+        return Err(bad_input(what));
+    }
+    let config = OfdConfig::with_rules(arguments.pipeline.rules, arguments.seed);
+    let mut config = config.map_err(|error| refused("--rules", &error))?;
+    config.groups = true;
+    config
+        .generate()
+        .map_err(|error| refused("--rules", &error))
+}

@@ -1,0 +1,248 @@
+//! `thalweg generate traffic`.
+//!
+//! A capture does not say which port a packet came in by. So with `--per-port` the packets of
+//! every input port get a capture of their own, and their times say in which order they come;
+//! without it one capture has all of them, and with `--in-port` all flows come in by one port.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::json;
+use thalweg_io::CaptureWriter;
+use thalweg_packet::Instant;
+use thalweg_workload::{Flow, FlowConfig, FlowSource, Pipeline, Sequence, draw_flows};
+
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::workload::{DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused};
+
+/// Draws in a row that may give no new flow before there are said to be no more.
+const DRAWS: usize = 100_000;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pipeline: PipelineArguments,
+    /// The seed of the pipeline, the flows and their order
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    seed: u64,
+    /// How many flows
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    flows: usize,
+    /// How many packets
+    #[arg(
+        long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    packets: u64,
+    #[command(flatten)]
+    locality: LocalityArguments,
+    /// Bytes in a packet, its headers at least
+    #[arg(long, value_name = "BYTES", default_value_t = 60)]
+    length: u16,
+    /// Packets a second, evenly spaced in the capture's time
+    #[arg(
+        long, value_name = "PPS", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000)
+    )]
+    rate: u64,
+    /// Only flows that come in by this port
+    #[arg(long, value_name = "PORT", conflicts_with = "per_port")]
+    in_port: Option<u32>,
+    /// A capture for each input port: FILE.pcap becomes FILE-p1.pcap, FILE-p2.pcap, ...
+    #[arg(long)]
+    per_port: bool,
+    /// The capture; one that exists is replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Writes the captures.
+///
+/// # Errors
+/// If there are not so many flows, or a capture cannot be written.
+pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let pipeline = arguments.pipeline.generate(arguments.seed)?;
+    let flows = flows(&pipeline, arguments)?;
+    let kind = arguments.locality.sequence_kind();
+    let sequence = Sequence::new(kind, flows.len(), arguments.seed);
+    let sequence = sequence.map_err(|error| refused("--flows or --exponent", &error))?;
+    let mut captures = Captures::new(arguments);
+    let progress = console.progress(arguments.packets);
+    progress.set_message("writing packets");
+    for (number, flow) in (0..arguments.packets).zip(sequence) {
+        let at_ns = u128::from(number) * 1_000_000_000 / u128::from(arguments.rate);
+        let at = Instant::from_nanos(at_ns as u64);
+        let flow = &flows[flow];
+        let bytes = flow.packet(arguments.length.into());
+        captures.writer(flow.in_port)?.write(&bytes, at)?;
+        if number % 4_096 == 0 {
+            progress.set_position(number);
+        }
+    }
+    let files = captures.finish()?;
+    progress.finish_and_clear();
+    console.print(&sentence(arguments, &pipeline, &files))?;
+    let captures = files.iter().map(|file| {
+        json!({
+            "port": file.port,
+            "file": file.path.display().to_string(),
+            "packets": file.packets,
+        })
+    });
+    console.print_json(&json!({
+        "kind": pipeline.name,
+        "seed": arguments.seed,
+        "flows": flows.len(),
+        "packets": arguments.packets,
+        "captures": captures.collect::<Vec<_>>(),
+    }))
+}
+
+/// Different flows, all or those of one port.
+fn flows(pipeline: &Pipeline, arguments: &Arguments) -> Result<Vec<Flow>> {
+    let config = FlowConfig::new(arguments.flows, arguments.seed);
+    let Some(port) = arguments.in_port else {
+        let drawn = draw_flows(pipeline, &config).map_err(|error| refused("--flows", &error))?;
+        return Ok(drawn.into_iter().map(|(flow, _)| flow).collect());
+    };
+    if !pipeline.ports.contains(&port) {
+        let (first, last) = (pipeline.ports.first(), pipeline.ports.last());
+        let (first, last) = (first.unwrap_or(&0), last.unwrap_or(&0));
+        return Err(bad_input(format!(
+            "--in-port: the pipeline has no port {port}; it has {first} to {last}"
+        )));
+    }
+    let mut source = FlowSource::new(pipeline, &config);
+    let mut seen = HashSet::new();
+    let mut flows = Vec::with_capacity(arguments.flows);
+    while flows.len() < arguments.flows {
+        let fresh = (0..DRAWS).find_map(|_| {
+            let template = source.next_template();
+            let flow = source.draw(template)?;
+            (flow.in_port == port && seen.insert(flow)).then_some(flow)
+        });
+        flows.push(fresh.ok_or_else(|| {
+            let found = flows.len();
+            bad_input(format!(
+                "--in-port: only {found} flows come in by port {port}; ask for fewer with --flows"
+            ))
+        })?);
+    }
+    Ok(flows)
+}
+
+/// The captures that are being written.
+struct Captures<'a> {
+    arguments: &'a Arguments,
+    /// By input port, or one without.
+    open: BTreeMap<Option<u32>, (PathBuf, CaptureWriter<BufWriter<File>>)>,
+}
+
+/// A capture that was written.
+struct Written {
+    port: Option<u32>,
+    path: PathBuf,
+    packets: u64,
+}
+
+impl<'a> Captures<'a> {
+    fn new(arguments: &'a Arguments) -> Captures<'a> {
+        Captures {
+            arguments,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// The capture for packets that come in by a port, created when it gets its first.
+    fn writer(&mut self, in_port: u32) -> Result<&mut CaptureWriter<BufWriter<File>>> {
+        let Arguments {
+            per_port, output, ..
+        } = self.arguments;
+        // With `--in-port` all flows have that port, and the summary can say so.
+        let port = (*per_port || self.arguments.in_port.is_some()).then_some(in_port);
+        let entry = match self.open.entry(port) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                let path = match per_port {
+                    true => path_of_port(output, in_port),
+                    false => output.clone(),
+                };
+                let writer = CaptureWriter::create(&path).map_err(bad_input)?;
+                place.insert((path, writer))
+            }
+        };
+        Ok(&mut entry.1)
+    }
+
+    fn finish(self) -> Result<Vec<Written>> {
+        let mut files = Vec::new();
+        for (port, (path, writer)) in self.open {
+            let packets = writer.packets();
+            writer.into_inner()?;
+            files.push(Written {
+                port,
+                path,
+                packets,
+            });
+        }
+        Ok(files)
+    }
+}
+
+/// `dir/name.pcap` and 7 make `dir/name-p7.pcap`.
+fn path_of_port(output: &Path, port: u32) -> PathBuf {
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let name = match output.extension() {
+        Some(extension) => format!("{stem}-p{port}.{}", extension.to_string_lossy()),
+        None => format!("{stem}-p{port}"),
+    };
+    output.with_file_name(name)
+}
+
+/// What was written, and how to go on.
+fn sentence(arguments: &Arguments, pipeline: &Pipeline, files: &[Written]) -> String {
+    let mut text = format!(
+        "{} packets of {} flows, seed {}\n",
+        arguments.packets, arguments.flows, arguments.seed
+    );
+    for file in files {
+        text += &format!("  {}: {} packets\n", file.path.display(), file.packets);
+    }
+    let captures = files.iter().map(|file| match file.port {
+        Some(port) => format!(" --pcap {port}={}", file.path.display()),
+        None => format!(" --pcap {}", file.path.display()),
+    });
+    let captures: String = captures.collect();
+    let (kind, rules, seed) = (&pipeline.name, pipeline.rules.len(), arguments.seed);
+    let shape = match &arguments.pipeline {
+        PipelineArguments {
+            kind: Kind::Synthetic,
+            tables,
+            traversals,
+            ..
+        } => format!(" --tables {tables} --traversals {traversals}"),
+        _ => String::new(),
+    };
+    text += &format!(
+        "To replay them:\n  thalweg generate pipeline --kind {kind}{shape} --rules {rules} \
+         --seed {seed} -o {kind}.rules\n  thalweg replay --rules {kind}.rules{captures}"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_are_named_after_their_port() {
+        let name = |path: &str| path_of_port(Path::new(path), 7).display().to_string();
+        assert_eq!(name("a/b.pcap"), "a/b-p7.pcap");
+        assert_eq!(name("b"), "b-p7");
+    }
+}
