@@ -16,11 +16,17 @@ use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
 /// Comparisons that a run makes at the least.
-const CHECKS: u64 = if cfg!(debug_assertions) { 20_000 } else { 1_200_000 };
+const CHECKS: u64 = if cfg!(debug_assertions) {
+    20_000
+} else {
+    1_200_000
+};
 
 fn setting(name: &str, default: u64) -> u64 {
     let value = std::env::var(name);
-    value.map_or(default, |value| value.parse().expect("the setting is a number"))
+    value.map_or(default, |value| {
+        value.parse().expect("the setting is a number")
+    })
 }
 
 /// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries.
@@ -32,13 +38,22 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
         .take(6)
         .enumerate()
     {
-        let mut engine = Config { is_audited: true, ..Config::default() };
+        let mut engine = Config {
+            is_audited: true,
+            ..Config::default()
+        };
         engine.datapath.maintainer = maintainer;
         engine.datapath.microflow.entries = [16, 256, 0][index % 3];
         engine.datapath.microflow.admit_one_in = 1 + index as u32;
         engine.datapath.megaflow.entries = [5, 10_000, 100][index % 3];
         engine.datapath.megaflow.masks = [3, 1_000, 8][index / 2];
-        let mut random = RandomConfig::default();
+        // The broad ones have groups, action sets, labels that recirculate, `normal` and more.
+        let is_broad = index >= 3;
+        let mut random = if is_broad {
+            RandomConfig::broad()
+        } else {
+            RandomConfig::default()
+        };
         random.tables = [2, 4, 6][index % 3];
         random.rules_per_table = [4, 12, 30][index / 2];
         shapes.push((random, engine));
@@ -67,9 +82,20 @@ impl Run {
             engine.add_port(PortId(port), now);
         }
         let rules = RandomPipeline::new(random_config, seed).expect("a sound configuration");
+        let groups: String = rules
+            .groups()
+            .iter()
+            .map(|group| format!("{group}\n"))
+            .collect();
+        let groups = text::parse_rules("random", &groups).expect("generated groups are right");
+        engine
+            .apply(&groups.into_change(), now)
+            .expect("generated groups are right");
         let parsed = text::parse_rules("random", &rules.rules_text());
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
-        engine.apply(&parsed.into_change(), now).expect("generated rules are right");
+        engine
+            .apply(&parsed.into_change(), now)
+            .expect("generated rules are right");
         Run {
             engine,
             rules,
@@ -125,7 +151,9 @@ impl Run {
     fn flip(&mut self, packet: &Packet, context: &str) {
         let pipeline = self.engine.pipeline();
         let layout = pipeline.layout().clone();
-        let Ok(headers) = Headers::parse(packet.bytes()) else { return };
+        let Ok(headers) = Headers::parse(packet.bytes()) else {
+            return;
+        };
         let mut key = vec![0; layout.ingress_words()];
         let receipt = Receipt::from_port(packet.in_port().0);
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
@@ -135,7 +163,9 @@ impl Run {
         for _ in 0..4 {
             let mut flipped = key.clone();
             for &field in layout.used() {
-                let Some(slot) = layout.slot(field) else { continue };
+                let Some(slot) = layout.slot(field) else {
+                    continue;
+                };
                 if !layout.descriptor(field).is_ingress() || self.random.random_ratio(1, 2) {
                     continue;
                 }
@@ -149,7 +179,10 @@ impl Run {
             }
             let again = translate(&pipeline, &flipped, version);
             assert_eq!(again.effects, original.effects, "{context}: {packet:?}");
-            assert!(again.trace.kinds().eq(kinds.iter().copied()), "{context}: {packet:?}");
+            assert!(
+                again.trace.kinds().eq(kinds.iter().copied()),
+                "{context}: {packet:?}"
+            );
             self.flips += 1;
         }
     }
@@ -171,7 +204,7 @@ fn every_cached_answer_is_the_interpreters() {
     let mut checked = 0;
     let mut flips = 0;
     let mut drops = BTreeMap::new();
-    let mut hits = 0;
+    let (mut hits, mut recirculations) = (0, 0);
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -185,6 +218,7 @@ fn every_cached_answer_is_the_interpreters() {
             flips += run.flips;
             let statistics = run.engine.datapath().statistics();
             hits += statistics.microflow.hits + statistics.megaflow.hits;
+            recirculations += statistics.recirculations;
             for (reason, count) in statistics.drops() {
                 *drops.entry(reason).or_insert(0) += count;
             }
@@ -193,6 +227,13 @@ fn every_cached_answer_is_the_interpreters() {
             break;
         }
     }
-    println!("{checked} answers compared, {flips} masks flipped, {hits} hits, drops {drops:?}");
-    assert!(hits > checked / 4, "the caches were hardly used: {hits} hits of {checked}");
+    println!(
+        "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
+         recirculations, drops {drops:?}"
+    );
+    assert!(
+        hits > checked / 4,
+        "the caches were hardly used: {hits} hits of {checked}"
+    );
+    assert!(recirculations > 0, "no packet was looked up twice");
 }
