@@ -66,7 +66,7 @@ impl Default for SwitchConfig {
             workers: 1,
             packets_per_worker: 4_096,
             packet_bytes: 2_048,
-            exchange_packets: 1_024,
+            exchange_packets: 2_048,
             packet_ins: 1_024,
             news: 1_024,
         }

@@ -36,6 +36,10 @@ use crate::totals::WorkerCounters;
 /// Rounds without a packet after which a worker sleeps.
 const IDLE_ROUNDS: u32 = 64;
 
+/// Packets of other workers that are sent in one round: more than come in, so that these, which
+/// have cost the most already, are not the first to be refused.
+const EXCHANGE_BURST: usize = 4 * BURST;
+
 /// How often ports are asked whether they are up; this asks the operating system.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -161,7 +165,7 @@ impl Worker {
             }
             count += received;
         }
-        count + self.send_for_others(BURST)
+        count + self.send_for_others(EXCHANGE_BURST)
     }
 
     /// Takes everything out of the outbox; invariant 1.
@@ -226,7 +230,7 @@ impl Worker {
     fn drain(&mut self) {
         let mut waiting = self.shared.exchanges[self.number].waiting();
         while waiting > 0 {
-            match self.send_for_others(waiting.min(BURST)) {
+            match self.send_for_others(waiting.min(EXCHANGE_BURST)) {
                 0 => return,
                 count => waiting -= count,
             }

@@ -79,7 +79,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         drop(switch.take_removals());
         match signals.next() {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => running.reload(&config, &mut switch, console)?,
+            Some(Signal::Reload) => running.reload(&config, &mut switch, console),
             None if config.ends_when_finished && switch.is_finished() => break,
             None => {}
         }
@@ -126,12 +126,7 @@ impl Running {
     }
 
     /// Reads the rules again; those that cannot be used change nothing.
-    fn reload(
-        &mut self,
-        config: &Configuration,
-        switch: &mut Switch,
-        console: &Console,
-    ) -> Result<()> {
+    fn reload(&mut self, config: &Configuration, switch: &mut Switch, console: &Console) {
         let done = rules::read(config).and_then(|rules| self.replace(switch, rules));
         match done {
             Ok(done) => {
@@ -142,12 +137,10 @@ impl Running {
                     done.removed,
                     done.time_to_update.as_secs_f64() * 1e6
                 );
-                announce(console, &text)
+                // Packets pass whether or not somebody still reads this.
+                let _ = announce(console, &text);
             }
-            Err(error) => {
-                eprintln!("thalweg: the rules stay as they were: {error:#}");
-                Ok(())
-            }
+            Err(error) => eprintln!("thalweg: the rules stay as they were: {error:#}"),
         }
     }
 
