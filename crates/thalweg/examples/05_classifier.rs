@@ -8,12 +8,10 @@
 //!
 //! ```text
 //! linear: Some(RuleId(2)) by nw_src/0xffff0000 nw_dst/0xffffffff tp_dst/0xffff: 64 bits; others that change the answer: 0
-//! tuple space: Some(RuleId(2)) by nw_src/0x80000000 nw_dst/0xff000000: 9 bits; others that change the answer: 0
+//! tuple space: Some(RuleId(2)) by nw_src/0xf8000000 nw_dst/0xff000000: 13 bits; others that change the answer: 0
 //! ```
 
-use std::error::Error;
-use std::io::Write;
-use std::sync::Arc;
+use std::{error::Error, io::Write, sync::Arc};
 
 use thalweg_classifier::{
     Classifier, Linear, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version,
@@ -47,8 +45,8 @@ pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         terms.for_each(|(field, bits)| layout.set(&mut words, field, bits));
         words
     };
-    let packet = [(IP_SRC, 0xac10_0001), (IP_DST, 0x0a00_0002)];
-    let (key, version) = (words(&mut packet.into_iter()), Version::FIRST);
+    let key = words(&mut [(IP_DST, 0x0a00_0002)].into_iter());
+    let version = Version::FIRST;
     for (name, classifier) in &mut classifiers {
         for (age, terms) in (0..).zip(RULES) {
             let value = &words(&mut terms.iter().map(|(field, value, _)| (*field, *value)))[..];
