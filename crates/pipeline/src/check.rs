@@ -36,14 +36,12 @@ pub(crate) fn actions(
                     to: to.0,
                 });
             }
-            Action::Group(group) => {
-                if pipeline.group(*group, pipeline.version().next()).is_none() {
-                    let group = group.0;
-                    return Err(ChangeError::UnknownGroup {
-                        operation: index,
-                        group,
-                    });
-                }
+            Action::Group(group) if pipeline.group(*group, pipeline.version().next()).is_none() => {
+                let group = group.0;
+                return Err(ChangeError::UnknownGroup {
+                    operation: index,
+                    group,
+                });
             }
             Action::SetField(writes) => {
                 for write in writes {
