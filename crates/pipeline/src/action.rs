@@ -135,7 +135,7 @@ pub enum Action {
     DecMplsTtl,
     /// Looks the packet up once more, then goes on with this list.
     Resubmit {
-        /// Seen as the input port during that lookup; `None` leaves it.
+        /// Seen as the input port by that lookup alone, not by the actions it leads to.
         in_port: Option<PortId>,
         /// The table; `None` for the current one.
         table: Option<TableId>,

@@ -155,12 +155,12 @@ impl Walk<'_> {
 
     /// The label stack entry for a packet that has none yet (as Open vSwitch makes it).
     fn first_label(&mut self) -> u32 {
-        let is_ipv4 = self.state.read(f::PRESENT_IPV4) == 1;
-        let is_ipv6 = !is_ipv4 && self.state.read(f::PRESENT_IPV6_CHAIN) == 1;
+        let ether_type = self.state.read(f::ETH_TYPE);
         // RFC 3032, section 2.1: explicit null is label 0 for IPv4 and 2 for IPv6.
-        let label = if is_ipv6 { 2 } else { 0 };
-        let (mut traffic_class, mut ttl) = (0, 64);
-        if is_ipv4 || is_ipv6 {
+        let label = if ether_type == 0x86dd { 2 } else { 0 };
+        let (mut traffic_class, mut ttl) = (0, 0);
+        if matches!(ether_type, 0x0800 | 0x86dd) {
+            // Zero where the header is absent, so its presence need not be known.
             traffic_class = self.state.read(f::IP_DSCP) & 7;
             ttl = self.state.read(f::IP_TTL);
         }

@@ -7,7 +7,7 @@ use thalweg_packet::{PortId, standard as f};
 
 use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
 use super::action_set;
-use crate::action::{Action, Output, Subfield, TableId, Write};
+use crate::action::{Action, Output, Subfield, TableId};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
 use crate::state::{Lifted, State};
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn start(&mut self, table: TableId) {
-        let next = self.walk_tables(table);
+        let next = self.walk_tables(table, None);
         self.end(next);
     }
 
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
         self.begin_step(kind);
         let next = self.execute_list(&continuation.actions, TableId(0));
         let next = match next {
-            Next::Table(table) => self.walk_tables(table),
+            Next::Table(table) => self.walk_tables(table, None),
             next => next,
         };
         self.end(next);
@@ -148,14 +148,20 @@ impl<'a> Walk<'a> {
     }
 
     /// Looks up in a table, and in those that its rules go to.
-    fn walk_tables(&mut self, mut table: TableId) -> Next {
+    ///
+    /// Only the first lookup sees `in_port` in place of the port that the packet came from.
+    fn walk_tables(&mut self, mut table: TableId, mut in_port: Option<PortId>) -> Next {
         loop {
             if self.lookups == MAX_LOOKUPS {
                 self.drop(DropReason::TooManyLookups);
                 return Next::Exit;
             }
             self.lookups += 1;
-            let Some(rule) = self.lookup(table) else {
+            let found = match in_port.take() {
+                Some(port) => self.lookup_from(port, table),
+                None => self.lookup(table),
+            };
+            let Some(rule) = found else {
                 self.drop(DropReason::TableMiss(table));
                 return Next::EndList;
             };
@@ -170,6 +176,14 @@ impl<'a> Walk<'a> {
                 next => return next,
             }
         }
+    }
+
+    fn lookup_from(&mut self, port: PortId, table: TableId) -> Option<RuleId> {
+        let former = self.state.lift(&in_port_subfield());
+        self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
+        let rule = self.lookup(table);
+        self.state.put_down(&former, &in_port_subfield());
+        rule
     }
 
     fn lookup(&mut self, table: TableId) -> Option<RuleId> {
@@ -349,26 +363,11 @@ impl<'a> Walk<'a> {
             return Next::Exit;
         }
         let caller = (self.step, self.rule);
-        let former = in_port.map(|port| {
-            let former = self.state.lift(&in_port_subfield());
-            self.state
-                .write(f::IN_PORT, u128::from(port.0), u128::from(u32::MAX));
-            (port, former)
-        });
         self.depth += 1;
-        let next = self.walk_tables(table);
+        let next = self.walk_tables(table, in_port);
         self.depth -= 1;
-        match (next, former) {
-            (Next::Exit, _) | (Next::Freeze, None) => return next,
-            (Next::Freeze, Some((port, former))) => {
-                // What goes on later sees the same ports as it would have seen now.
-                let former = self.state.read_lifted(&former) as u32;
-                self.frozen.insert(0, set_in_port(port));
-                self.frozen.push(set_in_port(PortId(former)));
-                return next;
-            }
-            (_, Some((_, former))) => self.state.put_down(&former, &in_port_subfield()),
-            (_, None) => {}
+        if matches!(next, Next::Exit | Next::Freeze) {
+            return next;
         }
         self.return_to(caller);
         Next::Continue
@@ -399,7 +398,7 @@ impl<'a> Walk<'a> {
         self.depth += 1;
         let mut next = self.execute_list(actions, table);
         if let Next::Table(table) = next {
-            next = self.walk_tables(table);
+            next = self.walk_tables(table, None);
         }
         match (kind, next) {
             (Nested::Clone, next) => self.end(next),
@@ -473,15 +472,6 @@ fn placed(action: &Action, table: TableId) -> Action {
         },
         action => action.clone(),
     }
-}
-
-fn set_in_port(port: PortId) -> Action {
-    let (value, mask) = (u128::from(port.0), u128::from(u32::MAX));
-    Action::SetField(Box::new([Write {
-        field: f::IN_PORT,
-        value,
-        mask,
-    }]))
 }
 
 fn in_port_subfield() -> Subfield {
