@@ -23,11 +23,19 @@ pub(super) fn has_contradicting_pop(pass: &Pass, fields: &[FieldDescriptor]) -> 
     emulation.has_contradicting_pop
 }
 
+/// Whether a label is pushed above three others, which Open vSwitch drops the packet for.
+pub(super) fn has_fourth_label(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
+    let mut emulation = Emulation::new(fields);
+    emulation.run(&pass.walk.effects, &pass.bytes);
+    emulation.has_fourth_label
+}
+
 struct Emulation<'a> {
     fields: &'a [FieldDescriptor],
     answer: Answer,
     is_third_tag_pushed: bool,
     has_contradicting_pop: bool,
+    has_fourth_label: bool,
 }
 
 impl<'a> Emulation<'a> {
@@ -37,6 +45,7 @@ impl<'a> Emulation<'a> {
             answer: Answer::default(),
             is_third_tag_pushed: false,
             has_contradicting_pop: false,
+            has_fourth_label: false,
         }
     }
 
@@ -70,6 +79,10 @@ impl<'a> Emulation<'a> {
                 }
                 Effect::PopMpls { ether_type } => {
                     self.has_contradicting_pop |= is_contradicting(&packet, &headers, *ether_type);
+                    packet = self.after(effect, packet);
+                }
+                Effect::PushMpls { .. } if headers.has(h::MPLS_2) => {
+                    self.has_fourth_label = true;
                     packet = self.after(effect, packet);
                 }
                 _ => packet = self.after(effect, packet),

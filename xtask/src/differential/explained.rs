@@ -7,7 +7,7 @@
 
 use thalweg_packet::{FieldId, Headers, Scalar, Source};
 use thalweg_packet::{standard as f, standard::header as h};
-use thalweg_pipeline::{Action, Effect, Output, Pipeline, StepKind};
+use thalweg_pipeline::{Action, Effect, Output, Pipeline, Station, StepKind};
 
 use super::answer::{Answer, Pass};
 use super::emulation;
@@ -25,6 +25,11 @@ pub(super) enum Explanation {
     PriorityTag,
     ContradictingPop,
     ArpOperation,
+    IpVersion,
+    ProtocolZero,
+    DropEligible,
+    FourthLabel,
+    LearnsLater,
 }
 
 impl Explanation {
@@ -36,6 +41,11 @@ impl Explanation {
             Explanation::ThirdTag => "a third tag is pushed without losing one",
             Explanation::ContradictingPop => "pop_mpls does what it says, whatever the stack",
             Explanation::ArpOperation => "ARP of any operation is rewritten",
+            Explanation::ProtocolZero => "IP of protocol 0 is rewritten",
+            Explanation::DropEligible => "a tag keeps its drop eligible bit",
+            Explanation::FourthLabel => "a fourth label is pushed",
+            Explanation::LearnsLater => "normal learns once the packet is gone",
+            Explanation::IpVersion => "an IP header has its EtherType's version",
             Explanation::PriorityTag => "normal keeps priority tags",
         }
     }
@@ -66,12 +76,22 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
     let third_tag = emulation::losing_third_tags(&observation.passes[0], fields);
     if third_tag.is_some_and(|answer| has_cut_walk || answer == theirs) {
         explanations.push(Explanation::ThirdTag);
+    } else if without_drop_eligible(ours) == without_drop_eligible(&theirs) {
+        explanations.push(Explanation::DropEligible);
     } else if has_normal && without_priority_tags(ours) == without_priority_tags(&theirs) {
         explanations.push(Explanation::PriorityTag);
-    } else if runs().any(|(pass, actions)| writes_absent_header(pass, actions, pipeline)) {
-        explanations.push(Explanation::AbsentHeader);
+    } else if observation.passes.iter().any(learns_what_it_looks_for) {
+        explanations.push(Explanation::LearnsLater);
+    } else if observation.passes.iter().any(rewrites_protocol_zero) {
+        explanations.push(Explanation::ProtocolZero);
+    } else if runs().any(|(pass, _)| emulation::has_fourth_label(pass, fields)) {
+        explanations.push(Explanation::FourthLabel);
+    } else if observation.passes.iter().any(has_other_version) {
+        explanations.push(Explanation::IpVersion);
     } else if runs().any(|(pass, _)| writes_odd_arp(pass)) {
         explanations.push(Explanation::ArpOperation);
+    } else if runs().any(|(pass, actions)| writes_absent_header(pass, actions, pipeline)) {
+        explanations.push(Explanation::AbsentHeader);
     } else if observation.passes.iter().any(has_contradiction) {
         explanations.push(Explanation::ContradictingPop);
     } else {
@@ -165,6 +185,45 @@ fn is_malformed(headers: &Headers) -> bool {
     !headers.has(network) || transport.is_some_and(|transport| !headers.has(transport))
 }
 
+/// Whether what follows the EtherType of IP is a header of another version.
+fn has_other_version(pass: &Pass) -> bool {
+    let version = match pass.headers.scalar(Scalar::EtherType) {
+        0x0800 => 4,
+        0x86dd => 6,
+        _ => return false,
+    };
+    let at = pass.headers.offset(h::ETHER_TYPE).map(|at| at + 2);
+    let first = at.and_then(|at| pass.bytes.get(at));
+    first.is_some_and(|byte| byte >> 4 != version)
+}
+
+/// Whether `normal` looks for the very station that it learns from this packet.
+fn learns_what_it_looks_for(pass: &Pass) -> bool {
+    pass.walk.trace.kinds().any(|kind| match kind {
+        StepKind::Station { station, .. } => learns(&pass.walk.effects, station),
+        _ => false,
+    })
+}
+
+fn learns(effects: &[Effect], wanted: Station) -> bool {
+    effects.iter().any(|effect| match effect {
+        Effect::Learn { station, .. } => *station == wanted,
+        Effect::Clone(nested) => learns(nested, wanted),
+        _ => false,
+    })
+}
+
+/// Whether an IP header is rewritten whose protocol is 0.
+fn rewrites_protocol_zero(pass: &Pass) -> bool {
+    let is_ip = pass.headers.has(h::IPV4) || pass.headers.has(h::IPV6);
+    let ip = [
+        f::IP_SRC, f::IP_DST, f::IPV6_SRC, f::IPV6_DST, f::IPV6_LABEL, f::IP_DSCP, f::IP_ECN,
+        f::IP_TTL,
+    ];
+    let is_zero = pass.headers.scalar(Scalar::IpProtocol) == 0;
+    is_ip && is_zero && has_write(&pass.walk.effects, &ip)
+}
+
 /// Whether ARP is rewritten whose operation Open vSwitch reads as zero.
 fn writes_odd_arp(pass: &Pass) -> bool {
     let is_odd = pass.headers.has(h::ARP) && pass.headers.scalar(Scalar::ArpOperation) == 0;
@@ -175,19 +234,39 @@ fn writes_odd_arp(pass: &Pass) -> bool {
 fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
     effects.iter().any(|effect| match effect {
         Effect::Set { field, .. } => fields.contains(field),
+        Effect::DecTtl => fields.contains(&f::IP_TTL),
         Effect::Clone(nested) => has_write(nested, fields),
         _ => false,
     })
 }
 
-/// The answer with an outer tag of VLAN 0 taken away.
+/// The answer without tags of VLAN 0, and without drop eligible bits.
 fn without_priority_tags(answer: &Answer) -> Answer {
-    changed(answer, |bytes| {
-        let is_tag = matches!(bytes.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
-        if is_tag && bytes.len() >= 18 && bytes[14] & 0x0f == 0 && bytes[15] == 0 {
-            bytes.drain(12..16);
+    changed(&without_drop_eligible(answer), |bytes| {
+        let mut at = 12;
+        while is_tag(bytes, at) {
+            if bytes[at + 2] & 0x0f == 0 && bytes[at + 3] == 0 {
+                bytes.drain(at..at + 4);
+            } else {
+                at += 4;
+            }
         }
     })
+}
+
+/// The answer with bit 12 of all tags zero.
+fn without_drop_eligible(answer: &Answer) -> Answer {
+    changed(answer, |bytes| {
+        let mut at = 12;
+        while is_tag(bytes, at) {
+            bytes[at + 2] &= !0x10;
+            at += 4;
+        }
+    })
+}
+
+fn is_tag(bytes: &[u8], at: usize) -> bool {
+    matches!(bytes.get(at..at + 4), Some([0x81, 0x00, ..] | [0x88, 0xa8, ..]))
 }
 
 fn changed(answer: &Answer, change: impl Fn(&mut Vec<u8>)) -> Answer {

@@ -58,6 +58,10 @@ fn keyword_bits(word: &str) -> Option<u32> {
 }
 
 fn term_bits(key: &str, value: &str) -> anyhow::Result<Option<u32>> {
+    // Open vSwitch lists these where a walk is frozen; they are the same for every packet.
+    if key.starts_with("reg") || key == "metadata" {
+        return Ok(Some(0));
+    }
     if let Some((_, mask)) = value.split_once('/') {
         let is_address = matches!(
             key,

@@ -23,6 +23,8 @@ pub(super) struct Switches {
     theirs: DummySwitch,
     folder: tempfile::TempDir,
     ports: u16,
+    /// Whether any rule or bucket of the program sends to `normal`.
+    has_normal: bool,
 }
 
 /// What both did with one packet.
@@ -46,6 +48,7 @@ impl Switches {
             theirs,
             folder: tempfile::Builder::new().prefix("thalweg-rules-").tempdir()?,
             ports,
+            has_normal: false,
         })
     }
 
@@ -63,6 +66,8 @@ impl Switches {
         let (rules_text, groups_text) = (text_of(&program.rules), text_of(&program.groups));
         self.ours = Ours::load(&rules_text, &groups_text, self.ports.into())
             .context("we refuse the rules")?;
+        let mut lines = program.rules.iter().chain(&program.groups);
+        self.has_normal = lines.any(|line| line.contains("normal"));
         self.theirs.clear()?;
         if !program.groups.is_empty() {
             self.theirs.load_groups(&groups).context("Open vSwitch refuses the groups")?;
@@ -86,6 +91,10 @@ impl Switches {
         };
         let (mut ours, passes) = self.ours.answer(&walk, in_port, bytes)?;
         let trace = self.theirs.trace(in_port as u16, bytes)?;
+        if self.has_normal {
+            // Traces teach as packets do.
+            self.theirs.call("fdb/flush", &["br0"])?;
+        }
         let actions = parse_actions(&trace.datapath_actions)?;
         let mut theirs = execute(&actions, bytes)?;
         if theirs.is_cut_short {
