@@ -71,7 +71,7 @@ const NEXT_STEPS: [(&str, &str); 5] = [
         "such rules as a file, in ovs-ofctl syntax",
     ),
     (
-        "thalweg trace --rules my.rules in_port=1,ip,nw_dst=10.1.2.3",
+        "thalweg trace --rules my.rules in_port=1,dl_dst=02:ff:ff:00:00:01,ip,nw_dst=10.1.2.3",
         "what happens to one packet, table by table",
     ),
     (
@@ -79,8 +79,8 @@ const NEXT_STEPS: [(&str, &str); 5] = [
         "your own rules and packets",
     ),
     (
-        "thalweg bench update",
-        "times to update with spreads, by size of the cache",
+        "thalweg bench forward",
+        "the cost of a packet, with spreads, by what the caches know of it",
     ),
 ];
 

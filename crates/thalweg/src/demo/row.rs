@@ -52,8 +52,10 @@ impl Window {
 
     /// Several windows in a row, as one.
     pub(super) fn joined(windows: &[Window]) -> Window {
-        let mut joined = Window::default();
-        joined.first_packet = windows.first().map_or(0, |window| window.first_packet);
+        let mut joined = Window {
+            first_packet: windows.first().map_or(0, |window| window.first_packet),
+            ..Window::default()
+        };
         for window in windows {
             joined.packets += window.packets;
             joined.microflow_hits += window.microflow_hits;

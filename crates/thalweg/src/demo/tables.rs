@@ -17,60 +17,80 @@ pub(super) fn summary(rows: &[Row]) -> Table {
     for row in rows {
         table = table.with_numbers(row.name());
     }
-    let mut push = |name: &str, cell: &dyn Fn(&Row) -> String| {
-        let cells = rows.iter().map(cell);
-        table.push(std::iter::once(name.to_owned()).chain(cells).collect());
-    };
-    let time = |ns: f64| Unit::Nanoseconds.format(ns);
-    let share = |row: &Row, answered: u64| Unit::Share.format(row.share(answered));
-    push("answered by the microflow cache", &|row| {
-        share(row, row.measured.statistics.microflow.hits)
-    });
-    push("answered by the megaflow cache", &|row| {
-        share(row, row.measured.statistics.megaflow.hits)
-    });
-    push("answered by the interpreter", &|row| {
-        share(row, row.unknown())
-    });
-    push("upcalls", &|row| {
-        format_count(row.measured.statistics.upcalls)
-    });
-    push("cost per packet", &|row| time(row.ns_per_packet()));
-    push("packets per second, changes included", &|row| {
-        format_count(row.packets_per_second() as u64)
-    });
-    push_updates(&mut push);
-    push("megaflow entries, at the end", &|row| {
+    push_answers(&mut table, rows);
+    push_updates(&mut table, rows);
+    push(&mut table, rows, "megaflow entries, at the end", |row| {
         format_count(row.measured.megaflows as u64)
     });
-    push("megaflow masks, memory", &|row| {
+    push(&mut table, rows, "megaflow masks, memory", |row| {
         let bytes = format_bytes(row.measured.megaflow_bytes as u64);
         format!("{}, {bytes}", format_count(row.measured.masks as u64))
     });
-    push("packets audited", &|row| format_count(row.audit().0));
-    push("stale packets", &|row| format_count(row.audit().1));
+    push(&mut table, rows, "packets audited", |row| {
+        format_count(row.audit().0)
+    });
+    push(&mut table, rows, "stale packets", |row| {
+        format_count(row.audit().1)
+    });
     table
 }
 
-fn push_updates(push: &mut dyn FnMut(&str, &dyn Fn(&Row) -> String)) {
+/// Adds a row of one figure.
+fn push(table: &mut Table, rows: &[Row], name: &str, figure: impl Fn(&Row) -> String) {
+    let cells = rows.iter().map(figure);
+    table.push(std::iter::once(name.to_owned()).chain(cells).collect());
+}
+
+fn push_answers(table: &mut Table, rows: &[Row]) {
+    let time = |ns: f64| Unit::Nanoseconds.format(ns);
+    let share = |row: &Row, answered: u64| Unit::Share.format(row.share(answered));
+    push(table, rows, "answered by the microflow cache", |row| {
+        share(row, row.measured.statistics.microflow.hits)
+    });
+    push(table, rows, "answered by the megaflow cache", |row| {
+        share(row, row.measured.statistics.megaflow.hits)
+    });
+    push(table, rows, "answered by the interpreter", |row| {
+        share(row, row.unknown())
+    });
+    push(table, rows, "upcalls", |row| {
+        format_count(row.measured.statistics.upcalls)
+    });
+    push(table, rows, "cost per packet", |row| {
+        time(row.ns_per_packet())
+    });
+    push(table, rows, "packets per second, changes included", |row| {
+        format_count(row.packets_per_second() as u64)
+    });
+}
+
+fn push_updates(table: &mut Table, rows: &[Row]) {
     let time = |ns: u64| Unit::Nanoseconds.format(ns as f64);
-    push("time to update, median", &|row| {
+    push(table, rows, "time to update, median", |row| {
         time(row.times_to_update().median)
     });
-    push("time to update, 99 in 100 within", &|row| {
+    push(table, rows, "time to update, 99 in 100 within", |row| {
         time(row.times_to_update().p99)
     });
-    push("time to update, longest", &|row| {
+    push(table, rows, "time to update, longest", |row| {
         time(row.times_to_update().max)
     });
-    push("all changes together", &|row| time(row.update_ns()));
+    push(table, rows, "all changes together", |row| {
+        time(row.update_ns())
+    });
     let pair = |of: Quantiles| format!("{} / {}", format_count(of.median), format_count(of.max));
-    push("entries affected by a change, median / most", &|row| {
-        pair(row.affected())
-    });
-    push("entries examined for it, median / most", &|row| {
-        pair(row.examined())
-    });
+    push(
+        table,
+        rows,
+        "entries affected by a change, median / most",
+        |row| pair(row.affected()),
+    );
+    push(
+        table,
+        rows,
+        "entries examined for it, median / most",
+        |row| pair(row.examined()),
+    );
 }
 
 /// Packets that went nowhere, by reason.
