@@ -23,14 +23,30 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "capture",
         run: targets::capture::run,
     },
     Target {
+        name: "changes",
+        run: targets::changes::run,
+    },
+    Target {
+        name: "classbench",
+        run: targets::classbench::run,
+    },
+    Target {
+        name: "forward",
+        run: targets::forward::run,
+    },
+    Target {
         name: "frame",
         run: targets::frame::run,
+    },
+    Target {
+        name: "rules",
+        run: targets::rules::run,
     },
     Target {
         name: "wire",

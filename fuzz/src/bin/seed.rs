@@ -83,7 +83,13 @@ fn main() -> anyhow::Result<()> {
     let seeds = [link_seeds(), ipv4_seeds(), ipv6_seeds()].concat();
     for (name, builder, offset) in seeds {
         let frame = builder.build();
-        for (target, bytes) in [("frame", &frame[..]), ("wire", &frame[offset..])] {
+        let from_port_1 = [&[0], &frame[..]].concat();
+        let inputs = [
+            ("frame", &frame[..]),
+            ("forward", &from_port_1),
+            ("wire", &frame[offset..]),
+        ];
+        for (target, bytes) in inputs {
             let path = corpus.join(target).join(name);
             std::fs::create_dir_all(corpus.join(target))?;
             std::fs::write(&path, bytes).context(path.display().to_string())?;

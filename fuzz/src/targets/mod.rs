@@ -1,5 +1,9 @@
 //! The targets, a file each.
 
 pub mod capture;
+pub mod changes;
+pub mod classbench;
+pub mod forward;
 pub mod frame;
+pub mod rules;
 pub mod wire;

@@ -1,0 +1,118 @@
+//! Rules, groups, changes and conditions as text.
+//!
+//! 1. No text makes a parser panic.
+//! 2. What was read is printed so that it reads back as the same value, in both styles.
+//! 3. A pipeline takes all of what was read, and gives it back as it was, or refuses it and stays
+//!    empty.
+
+use thalweg_packet::Instant;
+use thalweg_pipeline::text::{self, Parser};
+use thalweg_pipeline::{Action, Change, Config, Flow, Group, Operation, Pipeline};
+
+/// Tries one input.
+pub fn run(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    if let Ok(rules) = text::parse_rules("fuzz", &text) {
+        rules.flows.iter().for_each(flow_reads_back);
+        rules.groups.iter().for_each(group_reads_back);
+        load(&rules.into_change());
+    }
+    if let Ok(groups) = text::parse_groups("fuzz", &text) {
+        groups.iter().for_each(group_reads_back);
+    }
+    if let Ok(changes) = text::parse_changes("fuzz", &text) {
+        for placed in &changes {
+            placed
+                .change
+                .operations
+                .iter()
+                .for_each(operation_reads_back);
+        }
+        let changes = changes.into_iter().map(|placed| placed.change);
+        load_one_by_one(changes.collect());
+    }
+    if let Ok(matching) = text::parse_match(&text) {
+        let printed = matching.to_string();
+        let again = text::parse_match(&printed);
+        assert_eq!(again.as_ref(), Ok(&matching), "{printed}");
+    }
+    // One fault refuses a whole text, so lines are tried alone as well.
+    for line in text.lines() {
+        if let Ok(operation) = Parser::new().parse_operation(line) {
+            operation_reads_back(&operation);
+            load_one_by_one(vec![Change::one(operation)]);
+        }
+    }
+}
+
+fn operation_reads_back(operation: &Operation) {
+    match operation {
+        Operation::Add(flow) => flow_reads_back(flow),
+        Operation::SetGroup(group) => group_reads_back(group),
+        _ => {}
+    }
+}
+
+fn flow_reads_back(flow: &Flow) {
+    for printed in [flow.to_string(), format!("{flow:#}")] {
+        let again = text::parse_flow(&printed);
+        assert_eq!(again.as_ref(), Ok(flow), "{printed}");
+    }
+}
+
+fn group_reads_back(group: &Group) {
+    let printed = group.to_string();
+    let again = Parser::new().parse_group(&printed);
+    assert_eq!(again.as_ref(), Ok(group), "{printed}");
+}
+
+fn small_pipeline() -> Pipeline {
+    let config = Config {
+        rules: 64,
+        groups: 8,
+        ..Config::default()
+    };
+    Pipeline::new(config)
+}
+
+/// What was read is there afterwards, or nothing is.
+fn load(change: &Change) {
+    let mut pipeline = small_pipeline();
+    let result = pipeline.apply(change, Instant::ZERO);
+    let version = pipeline.version();
+    let rules: Vec<_> = pipeline.rules(version).map(|(id, _)| id).collect();
+    if result.is_err() {
+        assert!(rules.is_empty(), "a refused change left rules behind");
+        assert_eq!(pipeline.groups(version).count(), 0);
+        return;
+    }
+    for id in rules {
+        let flow = pipeline.flow_of(id).expect("a rule that lives has a flow");
+        let is_asked_for = change.operations.iter().any(|operation| match operation {
+            Operation::Add(asked) => *asked == flow,
+            _ => false,
+        });
+        assert!(is_asked_for, "{flow} is not among what was loaded");
+    }
+}
+
+/// Whatever the operations are, each change is done or refused.
+fn load_one_by_one(changes: Vec<Change>) {
+    let mut pipeline = small_pipeline();
+    for change in changes {
+        let before = pipeline.version();
+        match pipeline.apply(&change, Instant::ZERO) {
+            Ok(delta) => {
+                assert_eq!(delta.version, before.next());
+                pipeline.reclaim(delta.version);
+            }
+            Err(_) => assert_eq!(pipeline.version(), before),
+        }
+        let actions = pipeline.rules(pipeline.version());
+        let actions: Vec<Action> = actions
+            .flat_map(|(_, rule)| rule.actions.to_vec())
+            .collect();
+        // Printing what a pipeline holds never fails either.
+        actions.iter().for_each(|action| drop(action.to_string()));
+    }
+}
