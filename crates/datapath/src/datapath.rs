@@ -124,6 +124,10 @@ impl Datapath {
         with_core!(&mut self.core, core => {
             core.version = pipeline.version();
             core.continuations.clear();
+            if !delta.groups.is_empty() {
+                // What was counted so far belongs to the groups as they were.
+                core.gather();
+            }
             let mut repair = Repair::new(&mut **core);
             self.maintainer.maintain(&mut repair, pipeline, delta)
         })

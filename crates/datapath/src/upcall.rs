@@ -132,10 +132,15 @@ impl<const W: usize> Core<W> {
             self.forget_lists(&entry.program, &entry.credits);
             self.megaflow.drop_if_empty(subtable);
             self.statistics.count_refusal(RefuseReason::TooLarge);
+            // Lists of its own: those that are shared are on the account of the entries alone.
+            let program = match entry.program {
+                Program::Run(effects) => Program::Run(Arc::from(&*effects)),
+                program => program,
+            };
             return Err(Content {
                 mask,
-                program: entry.program,
-                credits: entry.credits,
+                program,
+                credits: Arc::from(&*entry.credits),
             });
         }
         let id = self.entries.insert(*key, entry);

@@ -14,6 +14,8 @@
 //!    whose layout is another one starts over.
 //! 5. A rule that replaces another in place (a modification) takes over its age and its counters,
 //!    and what is still credited to the old one.
+//! 6. A group that replaces another starts counting at zero, but only once the former version is
+//!    reclaimed: until then what comes in was counted by the group before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,11 +107,16 @@ pub(crate) struct Generation {
     pub(crate) tables: Vec<Option<Table>>,
 }
 
-/// One table: its rules, and how often it was asked.
+/// One table: its rules.
 pub(crate) struct Table {
     pub(crate) classifier: Box<dyn Classifier + Send + Sync>,
-    pub(crate) lookups: u64,
-    pub(crate) matches: u64,
+}
+
+/// How often a table was asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct TableCounters {
+    lookups: u64,
+    matches: u64,
 }
 
 /// A group as it is at a version, with what it has seen.
@@ -119,6 +126,16 @@ pub struct GroupCounters {
     pub group: Counters,
     /// What each bucket has seen.
     pub buckets: Vec<Counters>,
+}
+
+impl GroupCounters {
+    /// Those of a group that has seen nothing.
+    pub(crate) fn zero(buckets: usize) -> GroupCounters {
+        GroupCounters {
+            group: Counters::default(),
+            buckets: vec![Counters::default(); buckets],
+        }
+    }
 }
 
 /// Tables, groups, ports and stations, at every version in use.
@@ -142,6 +159,10 @@ pub struct Pipeline {
     pub(crate) next_age: u64,
     pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
+    /// Groups that replaced others, and the versions that did it (invariant 6).
+    pub(crate) replaced_groups: Vec<(Version, GroupId)>,
+    /// Also of tables that have no rules.
+    table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
@@ -168,6 +189,8 @@ impl Pipeline {
             next_age: 0,
             groups: BTreeMap::new(),
             group_counters: BTreeMap::new(),
+            replaced_groups: Vec::new(),
+            table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             macs: MacTable::default(),
             version: Version::FIRST,
@@ -242,10 +265,10 @@ impl Pipeline {
             .sum()
     }
 
-    /// The tables that have had rules, with lookups and matches counted so far.
+    /// The tables that have been asked, with lookups and matches counted so far.
     pub fn table_counters(&self) -> impl Iterator<Item = (TableId, u64, u64)> {
-        self.tables()
-            .map(|(id, table)| (id, table.lookups, table.matches))
+        let known = self.table_counters.iter();
+        known.map(|(id, table)| (*id, table.lookups, table.matches))
     }
 
     /// A group at a version.
@@ -319,10 +342,9 @@ impl Pipeline {
 
     /// Credits packets to a table: how many were looked up, how many of them matched.
     pub fn credit_table(&mut self, id: TableId, lookups: u64, matches: u64) {
-        if let Some(table) = self.table_mut(id) {
-            table.lookups += lookups;
-            table.matches += matches;
-        }
+        let table = self.table_counters.entry(id).or_default();
+        table.lookups += lookups;
+        table.matches += matches;
     }
 
     /// Credits packets to a group and to one of its buckets.
@@ -346,10 +368,7 @@ impl Pipeline {
             .left_behind
             .extract_if(.., |(version, _)| *version <= oldest);
         freed.extend(left.map(|(_, id)| id));
-        for id in freed {
-            self.rules[id.0 as usize] = None;
-            self.free_rules.push(id);
-        }
+        self.free(freed);
         self.groups
             .values_mut()
             .for_each(|history| history.reclaim(oldest));
@@ -361,6 +380,33 @@ impl Pipeline {
         self.macs.reclaim(oldest);
         let groups = &self.groups;
         self.group_counters.retain(|id, _| groups.contains_key(id));
+        let replaced = self
+            .replaced_groups
+            .extract_if(.., |(version, _)| *version <= oldest);
+        for (_, id) in replaced {
+            let group = groups.get(&id).and_then(|history| history.at(oldest));
+            if let Some(group) = group {
+                let counters = GroupCounters::zero(group.buckets.len());
+                self.group_counters.insert(id, counters);
+            }
+        }
+    }
+
+    /// Gives the places of rules back, and memory if few are left.
+    pub(crate) fn free(&mut self, ids: Vec<RuleId>) {
+        for id in ids {
+            self.rules[id.0 as usize] = None;
+            self.free_rules.push(id);
+        }
+        if self.free_rules.len() < FREE_MIN || self.free_rules.len() * 4 < self.rules.len() * 3 {
+            return;
+        }
+        let used = self.rules.iter().rposition(Option::is_some);
+        let len = used.map_or(0, |last| last + 1);
+        self.rules.truncate(len);
+        self.free_rules.retain(|id| (id.0 as usize) < len);
+        self.rules.shrink_to(2 * len);
+        self.free_rules.shrink_to(2 * self.free_rules.len());
     }
 
     /// Bytes of memory that the rules take, their indexes included.
@@ -374,10 +420,6 @@ impl Pipeline {
 
     pub(crate) fn table(&self, id: TableId) -> Option<&Table> {
         self.generation.tables.get(usize::from(id.0))?.as_ref()
-    }
-
-    fn table_mut(&mut self, id: TableId) -> Option<&mut Table> {
-        self.generation.tables.get_mut(usize::from(id.0))?.as_mut()
     }
 
     fn tables(&self) -> impl Iterator<Item = (TableId, &Table)> {
@@ -401,11 +443,12 @@ impl Generation {
         let layout = &self.layout;
         self.tables[index].get_or_insert_with(|| Table {
             classifier: new_classifier(layout, seed),
-            lookups: 0,
-            matches: 0,
         })
     }
 }
+
+/// Places for rules that are kept free without asking whether that is too many.
+const FREE_MIN: usize = 1_024;
 
 /// Fields that rules match by prefix; each has a trie in every table.
 const PREFIX_FIELDS: [FieldId; 8] = [

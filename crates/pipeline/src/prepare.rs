@@ -22,7 +22,7 @@ use crate::change::{Change, ChangeError, Operation, Selector};
 use crate::check;
 use crate::flow::{Flow, Group};
 use crate::mac::{MacMove, Station};
-use crate::pipeline::{Counters, Generation, GroupCounters, Pipeline, Rule};
+use crate::pipeline::{Counters, Generation, Pipeline, Rule};
 use crate::reads;
 
 /// What a change did: all that a maintainer of caches needs to know.
@@ -51,7 +51,9 @@ pub(crate) struct Prepared {
     former: Option<Generation>,
     /// Rules that were born for this version, those that died at once included.
     born: Vec<RuleId>,
-    new_counters: Vec<GroupId>,
+    new_tables: Vec<TableId>,
+    /// Groups that were set, and whether each took the place of another.
+    set_groups: Vec<(GroupId, bool)>,
 }
 
 impl Pipeline {
@@ -77,12 +79,12 @@ impl Pipeline {
             version: self.version.next(),
             ..Delta::default()
         };
-        let (born, new_counters) = (Vec::new(), Vec::new());
         self.prepared = Some(Prepared {
             delta,
             former: None,
-            born,
-            new_counters,
+            born: Vec::new(),
+            new_tables: Vec::new(),
+            set_groups: Vec::new(),
         });
         let done = self.grow_layout(change).and_then(|()| {
             let mut operations = change.operations.iter().enumerate();
@@ -118,8 +120,13 @@ impl Pipeline {
             let dead = tables.flat_map(|table| table.classifier.reclaim(long_ago));
             self.left_behind.extend(dead.map(|id| (self.version, id)));
         }
-        let born: BTreeSet<RuleId> = prepared.born.into_iter().collect();
-        prepared.delta.removed.retain(|id| !born.contains(id));
+        if !prepared.delta.removed.is_empty() {
+            let born: BTreeSet<RuleId> = prepared.born.into_iter().collect();
+            prepared.delta.removed.retain(|id| !born.contains(id));
+        }
+        let replaced = prepared.set_groups.iter().filter(|(_, replaces)| *replaces);
+        let replaced = replaced.map(|(id, _)| (self.version, *id));
+        self.replaced_groups.extend(replaced);
         prepared.delta
     }
 
@@ -139,21 +146,29 @@ impl Pipeline {
         match prepared.former {
             Some(former) => self.generation = former,
             None => {
+                for id in prepared.new_tables {
+                    self.generation.tables[usize::from(id.0)] = None;
+                }
                 for table in self.generation.tables.iter_mut().flatten() {
                     table.classifier.abort(version);
                 }
             }
         }
-        for id in prepared.born {
-            self.rules[id.0 as usize] = None;
-            self.free_rules.push(id);
-        }
+        self.free(prepared.born);
         self.groups
             .values_mut()
             .for_each(|history| history.abort(version));
         self.groups.retain(|_, history| !history.is_empty());
-        for id in prepared.new_counters {
-            self.group_counters.remove(&id);
+        for (id, _) in prepared.set_groups {
+            // A group that was deleted but not reclaimed has counters, as it did before.
+            let known = self.groups.get(&id).map(|history| history.at(self.version));
+            match (known, self.group_counters.get_mut(&id)) {
+                (Some(Some(group)), Some(counters)) => {
+                    counters.buckets.truncate(group.buckets.len());
+                }
+                (None, Some(_)) => drop(self.group_counters.remove(&id)),
+                _ => {}
+            }
         }
         self.ports
             .values_mut()
@@ -229,11 +244,6 @@ impl Pipeline {
             table
                 .classifier
                 .insert(pattern, rule.precedence, id, rule.born.min(version));
-        }
-        for (index, table) in self.generation.tables.iter().enumerate() {
-            let Some(table) = table else { continue };
-            let moved = next.table_or_new(TableId(index as u8), seed);
-            (moved.lookups, moved.matches) = (table.lookups, table.matches);
         }
         let former = std::mem::replace(&mut self.generation, next);
         let prepared = self.unpublished();
@@ -342,6 +352,9 @@ impl Pipeline {
             }
         };
         let (seed, next) = (self.config.seed, self.next_version());
+        if self.table(rule.table).is_none() {
+            self.unpublished().new_tables.push(rule.table);
+        }
         let table = self.generation.table_or_new(rule.table, seed);
         table.classifier.insert(pattern, rule.precedence, id, next);
         self.rules[id.0 as usize] = Some(rule);
@@ -461,14 +474,13 @@ impl Pipeline {
             .entry(group.id)
             .or_default()
             .record(next, Some(Arc::new(group.clone())));
-        if !self.group_counters.contains_key(&group.id) {
-            self.unpublished().new_counters.push(group.id);
-        }
-        let counters = GroupCounters {
-            group: Counters::default(),
-            buckets: vec![Counters::default(); group.buckets.len()],
-        };
-        self.group_counters.insert(group.id, counters);
+        // Who still counts for the group before may do so until that is reclaimed.
+        let buckets = group.buckets.len();
+        let replaces = self.group_counters.contains_key(&group.id);
+        let counters = self.group_counters.entry(group.id).or_default();
+        let room = counters.buckets.len().max(buckets);
+        counters.buckets.resize(room, Counters::default());
+        self.unpublished().set_groups.push((group.id, replaces));
         self.unpublished().delta.groups.push(group.id);
         Ok(())
     }

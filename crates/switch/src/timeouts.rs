@@ -25,7 +25,7 @@ impl Timeouts {
         let has_timeout = |id: &&RuleId| {
             pipeline
                 .rule(**id)
-                .is_some_and(|rule| rule.idle_timeout_s + rule.hard_timeout_s > 0)
+                .is_some_and(|rule| rule.idle_timeout_s > 0 || rule.hard_timeout_s > 0)
         };
         self.timed.extend(inserted.iter().filter(has_timeout));
     }
