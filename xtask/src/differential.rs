@@ -40,6 +40,7 @@ use self::explained::explain;
 use self::neighbor::{Arrival, neighbor};
 use self::report::{Report, Reproduction};
 use self::switches::{Program, Switches};
+use crate::packages;
 use crate::workspace::Workspace;
 
 /// Ports of both switches.
@@ -63,11 +64,25 @@ pub struct Config {
     pub folder: PathBuf,
 }
 
+impl Config {
+    /// What `cargo xtask test` compares: about a minute's worth, the same every time.
+    pub fn for_tests(folder: PathBuf) -> Config {
+        Config {
+            count: 300,
+            seed: 1,
+            packets_per_file: 10,
+            limit: 3,
+            folder,
+        }
+    }
+}
+
 /// Compares, and prints what was found; whether all differences are explained.
 ///
 /// # Errors
 /// If Open vSwitch does not start, or a switch refuses rules.
 pub fn run(config: &Config) -> anyhow::Result<bool> {
+    packages::ensure_open_vswitch()?;
     let start = Instant::now();
     let mut switches = Switches::start(PORTS)?;
     let mut report = Report::default();
@@ -78,7 +93,9 @@ pub fn run(config: &Config) -> anyhow::Result<bool> {
             rules: pipeline.rules().iter().map(ToString::to_string).collect(),
             groups: pipeline.groups().iter().map(ToString::to_string).collect(),
         };
-        switches.load(&program).with_context(|| format!("seed {seed}\n{}", program.rules.join("\n")))?;
+        switches
+            .load(&program)
+            .with_context(|| format!("seed {seed}"))?;
         let mut file = File {
             program: &program,
             seed,
@@ -105,12 +122,9 @@ pub fn run(config: &Config) -> anyhow::Result<bool> {
 }
 
 /// Where unexplained differences are written unless another folder is named.
-///
-/// # Errors
-/// If cargo does not say where it builds.
-pub fn default_folder() -> anyhow::Result<PathBuf> {
-    let metadata = Workspace::load()?.metadata;
-    Ok(metadata.target_directory.into_std_path_buf().join("differential"))
+pub fn default_folder(workspace: &Workspace) -> PathBuf {
+    let build = workspace.metadata.target_directory.as_std_path();
+    build.join("differential")
 }
 
 /// Small and large pipelines, by seed.
@@ -194,3 +208,6 @@ impl File<'_> {
         Ok(!explanations.is_empty())
     }
 }
+
+#[cfg(all(test, feature = "privileged-tests"))]
+mod tests;

@@ -114,7 +114,10 @@ fn run(command: Command) -> anyhow::Result<bool> {
             limit,
             folder,
         } => {
-            let folder = folder.map_or_else(|| differential::default_folder(), Ok)?;
+            let folder = match folder {
+                Some(folder) => folder,
+                None => differential::default_folder(&Workspace::load()?),
+            };
             differential::run(&differential::Config {
                 count,
                 seed,

@@ -62,24 +62,38 @@ const FOLDERS: [&str; 6] = [
 
 /// Sees to it that every client is there, or says why it is not.
 pub(crate) fn ensure_clients() -> anyhow::Result<()> {
-    let missing = missing_packages(&has_program);
+    ensure(&|_| true)
+}
+
+/// Sees to it that the programs of Open vSwitch are there, or says why they are not.
+pub(crate) fn ensure_open_vswitch() -> anyhow::Result<()> {
+    ensure(&|package| package == "openvswitch-switch")
+}
+
+fn ensure(is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
+    let missing_now = || {
+        let mut missing = missing_packages(&has_program);
+        missing.retain(|package| is_wanted(package));
+        missing
+    };
+    let missing = missing_now();
     if missing.is_empty() {
         return Ok(());
     }
     let list = missing.join(" ");
     let by_hand = format!("apt-get update && apt-get install --no-install-recommends {list}");
     if !has_program("apt-get") {
-        bail!("the tests need {list}, and there is no apt-get here: install their equivalents");
+        bail!("this needs {list}, and there is no apt-get here: install their equivalents");
     }
     if !is_root()? {
-        bail!("the tests need {list}; as root, run: {by_hand}");
+        bail!("this needs {list}; as root, run: {by_hand}");
     }
     eprintln!("installing {list}");
     apt_get(&["update"])?;
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
     arguments.extend(&missing);
     apt_get(&arguments)?;
-    let still_missing = missing_packages(&has_program).join(" ");
+    let still_missing = missing_now().join(" ");
     if !still_missing.is_empty() {
         bail!("{still_missing} did not bring the expected programs; try: {by_hand}");
     }

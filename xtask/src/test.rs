@@ -13,6 +13,7 @@ use std::process::Stdio;
 
 use anyhow::Context;
 
+use crate::differential;
 use crate::fuzz;
 use crate::packages;
 use crate::phases::Phases;
@@ -99,6 +100,14 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
             target: None,
         };
         phases.run("fuzz targets", || fuzz::run(workspace, &config));
+    }
+    if is_quick {
+        left_out.push("comparison with Open vSwitch: --quick was given".to_owned());
+    } else {
+        phases.run("comparison with Open vSwitch", || {
+            let folder = differential::default_folder(workspace);
+            differential::run(&differential::Config::for_tests(folder))
+        });
     }
     let is_success = phases.finish();
     for line in &left_out {

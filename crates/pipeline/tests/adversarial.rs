@@ -96,7 +96,10 @@ fn padding_is_not_read_as_headers() {
 /// does not serve other protocols.
 #[test]
 fn protocol_zero_is_a_protocol() {
-    let zero = ipv4(ethernet()).protocol(IpProtocol(0)).payload(&[0; 8]).build();
+    let zero = ipv4(ethernet())
+        .protocol(IpProtocol(0))
+        .payload(&[0; 8])
+        .build();
     check(
         "table=0,priority=10,ip,nw_proto=0,actions=mod_nw_dst:10.9.9.9,output:2\n\
          table=0,priority=5,ip,actions=mod_nw_dst:10.9.9.9,output:3\n\
@@ -187,7 +190,10 @@ fn first_fragments_have_ports_and_later_ones_have_not() {
         let builder = ipv4(ethernet()).fragment(7, offset, more);
         match offset {
             0 => builder.udp(1000, 53).payload(b"12345678").build(),
-            _ => builder.protocol(IpProtocol::UDP).payload(&[0, 53, 0, 53, 0, 8, 0, 0]).build(),
+            _ => builder
+                .protocol(IpProtocol::UDP)
+                .payload(&[0, 53, 0, 53, 0, 8, 0, 0])
+                .build(),
         }
     };
     check(

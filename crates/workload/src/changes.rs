@@ -35,11 +35,11 @@ use std::fmt;
 
 use rand::Rng;
 
+use crate::action::Action;
 use crate::classbench::{Extra, FilterSource, Profile};
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::pipeline::{ACL_PRIORITIES, Pipeline, TableRole};
-use crate::action::Action;
 use crate::rule::{Match, Rule};
 use crate::seed::{Random, index_below, pick, stream};
 

@@ -244,11 +244,7 @@ impl Field {
             write!(f, "{}", Ipv6Addr::from(value))
         } else if matches!(
             self,
-            Field::EthType
-                | Field::VlanTci
-                | Field::Metadata
-                | Field::TcpFlags
-                | Field::Ipv6Label
+            Field::EthType | Field::VlanTci | Field::Metadata | Field::TcpFlags | Field::Ipv6Label
         ) {
             write!(f, "{value:#x}")
         } else {

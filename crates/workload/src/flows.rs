@@ -30,10 +30,10 @@ use std::net::Ipv4Addr;
 use rand::Rng;
 use thalweg_packet::wire::{IpProtocol, MacAddress, PacketBuilder};
 
+use crate::action::Action;
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::pipeline::{Pipeline, TableRole, Template};
-use crate::action::Action;
 use crate::rule::Rule;
 use crate::seed::{Random, pick, stream};
 

@@ -47,6 +47,8 @@ pub use micro::{DESTINATIONS_PER_MASK, MicroCase};
 pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };
-pub use random::{PacketSource, RandomConfig, RandomGroup, RandomPacket, RandomPipeline, truncations};
+pub use random::{
+    PacketSource, RandomConfig, RandomGroup, RandomPacket, RandomPipeline, truncations,
+};
 pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};

@@ -17,10 +17,10 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 use thalweg_packet::wire::MacAddress;
 
+use crate::action::Action;
 use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::flows::Flow;
-use crate::action::Action;
 use crate::rule::{Match, Rule, rules_text};
 use crate::seed::{Random, pick, stream};
 

@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_packet::{Rewriter, standard};
 use thalweg_pipeline::{
-    Change, Config, Continuation, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline, PortState,
-    Translation, resume, run, text, translate,
+    Change, Config, Continuation, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline,
+    PortState, Translation, resume, run, text, translate,
 };
 
 use super::datapath_text::DatapathAction;
@@ -86,7 +86,9 @@ impl Execution {
                 } => {
                     let len = packet.len().min(usize::from(*max_len_bytes));
                     let bytes = packet.bytes()[..len].to_vec();
-                    self.answer.to_controller.push((*reason == INVALID_TTL, bytes));
+                    self.answer
+                        .to_controller
+                        .push((*reason == INVALID_TTL, bytes));
                 }
                 DatapathAction::Clone(nested) => self.run(nested, packet.clone(), headers),
                 DatapathAction::Recirculate => self.answer.is_cut_short = true,
@@ -154,7 +156,10 @@ impl Ours {
         let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
             VecDeque::from([(None, packet)]);
         while let Some((continuation, packet)) = waiting.pop_front() {
-            ensure!(passes.len() < MAX_PASSES, "the packet is looked up again without end");
+            ensure!(
+                passes.len() < MAX_PASSES,
+                "the packet is looked up again without end"
+            );
             let headers = Headers::parse(packet.bytes())?;
             let walk = match continuation {
                 None => first.clone(),
@@ -171,7 +176,13 @@ impl Ours {
                 }
             };
             let bytes = packet.bytes().to_vec();
-            run(&walk.effects, self.pipeline.fields(), packet, headers, &mut outbox);
+            run(
+                &walk.effects,
+                self.pipeline.fields(),
+                packet,
+                headers,
+                &mut outbox,
+            );
             for (number, packet) in outbox.recirculated.drain(..) {
                 let continuation = walk.continuations[number as usize].clone();
                 waiting.push_back((Some(continuation), packet));

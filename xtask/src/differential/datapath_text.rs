@@ -48,9 +48,9 @@ pub(super) struct FieldWrite {
 /// Reads a list of actions.
 pub(super) fn parse_actions(text: &str) -> anyhow::Result<Vec<DatapathAction>> {
     let parts = split(text);
-    let actions = parts.into_iter().map(|part| {
-        parse_action(part).with_context(|| format!("in the datapath action `{part}`"))
-    });
+    let actions = parts
+        .into_iter()
+        .map(|part| parse_action(part).with_context(|| format!("in the datapath action `{part}`")));
     actions.collect()
 }
 
@@ -136,8 +136,13 @@ fn controller(inside: &str) -> anyhow::Result<DatapathAction> {
 
 /// The value of `key=value` in a list.
 fn value_of<'a>(inside: &'a str, key: &str) -> Option<&'a str> {
-    let pairs = split(inside).into_iter().filter_map(|part| part.split_once('='));
-    pairs.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    let pairs = split(inside)
+        .into_iter()
+        .filter_map(|part| part.split_once('='));
+    pairs
+        .into_iter()
+        .find(|(name, _)| *name == key)
+        .map(|(_, value)| value)
 }
 
 fn number_of(inside: &str, key: &str) -> anyhow::Result<u128> {
@@ -226,7 +231,9 @@ pub(super) fn parse_number(text: &str) -> anyhow::Result<u128> {
         "no" => Ok(0),
         "first" => Ok(1),
         "later" => Ok(3),
-        _ => text.parse().with_context(|| format!("`{text}` is no number")),
+        _ => text
+            .parse()
+            .with_context(|| format!("`{text}` is no number")),
     }
 }
 
@@ -243,7 +250,10 @@ mod tests {
         let DatapathAction::Set(writes) = &actions[0] else {
             panic!("{actions:?}");
         };
-        assert_eq!((writes[0].field, writes[0].value), (f::ETH_SRC, 0x0200_0000_0001));
+        assert_eq!(
+            (writes[0].field, writes[0].value),
+            (f::ETH_SRC, 0x0200_0000_0001)
+        );
         assert_eq!((writes[1].value, writes[1].mask), (5, 15));
         let tag = DatapathAction::PushVlan {
             tpid: 0x88a8,
@@ -266,14 +276,25 @@ mod tests {
         let DatapathAction::Set(writes) = &actions[0] else {
             panic!("{actions:?}");
         };
-        assert_eq!((writes[0].field, writes[0].value, writes[0].mask), (f::IP_DSCP, 46, 63));
-        assert_eq!((writes[1].field, writes[1].value, writes[1].mask), (f::IP_ECN, 1, 0));
+        assert_eq!(
+            (writes[0].field, writes[0].value, writes[0].mask),
+            (f::IP_DSCP, 46, 63)
+        );
+        assert_eq!(
+            (writes[1].field, writes[1].value, writes[1].mask),
+            (f::IP_ECN, 1, 0)
+        );
         assert_eq!(writes[2].value, 63);
     }
 
     #[test]
     fn what_is_not_known_is_an_error() {
-        for text in ["ct(commit)", "set(tunnel(tun_id=1))", "hash(l4(0))", "set(ipv4(x=1))"] {
+        for text in [
+            "ct(commit)",
+            "set(tunnel(tun_id=1))",
+            "hash(l4(0))",
+            "set(ipv4(x=1))",
+        ] {
             assert!(parse_actions(text).is_err(), "{text}");
         }
     }

@@ -1,7 +1,9 @@
 //! Our effects run step by step, with a look at the packet before each: what Open vSwitch would
 //! have made of them, and whether they meet a packet that they contradict.
 
-use thalweg_packet::{FieldDescriptor, Headers, Packet, PacketPool, Rewriter, standard::header as h};
+use thalweg_packet::{
+    FieldDescriptor, Headers, Packet, PacketPool, Rewriter, standard::header as h,
+};
 use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
 
 use super::answer::{Answer, Pass};
@@ -102,7 +104,9 @@ impl<'a> Emulation<'a> {
 
 /// Takes away the second tag and writes the first anew, which loses its bit 12.
 fn lose_inner_tag(packet: &mut Packet, mut headers: Headers) {
-    let outer: [u8; 4] = packet.bytes()[12..16].try_into().expect("a tag has 4 bytes");
+    let outer: [u8; 4] = packet.bytes()[12..16]
+        .try_into()
+        .expect("a tag has 4 bytes");
     let tpid = u16::from_be_bytes([outer[0], outer[1]]);
     let tci = u16::from_be_bytes([outer[2], outer[3]]) & !0x1000;
     let mut rewriter = Rewriter::new(packet, &mut headers);

@@ -16,37 +16,53 @@ use super::switches::Observation;
 /// The datapath's number of the local port, which the dummy datapath gives to `br0`.
 const LOCAL: u32 = 100;
 
-/// A known difference.
+/// A known difference; the document has a section on each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Explanation {
     LocalPort,
     AbsentHeader,
-    ThirdTag,
-    PriorityTag,
-    ContradictingPop,
-    ArpOperation,
     IpVersion,
     ProtocolZero,
+    ArpOperation,
+    ThirdTag,
     DropEligible,
     FourthLabel,
+    ContradictingPop,
+    PriorityTag,
     LearnsLater,
 }
 
 impl Explanation {
+    /// All of them, in the order of the document.
+    #[cfg(all(test, feature = "privileged-tests"))]
+    pub(super) const ALL: [Explanation; 11] = [
+        Explanation::LocalPort,
+        Explanation::AbsentHeader,
+        Explanation::IpVersion,
+        Explanation::ProtocolZero,
+        Explanation::ArpOperation,
+        Explanation::ThirdTag,
+        Explanation::DropEligible,
+        Explanation::FourthLabel,
+        Explanation::ContradictingPop,
+        Explanation::PriorityTag,
+        Explanation::LearnsLater,
+    ];
+
     /// The title in the document.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Explanation::LocalPort => "flooding leaves out the local port",
-            Explanation::AbsentHeader => "absent headers are not written",
-            Explanation::ThirdTag => "a third tag is pushed without losing one",
-            Explanation::ContradictingPop => "pop_mpls does what it says, whatever the stack",
-            Explanation::ArpOperation => "ARP of any operation is rewritten",
+            Explanation::LocalPort => "Flooding leaves out the local port",
+            Explanation::AbsentHeader => "Absent headers are not written",
+            Explanation::IpVersion => "An IP header has its EtherType's version",
             Explanation::ProtocolZero => "IP of protocol 0 is rewritten",
-            Explanation::DropEligible => "a tag keeps its drop eligible bit",
-            Explanation::FourthLabel => "a fourth label is pushed",
-            Explanation::LearnsLater => "normal learns once the packet is gone",
-            Explanation::IpVersion => "an IP header has its EtherType's version",
-            Explanation::PriorityTag => "normal keeps priority tags",
+            Explanation::ArpOperation => "ARP of any operation is rewritten",
+            Explanation::ThirdTag => "A third tag is pushed without losing one",
+            Explanation::DropEligible => "A tag keeps its drop eligible bit",
+            Explanation::FourthLabel => "A fourth label is pushed",
+            Explanation::ContradictingPop => "Popping a label pops one label",
+            Explanation::PriorityTag => "`normal` keeps priority tags",
+            Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
 }
@@ -116,7 +132,9 @@ fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
                 group,
                 bucket: Some(bucket),
             } => {
-                let group = pipeline.group(group, pipeline.version()).expect("the walk met it");
+                let group = pipeline
+                    .group(group, pipeline.version())
+                    .expect("the walk met it");
                 flatten(&group.buckets[bucket as usize].actions, &mut actions);
             }
             _ => {}
@@ -154,9 +172,10 @@ fn writes_absent_header(pass: &Pass, actions: &[Action], pipeline: &Pipeline) ->
     actions.iter().any(|action| match action {
         _ if !is_malformed => false,
         Action::SetField(writes) => writes.iter().any(|write| is_absent(write.field)),
-        Action::Move { destination, .. } | Action::Pop(destination) => {
-            destination.slices.iter().any(|slice| is_absent(slice.field))
-        }
+        Action::Move { destination, .. } | Action::Pop(destination) => destination
+            .slices
+            .iter()
+            .any(|slice| is_absent(slice.field)),
         Action::DecTtl => is_absent(f::IP_TTL),
         Action::DecMplsTtl => is_absent(f::MPLS_TTL),
         _ => false,
@@ -217,7 +236,13 @@ fn learns(effects: &[Effect], wanted: Station) -> bool {
 fn rewrites_protocol_zero(pass: &Pass) -> bool {
     let is_ip = pass.headers.has(h::IPV4) || pass.headers.has(h::IPV6);
     let ip = [
-        f::IP_SRC, f::IP_DST, f::IPV6_SRC, f::IPV6_DST, f::IPV6_LABEL, f::IP_DSCP, f::IP_ECN,
+        f::IP_SRC,
+        f::IP_DST,
+        f::IPV6_SRC,
+        f::IPV6_DST,
+        f::IPV6_LABEL,
+        f::IP_DSCP,
+        f::IP_ECN,
         f::IP_TTL,
     ];
     let is_zero = pass.headers.scalar(Scalar::IpProtocol) == 0;
@@ -240,12 +265,12 @@ fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
     })
 }
 
-/// The answer without tags of VLAN 0, and without drop eligible bits.
+/// The answer without tags of VLAN 0 and priority 0, and without drop eligible bits.
 fn without_priority_tags(answer: &Answer) -> Answer {
     changed(&without_drop_eligible(answer), |bytes| {
         let mut at = 12;
         while is_tag(bytes, at) {
-            if bytes[at + 2] & 0x0f == 0 && bytes[at + 3] == 0 {
+            if bytes[at + 2] & 0xef == 0 && bytes[at + 3] == 0 {
                 bytes.drain(at..at + 4);
             } else {
                 at += 4;
@@ -266,7 +291,10 @@ fn without_drop_eligible(answer: &Answer) -> Answer {
 }
 
 fn is_tag(bytes: &[u8], at: usize) -> bool {
-    matches!(bytes.get(at..at + 4), Some([0x81, 0x00, ..] | [0x88, 0xa8, ..]))
+    matches!(
+        bytes.get(at..at + 4),
+        Some([0x81, 0x00, ..] | [0x88, 0xa8, ..])
+    )
 }
 
 fn changed(answer: &Answer, change: impl Fn(&mut Vec<u8>)) -> Answer {

@@ -69,7 +69,11 @@ fn term_bits(key: &str, value: &str) -> anyhow::Result<Option<u32>> {
         );
         let is_length = is_address && !mask.contains(['.', ':']);
         let mask = parse_number(mask)?;
-        return Ok(Some(if is_length { mask as u32 } else { mask.count_ones() }));
+        return Ok(Some(if is_length {
+            mask as u32
+        } else {
+            mask.count_ones()
+        }));
     }
     Ok(Some(match key {
         "recirc_id" | "packet_type" => 0,
@@ -101,11 +105,23 @@ mod tests {
     #[test]
     fn bits_are_counted_term_by_term() {
         for (text, bits) in [
-            ("recirc_id=0,eth,udp,in_port=1,nw_dst=10.0.0.0/24,nw_ttl=64,nw_frag=no", 74),
-            ("recirc_id=0,eth,ipv6,ipv6_src=::/ff::fff,ipv6_dst=1::/16", 16 + 20 + 16),
-            ("eth,tcp,dl_vlan=7,dl_vlan_pcp=1,vlan_tci1=0x0000/0x1000", 24 + 16 + 1),
+            (
+                "recirc_id=0,eth,udp,in_port=1,nw_dst=10.0.0.0/24,nw_ttl=64,nw_frag=no",
+                74,
+            ),
+            (
+                "recirc_id=0,eth,ipv6,ipv6_src=::/ff::fff,ipv6_dst=1::/16",
+                16 + 20 + 16,
+            ),
+            (
+                "eth,tcp,dl_vlan=7,dl_vlan_pcp=1,vlan_tci1=0x0000/0x1000",
+                24 + 16 + 1,
+            ),
             ("eth,tcp,tcp_flags=+syn-ack,tp_dst=0x50/0xfff0", 24 + 2 + 12),
-            ("eth,dl_vlan_pcp=1,dl_type=0x88b5,dl_src=02:00:00:00:00:00/ff:ff:00:00:00:00", 36),
+            (
+                "eth,dl_vlan_pcp=1,dl_type=0x88b5,dl_src=02:00:00:00:00:00/ff:ff:00:00:00:00",
+                36,
+            ),
         ] {
             assert_eq!(their_bits(text).unwrap(), bits, "{text}");
         }

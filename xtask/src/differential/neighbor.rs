@@ -34,7 +34,9 @@ pub(super) fn neighbor(
     let agrees = |other: &Arrival| {
         let words = ours.key(other.in_port, &other.bytes).ok()?;
         let mut pairs = words.iter().zip(&key).zip(mask);
-        pairs.all(|((new, old), mask)| (new ^ old) & mask == 0).then_some(())
+        pairs
+            .all(|((new, old), mask)| (new ^ old) & mask == 0)
+            .then_some(())
     };
     let mut found = arrival.clone();
     for _ in 0..ATTEMPTS {

@@ -102,7 +102,9 @@ impl Reproduction {
                 _ => index += 1,
             }
         }
-        let text = self.describe(switches)?.context("the difference comes and goes")?;
+        let text = self
+            .describe(switches)?
+            .context("the difference comes and goes")?;
         Ok(Found {
             seed: self.seed,
             program: self.program,
@@ -127,28 +129,57 @@ impl Reproduction {
             None => None,
         };
         let observation = switches.observe(&self.arrival, entry.as_ref())?;
-        if observation.ours == observation.theirs || !explain(&observation, &switches.ours.pipeline).is_empty() {
+        if observation.ours == observation.theirs
+            || !explain(&observation, &switches.ours.pipeline).is_empty()
+        {
             return Ok(None);
         }
         let mut text = format!("seed {}\n", self.seed);
         text += &text_of(&self.program.groups);
         text += &text_of(&self.program.rules);
         if let Some(maker) = &self.maker {
-            writeln!(text, "entry made by: in_port={} {}", maker.in_port, hex(&maker.bytes))?;
+            writeln!(
+                text,
+                "entry made by: in_port={} {}",
+                maker.in_port,
+                hex(&maker.bytes)
+            )?;
         }
         let arrival = &observation.arrival;
-        writeln!(text, "packet: in_port={} {}", arrival.in_port, hex(&arrival.bytes))?;
-        writeln!(text, "our effects: {:?}", observation.passes[0].walk.effects)?;
+        writeln!(
+            text,
+            "packet: in_port={} {}",
+            arrival.in_port,
+            hex(&arrival.bytes)
+        )?;
+        writeln!(
+            text,
+            "our effects: {:?}",
+            observation.passes[0].walk.effects
+        )?;
         text += &describe_answer("ours", &observation.ours);
-        writeln!(text, "Open vSwitch's actions: {}", observation.trace.datapath_actions)?;
-        writeln!(text, "Open vSwitch's megaflow: {}", observation.trace.megaflow)?;
+        writeln!(
+            text,
+            "Open vSwitch's actions: {}",
+            observation.trace.datapath_actions
+        )?;
+        writeln!(
+            text,
+            "Open vSwitch's megaflow: {}",
+            observation.trace.megaflow
+        )?;
         text += &describe_answer("Open vSwitch's", &observation.theirs);
         Ok(Some(text))
     }
 }
 
 fn describe_answer(whose: &str, answer: &Answer) -> String {
-    let mut text = format!("{whose} answer:\n");
+    format!("{whose} answer:\n{}", answer_lines(answer))
+}
+
+/// What leaves, a line each.
+pub(super) fn answer_lines(answer: &Answer) -> String {
+    let mut text = String::new();
     for (port, bytes) in &answer.sent {
         let _ = writeln!(text, "  port {port}: {}", hex(bytes));
     }
@@ -156,8 +187,8 @@ fn describe_answer(whose: &str, answer: &Answer) -> String {
         let reason = if *is_ttl { "TTL" } else { "action" };
         let _ = writeln!(text, "  controller ({reason}): {}", hex(bytes));
     }
-    if answer.sent.is_empty() && answer.to_controller.is_empty() {
-        text += "  drop\n";
+    if text.is_empty() {
+        text += "  nothing leaves\n";
     }
     text
 }

@@ -46,7 +46,9 @@ impl Switches {
         Ok(Switches {
             ours: Ours::load("", "", ports.into())?,
             theirs,
-            folder: tempfile::Builder::new().prefix("thalweg-rules-").tempdir()?,
+            folder: tempfile::Builder::new()
+                .prefix("thalweg-rules-")
+                .tempdir()?,
             ports,
             has_normal: false,
         })
@@ -70,9 +72,13 @@ impl Switches {
         self.has_normal = lines.any(|line| line.contains("normal"));
         self.theirs.clear()?;
         if !program.groups.is_empty() {
-            self.theirs.load_groups(&groups).context("Open vSwitch refuses the groups")?;
+            self.theirs
+                .load_groups(&groups)
+                .context("Open vSwitch refuses the groups")?;
         }
-        self.theirs.load_rules(&rules).context("Open vSwitch refuses the rules")
+        self.theirs
+            .load_rules(&rules)
+            .context("Open vSwitch refuses the rules")
     }
 
     /// Lets both answer a packet; ours as a cache would that holds `entry`, if one is given.
@@ -100,7 +106,10 @@ impl Switches {
         if theirs.is_cut_short {
             // A trace does not parse a packet anew as recirculation does; forwarding does.
             let sent = self.theirs.forward(in_port as u16, bytes)?;
-            theirs.sent = sent.into_iter().map(|(port, bytes)| (port.into(), bytes)).collect();
+            theirs.sent = sent
+                .into_iter()
+                .map(|(port, bytes)| (port.into(), bytes))
+                .collect();
             theirs.sent.sort();
             ours.sent.sort();
             // What a later pass hands to the controller is not seen.

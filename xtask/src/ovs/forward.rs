@@ -20,11 +20,7 @@ impl DummySwitch {
     ///
     /// # Errors
     /// If the packet is no frame for the daemon, or a capture cannot be read.
-    pub fn forward(
-        &mut self,
-        in_port: u16,
-        packet: &[u8],
-    ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
+    pub fn forward(&mut self, in_port: u16, packet: &[u8]) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
         let digits: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
         self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &digits])?;
         // A connection is accepted once the datapath has been served.

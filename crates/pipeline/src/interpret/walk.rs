@@ -5,8 +5,8 @@ use std::sync::Arc;
 use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{PortId, standard as f};
 
-use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
 use super::action_set;
+use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
 use crate::action::{Action, Output, Subfield, TableId};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
@@ -191,7 +191,9 @@ impl<'a> Walk<'a> {
         examined.clear();
         examined.resize(self.state.words().len(), 0);
         let words = self.state.words();
-        let rule = self.pipeline.lookup(table, words, self.version, &mut examined);
+        let rule = self
+            .pipeline
+            .lookup(table, words, self.version, &mut examined);
         self.begin_step(StepKind::Lookup { table, rule });
         self.state.read_words(&examined);
         self.examined = examined;
@@ -280,7 +282,8 @@ impl<'a> Walk<'a> {
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
-                list.iter().for_each(|action| action_set::add(&mut self.action_set, action));
+                list.iter()
+                    .for_each(|action| action_set::add(&mut self.action_set, action));
             }
             Action::ClearActions => self.action_set.clear(),
             Action::WriteMetadata { value, mask } => {

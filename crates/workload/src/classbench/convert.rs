@@ -5,9 +5,9 @@
 //! long as no two of them overlap, which keeps "the first that matches wins" exactly.
 
 use super::{Filter, PortRange};
+use crate::action::Action;
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::action::Action;
 use crate::rule::{Match, Rule};
 
 /// What becomes of the sixth field of a filter.

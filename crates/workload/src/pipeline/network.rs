@@ -7,10 +7,10 @@ use std::collections::HashSet;
 
 use rand::Rng;
 
+use crate::action::Action;
 use crate::classbench::{Extra, FilterSource, Prefix, Profile, priorities_in_order};
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::action::Action;
 use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick, stream, weighted_index};
 

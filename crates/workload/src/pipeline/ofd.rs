@@ -32,10 +32,10 @@ use super::network::{
     draw_acl, draw_routes,
 };
 use super::{Pipeline, TableRole, table, template};
+use crate::action::Action;
 use crate::classbench::{Prefix, Profile};
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::action::Action;
 use crate::rule::{Match, Rule};
 use crate::seed::{pick, stream};
 

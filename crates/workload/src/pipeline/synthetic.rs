@@ -13,10 +13,10 @@ use rand::Rng;
 
 use super::network::{AclSpec, HOST_MAC, draw_acl, draw_routes};
 use super::{Pipeline, Table, TableRole, Template, table, template};
+use crate::action::Action;
 use crate::classbench::Profile;
 use crate::error::WorkloadError;
 use crate::field::Field;
-use crate::action::Action;
 use crate::rule::{Match, Rule};
 use crate::seed::stream;
 

@@ -1,9 +1,9 @@
 //! A slow, obvious walk of a flow through generated rules: what the tests compare flows with.
 
+use crate::action::Action;
 use crate::field::Field;
 use crate::flows::Flow;
 use crate::pipeline::Pipeline;
-use crate::action::Action;
 use crate::rule::Rule;
 
 /// A packet as rules see it.

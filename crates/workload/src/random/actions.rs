@@ -6,8 +6,8 @@ use super::RandomConfig;
 use super::broad::{self, Shape};
 use super::matches::is_later_fragment;
 use super::pool::draw_value;
-use crate::field::Field;
 use crate::action::{Action, FieldSlice};
+use crate::field::Field;
 use crate::rule::Match;
 use crate::seed::{Random, pick};
 

@@ -55,7 +55,14 @@ impl Shape {
 
     /// The fields that can be written.
     fn writable(&self) -> Vec<Field> {
-        let mut fields = vec![EthSrc, EthDst, Register(0), Register(1), Register(2), Metadata];
+        let mut fields = vec![
+            EthSrc,
+            EthDst,
+            Register(0),
+            Register(1),
+            Register(2),
+            Metadata,
+        ];
         let own: &[Field] = match self.eth_type {
             Some(0x0800) => &[IpSrc, IpDst, IpDscp, IpEcn, IpTtl],
             Some(0x86dd) => &[Ipv6Src, Ipv6Dst, Ipv6Label, IpDscp, IpEcn, IpTtl],
@@ -101,7 +108,12 @@ pub(super) fn draw_action(
     Some(match random.random_range(0..20_u8) {
         0 => Action::OutputReserved(*pick(
             random,
-            &[ReservedPort::InPort, ReservedPort::All, ReservedPort::Flood, ReservedPort::Normal],
+            &[
+                ReservedPort::InPort,
+                ReservedPort::All,
+                ReservedPort::Flood,
+                ReservedPort::Normal,
+            ],
         )),
         1 => Action::Controller(*pick(random, &[20, 128, u16::MAX])),
         2 | 3 if !is_last => Action::Group(random.random_range(1..=GROUPS)),
@@ -145,8 +157,10 @@ fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Acti
     let has_old_name = !matches!(
         field,
         Register(_) | Metadata | Ipv6Src | Ipv6Dst | Ipv6Label | ArpOp | ArpSpa | ArpTpa
-    ) && !matches!(field, ArpSha | ArpTha | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code)
-        && !matches!(field, NdTarget | NdSll | NdTll);
+    ) && !matches!(
+        field,
+        ArpSha | ArpTha | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code
+    ) && !matches!(field, NdTarget | NdSll | NdTll);
     let is_maskable = !matches!(field, IpDscp | IpEcn | IpTtl | MplsLabel | MplsTc | MplsTtl)
         && !matches!(field, ArpOp | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code);
     match random.random_range(0..4_u8) {

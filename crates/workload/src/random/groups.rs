@@ -54,7 +54,9 @@ pub(super) fn draw_groups(config: &RandomConfig, seed: u64) -> Vec<RandomGroup> 
         return Vec::new();
     }
     let groups = (1..=GROUPS).rev();
-    groups.map(|id| draw_group(&mut random, config, id)).collect()
+    groups
+        .map(|id| draw_group(&mut random, config, id))
+        .collect()
 }
 
 fn draw_group(random: &mut Random, config: &RandomConfig, id: u32) -> RandomGroup {
@@ -77,9 +79,17 @@ fn draw_group(random: &mut Random, config: &RandomConfig, id: u32) -> RandomGrou
 fn draw_bucket(random: &mut Random, config: &RandomConfig, id: u32) -> Vec<Action> {
     let mut actions = Vec::new();
     while random.random_ratio(1, 3) {
-        let fields = [Field::EthSrc, Field::EthDst, Field::Register(1), Field::Metadata];
+        let fields = [
+            Field::EthSrc,
+            Field::EthDst,
+            Field::Register(1),
+            Field::Metadata,
+        ];
         let field = *pick(random, &fields);
-        actions.push(Action::SetField(field, draw_value(random, field, config.ports)));
+        actions.push(Action::SetField(
+            field,
+            draw_value(random, field, config.ports),
+        ));
     }
     match random.random_range(0..8_u8) {
         0 => actions.push(Action::PopVlan),

@@ -37,10 +37,10 @@ const IPV4: Option<u16> = Some(0x0800);
 const IPV6: Option<u16> = Some(0x86dd);
 
 use Field::{
-    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type,
-    InPort, IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
-    MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll,
-    NdTarget, NdTll, Register, SctpDst, SctpSrc, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
+    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code,
+    Icmpv6Type, InPort, IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label,
+    Ipv6Src, Metadata, MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register,
+    SctpDst, SctpSrc, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
 };
 
 /// Fields of every packet.
@@ -58,7 +58,12 @@ const COMMON: &[Field] = &[
 
 const KINDS: &[Kind] = &[
     kind(25, None, None, &[]),
-    kind(15, IPV4, None, &[IpSrc, IpDst, IpDscp, IpTtl, IpFragment, IpEcn]),
+    kind(
+        15,
+        IPV4,
+        None,
+        &[IpSrc, IpDst, IpDscp, IpTtl, IpFragment, IpEcn],
+    ),
     kind(
         15,
         IPV4,
@@ -77,7 +82,9 @@ const KINDS: &[Kind] = &[
         5,
         IPV6,
         None,
-        &[Ipv6Src, Ipv6Dst, IpDscp, IpTtl, IpFragment, IpEcn, Ipv6Label],
+        &[
+            Ipv6Src, Ipv6Dst, IpDscp, IpTtl, IpFragment, IpEcn, Ipv6Label,
+        ],
     ),
     kind(
         4,
@@ -105,8 +112,18 @@ const KINDS: &[Kind] = &[
         message: Some(136),
         ..kind(2, IPV6, Some(58), &[Ipv6Src, NdTarget, NdTll])
     },
-    kind(6, Some(0x0806), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha]),
-    kind(2, Some(0x8847), None, &[MplsLabel, MplsTc, MplsBottom, MplsTtl]),
+    kind(
+        6,
+        Some(0x0806),
+        None,
+        &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha],
+    ),
+    kind(
+        2,
+        Some(0x8847),
+        None,
+        &[MplsLabel, MplsTc, MplsBottom, MplsTtl],
+    ),
     kind(1, Some(0x88b5), None, &[]),
 ];
 
@@ -114,8 +131,18 @@ const KINDS: &[Kind] = &[
 const BROAD_KINDS: &[Kind] = &[
     kind(6, IPV4, Some(132), &[IpSrc, IpFragment, SctpSrc, SctpDst]),
     kind(3, IPV6, Some(132), &[Ipv6Src, Ipv6Label, SctpSrc, SctpDst]),
-    kind(3, Some(0x8035), None, &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha]),
-    kind(6, Some(0x8847), None, &[MplsLabel, MplsTc, MplsBottom, MplsTtl]),
+    kind(
+        3,
+        Some(0x8035),
+        None,
+        &[ArpOp, ArpSpa, ArpTpa, ArpSha, ArpTha],
+    ),
+    kind(
+        6,
+        Some(0x8847),
+        None,
+        &[MplsLabel, MplsTc, MplsBottom, MplsTtl],
+    ),
     kind(1, Some(0x8848), None, &[MplsLabel, MplsBottom]),
 ];
 

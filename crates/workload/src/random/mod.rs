@@ -111,7 +111,9 @@ impl RandomConfig {
     /// Everything that a random rule can do and match.
     pub fn broad() -> Self {
         use Field::*;
-        let rarer = [MplsTc, MplsBottom, MplsTtl, IpEcn, Ipv6Label, ArpTha, SctpSrc, SctpDst];
+        let rarer = [
+            MplsTc, MplsBottom, MplsTtl, IpEcn, Ipv6Label, ArpTha, SctpSrc, SctpDst,
+        ];
         let mut fields = RandomConfig::all_fields();
         fields.extend(rarer);
         RandomConfig {
