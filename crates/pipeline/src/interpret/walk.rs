@@ -11,10 +11,8 @@ use crate::action::{Action, Output, Subfield, TableId};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
 use crate::state::{Lifted, State};
+use crate::text::LOCAL_PORT;
 use crate::trace::{StepKind, Trace};
-
-/// The `LOCAL` port (OpenFlow 1.5.1, section 7.2.1: `OFPP_LOCAL`).
-const LOCAL: PortId = PortId(0xffff_fffe);
 
 /// What comes after an action or a list of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -298,7 +296,7 @@ impl<'a> Walk<'a> {
     fn output(&mut self, output: &Output) {
         match output {
             Output::Port(port) => self.send(*port),
-            Output::Local => self.send(LOCAL),
+            Output::Local => self.send(LOCAL_PORT),
             Output::InPort => {
                 let port = self.in_port();
                 self.send_anywhere(port);
@@ -350,7 +348,7 @@ impl<'a> Walk<'a> {
         let pipeline = self.pipeline;
         let mut is_sent = false;
         for (port, state) in pipeline.ports(self.version) {
-            if port != in_port && port != LOCAL && is_chosen(state) {
+            if port != in_port && is_chosen(state) {
                 self.emit(Effect::Output(port));
                 is_sent = true;
             }
