@@ -134,14 +134,14 @@ impl<const W: usize> Microflow<W> {
         key: &[u64; W],
         entries: &Entries<W>,
     ) -> Option<EntryId> {
-        let set = &mut self.sets[candidate / WAYS].0;
-        for way in candidate % WAYS..WAYS {
-            let head = &mut set[way];
+        let set = candidate / WAYS;
+        let heads = self.sets[set].0.iter_mut().enumerate();
+        for (way, head) in heads.skip(candidate % WAYS) {
             if head.tag != tag_of(hash) || head.entry == EMPTY {
                 continue;
             }
             let id = EntryId(head.entry);
-            let is_equal = is_equal(&self.keys[candidate / WAYS * WAYS + way].0, key);
+            let is_equal = is_equal(&self.keys[set * WAYS + way].0, key);
             if is_equal && entries.is_current(id, head.generation) {
                 head.is_recent = true;
                 return Some(id);
