@@ -51,11 +51,8 @@ pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // The key has room for the fields that these rules read, and no others.
     let layout = pipeline.layout();
     let mut key = vec![0; layout.ingress_words()];
-    let receipt = Receipt {
-        in_port: 1,
-        ..Receipt::default()
-    };
-    layout.extract(&packet, &Headers::parse(&packet)?, &receipt, &mut key);
+    let (headers, receipt) = (Headers::parse(&packet)?, Receipt::from_port(1));
+    layout.extract(&packet, &headers, &receipt, &mut key);
 
     let answer = translate(&pipeline, &key, pipeline.version());
     for step in answer.trace.steps() {
