@@ -5,7 +5,7 @@ use thalweg_pipeline::DropReason;
 /// Why an entry left the megaflow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EvictReason {
-    /// Its place was needed and it had not been used for longest.
+    /// Its place was needed, and it had not been used since the hand of second chance last passed.
     Capacity,
     /// A change of the rules gave its packets other answers, or its region another shape.
     Changed,

@@ -1,61 +1,107 @@
 //! The audit: every packet answered twice, by the caches and by the interpreter.
 //!
 //! What the caches did with a burst is compared, packet by packet and byte by byte, with what the
-//! reference does at the same version: the same copies to the same ports in the same order, the
-//! same messages to the controller, the same stations learned. A packet for which any of it
-//! differs is *stale*.
+//! reference does with each packet at the same version: the same copies to the same ports in the
+//! same order, the same messages to the controller. A packet for which any of it differs is
+//! *stale*, and so is one whose burst taught other stations.
+//!
+//! The burst goes through the caches as a whole, as it would without an audit. So that its answers
+//! can be told apart, every packet carries its number in place of the time it was received at,
+//! which copies inherit and nothing on the way reads.
 
-use std::collections::VecDeque;
-
-use thalweg_packet::{Packet, PacketPool};
-use thalweg_pipeline::{Outbox, Pipeline, Version, forward};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::{Outbox, PacketInReason, Pipeline, Station, Version, forward};
 
 /// Compares what caches do with what the interpreter does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Audit {
-    expected: VecDeque<Outbox>,
+    expected: Vec<Expected>,
     /// Packets compared so far.
     pub checked: u64,
     /// Packets whose answer differed.
     pub stale: u64,
 }
 
-impl Default for Audit {
-    fn default() -> Self {
-        Audit::new()
-    }
+/// What the reference did with a packet.
+#[derive(Debug)]
+struct Expected {
+    received_at: Instant,
+    sent: Vec<(PortId, Packet)>,
+    to_controller: Vec<(PacketInReason, Packet)>,
+    learned: Vec<(Station, PortId)>,
 }
 
 impl Audit {
     /// An audit that has seen nothing.
     pub fn new() -> Audit {
-        Audit {
-            expected: VecDeque::new(),
-            checked: 0,
-            stale: 0,
+        Audit::default()
+    }
+
+    /// Numbers the packets of a burst and notes what the reference does with each.
+    pub(crate) fn expect(&mut self, burst: &mut [Packet], pipeline: &Pipeline, version: Version) {
+        for (number, packet) in burst.iter_mut().enumerate() {
+            let received_at = packet.received_at();
+            packet.set_received(packet.in_port(), Instant::from_nanos(number as u64));
+            let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+            outbox.grows = true;
+            // A frame that is none is dropped by both.
+            let _ = forward(pipeline, version, packet.clone(), &mut outbox);
+            self.expected.push(Expected {
+                received_at,
+                sent: outbox.sent,
+                to_controller: outbox.to_controller,
+                learned: outbox.learned,
+            });
         }
     }
 
-    /// Notes what the reference does with a packet, which the caches are about to get.
-    pub fn expect(&mut self, packet: &Packet, pipeline: &Pipeline, version: Version) {
-        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
-        outbox.grows = true;
-        // A frame that is none is dropped by both.
-        let _ = forward(pipeline, version, packet.clone(), &mut outbox);
-        self.expected.push_back(outbox);
+    /// Compares the caches' answers to the burst, and gives the packets their times back.
+    pub(crate) fn compare(&mut self, answers: &mut Outbox) {
+        let expected = std::mem::take(&mut self.expected);
+        let mut sent: Vec<_> = expected
+            .iter()
+            .map(|expected| expected.sent.iter())
+            .collect();
+        let mut to_controller: Vec<_> = expected
+            .iter()
+            .map(|expected| expected.to_controller.iter())
+            .collect();
+        let mut is_right = vec![true; expected.len()];
+        for answer in &mut answers.sent {
+            let number = number_of(&answer.1);
+            is_right[number] &= sent[number].next() == Some(&*answer);
+            restore(&mut answer.1, &expected[number]);
+        }
+        for answer in &mut answers.to_controller {
+            let number = number_of(&answer.1);
+            is_right[number] &= to_controller[number].next() == Some(&*answer);
+            restore(&mut answer.1, &expected[number]);
+        }
+        for (number, is_right) in is_right.iter_mut().enumerate() {
+            *is_right &= sent[number].next().is_none() && to_controller[number].next().is_none();
+        }
+        let stale = is_right.iter().filter(|is_right| !**is_right).count() as u64;
+        self.checked += expected.len() as u64;
+        self.stale += stale.max(u64::from(!has_taught_the_same(&expected, &answers.learned)));
     }
+}
 
-    /// Compares the caches' answer to the packet noted longest ago; says whether it is right.
-    pub fn compare(&mut self, actual: &Outbox) -> bool {
-        let Some(expected) = self.expected.pop_front() else {
-            return true;
-        };
-        let is_right = expected.sent == actual.sent
-            && expected.to_controller == actual.to_controller
-            && expected.learned == actual.learned
-            && actual.copies_refused == 0;
-        self.checked += 1;
-        self.stale += u64::from(!is_right);
-        is_right
-    }
+fn number_of(packet: &Packet) -> usize {
+    packet.received_at().as_nanos() as usize
+}
+
+fn restore(packet: &mut Packet, expected: &Expected) {
+    packet.set_received(packet.in_port(), expected.received_at);
+}
+
+/// Whether the burst taught what its packets should have, in whatever order.
+fn has_taught_the_same(expected: &[Expected], learned: &[(Station, PortId)]) -> bool {
+    let mut expected: Vec<_> = expected
+        .iter()
+        .flat_map(|expected| expected.learned.iter().copied())
+        .collect();
+    let mut learned = learned.to_vec();
+    expected.sort_unstable();
+    learned.sort_unstable();
+    expected == learned
 }

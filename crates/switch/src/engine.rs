@@ -214,27 +214,24 @@ impl Engine {
         self.learn(now);
     }
 
-    /// One packet at a time, so that each one's answer can be told apart.
+    /// The same, with every answer compared with the interpreter's.
     fn forward_audited(&mut self, packets: &mut Vec<Packet>, now: Instant) {
         let Some(mut audit) = self.audit.take() else {
             return;
         };
         // What has been acknowledged is what counts, whatever version the caches think they have.
         let version = self.pipeline().version();
-        for packet in packets.drain(..) {
-            audit.expect(&packet, &self.pipeline(), version);
-            let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
-            let mut answer = Outbox::new(pool);
-            answer.grows = self.outbox.grows;
-            self.datapath
-                .process(&mut vec![packet], now, &self.pipeline, &mut answer);
-            audit.compare(&answer);
-            self.outbox.sent.append(&mut answer.sent);
-            self.outbox.to_controller.append(&mut answer.to_controller);
-            self.outbox.learned.append(&mut answer.learned);
-            self.outbox.copies_refused += answer.copies_refused;
-            self.outbox.pool = answer.pool;
-        }
+        audit.expect(packets, &self.pipeline(), version);
+        let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
+        let mut answers = Outbox::new(pool);
+        answers.grows = self.outbox.grows;
+        self.datapath.process(packets, now, &self.pipeline, &mut answers);
+        audit.compare(&mut answers);
+        self.outbox.sent.append(&mut answers.sent);
+        self.outbox.to_controller.append(&mut answers.to_controller);
+        self.outbox.learned.append(&mut answers.learned);
+        self.outbox.copies_refused += answers.copies_refused;
+        self.outbox.pool = answers.pool;
         self.audit = Some(audit);
     }
 

@@ -32,12 +32,7 @@ fn setting(name: &str, default: u64) -> u64 {
 /// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries.
 fn shapes() -> Vec<(RandomConfig, Config)> {
     let mut shapes = Vec::new();
-    for (index, maintainer) in [MaintainerKind::Revalidate, MaintainerKind::Flush]
-        .into_iter()
-        .cycle()
-        .take(6)
-        .enumerate()
-    {
+    for (index, maintainer) in MaintainerKind::ALL.into_iter().cycle().take(6).enumerate() {
         let mut engine = Config {
             is_audited: true,
             ..Config::default()
@@ -107,41 +102,56 @@ impl Run {
         }
     }
 
+    /// Forwards bursts, of one packet or of more than the datapath looks up together.
     fn forward(&mut self, packets: usize, context: &str) {
-        for _ in 0..packets {
-            let random = self.packets.next_packet();
-            let mut packet = Packet::from_bytes(&random.bytes);
-            packet.set_received(PortId(u32::from(random.in_port)), self.now);
-            let copy = packet.clone();
+        let mut left = packets;
+        while left > 0 {
+            let count = self.random.random_range(1..=40).min(left);
+            left -= count;
+            let burst: Vec<Packet> = (0..count).map(|_| self.next_packet()).collect();
             // Twice: once by whichever cache has it, once more by the one that it was put into.
-            for packet in [packet, copy.clone()] {
+            for _ in 0..2 {
                 let stale = self.engine.audit().expect("audited").stale;
-                self.engine.forward(&mut vec![packet], self.now);
+                self.engine.forward(&mut burst.clone(), self.now);
                 let audit = self.engine.audit().expect("audited");
-                assert_eq!(audit.stale, stale, "{context}: {}", self.explain(&copy));
+                assert_eq!(audit.stale, stale, "{context}: {}", self.explain(&burst));
                 self.checked = audit.checked;
                 self.engine.outbox().recycle();
             }
-            if self.random.random_ratio(1, 4) {
-                self.flip(&copy, context);
+            for packet in &burst {
+                if self.random.random_ratio(1, 4) {
+                    self.flip(packet, context);
+                }
             }
         }
     }
 
-    /// What the interpreter and the caches say of a packet, for whoever has to find out why.
-    fn explain(&self, packet: &Packet) -> String {
+    fn next_packet(&mut self) -> Packet {
+        let random = self.packets.next_packet();
+        let mut packet = Packet::from_bytes(&random.bytes);
+        packet.set_received(PortId(random.in_port), self.now);
+        packet
+    }
+
+    /// What the interpreter and the caches say of packets, for whoever has to find out why.
+    fn explain(&self, burst: &[Packet]) -> String {
         let pipeline = self.engine.pipeline();
         let layout = pipeline.layout();
-        let headers = Headers::parse(packet.bytes()).expect("runts are dropped by both");
-        let mut key = vec![0; layout.ingress_words()];
-        let receipt = Receipt::from_port(packet.in_port().0);
-        layout.extract(packet.bytes(), &headers, &receipt, &mut key);
-        let translation = translate(&pipeline, &key, pipeline.version());
-        let mut text = format!("{packet:?} has a stale answer; {translation:?}\n");
-        for entry in self.engine.datapath().entries() {
-            let mut words = key.iter().zip(entry.key.iter().zip(&entry.mask));
-            if words.all(|(key, (entry, mask))| (key ^ entry) & mask == 0) {
-                text += &format!("in the region of {entry:x?}\n");
+        let mut text = String::from("a stale answer in this burst\n");
+        for packet in burst {
+            let Ok(headers) = Headers::parse(packet.bytes()) else {
+                continue;
+            };
+            let mut key = vec![0; layout.ingress_words()];
+            let receipt = Receipt::from_port(packet.in_port().0);
+            layout.extract(packet.bytes(), &headers, &receipt, &mut key);
+            let translation = translate(&pipeline, &key, pipeline.version());
+            text += &format!("{packet:?}: {translation:?}\n");
+            for entry in self.engine.datapath().entries() {
+                let mut words = key.iter().zip(entry.key.iter().zip(&entry.mask));
+                if words.all(|(key, (entry, mask))| (key ^ entry) & mask == 0) {
+                    text += &format!("in the region of {entry:x?}\n");
+                }
             }
         }
         text
