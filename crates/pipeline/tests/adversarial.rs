@@ -9,9 +9,10 @@ use expect_test::{Expect, expect};
 use thalweg_packet::wire::{
     IpProtocol, MacAddress, NeighborMessage, NeighborRepr, PacketBuilder, TcpFlags,
 };
-use thalweg_packet::{Headers, Instant, PortId, Receipt};
+use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_pipeline::text::{MegaflowStyle, parse_rules, print_effects, print_megaflow};
-use thalweg_pipeline::{Change, Config, Operation, Pipeline, PortState, Translation, translate};
+use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState};
+use thalweg_pipeline::{Translation, forward, translate};
 
 fn pipeline(rules: &str) -> Pipeline {
     let mut pipeline = Pipeline::new(Config::default());
@@ -309,4 +310,20 @@ fn a_clone_executes_the_action_set_and_its_exit_ends_the_walk() {
             Datapath actions: drop
         "#]],
     );
+}
+
+/// A goto that is reached by a resubmit comes back to it, also after another parse.
+#[test]
+fn a_resubmit_is_returned_to_after_another_parse() {
+    let pipeline = pipeline(
+        "table=0,actions=resubmit(,1),goto_table:2\n\
+         table=1,ip,actions=push_mpls:0x8847,pop_mpls:0x0800,dec_ttl,goto_table:2\n\
+         table=2,actions=output:3",
+    );
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    let mut packet = Packet::from_bytes(&tcp(ethernet()).build());
+    packet.set_received(PortId(1), Instant::ZERO);
+    let passes = forward(&pipeline, pipeline.version(), packet, &mut outbox).expect("a frame");
+    assert_eq!((passes.len(), outbox.sent.len()), (2, 2));
 }

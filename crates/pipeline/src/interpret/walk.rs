@@ -367,8 +367,14 @@ impl<'a> Walk<'a> {
         self.depth += 1;
         let next = self.walk_tables(table, in_port);
         self.depth -= 1;
-        if matches!(next, Next::Exit | Next::Freeze) {
-            return next;
+        match next {
+            Next::Exit => return next,
+            Next::Freeze => {
+                // The list that resubmitted goes on after what its goto leads to.
+                self.frozen.iter_mut().for_each(come_back);
+                return next;
+            }
+            _ => {}
         }
         self.return_to(caller);
         Next::Continue
@@ -472,6 +478,16 @@ fn placed(action: &Action, table: TableId) -> Action {
             table: Some(table),
         },
         action => action.clone(),
+    }
+}
+
+/// Makes a goto a resubmit: the same lookups, but the list goes on afterwards.
+fn come_back(action: &mut Action) {
+    if let Action::Goto(table) = action {
+        *action = Action::Resubmit {
+            in_port: None,
+            table: Some(*table),
+        };
     }
 }
 
