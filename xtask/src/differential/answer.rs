@@ -76,6 +76,8 @@ impl Execution {
                 }
                 DatapathAction::PopMpls { ether_type } => {
                     rewriter.pop_mpls(*ether_type);
+                    // A label that was pushed before hid headers; the datapath knows them still.
+                    headers = Headers::parse(packet.bytes()).unwrap_or(headers);
                 }
                 DatapathAction::Output(port) => {
                     self.answer.sent.push((*port, packet.bytes().to_vec()));

@@ -1,9 +1,8 @@
 //! Our effects run step by step, with a look at the packet before each: what Open vSwitch would
 //! have made of them, and whether they meet a packet that they contradict.
 
-use thalweg_packet::{
-    FieldDescriptor, Headers, Packet, PacketPool, Rewriter, standard::header as h,
-};
+use thalweg_packet::standard::header as h;
+use thalweg_packet::{FieldDescriptor, Headers, Packet, PacketPool, Rewriter, Scalar};
 use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
 
 use super::answer::{Answer, Pass};
@@ -18,14 +17,14 @@ pub(super) fn losing_third_tags(pass: &Pass, fields: &[FieldDescriptor]) -> Opti
 }
 
 /// Whether a label is popped into an EtherType that the stack contradicts: to more labels where
-/// there are none, or to something else where there are.
+/// there are none, to something else where there are, or to another than it was pushed above.
 pub(super) fn has_contradicting_pop(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
     let mut emulation = Emulation::new(fields);
     emulation.run(&pass.walk.effects, &pass.bytes);
     emulation.has_contradicting_pop
 }
 
-/// Whether a label is pushed above three others, which Open vSwitch drops the packet for.
+/// Whether a label is pushed above three others, or popped above three: Open vSwitch drops both.
 pub(super) fn has_fourth_label(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
     let mut emulation = Emulation::new(fields);
     emulation.run(&pass.walk.effects, &pass.bytes);
@@ -38,6 +37,8 @@ struct Emulation<'a> {
     is_third_tag_pushed: bool,
     has_contradicting_pop: bool,
     has_fourth_label: bool,
+    /// The EtherTypes that labels were pushed above.
+    below: Vec<u16>,
 }
 
 impl<'a> Emulation<'a> {
@@ -48,6 +49,7 @@ impl<'a> Emulation<'a> {
             is_third_tag_pushed: false,
             has_contradicting_pop: false,
             has_fourth_label: false,
+            below: Vec::new(),
         }
     }
 
@@ -71,7 +73,11 @@ impl<'a> Emulation<'a> {
                     let bytes = packet.bytes()[..len].to_vec();
                     self.answer.to_controller.push((is_ttl, bytes));
                 }
-                Effect::Clone(nested) => self.run(nested, packet.bytes()),
+                Effect::Clone(nested) => {
+                    let below = self.below.clone();
+                    self.run(nested, packet.bytes());
+                    self.below = below;
+                }
                 Effect::Learn { .. } => {}
                 Effect::Recirculate(_) => return,
                 Effect::PushVlan { .. } if headers.has(h::VLAN_INNER) => {
@@ -80,11 +86,17 @@ impl<'a> Emulation<'a> {
                     packet = self.after(effect, packet);
                 }
                 Effect::PopMpls { ether_type } => {
-                    self.has_contradicting_pop |= is_contradicting(&packet, &headers, *ether_type);
+                    let is_other = self.below.pop().is_some_and(|below| below != *ether_type);
+                    self.has_contradicting_pop |=
+                        is_other || is_contradicting(&packet, &headers, *ether_type);
+                    let third = headers.offset(h::MPLS_2);
+                    self.has_fourth_label |=
+                        third.is_some_and(|at| packet.bytes()[at + 2] & 1 == 0);
                     packet = self.after(effect, packet);
                 }
-                Effect::PushMpls { .. } if headers.has(h::MPLS_2) => {
-                    self.has_fourth_label = true;
+                Effect::PushMpls { .. } => {
+                    self.has_fourth_label |= headers.has(h::MPLS_2);
+                    self.below.push(headers.scalar(Scalar::EtherType));
                     packet = self.after(effect, packet);
                 }
                 _ => packet = self.after(effect, packet),

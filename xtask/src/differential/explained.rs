@@ -30,12 +30,13 @@ pub(super) enum Explanation {
     ContradictingPop,
     PriorityTag,
     LearnsLater,
+    LaterFragment,
 }
 
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 11] = [
+    pub(super) const ALL: [Explanation; 12] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -47,6 +48,7 @@ impl Explanation {
         Explanation::ContradictingPop,
         Explanation::PriorityTag,
         Explanation::LearnsLater,
+        Explanation::LaterFragment,
     ];
 
     /// The title in the document.
@@ -59,9 +61,10 @@ impl Explanation {
             Explanation::ArpOperation => "ARP of any operation is rewritten",
             Explanation::ThirdTag => "A third tag is pushed without losing one",
             Explanation::DropEligible => "A tag keeps its drop eligible bit",
-            Explanation::FourthLabel => "A fourth label is pushed",
+            Explanation::FourthLabel => "A stack may have more than three labels",
             Explanation::ContradictingPop => "Popping a label pops one label",
             Explanation::PriorityTag => "`normal` keeps priority tags",
+            Explanation::LaterFragment => "Later fragments keep their payload",
             Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
@@ -89,8 +92,18 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
     let has_normal = runs().any(|(_, actions)| actions.iter().any(is_normal));
     let has_contradiction = |pass: &Pass| emulation::has_contradicting_pop(pass, fields);
     let has_cut_walk = observation.passes.len() > 1;
+    let is_third_tag = |emulated: Answer| {
+        let (mut emulated, mut theirs) = (emulated, theirs.clone());
+        if has_normal {
+            (emulated, theirs) = (
+                without_priority_tags(&emulated),
+                without_priority_tags(&theirs),
+            );
+        }
+        has_cut_walk || without_drop_eligible(&emulated) == without_drop_eligible(&theirs)
+    };
     let third_tag = emulation::losing_third_tags(&observation.passes[0], fields);
-    if third_tag.is_some_and(|answer| has_cut_walk || answer == theirs) {
+    if third_tag.is_some_and(is_third_tag) {
         explanations.push(Explanation::ThirdTag);
     } else if without_drop_eligible(ours) == without_drop_eligible(&theirs) {
         explanations.push(Explanation::DropEligible);
@@ -98,6 +111,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::PriorityTag);
     } else if observation.passes.iter().any(learns_what_it_looks_for) {
         explanations.push(Explanation::LearnsLater);
+    } else if has_cut_walk && observation.passes.iter().any(rewrites_later_fragment) {
+        explanations.push(Explanation::LaterFragment);
     } else if observation.passes.iter().any(rewrites_protocol_zero) {
         explanations.push(Explanation::ProtocolZero);
     } else if runs().any(|(pass, _)| emulation::has_fourth_label(pass, fields)) {
@@ -232,6 +247,13 @@ fn learns(effects: &[Effect], wanted: Station) -> bool {
     })
 }
 
+/// Whether addresses of a fragment are rewritten that has no transport header.
+fn rewrites_later_fragment(pass: &Pass) -> bool {
+    let is_later = pass.headers.scalar(Scalar::IpFragment) & 2 != 0;
+    let addresses = [f::IP_SRC, f::IP_DST, f::IPV6_SRC, f::IPV6_DST];
+    is_later && has_write(&pass.walk.effects, &addresses)
+}
+
 /// Whether an IP header is rewritten whose protocol is 0.
 fn rewrites_protocol_zero(pass: &Pass) -> bool {
     let is_ip = pass.headers.has(h::IPV4) || pass.headers.has(h::IPV6);
@@ -265,16 +287,16 @@ fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
     })
 }
 
-/// The answer without tags of VLAN 0 and priority 0, and without drop eligible bits.
+/// The answer with tags as Open vSwitch's `normal` leaves them, and without drop eligible bits.
+///
+/// A second tag of VLAN 0 and priority 0 goes; a first one takes the second with it.
 fn without_priority_tags(answer: &Answer) -> Answer {
     changed(&without_drop_eligible(answer), |bytes| {
-        let mut at = 12;
-        while is_tag(bytes, at) {
-            if bytes[at + 2] & 0xef == 0 && bytes[at + 3] == 0 {
-                bytes.drain(at..at + 4);
-            } else {
-                at += 4;
-            }
+        let is_zero = |at: usize| is_tag(bytes, at) && bytes[at + 2..at + 4] == [0, 0];
+        if is_zero(12) {
+            bytes.drain(12..if is_tag(bytes, 16) { 20 } else { 16 });
+        } else if is_tag(bytes, 12) && is_zero(16) {
+            bytes.drain(16..20);
         }
     })
 }

@@ -117,6 +117,11 @@ impl Switches {
             ours.to_controller.clear();
             theirs.is_cut_short = false;
         }
+        if passes.len() > 1 {
+            // What waits for a later pass leaves after what does not, also by the same port.
+            theirs.sent.sort();
+            ours.sent.sort();
+        }
         let arrival = arrival.clone();
         Ok(Observation {
             arrival,
