@@ -4,6 +4,8 @@
 //! themselves, writes go to fields that can be written. Everything else that an action may meet
 //! (a header that is absent, a port that is gone) is a matter of the packet, not of the rule.
 
+use std::collections::BTreeMap;
+
 use thalweg_packet::FieldId;
 
 use crate::action::{Action, GroupId, Subfield, TableId};
@@ -116,6 +118,7 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
             capacity,
         });
     }
+    let mut refuted = BTreeMap::new();
     for bucket in &group.buckets {
         // A bucket may not lead to a table, so no goto is forward enough.
         if bucket
@@ -128,7 +131,7 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
         actions(pipeline, index, TableId(0), &bucket.actions)?;
         let nested = nested_groups(&bucket.actions).chain(bucket.watch_group);
         for next in nested {
-            if reaches(pipeline, next, group.id, MAX_GROUP_DEPTH) {
+            if reaches(pipeline, next, group.id, MAX_GROUP_DEPTH, &mut refuted) {
                 return Err(ChangeError::GroupLoop {
                     operation: index,
                     group: group.id.0,
@@ -140,17 +143,33 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
 }
 
 /// Whether `from` is `target` or leads to it; depth exhausted counts as yes.
-fn reaches(pipeline: &Pipeline, from: GroupId, target: GroupId, depth: usize) -> bool {
+///
+/// `refuted` has groups for which the answer is no, each with the least depth it was asked with: a
+/// group that many others name is followed once a depth, and not once for each way to it.
+fn reaches(
+    pipeline: &Pipeline,
+    from: GroupId,
+    target: GroupId,
+    depth: usize,
+    refuted: &mut BTreeMap<GroupId, usize>,
+) -> bool {
     if from == target || depth == 0 {
         return true;
+    }
+    if refuted.get(&from).is_some_and(|known| *known <= depth) {
+        return false;
     }
     let Some(group) = pipeline.group(from, pipeline.version().next()) else {
         return false;
     };
-    group.buckets.iter().any(|bucket| {
+    let is_found = group.buckets.iter().any(|bucket| {
         let mut next = nested_groups(&bucket.actions).chain(bucket.watch_group);
-        next.any(|next| reaches(pipeline, next, target, depth - 1))
-    })
+        next.any(|next| reaches(pipeline, next, target, depth - 1, refuted))
+    });
+    if !is_found {
+        refuted.insert(from, depth);
+    }
+    is_found
 }
 
 /// The groups that a list of actions names.

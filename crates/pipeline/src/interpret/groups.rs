@@ -1,9 +1,11 @@
 //! Groups: which buckets are chosen, and what choosing them reads.
 
+use std::collections::BTreeMap;
+
 use thalweg_packet::FieldId;
 
-use super::DropReason;
 use super::action_set;
+use super::{DropReason, MAX_LOOKUPS};
 use super::walk::{Nested, Next, Walk};
 use crate::action::{GroupId, TableId};
 use crate::flow::{Bucket, Group, GroupKind};
@@ -55,7 +57,13 @@ impl Walk<'_> {
         }
     }
 
+    /// A bucket counts as a lookup: groups that name groups could else multiply without end.
     fn bucket(&mut self, group: &Group, bucket: usize, table: TableId) {
+        if self.lookups == MAX_LOOKUPS {
+            self.drop(DropReason::TooManyLookups);
+            return;
+        }
+        self.lookups += 1;
         let kind = StepKind::Bucket {
             group: group.id,
             bucket: Some(bucket as u32),
@@ -101,26 +109,45 @@ impl Walk<'_> {
         if !watches {
             return !matches!(group.kind, GroupKind::FastFailover);
         }
-        self.is_watch_alive(bucket, MAX_WATCH_DEPTH)
+        self.is_watch_alive(bucket, MAX_WATCH_DEPTH, &mut BTreeMap::new())
     }
 
-    fn is_watch_alive(&self, bucket: &Bucket, depth: u32) -> bool {
+    /// `dead` has groups that were found dead, each with the greatest depth they were asked with.
+    fn is_watch_alive(
+        &self,
+        bucket: &Bucket,
+        depth: u32,
+        dead: &mut BTreeMap<GroupId, u32>,
+    ) -> bool {
         let port = bucket.watch_port.is_some_and(|port| {
             self.pipeline
                 .port(port, self.version)
                 .is_some_and(|state| state.is_up)
         });
         port || depth > 0
-            && bucket.watch_group.is_some_and(|group| {
-                self.pipeline
-                    .group(group, self.version)
-                    .is_some_and(|group| {
-                        group
-                            .buckets
-                            .iter()
-                            .any(|bucket| self.is_watch_alive(bucket, depth - 1))
-                    })
-            })
+            && bucket
+                .watch_group
+                .is_some_and(|group| self.is_group_alive(group, depth - 1, dead))
+    }
+
+    fn is_group_alive(
+        &self,
+        id: GroupId,
+        depth: u32,
+        dead: &mut BTreeMap<GroupId, u32>,
+    ) -> bool {
+        if dead.get(&id).is_some_and(|known| *known >= depth) {
+            return false;
+        }
+        let group = self.pipeline.group(id, self.version);
+        let is_alive = group.is_some_and(|group| {
+            let mut buckets = group.buckets.iter();
+            buckets.any(|bucket| self.is_watch_alive(bucket, depth, dead))
+        });
+        if !is_alive {
+            dead.insert(id, depth);
+        }
+        is_alive
     }
 }
 

@@ -17,8 +17,9 @@
 //!    the moment they happen; what is not read through it must not influence anything.
 //! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
 //!    translation can be repeated from a cached key.
-//! 3. **Bounded.** At most [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`] nested, [`MAX_EFFECTS`] effects.
-//!    A walk that hits a bound ends there, with nothing of it undone, and says so.
+//! 3. **Bounded.** At most [`MAX_LOOKUPS`] lookups and buckets together, [`MAX_DEPTH`] nested,
+//!    [`MAX_EFFECTS`] effects, those of copies included. What would go beyond a bound is not done,
+//!    nothing before it is undone, and a packet that goes nowhere because of it says so.
 //! 4. An action that exposes headers that were never parsed (popping the last MPLS label, or a
 //!    VLAN tag above one that was not looked at) is followed, before anything else is read, by a
 //!    recirculation: the rest of the walk is frozen into a [`Continuation`] that goes on from a
@@ -45,13 +46,13 @@ use crate::pipeline::Pipeline;
 use crate::state::Lifted;
 use crate::trace::Trace;
 
-/// Lookups that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
+/// Lookups and buckets that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
 pub const MAX_LOOKUPS: usize = 4096;
 
 /// How deeply resubmits, groups and clones may nest (Open vSwitch's `MAX_DEPTH`).
 pub const MAX_DEPTH: u32 = 64;
 
-/// Effects that one packet may cause.
+/// Effects that one packet may cause, on itself and on copies.
 pub const MAX_EFFECTS: usize = 4096;
 
 /// Why a packet, or one of its copies, went nowhere.

@@ -48,7 +48,10 @@ pub(super) struct Walk<'a> {
     /// The step that reads are attributed to.
     step: usize,
     pub(super) depth: u32,
-    lookups: usize,
+    /// Lookups and buckets so far.
+    pub(super) lookups: usize,
+    /// Effects so far, those of copies included.
+    emitted: usize,
     /// Where lookups put what they examined.
     examined: Vec<u64>,
     action_set: Vec<Action>,
@@ -84,6 +87,7 @@ impl<'a> Walk<'a> {
             step: 0,
             depth: 0,
             lookups: 0,
+            emitted: 0,
             examined: Vec::new(),
             action_set: Vec::new(),
             stack: Vec::new(),
@@ -218,7 +222,8 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn emit(&mut self, effect: Effect) {
-        if self.effects.len() < MAX_EFFECTS {
+        if self.emitted < MAX_EFFECTS {
+            self.emitted += 1;
             self.effects.push(effect);
         } else {
             self.drop(DropReason::TooManyLookups);
@@ -421,10 +426,9 @@ impl<'a> Walk<'a> {
         trim(&mut nested);
         match nested.len() {
             0 => {}
-            _ if nested.iter().all(is_pure) => {
-                nested.into_iter().for_each(|effect| self.emit(effect))
-            }
-            _ => self.emit(Effect::Clone(nested.into())),
+            // These have been counted.
+            _ if nested.iter().all(is_pure) => self.effects.append(&mut nested),
+            _ => self.effects.push(Effect::Clone(nested.into())),
         }
         self.frozen = frozen;
         self.action_set = action_set;

@@ -1,0 +1,100 @@
+//! The work of one packet is bounded, whatever rules and groups it meets.
+
+use std::fmt::Write as _;
+
+use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::text::parse_rules;
+use thalweg_pipeline::{
+    Change, Config, DropReason, Effect, Operation, Outbox, Pipeline, PortState, Translation,
+    forward,
+};
+
+/// The limits of lookups and of effects.
+const LIMIT: usize = 4096;
+
+fn pipeline(rules: &str) -> Pipeline {
+    let mut pipeline = Pipeline::new(Config::default());
+    let port = |number, is_up| {
+        let floods = true;
+        Operation::SetPort(PortId(number), PortState { is_up, floods })
+    };
+    let ports = [port(1, true), port(2, true), port(3, false)];
+    let rules = parse_rules("rules", rules).expect("the test's rules are right");
+    let operations = ports.into_iter().chain(rules.into_change().operations).collect();
+    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
+    applied.expect("the test's rules can be loaded");
+    pipeline
+}
+
+fn tcp() -> Vec<u8> {
+    let address = |last: u64| MacAddress::from_u64(0x0200_0000_0000 | last);
+    let builder = PacketBuilder::ethernet(address(1), address(2));
+    let builder = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    builder.tcp(1000, 80).tcp_flags(TcpFlags(2)).build()
+}
+
+/// Forwards a packet that comes in by port 1.
+fn walk(pipeline: &Pipeline, outbox: &mut Outbox) -> Vec<Translation> {
+    let mut packet = Packet::from_bytes(&tcp());
+    packet.set_received(PortId(1), Instant::ZERO);
+    forward(pipeline, pipeline.version(), packet, outbox).expect("a frame")
+}
+
+fn outbox() -> Outbox {
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    outbox
+}
+
+/// Groups of ten buckets, each of which names the next group: 10^15 ways through them.
+fn nested_groups(bucket: impl Fn(u32) -> String, last: &str) -> String {
+    let mut text = format!("group_id=15,{last}\n");
+    for group in (1..15).rev() {
+        let _ = write!(text, "group_id={group},type=all");
+        (0..10).for_each(|_| text.push_str(&bucket(group + 1)));
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn groups_that_name_groups_are_not_followed_without_end() {
+    let groups = nested_groups(
+        |next| format!(",bucket=actions=group:{next}"),
+        "type=all,bucket=actions=output:2",
+    );
+    let pipeline = pipeline(&format!("{groups}actions=group:1"));
+    let passes = walk(&pipeline, &mut outbox());
+    assert!(passes[0].trace.len() <= LIMIT + 1);
+}
+
+#[test]
+fn groups_that_watch_groups_are_not_followed_without_end() {
+    let groups = nested_groups(
+        |next| format!(",bucket=watch_group:{next},actions=output:2"),
+        "type=ff,bucket=watch_port:3,actions=output:2",
+    );
+    let groups = groups.replacen("group_id=1,type=all", "group_id=1,type=ff", 1);
+    let pipeline = pipeline(&format!("{groups}actions=group:1"));
+    let passes = walk(&pipeline, &mut outbox());
+    assert_eq!(passes[0].drop_reason, Some(DropReason::NoLiveBucket));
+}
+
+#[test]
+fn effects_of_copies_count_like_those_of_the_packet() {
+    let clone = "clone(set_field:10.0.0.9->nw_src,output:2)";
+    let list = vec![clone; 64].join(",");
+    let table = vec!["resubmit(,1)"; 64].join(",");
+    let pipeline = pipeline(&format!("table=0,ip,actions={table}\ntable=1,ip,actions={list}"));
+    let passes = walk(&pipeline, &mut outbox());
+    assert_eq!(count(&passes[0].effects), LIMIT);
+}
+
+fn count(effects: &[Effect]) -> usize {
+    let of = |effect: &Effect| match effect {
+        Effect::Clone(nested) => count(nested),
+        _ => 1,
+    };
+    effects.iter().map(of).sum()
+}
