@@ -11,6 +11,8 @@
 //! 2. The mask grows only. Whoever agrees with the key on it has the same values in all bits ever
 //!    read, because each is a function of the bits added when it was read.
 //! 3. A bit that the layout does not have is never read, so writes to it need no record.
+//! 4. Functions of the same bits are one, so that there are few, however often a copy of the packet
+//!    has its TTL decremented: their numbers fit behind those of bits.
 
 use thalweg_packet::{FieldId, Layout, Slot};
 
@@ -207,8 +209,13 @@ impl<'a> State<'a> {
         if dependencies.iter().all(|word| *word == 0) {
             return;
         }
-        let source = FIRST_FUNCTION + self.functions.len() as u16;
-        self.functions.push(dependencies.into());
+        // Invariant 4.
+        let known = self.functions.iter().position(|known| **known == *dependencies);
+        let number = known.unwrap_or(self.functions.len());
+        if known.is_none() {
+            self.functions.push(dependencies.into());
+        }
+        let source = FIRST_FUNCTION + number as u16;
         for bit in 0..slot.width_bits {
             let (word, shift) = slot.position(bit);
             self.set_provenance(word, shift, Provenance::Source(source));

@@ -98,3 +98,16 @@ fn count(effects: &[Effect]) -> usize {
     };
     effects.iter().map(of).sum()
 }
+
+#[test]
+fn there_is_no_end_of_functions() {
+    let clones = vec!["clone(dec_ttl,output:2)"; 64].join(",");
+    let table = vec!["resubmit(,1)"; 512].join(",");
+    let rules = format!(
+        "table=0,ip,actions={table},dec_ttl,move:NXM_NX_IP_TTL[]->NXM_NX_REG0[0..7],resubmit(,2)\n\
+         table=1,ip,actions={clones}\ntable=2,reg0=1,actions=output:2"
+    );
+    let pipeline = pipeline(&rules);
+    let passes = walk(&pipeline, &mut outbox());
+    assert!(passes[0].trace.len() > 512);
+}
