@@ -115,7 +115,11 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::LaterFragment);
     } else if observation.passes.iter().any(rewrites_protocol_zero) {
         explanations.push(Explanation::ProtocolZero);
-    } else if runs().any(|(pass, _)| emulation::has_fourth_label(pass, fields)) {
+    } else if runs().any(|(pass, actions)| {
+        // What is pushed before nothing is sent is no effect of ours, and Open vSwitch drops all.
+        let is_deep = pass.headers.has(h::MPLS_2);
+        is_deep && actions.iter().any(changes_stack) || emulation::has_fourth_label(pass, fields)
+    }) {
         explanations.push(Explanation::FourthLabel);
     } else if observation.passes.iter().any(has_other_version) {
         explanations.push(Explanation::IpVersion);
@@ -169,6 +173,10 @@ fn flatten(list: &[Action], into: &mut Vec<Action>) {
 
 fn is_normal(action: &Action) -> bool {
     matches!(action, Action::Output(Output::Normal))
+}
+
+fn changes_stack(action: &Action) -> bool {
+    matches!(action, Action::PushMpls(_) | Action::PopMpls(_))
 }
 
 /// Whether an action of the pass is about a header that the EtherType or protocol announces and
