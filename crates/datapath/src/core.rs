@@ -341,7 +341,10 @@ impl<const W: usize> Core<W> {
                 self.statistics.count_drops(*reason, 1);
                 outbox.pool.put(packet);
             }
-            Program::Run(effects) => {
+            Program::Run(effects, reason) => {
+                if let Some(reason) = reason {
+                    self.statistics.count_drops(*reason, 1);
+                }
                 run(effects, &self.fields, packet, *headers, outbox);
                 self.recirculating.append(&mut outbox.recirculated);
             }
@@ -373,7 +376,10 @@ impl<const W: usize> Core<W> {
                 self.statistics.count_drops(*reason, 1);
                 outbox.pool.put(packet);
             }
-            Program::Run(effects) => {
+            Program::Run(effects, reason) => {
+                if let Some(reason) = reason {
+                    self.statistics.count_drops(*reason, 1);
+                }
                 run(effects, &self.fields, packet, burst.headers[index], outbox);
                 self.recirculating.append(&mut outbox.recirculated);
             }
@@ -434,7 +440,7 @@ fn unshared_bytes(program: &Program, credits: &Arc<[Credit]>) -> usize {
     if Arc::strong_count(credits) == 2 {
         bytes += list_bytes(credits);
     }
-    if let Program::Run(effects) = program
+    if let Program::Run(effects, _) = program
         && Arc::strong_count(effects) == 2
     {
         bytes += list_bytes(effects);

@@ -222,7 +222,7 @@ impl<const W: usize> Core<W> {
         let effects = match &entry.program {
             Program::Drop(_) => Vec::new(),
             Program::Send(port) => vec![thalweg_pipeline::Effect::Output(*port)],
-            Program::Run(effects) => effects.to_vec(),
+            Program::Run(effects, _) => effects.to_vec(),
         };
         EntryView {
             id,

@@ -50,8 +50,8 @@ pub(crate) enum Program {
     Drop(DropReason),
     /// Sends the packet as it is: most entries, so it has a form of its own.
     Send(PortId),
-    /// Runs effects.
-    Run(Arc<[Effect]>),
+    /// Runs effects; if they send nothing, says why.
+    Run(Arc<[Effect]>, Option<DropReason>),
 }
 
 /// One remembered answer, without its key.

@@ -70,7 +70,7 @@ impl<const W: usize> Core<W> {
         let program = match (drop_reason, &effects[..]) {
             (Some(reason), []) => Program::Drop(reason),
             (None, [Effect::Output(port)]) => Program::Send(*port),
-            _ => Program::Run(self.effects.share(effects)),
+            _ => Program::Run(self.effects.share(effects), drop_reason),
         };
         let credits = self.credits.share(Credit::of(&trace));
         Some(Content {
@@ -134,7 +134,7 @@ impl<const W: usize> Core<W> {
             self.statistics.count_refusal(RefuseReason::TooLarge);
             // Lists of its own: those that are shared are on the account of the entries alone.
             let program = match entry.program {
-                Program::Run(effects) => Program::Run(Arc::from(&*effects)),
+                Program::Run(effects, reason) => Program::Run(Arc::from(&*effects), reason),
                 program => program,
             };
             return Err(Content {

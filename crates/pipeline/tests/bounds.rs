@@ -21,7 +21,10 @@ fn pipeline(rules: &str) -> Pipeline {
     };
     let ports = [port(1, true), port(2, true), port(3, false)];
     let rules = parse_rules("rules", rules).expect("the test's rules are right");
-    let operations = ports.into_iter().chain(rules.into_change().operations).collect();
+    let operations = ports
+        .into_iter()
+        .chain(rules.into_change().operations)
+        .collect();
     let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
     applied.expect("the test's rules can be loaded");
     pipeline
@@ -86,7 +89,9 @@ fn effects_of_copies_count_like_those_of_the_packet() {
     let clone = "clone(set_field:10.0.0.9->nw_src,output:2)";
     let list = vec![clone; 64].join(",");
     let table = vec!["resubmit(,1)"; 64].join(",");
-    let pipeline = pipeline(&format!("table=0,ip,actions={table}\ntable=1,ip,actions={list}"));
+    let pipeline = pipeline(&format!(
+        "table=0,ip,actions={table}\ntable=1,ip,actions={list}"
+    ));
     let passes = walk(&pipeline, &mut outbox());
     assert_eq!(count(&passes[0].effects), LIMIT);
 }

@@ -1,0 +1,81 @@
+//! Every packet is accounted for, and goes where the reference says.
+
+use std::sync::RwLock;
+
+use thalweg_datapath::{Config, Datapath};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::text::parse_rules;
+use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState};
+
+fn pipeline(rules: &str) -> RwLock<Pipeline> {
+    let mut pipeline = Pipeline::new(thalweg_pipeline::Config::default());
+    let state = PortState {
+        is_up: true,
+        floods: true,
+    };
+    let ports = (1..=2).map(|port| Operation::SetPort(PortId(port), state));
+    let rules = parse_rules("rules", rules).expect("the test's rules are right");
+    let operations = ports.chain(rules.into_change().operations).collect();
+    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
+    applied.expect("the test's rules can be loaded");
+    RwLock::new(pipeline)
+}
+
+/// An IPv4 packet from port 1.
+fn packet() -> Packet {
+    let mut frame = vec![0; 34];
+    frame[5] = 2;
+    frame[11] = 1;
+    frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+    frame[17] = 20;
+    frame[22] = 64;
+    let mut packet = Packet::from_bytes(&frame);
+    packet.set_received(PortId(1), Instant::ZERO);
+    packet
+}
+
+fn outbox() -> Outbox {
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    outbox
+}
+
+fn process(pipeline: &RwLock<Pipeline>, count: usize) -> (Datapath, Outbox) {
+    let mut datapath = Datapath::new(Config::default(), &pipeline.read().unwrap()).unwrap();
+    let mut outbox = outbox();
+    let mut packets = vec![packet(); count];
+    datapath.process(&mut packets, Instant::ZERO, pipeline, &mut outbox);
+    (datapath, outbox)
+}
+
+#[test]
+fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
+    // To the station itself: `normal` learns it at port 1, and does not send it back there.
+    let pipeline = pipeline("actions=normal");
+    let mut to_itself = packet();
+    to_itself.bytes_mut().copy_within(6..12, 0);
+    let (mut datapath, _) = process(&pipeline, 0);
+    let learned = {
+        let mut outbox = outbox();
+        let mut packets = vec![to_itself.clone()];
+        datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);
+        outbox.learned
+    };
+    let moves = learned.into_iter().map(|(station, port)| {
+        let port = Some(port);
+        thalweg_pipeline::MacMove { station, port }
+    });
+    let change = Change::one(Operation::MoveMacs(moves.collect()));
+    let delta = pipeline
+        .write()
+        .unwrap()
+        .apply(&change, Instant::ZERO)
+        .unwrap();
+    datapath.advance(&pipeline.read().unwrap(), &delta);
+    let mut outbox = outbox();
+    let mut packets = vec![to_itself.clone(), to_itself];
+    datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);
+    assert_eq!((outbox.sent.len(), outbox.learned.len()), (0, 2));
+    let drops: Vec<_> = datapath.statistics().drops().collect();
+    assert_eq!(drops, [("input_port", 2)]);
+}
