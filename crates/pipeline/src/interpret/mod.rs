@@ -13,7 +13,7 @@
 //! ```
 //!
 //! 1. **Strong soundness.** Every packet that agrees with the key on the mask has this very trace
-//!    and these effects. All reads go through [`State`], which resolves them to ingress bits at
+//!    and these effects. All reads go through `State`, which resolves them to ingress bits at
 //!    the moment they happen; what is not read through it must not influence anything.
 //! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
 //!    translation can be repeated from a cached key.
@@ -28,7 +28,8 @@
 //! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the standard
 //! leaves room. Departures: a write to a header that is absent is not done at all (Open vSwitch
 //! would pretend in its flow key that it was); `dec_ttl` does not fix the TTL in the mask, only
-//! the fact that it is above 1.
+//! the fact that it is above 1. `docs/differences-from-open-vswitch.md` has the others, each with
+//! an example that is checked against Open vSwitch.
 
 mod action_set;
 mod groups;
