@@ -267,6 +267,8 @@ impl Switch {
             PortStatus::Down => self.upkeep.port_state(&self.pipeline(), port, false),
             PortStatus::Gone => {
                 self.open_sources.retain(|open| *open != port);
+                // Nobody would forget a station that became known behind it afterwards.
+                self.moves.retain(|moved| moved.port != Some(port));
                 Some(self.upkeep.port_gone(port))
             }
         };
@@ -323,5 +325,31 @@ impl Drop for Switch {
                 let _ = handle.thread.join();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_io::MemoryPort;
+
+    use super::*;
+    use crate::{SwitchConfig, SwitchPort};
+
+    #[test]
+    fn a_station_that_waits_to_be_known_is_forgotten_with_its_port() {
+        let ports = (1..=2).map(|number| {
+            let (port, _) = MemoryPort::new(PortId(number), 1);
+            SwitchPort::new(PortId(number), Box::new(port))
+        });
+        let mut switch = Switch::start(SwitchConfig::default(), ports.collect()).expect("it starts");
+        let station = |mac| Station { vlan: 0, mac };
+        switch.handle_station(station(1), PortId(1));
+        switch.handle_station(station(2), PortId(1));
+        switch.handle_station(station(2), PortId(2));
+        switch.handle_port(PortId(1), PortStatus::Gone);
+        switch.learn();
+        let pipeline = switch.pipeline();
+        let known: Vec<_> = pipeline.macs().stations(pipeline.version()).collect();
+        assert_eq!(known, [(station(2), PortId(2))]);
     }
 }
