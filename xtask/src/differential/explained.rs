@@ -31,12 +31,13 @@ pub(super) enum Explanation {
     PriorityTag,
     LearnsLater,
     LaterFragment,
+    BucketsSet,
 }
 
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 12] = [
+    pub(super) const ALL: [Explanation; 13] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -49,6 +50,7 @@ impl Explanation {
         Explanation::PriorityTag,
         Explanation::LearnsLater,
         Explanation::LaterFragment,
+        Explanation::BucketsSet,
     ];
 
     /// The title in the document.
@@ -65,6 +67,7 @@ impl Explanation {
             Explanation::ContradictingPop => "Popping a label pops one label",
             Explanation::PriorityTag => "`normal` keeps priority tags",
             Explanation::LaterFragment => "Later fragments keep their payload",
+            Explanation::BucketsSet => "A bucket leaves the action set alone",
             Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
@@ -113,12 +116,12 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::LearnsLater);
     } else if has_cut_walk && observation.passes.iter().any(rewrites_later_fragment) {
         explanations.push(Explanation::LaterFragment);
+    } else if runs().any(|(pass, _)| bucket_changes_set(pass, pipeline)) {
+        explanations.push(Explanation::BucketsSet);
     } else if observation.passes.iter().any(rewrites_protocol_zero) {
         explanations.push(Explanation::ProtocolZero);
     } else if runs().any(|(pass, actions)| {
-        // What is pushed before nothing is sent is no effect of ours, and Open vSwitch drops all.
-        let is_deep = pass.headers.has(h::MPLS_2);
-        is_deep && actions.iter().any(changes_stack) || emulation::has_fourth_label(pass, fields)
+        labels_at_most(pass, actions) > 3 || emulation::has_fourth_label(pass, fields)
     }) {
         explanations.push(Explanation::FourthLabel);
     } else if observation.passes.iter().any(has_other_version) {
@@ -175,8 +178,51 @@ fn is_normal(action: &Action) -> bool {
     matches!(action, Action::Output(Output::Normal))
 }
 
-fn changes_stack(action: &Action) -> bool {
-    matches!(action, Action::PushMpls(_) | Action::PopMpls(_))
+/// Labels that the packet would have if all pushes that the pass met added to those it came with.
+///
+/// A push that nothing is sent after is no effect of ours, but makes Open vSwitch drop all. Three
+/// labels that came with the packet may be more, which it only finds out when it pops one.
+fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
+    let stack = [h::MPLS_0, h::MPLS_1, h::MPLS_2];
+    let labels = stack.into_iter().filter(|label| pass.headers.has(*label));
+    let pushes = actions
+        .iter()
+        .filter(|action| matches!(action, Action::PushMpls(_)));
+    let is_popped = actions
+        .iter()
+        .any(|action| matches!(action, Action::PopMpls(_)));
+    let is_perhaps_more = is_popped && pass.headers.has(h::MPLS_2);
+    labels.count() + pushes.count() + usize::from(is_perhaps_more)
+}
+
+/// Whether a rule that a bucket led to changes the action set or the stack.
+fn bucket_changes_set(pass: &Pass, pipeline: &Pipeline) -> bool {
+    let mut bucket_depth = None;
+    pass.walk.trace.steps().any(|step| {
+        if bucket_depth.is_some_and(|depth| step.depth <= depth) {
+            bucket_depth = None;
+        }
+        match step.kind {
+            StepKind::Bucket { .. } => {
+                bucket_depth = bucket_depth.or(Some(step.depth));
+                false
+            }
+            StepKind::Lookup {
+                rule: Some(rule), ..
+            } => {
+                let rule = pipeline.rule(rule).expect("the walk met it");
+                bucket_depth.is_some() && rule.actions.iter().any(changes_set)
+            }
+            _ => false,
+        }
+    })
+}
+
+fn changes_set(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::WriteActions(_) | Action::ClearActions | Action::Push(_) | Action::Pop(_)
+    )
 }
 
 /// Whether an action of the pass is about a header that the EtherType or protocol announces and
