@@ -92,10 +92,10 @@ impl<const W: usize> Core<W> {
             layout.ingress_words() <= W,
             "keys of this layout have {W} words at most"
         );
-        let mut secrets = [config.seed | 1; 8];
-        for index in 1..secrets.len() {
-            secrets[index] = thalweg_classifier::hash::hash_words(config.seed, &secrets[..index]);
-        }
+        // None may be a number that a word of a key is likely to be, such as that of a port: both
+        // words of a pair are lost where one of them is its secret.
+        let secret = |index| thalweg_classifier::hash::hash_words(config.seed, &[index as u64]);
+        let secrets = std::array::from_fn(secret);
         let microflow = &config.microflow;
         Core {
             fields: pipeline.fields().clone(),
@@ -176,6 +176,7 @@ impl<const W: usize> Core<W> {
                 None => self.execute_once(packet, index, &burst, now, outbox),
             }
         }
+        self.mark_unproven(&burst);
         self.make_room();
         self.burst = Some(burst);
     }
@@ -383,6 +384,16 @@ impl<const W: usize> Core<W> {
                 run(effects, &self.fields, packet, burst.headers[index], outbox);
                 self.recirculating.append(&mut outbox.recirculated);
             }
+        }
+    }
+
+    /// An entry of one packet has not been used again: no second chance before that.
+    ///
+    /// Else a scan, whose entries are all new, would halve the time that others have to be used.
+    fn mark_unproven(&mut self, burst: &Burst<W>) {
+        for id in &burst.installed {
+            let entry = self.entries.get_mut(*id);
+            entry.is_recent = entry.counters.packets > 1;
         }
     }
 
