@@ -92,6 +92,7 @@ impl Switch {
         self.ask(&Command::Hold);
         let answers = self.ask(&Command::Stop);
         for handle in self.handles.drain(..) {
+            drop(handle.commands);
             if let Err(panic) = handle.thread.join() {
                 std::panic::resume_unwind(panic);
             }
@@ -335,13 +336,34 @@ mod tests {
     use super::*;
     use crate::{SwitchConfig, SwitchPort};
 
-    #[test]
-    fn a_station_that_waits_to_be_known_is_forgotten_with_its_port() {
+    fn start(workers: usize) -> Switch {
         let ports = (1..=2).map(|number| {
             let (port, _) = MemoryPort::new(PortId(number), 1);
             SwitchPort::new(PortId(number), Box::new(port))
         });
-        let mut switch = Switch::start(SwitchConfig::default(), ports.collect()).expect("it starts");
+        let config = SwitchConfig {
+            workers,
+            ..SwitchConfig::default()
+        };
+        Switch::start(config, ports.collect()).expect("it starts")
+    }
+
+    /// Else one that takes longer to answer than [`PATIENCE`] would be waited for in vain.
+    #[test]
+    fn a_worker_that_has_stopped_ends_when_all_have() {
+        let switch = start(2);
+        switch.ask(&Command::Hold);
+        switch.ask(&Command::Stop);
+        for _ in 0..10_000 {
+            let mut handles = switch.handles.iter();
+            assert!(handles.all(|handle| !handle.thread.is_finished()));
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_station_that_waits_to_be_known_is_forgotten_with_its_port() {
+        let mut switch = start(1);
         let station = |mac| Station { vlan: 0, mac };
         switch.handle_station(station(1), PortId(1));
         switch.handle_station(station(2), PortId(1));

@@ -15,6 +15,8 @@
 //! 2. While it is held, a worker does not touch the pipeline or its ports.
 //! 3. A worker waits for nobody but in a hold: its news are refused if nobody takes them.
 //! 4. An answer follows every command, and the channel has room for it.
+//! 5. A worker that was told to stop ends when the control side has heard all: one that ends
+//!    before has panicked.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -346,6 +348,8 @@ impl Worker {
             Command::Stop => {
                 self.drain();
                 self.report();
+                // Invariant 5.
+                while self.channels.commands.recv().is_ok() {}
                 return false;
             }
         }
