@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
-use thalweg_packet::{PortId, standard as f};
+use thalweg_packet::{FieldId, PortId, Source, standard as f};
 
 use super::action_set;
 use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
-use crate::action::{Action, Output, Subfield, TableId};
+use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
 use crate::state::{Lifted, State};
@@ -78,6 +78,8 @@ impl<'a> Walk<'a> {
         let mut state = State::new(layout, key, registers);
         // A cached continuation must never be met by a packet on another pass.
         state.read(f::RECIRC_ID);
+        // But its number is nothing that rules may depend on: it is whoever's who keeps it.
+        state.write(f::RECIRC_ID, 0, u32::MAX.into());
         Walk {
             pipeline,
             version,
@@ -444,9 +446,11 @@ impl<'a> Walk<'a> {
 
     /// Freezes what remains: the packet is parsed anew and the walk goes on from there.
     fn freeze(&mut self) {
+        let mut actions = self.receipt_as_written();
+        actions.append(&mut self.frozen);
         let continuation = Continuation {
             version: self.version,
-            actions: std::mem::take(&mut self.frozen).into(),
+            actions: actions.into(),
             action_set: std::mem::take(&mut self.action_set).into(),
             registers: self.state.read_registers().into(),
             stack: std::mem::take(&mut self.stack)
@@ -458,6 +462,24 @@ impl<'a> Walk<'a> {
         let number = self.continuations.len() as u32;
         self.continuations.push(Arc::new(continuation));
         self.emit(Effect::Recirculate(number));
+    }
+
+    /// Writes again what was written over the receiver's word, which another parse brings back.
+    fn receipt_as_written(&mut self) -> Vec<Action> {
+        let layout = self.pipeline.layout();
+        let written = layout.used().iter().copied().filter(|field| {
+            let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
+            is_receipt && *field != f::RECIRC_ID && !self.state.is_original(*field)
+        });
+        let written: Vec<FieldId> = written.collect();
+        let again = |field: FieldId| Write {
+            field,
+            value: self.state.read(field),
+            mask: u128::MAX >> (128 - layout.descriptor(field).width_bits),
+        };
+        let writes: Box<[Write]> = written.into_iter().map(again).collect();
+        let is_any = !writes.is_empty();
+        is_any.then_some(Action::SetField(writes)).into_iter().collect()
     }
 
     fn execute_action_set(&mut self) -> Next {
