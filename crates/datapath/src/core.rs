@@ -16,6 +16,8 @@
 //! 2. No entry is evicted between lookup and use: room is made after the burst, so that a cache
 //!    may hold one burst more than its capacity for a moment.
 //! 3. Packets leave in the order of arrival.
+//! 4. A packet and its copies together have [`MAX_PASSES`] passes, as in the reference: copies that
+//!    recirculate and are copied again could else multiply without end.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -54,6 +56,8 @@ struct Burst<const W: usize> {
     headers: Vec<Headers>,
     keys: Vec<[u64; W]>,
     hashes: Vec<u64>,
+    /// The packets of the call that these come from.
+    origins: Vec<u32>,
     candidates: Vec<Option<usize>>,
     found: Vec<Option<EntryId>>,
     /// Entries that packets of this burst have brought.
@@ -82,7 +86,25 @@ pub(crate) struct Core<const W: usize> {
     secrets: [u64; 8],
     /// Away while a pass is under way.
     burst: Option<Box<Burst<W>>>,
-    recirculating: Vec<(u32, Packet)>,
+    recirculating: Vec<(Ticket, Packet)>,
+}
+
+/// What a packet that is to be looked up again has with it.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    /// The number of its continuation.
+    continuation: u32,
+    /// The packet it comes from, among those of the call.
+    origin: u32,
+}
+
+/// Why packets are looked up.
+#[derive(Clone, Copy)]
+enum Pass<'a> {
+    /// They came in, the first of them as this one of the call.
+    First(usize),
+    /// They recirculate, each with its ticket.
+    Again(&'a [Ticket]),
 }
 
 impl<const W: usize> Core<W> {
@@ -125,34 +147,53 @@ impl<const W: usize> Core<W> {
         pipeline: &RwLock<Pipeline>,
         outbox: &mut Outbox,
     ) {
-        self.statistics.packets += packets.len() as u64;
-        if packets.len() <= BURST {
-            self.pass(packets, None, now, pipeline, outbox);
+        let count = packets.len();
+        self.statistics.packets += count as u64;
+        if count <= BURST {
+            self.pass(packets, Pass::First(0), now, pipeline, outbox);
         } else {
             let mut rest = packets.drain(..).peekable();
             let mut burst = Vec::with_capacity(BURST);
+            let mut first = 0;
             while rest.peek().is_some() {
                 burst.extend(rest.by_ref().take(BURST));
-                self.pass(&mut burst, None, now, pipeline, outbox);
+                self.pass(&mut burst, Pass::First(first), now, pipeline, outbox);
+                first += BURST;
             }
         }
-        let mut passes = 1;
+        if !self.recirculating.is_empty() {
+            self.recirculate(count, now, pipeline, outbox);
+        }
+    }
+
+    /// Looks packets up again, until none asks for it any more.
+    fn recirculate(
+        &mut self,
+        count: usize,
+        now: Instant,
+        pipeline: &RwLock<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        // Of each packet of the call, with its copies.
+        let mut passes = vec![1; count];
         while !self.recirculating.is_empty() {
-            let waiting = std::mem::take(&mut self.recirculating);
-            if passes == MAX_PASSES {
-                for (_, packet) in waiting {
+            let mut waiting = std::mem::take(&mut self.recirculating);
+            waiting.retain_mut(|(ticket, packet)| {
+                let passes = &mut passes[ticket.origin as usize];
+                if *passes == MAX_PASSES {
                     self.statistics.count_refusal(RefuseReason::TooManyPasses);
-                    outbox.pool.put(packet);
+                    outbox.pool.put(std::mem::take(packet));
+                    return false;
                 }
-                break;
-            }
-            passes += 1;
+                *passes += 1;
+                true
+            });
             self.statistics.recirculations += waiting.len() as u64;
             let mut waiting = waiting.into_iter().peekable();
             while waiting.peek().is_some() {
-                let (numbers, mut burst): (Vec<u32>, Vec<Packet>) =
+                let (tickets, mut burst): (Vec<Ticket>, Vec<Packet>) =
                     waiting.by_ref().take(BURST).unzip();
-                self.pass(&mut burst, Some(&numbers), now, pipeline, outbox);
+                self.pass(&mut burst, Pass::Again(&tickets), now, pipeline, outbox);
             }
         }
     }
@@ -161,13 +202,13 @@ impl<const W: usize> Core<W> {
     fn pass(
         &mut self,
         packets: &mut Vec<Packet>,
-        continuations: Option<&[u32]>,
+        pass: Pass<'_>,
         now: Instant,
         pipeline: &RwLock<Pipeline>,
         outbox: &mut Outbox,
     ) {
         let mut burst = self.burst.take().expect("a pass is not within a pass");
-        self.parse(packets, continuations, &mut burst, outbox);
+        self.parse(packets, pass, &mut burst, outbox);
         self.search(packets, &mut burst);
         self.answer(&mut burst, now, pipeline);
         for (index, packet) in packets.drain(..).enumerate() {
@@ -175,24 +216,43 @@ impl<const W: usize> Core<W> {
                 Some(id) => self.execute(packet, &burst.headers[index], id, now, outbox),
                 None => self.execute_once(packet, index, &burst, now, outbox),
             }
+            if !outbox.recirculated.is_empty() {
+                self.wait_for_next_pass(burst.origins[index], outbox);
+            }
         }
         self.mark_unproven(&burst);
         self.make_room();
         self.burst = Some(burst);
     }
 
+    fn wait_for_next_pass(&mut self, origin: u32, outbox: &mut Outbox) {
+        let recirculated = outbox.recirculated.drain(..);
+        let ticket = |continuation| Ticket {
+            continuation,
+            origin,
+        };
+        self.recirculating
+            .extend(recirculated.map(|(number, packet)| (ticket(number), packet)));
+    }
+
     /// Finds headers, keys and hashes; frames that are none are dropped.
     fn parse(
         &mut self,
         packets: &mut Vec<Packet>,
-        continuations: Option<&[u32]>,
+        pass: Pass<'_>,
         burst: &mut Burst<W>,
         outbox: &mut Outbox,
     ) {
         burst.clear();
         let (mut index, mut count) = (0, 0);
         packets.retain_mut(|packet| {
-            let recirculation_id = continuations.map_or(0, |numbers| numbers[index]);
+            let ticket = match pass {
+                Pass::First(first) => Ticket {
+                    continuation: 0,
+                    origin: (first + index) as u32,
+                },
+                Pass::Again(tickets) => tickets[index],
+            };
             index += 1;
             // Headers and key are made where they stay: to copy what was just written in small
             // pieces as a large one would stall the processor.
@@ -207,12 +267,13 @@ impl<const W: usize> Core<W> {
             }
             let receipt = Receipt {
                 in_port: packet.in_port().0,
-                recirculation_id,
+                recirculation_id: ticket.continuation,
                 ..Receipt::default()
             };
             let key = &mut burst.keys[count];
             self.layout.extract(packet.bytes(), headers, &receipt, key);
             burst.hashes.push(hash_key(key, &self.secrets));
+            burst.origins.push(ticket.origin);
             count += 1;
             true
         });
@@ -347,7 +408,6 @@ impl<const W: usize> Core<W> {
                     self.statistics.count_drops(*reason, 1);
                 }
                 run(effects, &self.fields, packet, *headers, outbox);
-                self.recirculating.append(&mut outbox.recirculated);
             }
         }
     }
@@ -382,7 +442,6 @@ impl<const W: usize> Core<W> {
                     self.statistics.count_drops(*reason, 1);
                 }
                 run(effects, &self.fields, packet, burst.headers[index], outbox);
-                self.recirculating.append(&mut outbox.recirculated);
             }
         }
     }
@@ -487,6 +546,7 @@ impl<const W: usize> Burst<W> {
             headers: vec![Headers::default(); BURST],
             keys: vec![[0; W]; BURST],
             hashes: Vec::new(),
+            origins: Vec::new(),
             candidates: Vec::new(),
             found: Vec::new(),
             installed: Vec::new(),
@@ -496,6 +556,7 @@ impl<const W: usize> Burst<W> {
 
     fn clear(&mut self) {
         self.hashes.clear();
+        self.origins.clear();
         self.candidates.clear();
         self.found.clear();
         self.installed.clear();

@@ -2,10 +2,10 @@
 
 use std::sync::RwLock;
 
-use thalweg_datapath::{Config, Datapath};
+use thalweg_datapath::{Config, Datapath, RefuseReason};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState};
+use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState, forward};
 
 fn pipeline(rules: &str) -> RwLock<Pipeline> {
     let mut pipeline = Pipeline::new(thalweg_pipeline::Config::default());
@@ -78,4 +78,21 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
     assert_eq!((outbox.sent.len(), outbox.learned.len()), (0, 2));
     let drops: Vec<_> = datapath.statistics().drops().collect();
     assert_eq!(drops, [("input_port", 2)]);
+}
+
+#[test]
+fn copies_share_the_passes_of_their_packet() {
+    let buckets = ",bucket=actions=pop_mpls:0x0800,dec_ttl,output:2".repeat(20);
+    let pipeline = pipeline(&format!(
+        "group_id=1,type=all{buckets}\nip,actions=push_mpls:0x8847,group:1"
+    ));
+    let mut expected = outbox();
+    let version = pipeline.read().unwrap().version();
+    forward(&pipeline.read().unwrap(), version, packet(), &mut expected).unwrap();
+    assert_eq!(expected.sent.len(), 15);
+    let (datapath, actual) = process(&pipeline, 3);
+    assert_eq!(actual.sent.len(), 3 * expected.sent.len());
+    assert_eq!(actual.sent[0], expected.sent[0]);
+    let refused = datapath.statistics().refusals(RefuseReason::TooManyPasses);
+    assert_eq!(refused, 3 * 5);
 }

@@ -31,16 +31,22 @@ pub fn forward(
     let mut passes = Vec::new();
     let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
         VecDeque::from([(None, packet)]);
+    let mut count = 0;
     while let Some((continuation, packet)) = waiting.pop_front() {
-        if passes.len() == MAX_PASSES {
+        if count == MAX_PASSES {
             outbox.pool.put(packet);
             continue;
         }
+        count += 1;
         let headers = match Headers::parse(packet.bytes()) {
             Ok(headers) => headers,
             Err(error) => {
                 outbox.pool.put(packet);
-                return Err(error);
+                if continuation.is_none() {
+                    return Err(error);
+                }
+                // What was pushed has made it too long; other copies go on.
+                continue;
             }
         };
         let receipt = Receipt {
