@@ -123,11 +123,26 @@ impl Pipeline {
         if !prepared.delta.removed.is_empty() {
             let born: BTreeSet<RuleId> = prepared.born.into_iter().collect();
             prepared.delta.removed.retain(|id| !born.contains(id));
+            for id in &prepared.delta.removed {
+                self.disown(*id);
+            }
         }
         let replaced = prepared.set_groups.iter().filter(|(_, replaces)| *replaces);
         let replaced = replaced.map(|(id, _)| (self.version, *id));
         self.replaced_groups.extend(replaced);
         prepared.delta
+    }
+
+    /// Leaves a removed rule its late counts if who took its place has died with it.
+    fn disown(&mut self, id: RuleId) {
+        let successor = |id: RuleId| self.rules[id.0 as usize].as_ref()?.successor;
+        let last = std::iter::successors(Some(id), |id| successor(*id)).last();
+        let lives = last
+            .and_then(|last| self.rule(last))
+            .is_some_and(|rule| rule.died == Version::NEVER);
+        if let (false, Some(rule)) = (lives, &mut self.rules[id.0 as usize]) {
+            rule.successor = None;
+        }
     }
 
     /// Undoes the prepared change.
