@@ -4,7 +4,8 @@
 //! one cache line an entry, and the keys. An entry's number is used again after it is evicted;
 //! its generation is not, so that whoever remembers both finds out.
 //!
-//! 1. A generation stands for one (key, mask, effects). A change of any of them is a new one.
+//! 1. A generation stands for one region: one key and mask. Effects may be repaired under it, which
+//!    a microflow that points to the entry then has too.
 //! 2. Counters of an entry belong to its credits as they are: before credits change, they are
 //!    gathered.
 
