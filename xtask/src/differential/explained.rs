@@ -32,12 +32,13 @@ pub(super) enum Explanation {
     LearnsLater,
     LaterFragment,
     BucketsSet,
+    HiddenTag,
 }
 
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 13] = [
+    pub(super) const ALL: [Explanation; 14] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -51,6 +52,7 @@ impl Explanation {
         Explanation::LearnsLater,
         Explanation::LaterFragment,
         Explanation::BucketsSet,
+        Explanation::HiddenTag,
     ];
 
     /// The title in the document.
@@ -68,6 +70,7 @@ impl Explanation {
             Explanation::PriorityTag => "`normal` keeps priority tags",
             Explanation::LaterFragment => "Later fragments keep their payload",
             Explanation::BucketsSet => "A bucket leaves the action set alone",
+            Explanation::HiddenTag => "Popping a tag shows what is behind the third",
             Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
@@ -116,6 +119,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::LearnsLater);
     } else if has_cut_walk && observation.passes.iter().any(rewrites_later_fragment) {
         explanations.push(Explanation::LaterFragment);
+    } else if has_cut_walk && observation.passes.iter().any(pops_above_third_tag) {
+        explanations.push(Explanation::HiddenTag);
     } else if runs().any(|(pass, _)| bucket_changes_set(pass, pipeline)) {
         explanations.push(Explanation::BucketsSet);
     } else if observation.passes.iter().any(rewrites_protocol_zero) {
@@ -193,6 +198,13 @@ fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
         .any(|action| matches!(action, Action::PopMpls(_)));
     let is_perhaps_more = is_popped && pass.headers.has(h::MPLS_2);
     labels.count() + pushes.count() + usize::from(is_perhaps_more)
+}
+
+/// Whether a tag is popped from a packet of three, so that it is parsed anew.
+fn pops_above_third_tag(pass: &Pass) -> bool {
+    let ether_type = pass.headers.scalar(Scalar::EtherType);
+    let has_three = pass.headers.has(h::VLAN_INNER) && matches!(ether_type, 0x8100 | 0x88a8);
+    has_three && !pass.walk.continuations.is_empty()
 }
 
 /// Whether a rule that a bucket led to changes the action set or the stack.
