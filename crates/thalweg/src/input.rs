@@ -56,7 +56,7 @@ pub(crate) fn read_changes(path: &Path) -> Result<Vec<PlacedChange>> {
     changes.map_err(faults)
 }
 
-/// Adds the ports that changes speak of, and loads the first of them.
+/// Adds the ports that changes speak of, and loads the first of them; rules begin to age at `now`.
 ///
 /// # Errors
 /// If a rule is refused.
@@ -65,6 +65,7 @@ pub(crate) fn load<'a>(
     rules: &'a Change,
     others: impl IntoIterator<Item = &'a Change>,
     in_ports: impl IntoIterator<Item = PortId>,
+    now: Instant,
 ) -> Result<()> {
     let mut ports: BTreeSet<PortId> = in_ports.into_iter().collect();
     for change in others.into_iter().chain([rules]) {
@@ -74,10 +75,10 @@ pub(crate) fn load<'a>(
             .for_each(|operation| add_ports(operation, &mut ports));
     }
     for port in ports {
-        engine.add_port(port, Instant::ZERO);
+        engine.add_port(port, now);
     }
     engine
-        .apply(rules, Instant::ZERO)
+        .apply(rules, now)
         .map_err(|error| refused(rules, &error))?;
     Ok(())
 }

@@ -101,7 +101,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(config(arguments))?;
     let others = changes.iter().map(|placed| &placed.change);
-    input::load(&mut engine, &rules, others, sources.ports())?;
+    // A rule's time begins with the first packet's.
+    let start = sources.start();
+    input::load(&mut engine, &rules, others, sources.ports(), start)?;
     let mut replay = Replay {
         engine,
         outputs: Outputs::new(arguments.out.as_deref())?,
@@ -270,6 +272,12 @@ impl Sources {
 
     fn ports(&self) -> Vec<PortId> {
         self.readers.iter().map(|source| source.port).collect()
+    }
+
+    /// When the first packet comes.
+    fn start(&self) -> Instant {
+        let waiting = self.readers.iter().filter_map(|source| source.next.as_ref());
+        waiting.map(Packet::received_at).min().unwrap_or(self.now)
     }
 
     /// The earliest packet of all captures; of two at one time, that of the first capture.

@@ -86,7 +86,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     };
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(Config::default())?;
-    input::load(&mut engine, &rules, [], [in_port])?;
+    input::load(&mut engine, &rules, [], [in_port], Instant::ZERO)?;
     let mut packet = Packet::from_bytes(&bytes);
     packet.set_received(in_port, Instant::ZERO);
     let mut passes = explain(&engine.pipeline(), packet)?;

@@ -1,0 +1,64 @@
+//! The program run to its end in a folder of its own.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder for the files of one test.
+pub(crate) struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Scene {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        Scene { folder }
+    }
+
+    /// The path of a file.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Writes a file, and gives its path.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("the folder is ours");
+        path
+    }
+
+    /// Runs the program.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(arguments).current_dir(self.folder.path());
+        command.output().expect("the program starts")
+    }
+
+    /// What it says to people, when all is well.
+    pub(crate) fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What it says to programs, when all is well: one object and nothing else.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.says(&[&["--json"], arguments].concat());
+        serde_json::from_str(&text).expect("one object")
+    }
+
+    /// It ends with 2, and says all of this on standard error, and nothing elsewhere.
+    pub(crate) fn refuses(&self, arguments: &[&str], expected: &[&str]) {
+        let output = self.run(arguments);
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(output.stdout.is_empty(), "{text}");
+        for part in expected {
+            assert!(text.contains(part), "{part:?} is not in: {text}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! `thalweg replay` as its users see it: captures in, captures out, and what is counted.
+
+mod command;
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use command::Scene;
+use expect_test::expect;
+use thalweg_io::{CaptureReader, CaptureWriter};
+use thalweg_packet::Instant;
+use thalweg_packet::wire::{MacAddress, PacketBuilder};
+
+/// Captures carry the time of day, not that since the start.
+const MORNING: Duration = Duration::from_secs(1_700_000_000);
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + MORNING + Duration::from_millis(ms)
+}
+
+fn mac(last: u8) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, last])
+}
+
+/// A datagram from one host to another, and a TTL to tell packets apart by.
+fn datagram(from: u8, to: u8, ttl: u8) -> Vec<u8> {
+    let address = |last| Ipv4Addr::new(10, 0, 0, last);
+    let ethernet = PacketBuilder::ethernet(mac(from), mac(to));
+    let ip = ethernet.ipv4(address(from), address(to)).ttl(ttl);
+    ip.udp(1_000, 2_000).pad_to(60).build()
+}
+
+/// A frame that is no IP.
+fn other(to: u8) -> Vec<u8> {
+    let ethernet = PacketBuilder::ethernet(mac(9), mac(to));
+    ethernet
+        .ether_type(thalweg_packet::wire::EtherType(0x88b5))
+        .pad_to(60)
+        .build()
+}
+
+fn write_capture(scene: &Scene, name: &str, packets: &[(u64, Vec<u8>)]) -> String {
+    let path = scene.path(name);
+    let mut writer = CaptureWriter::create(Path::new(&path)).unwrap();
+    for (ms, bytes) in packets {
+        writer.write(bytes, at(*ms)).unwrap();
+    }
+    writer.flush().unwrap();
+    path
+}
+
+/// The packets of a capture: when, and what.
+fn read_capture(path: &str) -> Vec<(Instant, Vec<u8>)> {
+    let reader = CaptureReader::open(Path::new(path)).unwrap();
+    let packets = reader.map(|packet| {
+        let packet = packet.unwrap();
+        (packet.received_at(), packet.bytes().to_vec())
+    });
+    packets.collect()
+}
+
+#[test]
+fn outputs_are_captures_byte_for_byte() {
+    let scene = Scene::new();
+    let rules = "dl_dst=02:00:00:00:00:02,actions=output:2\n\
+                 ip,dl_dst=02:00:00:00:00:03,actions=dec_ttl,output:3,output:2\n\
+                 dl_dst=02:00:00:00:00:04,actions=set_field:02:00:00:00:00:aa->eth_src,CONTROLLER:20\n";
+    let rules = scene.write("r.rules", rules);
+    let sent = [
+        (0, datagram(1, 2, 64)),
+        (5, datagram(1, 3, 64)),
+        (6, datagram(1, 3, 9)),
+        (7, other(4)),
+        (9, datagram(1, 2, 64)),
+    ];
+    let input = write_capture(&scene, "in.pcap", &sent);
+    let out = scene.path("out");
+    let report = scene.json(&["replay", "--rules", &rules, "--pcap", &input, "--out", &out]);
+    assert_eq!(report["packets"], 5);
+    assert_eq!(
+        report["outputs"],
+        serde_json::json!({"2": 4, "3": 2, "controller": 1})
+    );
+    assert_eq!(
+        (&report["stale_packets"], &report["checked_packets"]),
+        (&0.into(), &5.into())
+    );
+    let third = [(at(5), datagram(1, 3, 63)), (at(6), datagram(1, 3, 8))];
+    assert_eq!(read_capture(&format!("{out}/3.pcap")), third);
+    let second = [
+        (at(0), datagram(1, 2, 64)),
+        third[0].clone(),
+        third[1].clone(),
+        (at(9), datagram(1, 2, 64)),
+    ];
+    assert_eq!(read_capture(&format!("{out}/2.pcap")), second);
+    let controller = read_capture(&format!("{out}/controller.pcap"));
+    assert_eq!(controller[0].1[6..12], [2, 0, 0, 0, 0, 0xaa]);
+    assert_eq!(controller[0].1.len(), 20);
+}
+
+#[test]
+fn changes_take_effect_at_their_packets() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "priority=1,actions=output:2\n");
+    let changes = "@3 add priority=5,ip,actions=output:3\n\
+                   @5 bundle {\n  delete_strict priority=5,ip\n  \
+                   modify priority=1,actions=output:4\n}\n\
+                   @20 delete\n";
+    let changes = scene.write("c.changes", changes);
+    let packets: Vec<_> = (0..8).map(|index| (index, datagram(1, 2, 64))).collect();
+    let input = write_capture(&scene, "in.pcap", &packets);
+    for maintainer in ["revalidate", "flush"] {
+        let report = scene.json(&[
+            "replay",
+            "--rules",
+            &rules,
+            "--pcap",
+            &input,
+            "--changes",
+            &changes,
+            "--maintainer",
+            maintainer,
+        ]);
+        assert_eq!(
+            report["outputs"],
+            serde_json::json!({"2": 3, "3": 2, "4": 3})
+        );
+        assert_eq!(report["stale_packets"], 0);
+        let changes = report["changes"].as_array().unwrap();
+        let positions: Vec<_> = changes.iter().map(|change| &change["position"]).collect();
+        // A change behind the last packet is made at the end.
+        assert_eq!(positions, [3, 5, 8]);
+        assert_eq!(changes[0]["affected"], 1);
+        assert!(changes[0]["time_to_update_us"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn what_goes_nowhere_is_counted_by_reason() {
+    let scene = Scene::new();
+    let rules = "dl_dst=02:00:00:00:00:01,actions=drop\n\
+                 dl_dst=02:00:00:00:00:02,actions=output:1\n\
+                 ip,dl_dst=02:00:00:00:00:03,actions=dec_ttl,output:2\n\
+                 dl_dst=02:00:00:00:00:04,actions=set_field:99->reg0,output:NXM_NX_REG0[0..15]\n";
+    let rules = scene.write("r.rules", rules);
+    let packets = [
+        (0, other(1)),
+        (1, other(2)),
+        (2, datagram(1, 3, 1)),
+        (3, other(4)),
+        (4, other(5)),
+        (5, other(5)),
+        (6, vec![0; 13]),
+    ];
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let report = scene.json(&["replay", "--rules", &rules, "--pcap", &input]);
+    let expected = serde_json::json!({
+        "action": 1, "input_port": 1, "no_such_port": 1, "table_miss": 2, "runt": 1,
+    });
+    assert_eq!(report["drops"], expected);
+    // What may not go on for its TTL goes to the controller, which is not nowhere.
+    assert_eq!(report["outputs"], serde_json::json!({"controller": 1}));
+    assert_eq!(report["stale_packets"], 0);
+}
+
+#[test]
+fn caches_add_up() {
+    let scene = Scene::new();
+    let rules = scene.write(
+        "r.rules",
+        "dl_src=02:00:00:00:00:01,actions=output:2\narp,actions=3\n",
+    );
+    let packets: Vec<_> = (0..100)
+        .map(|index| (index, datagram(1, (index % 4) as u8, 64)))
+        .collect();
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let report = scene.json(&["replay", "--rules", &rules, "--pcap", &input]);
+    let number = |cache: &str, key: &str| report["caches"][cache][key].as_u64().unwrap();
+    assert_eq!(
+        number("microflow", "hits") + number("microflow", "misses"),
+        100
+    );
+    assert_eq!(
+        number("megaflow", "hits") + number("megaflow", "misses"),
+        number("microflow", "misses")
+    );
+    assert_eq!(report["upcalls"], number("megaflow", "misses"));
+    let report = scene.json(&[
+        "replay",
+        "--rules",
+        &rules,
+        "--pcap",
+        &input,
+        "--microflows",
+        "0",
+        "--megaflows",
+        "0",
+    ]);
+    assert_eq!(
+        (&report["upcalls"], &report["outputs"]["2"]),
+        (&100.into(), &100.into())
+    );
+}
+
+/// To which port each packet went, told by its TTL.
+fn ports_by_ttl(scene: &Scene, arguments: &[&str]) -> Vec<(u8, u32)> {
+    let out = scene.path("out");
+    scene.json(&[arguments, &["--out", &out]].concat());
+    let mut ports = Vec::new();
+    for port in 2..=4 {
+        let path = format!("{out}/{port}.pcap");
+        if Path::new(&path).exists() {
+            let packets = read_capture(&path);
+            ports.extend(packets.iter().map(|(_, bytes)| (bytes[14 + 8], port)));
+        }
+    }
+    ports.sort_unstable();
+    ports
+}
+
+#[test]
+fn timeouts_go_by_the_clock_of_the_capture() {
+    let scene = Scene::new();
+    let rules = "priority=9,idle_timeout=2,ip,nw_dst=10.0.0.2,actions=output:2\n\
+                 priority=9,hard_timeout=4,ip,nw_dst=10.0.0.3,actions=output:3\n\
+                 priority=1,actions=output:4\n";
+    let rules = scene.write("r.rules", rules);
+    let packets = [
+        (0, datagram(1, 2, 10)),
+        (100, datagram(1, 3, 11)),
+        (1_900, datagram(1, 2, 12)),
+        (3_700, datagram(1, 2, 13)), // 1.8 s after the last one: not idle
+        (3_800, datagram(1, 3, 14)), // in its fourth second
+        (5_200, datagram(1, 3, 15)), // used, but over
+        (5_300, datagram(1, 2, 16)),
+        (8_500, datagram(1, 2, 17)), // 3.2 s of silence
+    ];
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let ports = ports_by_ttl(&scene, &["replay", "--rules", &rules, "--pcap", &input]);
+    let expected = [
+        (10, 2),
+        (11, 3),
+        (12, 2),
+        (13, 2),
+        (14, 3),
+        (15, 4),
+        (16, 2),
+        (17, 4),
+    ];
+    assert_eq!(ports, expected);
+}
+
+#[test]
+fn captures_of_several_ports_are_merged_by_time() {
+    let scene = Scene::new();
+    let rules = scene.write(
+        "r.rules",
+        "in_port=7,actions=output:2\nin_port=8,actions=output:3\n",
+    );
+    let seven = write_capture(
+        &scene,
+        "7.pcap",
+        &[(0, datagram(1, 2, 1)), (4, datagram(1, 2, 4))],
+    );
+    let eight = write_capture(
+        &scene,
+        "8.pcap",
+        &[(1, datagram(1, 2, 2)), (5, datagram(1, 2, 5))],
+    );
+    let (seven, eight) = (format!("7={seven}"), format!("8={eight}"));
+    // The third packet in the order of time is the second of port 7.
+    let changes = scene.write(
+        "c.changes",
+        "@2 add priority=40000,in_port=7,actions=output:4\n",
+    );
+    let arguments = [
+        "replay",
+        "--rules",
+        &rules,
+        "--pcap",
+        &seven,
+        "--pcap",
+        &eight,
+        "--changes",
+        &changes,
+    ];
+    assert_eq!(
+        ports_by_ttl(&scene, &arguments),
+        [(1, 2), (2, 3), (4, 4), (5, 3)]
+    );
+}
+
+/// A capture of one packet in the newer format, whose times are in microseconds.
+fn next_generation(packet: &[u8]) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+        let length = (12 + body.len() + padding.len()) as u32;
+        let (kind, length) = (kind.to_le_bytes(), length.to_le_bytes());
+        [&kind[..], &length, body, &padding, &length].concat()
+    };
+    let section = [
+        0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
+    ];
+    let interface = [1, 0, 0, 0, 0, 0, 0, 0];
+    let length = (packet.len() as u32).to_le_bytes();
+    let head = [&[0; 4][..], &[0; 4], &[7, 0, 0, 0], &length, &length].concat();
+    let packet = [&head[..], packet].concat();
+    [
+        block(0x0a0d_0d0a, &section),
+        block(1, &interface),
+        block(6, &packet),
+    ]
+    .concat()
+}
+
+#[test]
+fn both_formats_of_captures_are_read() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=output:2\n");
+    let input = scene.write("in.pcapng", next_generation(&datagram(1, 2, 64)));
+    let out = scene.path("out");
+    let report = scene.json(&["replay", "--rules", &rules, "--pcap", &input, "--out", &out]);
+    assert_eq!(report["packets"], 1);
+    let expected = [(Instant::from_nanos(7_000), datagram(1, 2, 64))];
+    assert_eq!(read_capture(&format!("{out}/2.pcap")), expected);
+}
+
+#[test]
+fn people_get_text() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "ip,actions=output:2\n");
+    let packets = [
+        (0, datagram(1, 2, 64)),
+        (1, datagram(1, 2, 64)),
+        (2, other(1)),
+    ];
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let text = scene.says(&["replay", "--rules", &rules, "--pcap", &input]);
+    expect![[r#"
+        3 packets
+          port 2: 2 sent
+          dropped, table_miss: 1
+        microflow cache: 1 hits, 2 misses, 2 entries
+        megaflow cache: 0 hits, 2 misses, 2 entries
+        upcalls: 2
+        stale packets: 0 of 3 compared with the interpreter
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=output:2\n");
+    let good = write_capture(&scene, "in.pcap", &[(0, datagram(1, 2, 64)), (1, other(1))]);
+    let refuses = |pcap: &str, expected: &[&str]| {
+        scene.refuses(&["replay", "--rules", &rules, "--pcap", pcap], expected);
+    };
+    refuses(
+        &scene.path("none.pcap"),
+        &["none.pcap", "No such file", "check the path"],
+    );
+    refuses(
+        &scene.write("text.pcap", "no capture"),
+        &["text.pcap", "not a capture", "pcapng"],
+    );
+    let mut bytes = std::fs::read(&good).unwrap();
+    let cut = scene.write("cut.pcap", &bytes[..bytes.len() - 5]);
+    refuses(
+        &cut,
+        &[
+            "cut.pcap",
+            "in the middle of packet 2",
+            "copy the file again",
+        ],
+    );
+    bytes[20..24].copy_from_slice(&101_u32.to_ne_bytes());
+    refuses(
+        &scene.write("raw.pcap", bytes),
+        &["raw.pcap", "link type 101", "Ethernet"],
+    );
+    let replay = ["replay", "--rules", &rules, "--pcap", &good];
+    let refuses = |more: &[&str], expected: &[&str]| {
+        scene.refuses(&[&replay[..], more].concat(), expected);
+    };
+    let changes = scene.write("c.changes", "@2 delete\n@1 delete\n@3 ad actions=drop\n");
+    refuses(
+        &["--changes", &changes],
+        &["c.changes:2:1", "do not go back", "c.changes:3:"],
+    );
+    let changes = scene.write("c.changes", "bundle {\n delete\n");
+    refuses(
+        &["--changes", &changes],
+        &["c.changes:1:1", "not closed", "`}`"],
+    );
+    let changes = scene.write("c.changes", "@1 add actions=group:3\n");
+    refuses(
+        &["--changes", &changes],
+        &["group 3 does not exist", "add it before"],
+    );
+    refuses(&["--maintainer", "lazy"], &["lazy", "revalidate", "flush"]);
+    refuses(&["--out", &good], &["--out", "in.pcap"]);
+}

@@ -1,0 +1,217 @@
+//! `thalweg trace` as its users see it: explained packets as golden text, and what errors say.
+
+mod command;
+
+use command::Scene;
+use expect_test::{Expect, expect};
+
+/// The rules of a small campus network.
+const CAMPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/campus.rules");
+
+fn explained(flow: &[&str], expected: &Expect) {
+    let scene = Scene::new();
+    let mut arguments = vec!["trace", "--rules", CAMPUS];
+    arguments.extend(flow);
+    expected.assert_eq(&scene.says(&arguments));
+}
+
+#[test]
+fn a_routed_packet() {
+    let flow = "in_port=1,tcp,dl_src=02:00:00:00:01:01,dl_dst=02:00:00:00:00:fe,nw_src=10.0.1.1,\
+                nw_dst=10.0.2.1,tp_src=1000,tp_dst=80";
+    explained(
+        &[flow],
+        &expect![[r#"
+             0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+                examined: in_port=0x1,recirc_id=0x0,vlan_tci=0x0/0x1fff,tp_dst=0x40/0xffc0
+             1. table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
+                examined: eth_dst=0x200000000fe,eth_type=0x800
+             2. cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+                examined: nw_dst=0xa000200/0xffffff00,nw_ttl_above_1=0x1,present:ipv4=0x1
+             3. table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
+
+            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
+            Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
+
+        "#]],
+    );
+}
+
+#[test]
+fn a_packet_that_is_dropped() {
+    explained(
+        &["in_port=1,tcp,nw_dst=10.0.2.1,tp_dst=23"],
+        &expect![[r#"
+             0. table=0,priority=20,tcp,in_port=1,tp_dst=23,actions=drop
+                examined: in_port=0x1,recirc_id=0x0,eth_type=0x800,nw_proto=0x6,tp_dst=0x17
+
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=23
+            Datapath actions: drop
+            Drop reason: action
+
+        "#]],
+    );
+}
+
+#[test]
+fn a_packet_for_the_controller() {
+    let flow = "in_port=1,arp,arp_op=1,arp_spa=10.0.1.1,arp_tpa=10.0.1.254";
+    explained(
+        &[flow],
+        &expect![[r#"
+             0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+                examined: in_port=0x1,recirc_id=0x0,eth_type=0x806,vlan_tci=0x0/0x1fff
+             1. table=1,priority=20,arp,arp_tpa=10.0.1.254,arp_op=1,actions=CONTROLLER:96
+                examined: eth_dst=0x0/0xfe0000000000,arp_op=0x1,arp_tpa=0xa0001fe
+
+            Megaflow: recirc_id=0,eth,arp,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_tpa=10.0.1.254,arp_op=1
+            Datapath actions: push_vlan(vid=0,pcp=0),set(vlan(vid=101)),userspace(pid=0,controller(reason=1,max_len=96))
+
+        "#]],
+    );
+}
+
+#[test]
+fn a_label_is_popped_and_the_packet_parsed_anew() {
+    explained(
+        &["in_port=4,mpls,mpls_label=16"],
+        &expect![[r#"
+             0. table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+                examined: in_port=0x4,recirc_id=0x0,eth_type=0x8847,mpls_bos=0x1,present:mpls=0x1
+
+            Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1
+            Datapath actions: pop_mpls(eth_type=0x800),recirc(0x0)
+
+              . resumed
+                examined: recirc_id=0x1
+             2. table=2,priority=100,ip,actions=output:3
+                examined: in_port=0x4,eth_type=0x800,vlan_tci=0x0/0x1fff
+
+            Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff
+            Datapath actions: 3
+
+        "#]],
+    );
+}
+
+#[test]
+fn a_packet_given_as_bytes() {
+    let bytes = "0200 0000 0101 0200 0000 0201 8100 0065 88b5 00";
+    explained(
+        &["in_port=3", "--packet", bytes],
+        &expect![[r#"
+             0. table=0,priority=10,in_port=3,vlan_tci=0x1000/0x1000,actions=goto_table:1
+                examined: in_port=0x3,recirc_id=0x0,vlan_tci=0x1000/0x1000
+             1. table=1,priority=0,actions=goto_table:3
+                examined: eth_dst=0x20000000100/0xffffffffff00,eth_type=0x88b5
+             3. table=3,priority=10,dl_vlan=101,dl_dst=02:00:00:00:01:01,actions=pop_vlan,output:1
+                examined: eth_dst=0x1/0xff,vlan_tci=0x65/0xfff,vlan_tci_inner=0x0/0x1000
+
+            Megaflow: recirc_id=0,eth,in_port=3,dl_vlan=101,vlan_tci1=0x0000/0x1000,dl_dst=02:00:00:00:01:01,dl_type=0x88b5
+            Datapath actions: pop_vlan,1
+
+        "#]],
+    );
+}
+
+#[test]
+fn json_has_the_keys_that_stay() {
+    let scene = Scene::new();
+    let flow = "in_port=4,mpls,mpls_label=16";
+    let report = scene.json(&["trace", "--rules", CAMPUS, flow]);
+    let first = &report["steps"][0];
+    assert_eq!(first["table"], 0);
+    assert_eq!(
+        first["rule"],
+        "table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2"
+    );
+    assert!(
+        first["examined"]
+            .as_str()
+            .unwrap()
+            .contains("eth_type=0x8847"),
+        "{first}"
+    );
+    assert!(
+        report["megaflow"].as_str().unwrap().contains("mpls"),
+        "{report}"
+    );
+    assert!(
+        report["actions"].as_str().unwrap().contains("pop_mpls"),
+        "{report}"
+    );
+    let second = &report["recirculated"][0];
+    assert_eq!(second["steps"].as_array().unwrap().len(), 2);
+    assert_eq!(second["actions"], "3");
+    assert!(
+        report["packet"]
+            .as_str()
+            .unwrap()
+            .starts_with("000000000000")
+    );
+}
+
+#[test]
+fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
+    let scene = Scene::new();
+    let rules = scene.write(
+        "r.rules",
+        "arp actions=drop\nip,tp_dst=80 actions=ouput:2\n",
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1"],
+        &["r.rules:2:4", "`tcp`"],
+    );
+    let rules = scene.write("r.rules", "actions=ouput:2\n");
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1"],
+        &["r.rules:1:9", "ouput"],
+    );
+    let missing = scene.path("none.rules");
+    scene.refuses(
+        &["trace", "--rules", &missing, "in_port=1"],
+        &["none.rules: No such file", "check the path"],
+    );
+    let rules = scene.write("r.rules", "table=1,actions=goto_table:1\n");
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1"],
+        &["goto_table:1", "resubmit"],
+    );
+    let rules = scene.write("r.rules", "actions=group:7\n");
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1"],
+        &["group 7 does not exist"],
+    );
+    let rules = scene.write("r.rules", "");
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_prot=1"],
+        &["match:1:1", "in_prot"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "reg0=1"],
+        &["reg0", "leave it out"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1", "--packet", "00f"],
+        &["--packet", "even number"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1", "--packet", "0011"],
+        &["Ethernet"],
+    );
+    scene.refuses(&["trace", "in_port=1"], &["--rules"]);
+}
+
+/// What Faucet, a controller, gave to a switch, as `ovs-ofctl dump-flows` printed it.
+#[cfg(feature = "shared-data")]
+#[test]
+fn the_dump_of_a_faucet_network() {
+    let shared = std::env::var("THALWEG_SHARED").expect("THALWEG_SHARED names the shared data");
+    let dump = format!("{shared}/data/flows/faucet.dump");
+    let scene = Scene::new();
+    let report = scene.json(&["trace", "--rules", &dump, "in_port=1,tcp,tp_dst=23"]);
+    assert_eq!(report["steps"].as_array().unwrap().len(), 1);
+    assert_eq!(report["actions"], "drop");
+    let report = scene.json(&["trace", "--rules", &dump, "in_port=1,arp,arp_op=1"]);
+    assert!(report["steps"].as_array().unwrap().len() > 2, "{report}");
+}
