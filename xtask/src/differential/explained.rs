@@ -7,7 +7,7 @@
 
 use thalweg_packet::{FieldId, Headers, Scalar, Source};
 use thalweg_packet::{standard as f, standard::header as h};
-use thalweg_pipeline::{Action, Effect, Output, Pipeline, Station, StepKind};
+use thalweg_pipeline::{Action, Actions, Effect, Output, Pipeline, Station, StepKind};
 
 use super::answer::{Answer, Pass};
 use super::emulation;
@@ -33,12 +33,13 @@ pub(super) enum Explanation {
     LaterFragment,
     BucketsSet,
     HiddenTag,
+    CloneThatPops,
 }
 
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 14] = [
+    pub(super) const ALL: [Explanation; 15] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -53,6 +54,7 @@ impl Explanation {
         Explanation::LaterFragment,
         Explanation::BucketsSet,
         Explanation::HiddenTag,
+        Explanation::CloneThatPops,
     ];
 
     /// The title in the document.
@@ -71,6 +73,7 @@ impl Explanation {
             Explanation::LaterFragment => "Later fragments keep their payload",
             Explanation::BucketsSet => "A bucket leaves the action set alone",
             Explanation::HiddenTag => "Popping a tag shows what is behind the third",
+            Explanation::CloneThatPops => "A list goes on after a clone that pops a label",
             Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
@@ -119,6 +122,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::LearnsLater);
     } else if has_cut_walk && observation.passes.iter().any(rewrites_later_fragment) {
         explanations.push(Explanation::LaterFragment);
+    } else if observation.is_recirculated && runs().any(|(pass, _)| clones_pop(pass, pipeline)) {
+        explanations.push(Explanation::CloneThatPops);
     } else if has_cut_walk && observation.passes.iter().any(pops_above_third_tag) {
         explanations.push(Explanation::HiddenTag);
     } else if runs().any(|(pass, _)| bucket_changes_set(pass, pipeline)) {
@@ -146,6 +151,33 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
 /// Every action of every rule and bucket that a pass met, nested ones too.
 fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
     let mut actions = Vec::new();
+    for list in lists_of(pass, pipeline) {
+        flatten(&list, &mut actions);
+    }
+    actions
+}
+
+/// Whether a rule that the pass met clones the packet and pops a label of the clone.
+fn clones_pop(pass: &Pass, pipeline: &Pipeline) -> bool {
+    let lists = lists_of(pass, pipeline);
+    lists
+        .iter()
+        .flat_map(|list| list.iter())
+        .any(|action| match action {
+            Action::Clone(nested) => {
+                let mut inside = Vec::new();
+                flatten(nested, &mut inside);
+                inside
+                    .iter()
+                    .any(|action| matches!(action, Action::PopMpls(_)))
+            }
+            _ => false,
+        })
+}
+
+/// The lists of actions of every rule and bucket that a pass met.
+fn lists_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Actions> {
+    let mut lists = Vec::new();
     for kind in pass.walk.trace.kinds() {
         match kind {
             StepKind::Lookup {
@@ -153,7 +185,7 @@ fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
             }
             | StepKind::Resumption { rule: Some(rule) } => {
                 let rule = pipeline.rule(rule).expect("the walk met it");
-                flatten(&rule.actions, &mut actions);
+                lists.push(rule.actions.clone());
             }
             StepKind::Bucket {
                 group,
@@ -162,12 +194,12 @@ fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
                 let group = pipeline
                     .group(group, pipeline.version())
                     .expect("the walk met it");
-                flatten(&group.buckets[bucket as usize].actions, &mut actions);
+                lists.push(group.buckets[bucket as usize].actions.clone());
             }
             _ => {}
         }
     }
-    actions
+    lists
 }
 
 fn flatten(list: &[Action], into: &mut Vec<Action>) {

@@ -33,6 +33,8 @@ pub(super) struct Observation {
     pub(super) ours: Answer,
     pub(super) theirs: Answer,
     pub(super) trace: Trace,
+    /// Whether Open vSwitch looked the packet up again, so that it was really forwarded.
+    pub(super) is_recirculated: bool,
     /// Our passes, of which the first is the cache entry's if one was given.
     pub(super) passes: Vec<Pass>,
 }
@@ -103,7 +105,8 @@ impl Switches {
         }
         let actions = parse_actions(&trace.datapath_actions)?;
         let mut theirs = execute(&actions, bytes)?;
-        if theirs.is_cut_short {
+        let is_recirculated = theirs.is_cut_short;
+        if is_recirculated {
             // A trace does not parse a packet anew as recirculation does; forwarding does.
             let sent = self.theirs.forward(in_port as u16, bytes)?;
             theirs.sent = sent
@@ -128,6 +131,7 @@ impl Switches {
             ours,
             theirs,
             trace,
+            is_recirculated,
             passes,
         })
     }
