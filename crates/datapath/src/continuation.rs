@@ -2,8 +2,8 @@
 //!
 //! 1. A number stands for one continuation, and so for one version, for as long as any entry or
 //!    packet can have it; zero stands for none.
-//! 2. All are forgotten together when the datapath moves to another version: no packet is on its
-//!    way then, and entries of frozen walks are evicted.
+//! 2. All are forgotten together, when the datapath moves to another version and when there is no
+//!    room for another: no packet is on its way then, and entries of frozen walks are evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +42,11 @@ impl Continuations {
         let number = self.by_number.len() as u32;
         self.by_content.insert(continuation.clone(), number);
         Some(number)
+    }
+
+    /// Whether there is no room for another.
+    pub(crate) fn is_full(&self) -> bool {
+        self.capacity > 0 && self.by_number.len() >= self.capacity
     }
 
     /// The continuation of a number.

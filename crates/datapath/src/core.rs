@@ -22,7 +22,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use thalweg_classifier::Version;
-use thalweg_packet::{FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt};
+use thalweg_packet::{
+    FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, standard,
+};
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
 
 use crate::config::Config;
@@ -164,6 +166,28 @@ impl<const W: usize> Core<W> {
         if !self.recirculating.is_empty() {
             self.recirculate(count, now, pipeline, outbox);
         }
+        if self.continuations.is_full() {
+            self.forget_continuations();
+        }
+    }
+
+    /// Makes room for continuations: evicts the entries that lead to one or resume one.
+    ///
+    /// No packet carries a number now, so that all can be given anew.
+    fn forget_continuations(&mut self) {
+        for id in self.entries.ids() {
+            let number = self
+                .layout
+                .get(&self.entries.key(id)[..], standard::RECIRC_ID);
+            let leads_on = match &self.entries.get(id).program {
+                Program::Run(effects, _) => effects.iter().any(Effect::recirculates),
+                _ => false,
+            };
+            if leads_on || number.unwrap_or(0) != 0 {
+                self.evict(id, EvictReason::OldContinuation);
+            }
+        }
+        self.continuations.clear();
     }
 
     /// Looks packets up again, until none asks for it any more.
@@ -361,7 +385,9 @@ impl<const W: usize> Core<W> {
             let key = &burst.keys[index];
             // An earlier packet of the burst may have brought the answer.
             let known = burst.installed.iter().copied();
-            let known = known.into_iter().find(|id| self.megaflow.covers(*id, key, &self.entries));
+            let known = known
+                .into_iter()
+                .find(|id| self.megaflow.covers(*id, key, &self.entries));
             let answer = match known {
                 Some(id) => Answer::Entry(id),
                 None => {
@@ -513,7 +539,8 @@ fn unshared_bytes(program: &Program, credits: &Arc<[Credit]>) -> usize {
     if let Program::Run(effects, _) = program
         && Arc::strong_count(effects) == 2
     {
-        bytes += list_bytes(effects);
+        let boxes = effects.iter().map(Effect::heap_bytes);
+        bytes += list_bytes(effects) + boxes.sum::<usize>();
     }
     bytes
 }

@@ -11,7 +11,7 @@ pub enum EvictReason {
     Changed,
     /// A change made it equal to another entry.
     Duplicate,
-    /// It belonged to a walk that was frozen at an older version.
+    /// It led to or resumed a frozen walk whose number was given up.
     OldContinuation,
     /// Everything was evicted: keys have another layout, or the maintainer knows nothing better.
     Flushed,

@@ -2,7 +2,7 @@
 
 use std::sync::RwLock;
 
-use thalweg_datapath::{Config, Datapath, RefuseReason};
+use thalweg_datapath::{Config, Datapath, EvictReason, RefuseReason};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState, forward};
@@ -95,4 +95,43 @@ fn copies_share_the_passes_of_their_packet() {
     assert_eq!(actual.sent[0], expected.sent[0]);
     let refused = datapath.statistics().refusals(RefuseReason::TooManyPasses);
     assert_eq!(refused, 3 * 5);
+}
+
+#[test]
+fn continuations_that_fill_up_make_room_again() {
+    // Every source address is another frozen state: it is in a register when the label is popped.
+    let rules = "mpls,actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG0[0..15],pop_mpls:0x0800,\
+                 resubmit(,1)\ntable=1,actions=output:2";
+    let pipeline = pipeline(rules);
+    let config = Config {
+        continuations: 8,
+        ..Config::default()
+    };
+    let mut datapath = Datapath::new(config, &pipeline.read().unwrap()).unwrap();
+    let mut outbox = outbox();
+    for source in 0..100 {
+        let mut frame = packet().bytes().to_vec();
+        frame.splice(12..14, [0x88, 0x47, 0, 0, 0x11, 64]);
+        frame[11] = source;
+        let mut packet = Packet::from_bytes(&frame);
+        packet.set_received(PortId(1), Instant::ZERO);
+        datapath.process(&mut vec![packet], Instant::ZERO, &pipeline, &mut outbox);
+    }
+    assert_eq!(
+        outbox.sent.len(),
+        100,
+        "every packet leaves, whatever room there was"
+    );
+    assert_eq!(
+        datapath
+            .statistics()
+            .refusals(RefuseReason::ContinuationsFull),
+        0
+    );
+    assert!(
+        datapath
+            .statistics()
+            .evictions(EvictReason::OldContinuation)
+            > 0
+    );
 }

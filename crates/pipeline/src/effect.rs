@@ -90,6 +90,29 @@ pub enum Effect {
     Recirculate(u32),
 }
 
+impl Effect {
+    /// Whether a packet, or a copy of it, is looked up again.
+    pub fn recirculates(&self) -> bool {
+        match self {
+            Effect::Recirculate(_) => true,
+            Effect::Clone(nested) => nested.iter().any(Effect::recirculates),
+            _ => false,
+        }
+    }
+
+    /// Bytes of memory behind the effect itself.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Effect::Clone(nested) => {
+                let deeper: usize = nested.iter().map(Effect::heap_bytes).sum();
+                std::mem::size_of_val(&**nested) + deeper
+            }
+            Effect::Controller { userdata, .. } => userdata.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// What a run of effects put out: packets by where they go, and what they taught.
 ///
 /// The datapath and the reference both collect into one; whoever owns the ports empties it.
@@ -130,7 +153,9 @@ impl Outbox {
         let sent = self.sent.drain(..).map(|(_, packet)| packet);
         let others = self.to_controller.drain(..).map(|(_, packet)| packet);
         let recirculated = self.recirculated.drain(..).map(|(_, packet)| packet);
-        sent.chain(others).chain(recirculated).for_each(|packet| self.pool.put(packet));
+        sent.chain(others)
+            .chain(recirculated)
+            .for_each(|packet| self.pool.put(packet));
         self.learned.clear();
     }
 

@@ -56,6 +56,9 @@ pub const MAX_DEPTH: u32 = 64;
 /// Effects that one packet may cause, on itself and on copies.
 pub const MAX_EFFECTS: usize = 4096;
 
+/// Subfields that a walk may have on its stack.
+pub const MAX_STACK: usize = 1024;
+
 /// Why a packet, or one of its copies, went nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DropReason {

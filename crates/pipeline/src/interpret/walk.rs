@@ -6,7 +6,9 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{FieldId, PortId, Source, standard as f};
 
 use super::action_set;
-use super::{Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, Translation, is_blind};
+use super::{
+    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, Translation, is_blind,
+};
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
@@ -267,7 +269,13 @@ impl<'a> Walk<'a> {
                 source,
                 destination,
             } => self.copy(source, destination),
-            Action::Push(source) => self.stack.push(self.state.lift(source)),
+            Action::Push(source) => {
+                if self.stack.len() == MAX_STACK {
+                    self.drop(DropReason::TooManyLookups);
+                    return Next::Exit;
+                }
+                self.stack.push(self.state.lift(source));
+            }
             Action::Pop(destination) => {
                 if let Some(lifted) = self.stack.pop() {
                     self.write_lifted(&lifted, destination);
@@ -479,7 +487,10 @@ impl<'a> Walk<'a> {
         };
         let writes: Box<[Write]> = written.into_iter().map(again).collect();
         let is_any = !writes.is_empty();
-        is_any.then_some(Action::SetField(writes)).into_iter().collect()
+        is_any
+            .then_some(Action::SetField(writes))
+            .into_iter()
+            .collect()
     }
 
     fn execute_action_set(&mut self) -> Next {
