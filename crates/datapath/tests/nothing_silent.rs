@@ -101,7 +101,8 @@ fn copies_share_the_passes_of_their_packet() {
 fn continuations_that_fill_up_make_room_again() {
     // Every source address is another frozen state: it is in a register when the label is popped.
     let rules = "mpls,actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG0[0..15],pop_mpls:0x0800,\
-                 resubmit(,1)\ntable=1,actions=output:2";
+                 resubmit(,1)\ntable=1,reg0=0xabcd,actions=drop\n\
+                 table=1,priority=1,actions=output:2";
     let pipeline = pipeline(rules);
     let config = Config {
         continuations: 8,
