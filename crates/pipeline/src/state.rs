@@ -185,9 +185,12 @@ impl<'a> State<'a> {
 
     /// Writes constants over the bits `mask` of a field.
     pub(crate) fn write(&mut self, field: FieldId, value: u128, mask: u128) {
-        let Some(slot) = self.layout.slot(field) else { return };
+        let Some(slot) = self.layout.slot(field) else {
+            return;
+        };
         let old = self.peek(field);
-        self.layout.set(&mut self.words, field, old & !mask | value & mask);
+        self.layout
+            .set(&mut self.words, field, old & !mask | value & mask);
         for (word, bits) in words_of(slot, mask) {
             self.original[word] &= !bits;
             self.constant[word] |= bits;
@@ -210,7 +213,10 @@ impl<'a> State<'a> {
             return;
         }
         // Invariant 4.
-        let known = self.functions.iter().position(|known| **known == *dependencies);
+        let known = self
+            .functions
+            .iter()
+            .position(|known| **known == *dependencies);
         let number = known.unwrap_or(self.functions.len());
         if known.is_none() {
             self.functions.push(dependencies.into());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use thalweg_packet::FieldId;
 
 use super::action_set;
-use super::{DropReason, MAX_LOOKUPS};
 use super::walk::{Nested, Next, Walk};
+use super::{DropReason, MAX_LOOKUPS};
 use crate::action::{GroupId, TableId};
 use crate::flow::{Bucket, Group, GroupKind};
 use crate::reads::DEFAULT_HASH_FIELDS;
@@ -130,12 +130,7 @@ impl Walk<'_> {
                 .is_some_and(|group| self.is_group_alive(group, depth - 1, dead))
     }
 
-    fn is_group_alive(
-        &self,
-        id: GroupId,
-        depth: u32,
-        dead: &mut BTreeMap<GroupId, u32>,
-    ) -> bool {
+    fn is_group_alive(&self, id: GroupId, depth: u32, dead: &mut BTreeMap<GroupId, u32>) -> bool {
         if dead.get(&id).is_some_and(|known| *known >= depth) {
             return false;
         }
