@@ -22,8 +22,8 @@ pub mod text;
 mod trace;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
-pub use check::uses_group;
 pub use change::{Change, ChangeError, Operation, Selector};
+pub use check::uses_group;
 pub use effect::{Effect, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
 pub use interpret::{Continuation, DropReason, Translation, resume, translate};

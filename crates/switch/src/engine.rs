@@ -225,7 +225,8 @@ impl Engine {
         let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
         let mut answers = Outbox::new(pool);
         answers.grows = self.outbox.grows;
-        self.datapath.process(packets, now, &self.pipeline, &mut answers);
+        self.datapath
+            .process(packets, now, &self.pipeline, &mut answers);
         audit.compare(&mut answers);
         self.outbox.sent.append(&mut answers.sent);
         self.outbox.to_controller.append(&mut answers.to_controller);

@@ -151,7 +151,7 @@ fn rules_and_tables_count_what_the_interpreter_says() {
         config.datapath.microflow.admit_one_in = 2;
         config.datapath.megaflow.entries = [4, 1_000, 0, 20][index % 4];
         config.datapath.megaflow.masks = [3, 1_000][index / 4 % 2];
-        let random = if index % 2 == 0 {
+        let random = if index.is_multiple_of(2) {
             RandomConfig::default()
         } else {
             RandomConfig::broad()
@@ -171,7 +171,7 @@ fn bytes_are_those_of_the_packets() {
     for step in 0..3_000_u32 {
         let mut bytes = datagram(9, step * 7 % 16, 7);
         bytes.resize(60 + step as usize % 40, 0);
-        let which = if step * 7 % 16 & 0xfd == 0 { 0 } else { 1 };
+        let which = usize::from((step * 7 % 16) & 0xfd != 0);
         let names = [&["goes to 2"][..], &["falls through", "table 1"]][which];
         for name in names {
             let counters = Counters {
@@ -193,6 +193,19 @@ fn bytes_are_those_of_the_packets() {
     let [to_2, through, table_1] =
         ["goes to 2", "falls through", "table 1"].map(|name| expected[name]);
     assert_eq!(counted, [to_2, through, table_1]);
+}
+
+/// 200,000 rules, each with an address of its own.
+fn many_rules() -> impl Iterator<Item = Operation> {
+    let template = text::parse_flow("table=3,ip,actions=output:2").unwrap();
+    (0..200_000_u32).map(move |number| {
+        let mut flow = template.clone();
+        flow.table = TableId((number % 5) as u8);
+        let source = thalweg_packet::standard::IP_SRC;
+        let added = flow.matching.add(source, number.into(), u32::MAX.into());
+        added.unwrap();
+        Operation::Add(flow)
+    })
 }
 
 #[test]
@@ -222,16 +235,7 @@ fn a_bad_operation_among_many_undoes_them_all() {
     .into_iter()
     .flat_map(|placed| placed.change.operations)
     .collect::<Vec<_>>();
-    let template = text::parse_flow("table=3,ip,actions=output:2").unwrap();
-    for number in 0..200_000_u32 {
-        let mut flow = template.clone();
-        flow.table = TableId((number % 5) as u8);
-        let source = thalweg_packet::standard::IP_SRC;
-        flow.matching
-            .add(source, number.into(), u32::MAX.into())
-            .unwrap();
-        operations.push(Operation::Add(flow));
-    }
+    operations.extend(many_rules());
     for bad in ["table=1,actions=goto_table:1", "actions=group:9"] {
         let mut change = Change {
             operations: operations.clone(),

@@ -73,7 +73,7 @@ impl Run {
         config.pipeline.seed = seed;
         let mut engine = Engine::new(config).expect("a sound configuration");
         let now = Instant::from_nanos(1);
-        for port in 1..=u32::from(random_config.ports) {
+        for port in 1..=random_config.ports {
             engine.add_port(PortId(port), now);
         }
         let rules = RandomPipeline::new(random_config, seed).expect("a sound configuration");

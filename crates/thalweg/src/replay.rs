@@ -276,7 +276,10 @@ impl Sources {
 
     /// When the first packet comes.
     fn start(&self) -> Instant {
-        let waiting = self.readers.iter().filter_map(|source| source.next.as_ref());
+        let waiting = self
+            .readers
+            .iter()
+            .filter_map(|source| source.next.as_ref());
         waiting.map(Packet::received_at).min().unwrap_or(self.now)
     }
 

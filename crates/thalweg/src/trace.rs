@@ -265,7 +265,7 @@ fn bytes_of(digits: &str) -> Result<Vec<u8>> {
         .filter(|digit| !digit.is_whitespace())
         .collect();
     let bad = || bad_input("--packet: an even number of hexadecimal digits is needed");
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err(bad());
     }
     let byte = |pair: &[char]| {

@@ -142,7 +142,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 
 fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
     let is_wanted = |name: &str, flows: usize| {
-        arguments.case.as_ref().is_none_or(|part| name.contains(part))
+        arguments
+            .case
+            .as_ref()
+            .is_none_or(|part| name.contains(part))
             && arguments.flows.is_none_or(|wanted| wanted == flows)
     };
     let mut cases = cases(arguments.seed)?;
