@@ -77,6 +77,11 @@ impl Match {
         Some(self.terms[place])
     }
 
+    /// Gives back the memory kept for more conditions.
+    pub(crate) fn shrink(&mut self) {
+        self.terms.shrink_to_fit();
+    }
+
     /// The match as words of a layout: value, then mask.
     ///
     /// # Panics

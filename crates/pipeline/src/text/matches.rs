@@ -199,6 +199,8 @@ impl<'a> Conditions<'a> {
             }
         }
         let shape = Shape::of(&self.matching);
+        // There may be hundreds of thousands of them.
+        self.matching.shrink();
         Ok((self.matching, shape))
     }
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod forward;
+mod load;
 mod spread;
 
 use anyhow::Result;
@@ -14,6 +15,8 @@ use crate::console::Console;
 pub(crate) enum Command {
     /// The cost of forwarding a packet, by what the caches know of it
     Forward(forward::Arguments),
+    /// The cost of reading and inserting many rules, in time and in memory
+    Load(load::Arguments),
 }
 
 /// Measures.
@@ -23,5 +26,6 @@ pub(crate) enum Command {
 pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Forward(arguments) => forward::execute(arguments, console),
+        Command::Load(arguments) => load::execute(arguments, console),
     }
 }
