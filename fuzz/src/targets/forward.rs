@@ -13,8 +13,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use thalweg_datapath::{Config, Datapath, MegaflowConfig, MicroflowConfig};
 use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
-use thalweg_pipeline::{Operation, Outbox, Pipeline, PortState, text, translate};
-use thalweg_switch::Audit;
+use thalweg_pipeline::{Operation, Outbox, Pipeline, PortState, forward, text, translate};
 
 const PORTS: u32 = 4;
 /// Neighbours of a frame that are tried.
@@ -60,7 +59,6 @@ fn load() -> Pipeline {
 struct Caches<'a> {
     pipeline: &'a RwLock<Pipeline>,
     datapath: Datapath,
-    audit: Audit,
 }
 
 impl<'a> Caches<'a> {
@@ -79,27 +77,32 @@ impl<'a> Caches<'a> {
         };
         let known = pipeline.read().unwrap_or_else(PoisonError::into_inner);
         let datapath = Datapath::new(config, &known).expect("the limits make sense");
-        Caches {
-            pipeline,
-            datapath,
-            audit: Audit::new(),
-        }
+        Caches { pipeline, datapath }
     }
 
     fn forward(&mut self, frame: &[u8], port: PortId) {
         let mut packet = Packet::from_bytes(frame);
         packet.set_received(port, Instant::ZERO);
         let known = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
-        self.audit.expect(&packet, &known, known.version());
+        let mut expected = growing_outbox();
+        // A frame that is none is dropped by both.
+        let _ = forward(&known, known.version(), packet.clone(), &mut expected);
         drop(known);
-        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
-        outbox.grows = true;
+        let mut outbox = growing_outbox();
         let mut burst = vec![packet];
         self.datapath
             .process(&mut burst, Instant::ZERO, self.pipeline, &mut outbox);
-        let is_right = self.audit.compare(&outbox);
+        let is_right = outbox.sent == expected.sent
+            && outbox.to_controller == expected.to_controller
+            && outbox.learned == expected.learned;
         assert!(is_right, "port {port}: the answer to {frame:02x?} is stale");
     }
+}
+
+fn growing_outbox() -> Outbox {
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    outbox
 }
 
 /// Whatever a walk did not examine may be anything.
