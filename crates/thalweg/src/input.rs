@@ -28,10 +28,6 @@ impl RulesArguments {
     /// # Errors
     /// If one cannot be read, with all the faults of its text.
     pub(crate) fn read(&self) -> Result<Change> {
-        apart(|| self.read_here())
-    }
-
-    fn read_here(&self) -> Result<Change> {
         let mut parser = Parser::new();
         let mut change = Change::default();
         for path in &self.groups {
@@ -49,19 +45,6 @@ impl RulesArguments {
         }
         Ok(change)
     }
-}
-
-/// Does work that leaves much memory behind, on a thread of its own.
-///
-/// The library's allocator gives a thread its own arena. What is read from a text is many small
-/// pieces, gone again when the pipeline has them; side by side with the pipeline's own they would
-/// keep their pages with them, apart they go back to the system. With 500,000 rules that is as
-/// much as the rules themselves take.
-pub(crate) fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| match scope.spawn(work).join() {
-        Ok(done) => done,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
 }
 
 /// Reads a file of changes.

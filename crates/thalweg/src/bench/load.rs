@@ -4,8 +4,9 @@
 //! Each sample reads the text and puts the rules into an empty pipeline, as one change. Time is
 //! the thread's processor time. Memory is told twice: what the pipeline says that its rules take,
 //! and by how much a process grows in its first sample; the text itself was there before, and what
-//! was read from it is gone. Generating leaves free memory behind, which would then be used: so
-//! this is measured in another process, which reads the text from a file.
+//! was read from it is gone, though the allocator keeps most of its pages. Generating leaves free
+//! memory behind, which would then be used: so this is measured in another process, which reads the
+//! text from a file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +18,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use thalweg_packet::{FieldId, Instant};
-use thalweg_pipeline::text::{self, Rules, TextError};
+use thalweg_pipeline::text::{self, TextError};
 use thalweg_pipeline::{Change, Config, Flow, Operation, Pipeline};
 use thalweg_workload::{Action, Extra, Profile, filter_rules, generate_filters, rules_text};
 
@@ -182,12 +183,10 @@ fn measure(case: String, text: &str, arguments: &Arguments, console: &Console) -
     let (mut rules, mut masks, mut memory_bytes) = (0, 0, 0);
     for sample in 0..arguments.samples {
         let resident_before = resident_bytes();
-        let (read, parse_ns) = input::apart(|| {
-            let start = processor_time_ns();
-            let read = text::parse_rules(&case, text).map(Rules::into_change);
-            (read, processor_time_ns() - start)
-        });
-        let change = read.map_err(faults)?;
+        let start = processor_time_ns();
+        let read = text::parse_rules(&case, text).map_err(faults)?;
+        let change = read.into_change();
+        let parse_ns = processor_time_ns() - start;
         let start = processor_time_ns();
         let mut pipeline = Pipeline::new(config(change.operations.len()));
         let applied = pipeline.apply(&change, Instant::ZERO);
