@@ -98,6 +98,16 @@ impl Exchange {
         count
     }
 
+    /// Drops up to `limit` packets, whose buffers become spares; says how many.
+    pub(crate) fn discard(&self, limit: usize) -> usize {
+        let mut queue = self.lock();
+        let count = limit.min(queue.waiting.len());
+        let Queue { waiting, spares } = &mut *queue;
+        spares.extend(waiting.drain(..count).map(|(_, packet)| packet));
+        self.waiting.store(queue.waiting.len(), Ordering::Release);
+        count
+    }
+
     /// A panic elsewhere leaves the queue whole but for one buffer.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,5 +142,19 @@ mod tests {
         assert!(!exchange.has_packets());
         assert_eq!((taken[0].0, &taken[0].1[..]), (0, &[0_u8][..]));
         assert_eq!((taken[1].0, &taken[1].1[..]), (1, &[1_u8][..]));
+    }
+
+    #[test]
+    fn what_is_discarded_makes_room() {
+        let exchange = Exchange::new(2, 64);
+        let mut pool = PacketPool::with_capacity(4, 64);
+        let two =
+            |pool: &mut PacketPool| vec![(0, pool.take().unwrap()), (0, pool.take().unwrap())];
+        assert_eq!(exchange.leave(&mut two(&mut pool), &mut pool), 0);
+        assert_eq!(exchange.discard(1), 1);
+        assert_eq!(exchange.waiting(), 1);
+        assert_eq!(exchange.discard(9), 1);
+        assert!(!exchange.has_packets());
+        assert_eq!(exchange.leave(&mut two(&mut pool), &mut pool), 0);
     }
 }

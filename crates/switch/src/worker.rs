@@ -229,11 +229,18 @@ impl Worker {
     }
 
     /// Sends what others have left until now; what they leave meanwhile can wait.
+    ///
+    /// What cannot be taken for want of a buffer is dropped and counted: it may have been answered
+    /// at an older version, and must not leave once the change is acknowledged.
     fn drain(&mut self) {
         let mut waiting = self.shared.exchanges[self.number].waiting();
         while waiting > 0 {
             match self.send_for_others(waiting.min(EXCHANGE_BURST)) {
-                0 => return,
+                0 => {
+                    let dropped = self.shared.exchanges[self.number].discard(waiting);
+                    self.counters.exchange_refused += dropped as u64;
+                    return;
+                }
                 count => waiting -= count,
             }
         }
