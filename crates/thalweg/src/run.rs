@@ -10,7 +10,6 @@
 //! With `--json` standard output is for the totals alone, so `ready` goes to standard error then.
 //! There is no controller yet: packets for it are counted and dropped (`no_controller`).
 
-mod config;
 mod report;
 mod rules;
 mod signals;
@@ -19,11 +18,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use thalweg_config::Configuration;
 use thalweg_io::{PortConfig, PortKind};
 use thalweg_pipeline::text::Rules;
 use thalweg_switch::{Switch, SwitchError, SwitchPort, replacement};
 
-use self::config::Configuration;
 use self::report::{Done, Outcome};
 use self::signals::Signal;
 use crate::console::Console;
@@ -47,7 +46,7 @@ pub(crate) struct Arguments {
 /// # Errors
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let config = Configuration::read(&arguments.config)?;
+    let config = Configuration::read(&arguments.config).map_err(bad_input)?;
     // The rules are read before anything is opened, so that a slip costs nothing.
     let rules = rules::read(&config)?;
     let signals = signals::catch()?;

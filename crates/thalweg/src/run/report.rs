@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
+use thalweg_config::Configuration;
 use thalweg_datapath::CacheCounters;
 use thalweg_io::PortStatus;
 use thalweg_pipeline::Pipeline;
 use thalweg_switch::Totals;
 
-use super::config::Configuration;
 use crate::console::Console;
 
 /// Rules in the JSON object, the most used first.

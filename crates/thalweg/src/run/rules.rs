@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use thalweg_config::Configuration;
 use thalweg_packet::PortId;
 use thalweg_pipeline::text::{Parser, Rules, TextError};
 use thalweg_pipeline::{Change, ChangeError, Operation};
 
-use super::config::Configuration;
 use crate::failure::bad_input;
 
 /// Reads all files anew; gives what they say together.

@@ -1,5 +1,8 @@
 //! The configuration of `thalweg run`: from TOML to the limits that the crates take.
 //!
+//! It is a library of its own beside the program, so that it can be fuzzed like every other parser
+//! of what comes from outside.
+//!
 //! Every section but `[[port]]` is optional, and unknown keys are errors, as a key that is
 //! silently ignored is worse. What later versions will know is refused by name. Each error says
 //! file, line and column, and what to do.
@@ -8,7 +11,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
 use serde::Deserialize;
 use thalweg_datapath::MaintainerKind;
 use thalweg_io::{PortConfig, PortKind};
@@ -16,23 +18,49 @@ use thalweg_packet::PortId;
 use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
-use crate::failure::bad_input;
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}; check the path", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The text says something that cannot be done.
+    #[error("{file}:{line}:{column}: {what}")]
+    Refused {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+}
+
+type Result<T> = std::result::Result<T, ConfigError>;
 
 /// A switch, as it is to be run.
 #[derive(Debug)]
-pub(crate) struct Configuration {
+pub struct Configuration {
     /// What it is called.
-    pub(crate) name: String,
+    pub name: String,
     /// Limits of pipeline, caches and workers.
-    pub(crate) switch: SwitchConfig,
+    pub switch: SwitchConfig,
     /// Its ports.
-    pub(crate) ports: Vec<PortConfig>,
+    pub ports: Vec<PortConfig>,
     /// Files of rules.
-    pub(crate) rules: Vec<PathBuf>,
+    pub rules: Vec<PathBuf>,
     /// Files of groups.
-    pub(crate) groups: Vec<PathBuf>,
+    pub groups: Vec<PathBuf>,
     /// Whether the run ends when all captures have been read.
-    pub(crate) ends_when_finished: bool,
+    pub ends_when_finished: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -135,14 +163,20 @@ impl Configuration {
     ///
     /// # Errors
     /// If it cannot be read, or says something that cannot be done.
-    pub(crate) fn read(path: &Path) -> Result<Configuration> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+    pub fn read(path: &Path) -> Result<Configuration> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Configuration::parse(&path.display().to_string(), folder, &text)
     }
 
-    fn parse(name: &str, folder: &Path, text: &str) -> Result<Configuration> {
+    /// Reads a text; `name` is what errors call it, and paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// If it says something that cannot be done.
+    pub fn parse(name: &str, folder: &Path, text: &str) -> Result<Configuration> {
         let source = Source {
             name: name.to_owned(),
             text,
@@ -165,12 +199,17 @@ impl Configuration {
 }
 
 impl Source<'_> {
-    fn error(&self, span: &Range<usize>, what: impl std::fmt::Display) -> anyhow::Error {
+    fn error(&self, span: &Range<usize>, what: impl std::fmt::Display) -> ConfigError {
         let before = &self.text[..span.start.min(self.text.len())];
         let line = before.matches('\n').count() + 1;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         let column = before[start..].chars().count() + 1;
-        bad_input(format!("{}:{line}:{column}: {what}", self.name))
+        ConfigError::Refused {
+            file: self.name.clone(),
+            line,
+            column,
+            what: what.to_string(),
+        }
     }
 
     fn path(&self, path: &Path) -> PathBuf {
