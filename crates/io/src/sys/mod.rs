@@ -9,14 +9,18 @@
 //! 3. A descriptor is owned by the structure that uses it.
 
 mod interface;
+mod messages;
 mod packet_socket;
+mod received;
 mod tap;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(crate) use interface::{Interface, Link};
-pub(crate) use packet_socket::{Offload, PacketSocket, Received, VlanTag};
+pub(crate) use messages::Overflow;
+pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
+pub(crate) use received::{Offload, Received, VlanTag};
 pub(crate) use tap::open_tap;
 
 fn socket(domain: i32, kind: i32) -> io::Result<OwnedFd> {
@@ -43,6 +47,40 @@ fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Re
         )
     };
     check(result)
+}
+
+/// Asks for an option's value, which replaces as much of `value` as the kernel has to say.
+///
+/// `T` must be as invariant 1 has it.
+fn option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, mut value: T) -> io::Result<T> {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the call writes at most `size` bytes of `value`, and the size; both are borrowed
+    // mutably until it has returned (1, 2).
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_mut(&mut value).cast(),
+            &raw mut size,
+        )
+    };
+    check(result).map(|()| value)
+}
+
+fn vector(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+/// For sending: the kernel does not write through it.
+fn const_vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    }
 }
 
 fn check(result: i32) -> io::Result<()> {

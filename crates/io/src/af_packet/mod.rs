@@ -15,13 +15,13 @@
 //! ring (medians, Linux 6.18). A switch adds that to every hop of every handshake. A burst of
 //! messages also costs one copy less, and takes frames of any length.
 //!
-//! 1. Every slot below `next` has been dealt with; those in `next..filled` hold frames that
-//!    arrived and wait; those from `filled` on are spare packets.
-//! 2. The frames this host sends are not received.
-//! 3. What the kernel dropped since the socket was opened is in the counters, each time they are
+//! 1. The frames this host sends are not received.
+//! 2. What the kernel dropped since the socket was opened is in the counters, each time they are
 //!    asked for.
 //!
 //! Reference: `packet(7)`; `Documentation/networking/packet_mmap.rst`.
+
+mod messages;
 
 use std::cell::Cell;
 use std::io;
@@ -29,6 +29,7 @@ use std::os::fd::BorrowedFd;
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
+use self::messages::Messages;
 use crate::offload::{BadOffload, SuperFrame, complete_checksum, insert_vlan_tag};
 use crate::sys::{Interface, Link, PacketSocket, Received};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
@@ -51,12 +52,7 @@ pub struct AfPacketPort {
     number: PortId,
     interface: Interface,
     socket: PacketSocket,
-    slots: Vec<Packet>,
-    received: [Received; BURST],
-    next: usize,
-    filled: usize,
-    /// The segment of the super-frame in slot `next` that comes next.
-    segment: usize,
+    messages: Messages,
     counters: PortCounters,
     kernel_dropped: Cell<u64>,
 }
@@ -83,110 +79,17 @@ impl AfPacketPort {
                 hardware_type,
             });
         }
-        let socket = PacketSocket::open(interface.index());
+        let socket = PacketSocket::new().map_err(failed("opening a packet socket"))?;
+        let listened = socket.listen(interface.index());
+        listened.map_err(failed("binding a packet socket"))?;
         Ok(AfPacketPort {
             number,
             interface,
-            socket: socket.map_err(failed("opening a packet socket"))?,
-            slots: Vec::with_capacity(BURST),
-            received: [Received::default(); BURST],
-            next: 0,
-            filled: 0,
-            segment: 0,
+            socket,
+            messages: Messages::new(),
             counters: PortCounters::default(),
             kernel_dropped: Cell::new(0),
         })
-    }
-
-    /// Receives a burst into the slots; true if any frame came.
-    fn fill_slots(&mut self, pool: &mut PacketPool) -> bool {
-        // What was taken out of a slot left an empty packet behind.
-        self.slots.drain(..self.filled);
-        (self.next, self.filled, self.segment) = (0, 0, 0);
-        let wanted = BURST - self.slots.len();
-        let is_refused = pool.take_burst(&mut self.slots, wanted) < wanted;
-        match self.socket.receive(&mut self.slots, &mut self.received) {
-            Ok(filled) => self.filled = filled,
-            // The news that the interface went down arrives once, as an error. No frame is lost.
-            Err(error) if is_link_down(&error) || error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => self.counters.add_drop(DropReason::ReceiveError),
-        }
-        if is_refused && self.filled == self.slots.len() {
-            self.counters.pool_refusals += 1;
-        }
-        self.filled > 0
-    }
-
-    /// Turns the frame in slot `next` into packets, as far as the burst and the pool allow.
-    /// False if more of it is left.
-    fn empty_slot(&mut self, sink: &mut Sink<'_>) -> bool {
-        let received = self.received[self.next];
-        let is_whole = !received.is_cut && !received.is_outgoing;
-        if is_whole && SuperFrame::is_asked_for(&received.offload) {
-            match self.cut_frame(sink) {
-                Ok(true) => {}
-                Ok(false) => return false,
-                Err(BadOffload) => self.counters.add_drop(DropReason::Offload),
-            }
-            sink.pool.put(std::mem::take(&mut self.slots[self.next]));
-        } else {
-            let mut packet = std::mem::take(&mut self.slots[self.next]);
-            match self.complete_frame(&mut packet, &received) {
-                Ok(true) => sink.push(packet, &received, &mut self.counters),
-                Ok(false) => sink.pool.put(packet),
-                Err(reason) => {
-                    self.counters.add_drop(reason);
-                    sink.pool.put(packet);
-                }
-            }
-        }
-        (self.next, self.segment) = (self.next + 1, 0);
-        true
-    }
-
-    /// The usual case: the frame is the packet. False if it is not for us (invariant 2).
-    fn complete_frame(&self, packet: &mut Packet, received: &Received) -> Result<bool, DropReason> {
-        if received.is_outgoing {
-            return Ok(false);
-        }
-        if received.is_cut {
-            return Err(DropReason::TooLong);
-        }
-        if received.len_bytes < HEADER_BYTES {
-            return Err(DropReason::TooShort);
-        }
-        let room = packet.receive_area().len();
-        packet.set_len(received.len_bytes.min(room));
-        if received.len_bytes > room {
-            let rest = self.socket.overflow(self.next);
-            packet.append(&rest[..received.len_bytes - room]);
-        }
-        let completed = complete_checksum(packet.bytes_mut(), &received.offload);
-        completed.map_err(|BadOffload| DropReason::Offload)?;
-        Ok(true)
-    }
-
-    /// False if the burst is full or the pool empty before the last segment.
-    fn cut_frame(&mut self, sink: &mut Sink<'_>) -> Result<bool, BadOffload> {
-        let received = &self.received[self.next];
-        let front = self.slots[self.next].receive_area();
-        let split = received.len_bytes.min(front.len());
-        let rest = &self.socket.overflow(self.next)[..received.len_bytes - split];
-        let frame = SuperFrame::parse(&front[..split], rest, received.offload)?;
-        while self.segment < frame.segments() {
-            if sink.is_full() {
-                return Ok(false);
-            }
-            let Some(mut packet) = sink.pool.take() else {
-                self.counters.pool_refusals += 1;
-                return Ok(false);
-            };
-            frame.emit_segment(self.segment, &mut packet);
-            self.segment += 1;
-            sink.push(packet, received, &mut self.counters);
-        }
-        Ok(true)
     }
 
     fn note_refusal(&mut self, error: &io::Error, refused: &[Packet]) -> usize {
@@ -212,18 +115,12 @@ impl Port for AfPacketPort {
         let mut sink = Sink {
             limit: burst.len() + BURST,
             number: self.number,
+            counters: &mut self.counters,
             pool,
             burst,
             now,
         };
-        if self.next == self.filled && !self.fill_slots(sink.pool) {
-            return;
-        }
-        while self.next < self.filled && !sink.is_full() {
-            if !self.empty_slot(&mut sink) {
-                return;
-            }
-        }
+        self.messages.receive(&self.socket, &mut sink);
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
@@ -253,7 +150,7 @@ impl Port for AfPacketPort {
 
     fn counters(&self) -> PortCounters {
         let dropped = self.kernel_dropped.get() + self.socket.take_dropped();
-        self.kernel_dropped.set(dropped); // Invariant 3.
+        self.kernel_dropped.set(dropped); // Invariant 2.
         let mut counters = self.counters;
         counters.drops.add(DropReason::KernelDropped, dropped);
         counters
@@ -273,10 +170,35 @@ pub(crate) fn status_of(interface: &Interface) -> PortStatus {
     }
 }
 
+/// What is to be done with a frame that arrived.
+enum Handling {
+    /// It is not for us (invariant 1).
+    Ignore,
+    Drop(DropReason),
+    /// It is a super-frame.
+    Cut,
+    Pass,
+}
+
+impl Handling {
+    fn of(received: &Received) -> Handling {
+        match received {
+            Received {
+                is_outgoing: true, ..
+            } => Handling::Ignore,
+            Received { is_cut: true, .. } => Handling::Drop(DropReason::TooLong),
+            _ if SuperFrame::is_asked_for(&received.offload) => Handling::Cut,
+            _ if received.len_bytes < HEADER_BYTES => Handling::Drop(DropReason::TooShort),
+            _ => Handling::Pass,
+        }
+    }
+}
+
 /// Where the packets of one receive call go.
 struct Sink<'a> {
     pool: &'a mut PacketPool,
     burst: &'a mut Vec<Packet>,
+    counters: &'a mut PortCounters,
     limit: usize,
     number: PortId,
     now: Instant,
@@ -287,12 +209,47 @@ impl Sink<'_> {
         self.burst.len() >= self.limit
     }
 
-    fn push(&mut self, mut packet: Packet, received: &Received, counters: &mut PortCounters) {
+    /// The usual case: the frame is the packet.
+    fn push_frame(&mut self, mut packet: Packet, received: &Received) {
+        match complete_checksum(packet.bytes_mut(), &received.offload) {
+            Ok(()) => self.push(packet, received),
+            Err(BadOffload) => {
+                self.counters.add_drop(DropReason::Offload);
+                self.pool.put(packet);
+            }
+        }
+    }
+
+    /// Cuts a super-frame, whose bytes are in two parts, from segment `next` on.
+    ///
+    /// False if the burst is full or the pool empty before the last segment.
+    fn push_segments(&mut self, parts: [&[u8]; 2], received: &Received, next: &mut usize) -> bool {
+        let [front, rest] = parts;
+        let Ok(frame) = SuperFrame::parse(front, rest, received.offload) else {
+            self.counters.add_drop(DropReason::Offload);
+            return true;
+        };
+        while *next < frame.segments() {
+            if self.is_full() {
+                return false;
+            }
+            let Some(mut packet) = self.pool.take() else {
+                self.counters.pool_refusals += 1;
+                return false;
+            };
+            frame.emit_segment(*next, &mut packet);
+            *next += 1;
+            self.push(packet, received);
+        }
+        true
+    }
+
+    fn push(&mut self, mut packet: Packet, received: &Received) {
         if let Some(tag) = received.vlan {
             insert_vlan_tag(&mut packet, tag);
         }
         packet.set_received(self.number, self.now);
-        counters.add_received(packet.len());
+        self.counters.add_received(packet.len());
         self.burst.push(packet);
     }
 }

@@ -1,0 +1,108 @@
+//! Receiving by messages: straight into pooled packets, a burst per system call.
+//!
+//! 1. Every slot below `next` has been dealt with; those in `next..filled` hold frames that
+//!    arrived and wait; those from `filled` on are spare packets.
+
+use std::io;
+
+use thalweg_packet::{Packet, PacketPool};
+
+use super::{Handling, Sink, is_link_down};
+use crate::sys::{Overflow, PacketSocket, Received};
+use crate::{BURST, DropReason, PortCounters};
+
+/// The receiving side of a port without a ring.
+#[derive(Debug)]
+pub(super) struct Messages {
+    slots: Vec<Packet>,
+    overflow: Overflow,
+    received: Box<[Received; BURST]>,
+    next: usize,
+    filled: usize,
+    /// The segment of the super-frame in slot `next` that comes next.
+    segment: usize,
+}
+
+impl Messages {
+    pub(super) fn new() -> Messages {
+        Messages {
+            slots: Vec::with_capacity(BURST),
+            overflow: Overflow::new(),
+            received: Box::new([Received::default(); BURST]),
+            next: 0,
+            filled: 0,
+            segment: 0,
+        }
+    }
+
+    pub(super) fn receive(&mut self, socket: &PacketSocket, sink: &mut Sink<'_>) {
+        if self.next == self.filled && !self.fill_slots(socket, sink.pool, sink.counters) {
+            return;
+        }
+        while self.next < self.filled && !sink.is_full() {
+            if !self.empty_slot(sink) {
+                return;
+            }
+        }
+    }
+
+    /// Receives a burst into the slots; true if any frame came.
+    fn fill_slots(
+        &mut self,
+        socket: &PacketSocket,
+        pool: &mut PacketPool,
+        counters: &mut PortCounters,
+    ) -> bool {
+        // What was taken out of a slot left an empty packet behind.
+        self.slots.drain(..self.filled);
+        (self.next, self.filled, self.segment) = (0, 0, 0);
+        let wanted = BURST - self.slots.len();
+        let is_refused = pool.take_burst(&mut self.slots, wanted) < wanted;
+        match socket.receive(&mut self.slots, &mut self.overflow, &mut self.received) {
+            Ok(filled) => self.filled = filled,
+            // The news that the interface went down arrives once, as an error. No frame is lost.
+            Err(error) if is_link_down(&error) || error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => counters.add_drop(DropReason::ReceiveError),
+        }
+        if is_refused && self.filled == self.slots.len() {
+            counters.pool_refusals += 1;
+        }
+        self.filled > 0
+    }
+
+    /// Turns the frame in slot `next` into packets, as far as the burst and the pool allow.
+    /// False if more of it is left.
+    fn empty_slot(&mut self, sink: &mut Sink<'_>) -> bool {
+        let received = &self.received[self.next];
+        let slot = &mut self.slots[self.next];
+        let room = slot.receive_area().len();
+        let split = received.len_bytes.min(room);
+        match Handling::of(received) {
+            Handling::Ignore => sink.pool.put(std::mem::take(slot)),
+            Handling::Drop(reason) => {
+                sink.counters.add_drop(reason);
+                sink.pool.put(std::mem::take(slot));
+            }
+            Handling::Cut => {
+                let front = &slot.receive_area()[..split];
+                let rest = &self.overflow.behind(self.next)[..received.len_bytes - split];
+                if !sink.push_segments([front, rest], received, &mut self.segment) {
+                    return false;
+                }
+                sink.pool.put(std::mem::take(slot));
+            }
+            Handling::Pass => {
+                let mut packet = std::mem::take(slot);
+                packet.set_len(split);
+                if received.len_bytes > room {
+                    let rest = self.overflow.behind(self.next);
+                    packet.append(&rest[..received.len_bytes - room]);
+                }
+                sink.push_frame(packet, received);
+            }
+        }
+        (self.next, self.segment) = (self.next + 1, 0);
+        true
+    }
+}
