@@ -160,3 +160,16 @@ pub enum Action {
     /// Continues with a later table; always the last of a list.
     Goto(TableId),
 }
+
+impl Action {
+    /// An instruction's place among those of a rule (OpenFlow 1.5.1, section 5.5); 0 for actions.
+    pub(crate) fn instruction_rank(&self) -> u8 {
+        match self {
+            Action::ClearActions => 1,
+            Action::WriteActions(_) => 2,
+            Action::WriteMetadata { .. } => 3,
+            Action::Goto(_) => 4,
+            _ => 0,
+        }
+    }
+}

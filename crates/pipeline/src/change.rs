@@ -121,7 +121,7 @@ pub enum ChangeError {
         /// The group's number.
         group: u32,
     },
-    /// An indirect group has other than one bucket, or bucket numbers repeat.
+    /// A group's number, buckets or hash are none that a group can have.
     #[error("operation {operation}: group {group}: {what}")]
     BadGroup {
         /// Which operation, from 0.
@@ -131,7 +131,23 @@ pub enum ChangeError {
         /// What is wrong.
         what: &'static str,
     },
-    /// An action uses a field in a way it cannot be used.
+    /// A rule's table does not exist, or its conditions are on bits that do not.
+    #[error("operation {operation}: {what}")]
+    BadRule {
+        /// Which operation, from 0.
+        operation: usize,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A station is none that a packet can have.
+    #[error("operation {operation}: {what}")]
+    BadStation {
+        /// Which operation, from 0.
+        operation: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// An action stands where it cannot, or uses a field in a way it cannot be used.
     #[error("operation {operation}: {what}")]
     BadAction {
         /// Which operation, from 0.
@@ -152,6 +168,8 @@ impl ChangeError {
             | ChangeError::UnknownGroup { operation, .. }
             | ChangeError::GroupLoop { operation, .. }
             | ChangeError::BadGroup { operation, .. }
+            | ChangeError::BadRule { operation, .. }
+            | ChangeError::BadStation { operation, .. }
             | ChangeError::BadAction { operation, .. } => Some(*operation),
         }
     }

@@ -1,18 +1,19 @@
 //! What a rule or group must satisfy before it is let in.
 //!
-//! The interpreter relies on these: tables only lead forward, groups exist and do not call
-//! themselves, writes go to fields that can be written. Everything else that an action may meet
-//! (a header that is absent, a port that is gone) is a matter of the packet, not of the rule.
+//! [`form`] checks what can be said of a change by itself, before any of it is done. What is left
+//! for here depends on the rules and groups that are there when an operation's turn comes. The
+//! interpreter relies on both: tables only lead forward, groups exist and do not call themselves,
+//! writes go to fields that can be written. Everything else that an action may meet (a header that
+//! is absent, a port that is gone) is a matter of the packet, not of the rule.
+
+pub(crate) mod form;
 
 use std::collections::BTreeMap;
 
-use thalweg_packet::FieldId;
-
-use crate::action::{Action, GroupId, Subfield, TableId};
+use crate::action::{Action, GroupId, TableId};
 use crate::change::ChangeError;
-use crate::flow::{Flow, Group, GroupKind};
+use crate::flow::{Flow, Group};
 use crate::pipeline::Pipeline;
-use crate::reads;
 
 /// How deeply groups may call groups.
 const MAX_GROUP_DEPTH: usize = 16;
@@ -45,25 +46,6 @@ pub(crate) fn actions(
                     group,
                 });
             }
-            Action::SetField(writes) => {
-                for write in writes {
-                    writable(pipeline, index, write.field)?;
-                }
-            }
-            Action::Move {
-                source,
-                destination,
-            } => {
-                if source.width_bits() != destination.width_bits() {
-                    let what = "move: source and destination must be equally wide".to_owned();
-                    return Err(ChangeError::BadAction {
-                        operation: index,
-                        what,
-                    });
-                }
-                subfield(pipeline, index, destination)?;
-            }
-            Action::Pop(destination) => subfield(pipeline, index, destination)?,
             Action::Clone(nested) | Action::WriteActions(nested) => {
                 actions(pipeline, index, table, nested)?;
             }
@@ -73,43 +55,8 @@ pub(crate) fn actions(
     Ok(())
 }
 
-fn subfield(pipeline: &Pipeline, index: usize, written: &Subfield) -> Result<(), ChangeError> {
-    written
-        .slices
-        .iter()
-        .try_for_each(|slice| writable(pipeline, index, slice.field))
-}
-
-fn writable(pipeline: &Pipeline, index: usize, field: FieldId) -> Result<(), ChangeError> {
-    let descriptor = &pipeline.fields()[field.index()];
-    if reads::is_writable(descriptor) {
-        return Ok(());
-    }
-    let what = format!(
-        "field {} is read-only; it cannot be set, loaded or moved to",
-        descriptor.name
-    );
-    Err(ChangeError::BadAction {
-        operation: index,
-        what,
-    })
-}
-
 /// Checks a group against the state being prepared.
 pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<(), ChangeError> {
-    let bad = |what| ChangeError::BadGroup {
-        operation: index,
-        group: group.id.0,
-        what,
-    };
-    if matches!(group.kind, GroupKind::Indirect) && group.buckets.len() != 1 {
-        return Err(bad("an indirect group has exactly one bucket"));
-    }
-    let mut ids: Vec<u32> = group.buckets.iter().map(|bucket| bucket.id).collect();
-    ids.sort_unstable();
-    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(bad("two buckets have the same number"));
-    }
     let is_known = pipeline.groups.contains_key(&group.id);
     if !is_known && pipeline.groups.len() >= pipeline.config.groups {
         let capacity = pipeline.config.groups;
@@ -120,14 +67,6 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
     }
     let mut refuted = BTreeMap::new();
     for bucket in &group.buckets {
-        // A bucket may not lead to a table, so no goto is forward enough.
-        if bucket
-            .actions
-            .iter()
-            .any(|action| matches!(action, Action::Goto(_)))
-        {
-            return Err(bad("a bucket cannot go to a table; use resubmit"));
-        }
         actions(pipeline, index, TableId(0), &bucket.actions)?;
         let nested = nested_groups(&bucket.actions).chain(bucket.watch_group);
         for next in nested {

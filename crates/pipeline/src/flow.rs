@@ -75,6 +75,13 @@ pub struct Bucket {
     pub actions: Actions,
 }
 
+impl Bucket {
+    /// Whether the bucket is alive only while something else is.
+    pub(crate) fn watches(&self) -> bool {
+        self.watch_port.is_some() || self.watch_group.is_some()
+    }
+}
+
 /// A group as it is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {

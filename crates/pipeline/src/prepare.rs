@@ -75,6 +75,7 @@ impl Pipeline {
     /// If another change is prepared and neither published nor aborted.
     pub fn prepare(&mut self, change: &Change, now: Instant) -> Result<&Delta, ChangeError> {
         assert!(self.prepared.is_none(), "one change at a time");
+        check::form::change(&self.fields, change)?;
         let delta = Delta {
             version: self.version.next(),
             ..Delta::default()

@@ -164,13 +164,16 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 }
 
 /// Whether an action may write the field: bits of a header, a register, or the tunnel's key.
-pub(crate) fn is_writable(descriptor: &FieldDescriptor) -> bool {
+///
+/// What says how the rest of a packet is to be read (the EtherType, the end of the labels) is left
+/// to the actions that change that.
+pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
+    let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
+    let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);
     match &descriptor.source {
+        _ if is_hidden || is_structure => false,
         Source::Wire(_) | Source::Register | Source::Intrinsic(_) => true,
-        Source::Scalar(scalar) => matches!(
-            scalar,
-            Scalar::VlanTci | Scalar::VlanTciInner | Scalar::ArpOperation
-        ),
+        Source::Scalar(scalar) => matches!(scalar, Scalar::VlanTci | Scalar::ArpOperation),
         Source::Presence(_) => false,
     }
 }

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use thalweg_packet::Instant;
 use thalweg_pipeline::text::{parse_changes, parse_flow, parse_groups, parse_match, parse_rules};
+use thalweg_pipeline::{Change, ChangeError, Config, Pipeline};
 
 /// Words for the packet's type.
 const TYPES: &[&str] = &[
@@ -270,6 +272,15 @@ fn spoiled() -> impl Strategy<Value = String> {
 
 fn assert_reads_back(text: &str) -> Result<(), TestCaseError> {
     if let Ok(flow) = parse_flow(text) {
+        // What the reader of texts lets in, the pipeline lets in, or says that a group is missing.
+        let applied = Pipeline::new(Config::default())
+            .apply(&Change::adding([flow.clone()]), Instant::ZERO)
+            .map(|_| ());
+        let is_in_form = matches!(
+            applied,
+            Ok(()) | Err(ChangeError::UnknownGroup { .. } | ChangeError::GotoBackwards { .. })
+        );
+        prop_assert!(is_in_form, "{}: {:?}", text, applied);
         for printed in [flow.to_string(), format!("{flow:#}")] {
             let again = parse_flow(&printed);
             prop_assert_eq!(again, Ok(flow.clone()), "{}\n{}", text, printed);

@@ -331,7 +331,10 @@ impl<'a> Walk<'a> {
             }
             Output::Field(source) => {
                 let port = self.state.read_subfield(source);
-                self.send(PortId(u32::try_from(port).unwrap_or(u32::MAX)));
+                match u32::try_from(port) {
+                    Ok(port) => self.send(PortId(port)),
+                    Err(_) => self.drop(DropReason::NoSuchPort),
+                }
             }
         }
     }

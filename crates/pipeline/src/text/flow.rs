@@ -5,7 +5,7 @@
 //! ask for counters or checks (`check_overlap`, `reset_counts`, `no_packet_counts`,
 //! `no_byte_counts`): they change no packet.
 
-use super::actions::{ActionReader, Owner, table_id};
+use super::actions::{ActionReader, table_id};
 use super::error::Parsed;
 use super::fields;
 use super::intern::Interner;
@@ -14,6 +14,7 @@ use super::matches::Conditions;
 use super::shape::Shape;
 use crate::action::{Actions, TableId};
 use crate::change::{Operation, Selector};
+use crate::check::form::Owner;
 use crate::flow::{DEFAULT_PRIORITY, Flow};
 use crate::matching::Match;
 

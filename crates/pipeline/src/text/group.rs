@@ -10,7 +10,7 @@
 //! The fields of a hash are remembered with their masks; `dp_hash` is a hash of Open vSwitch's
 //! choosing, here of the 5-tuple.
 
-use super::actions::{ActionReader, MAX_GROUP, Owner, group_id};
+use super::actions::{ActionReader, group_id};
 use super::error::Parsed;
 use super::flow::read_hash_fields;
 use super::intern::Interner;
@@ -18,13 +18,8 @@ use super::line::{Line, Mark, Pair};
 use super::value::{FIRST_RESERVED_PORT, PortWord, UNKNOWN_PORT};
 use crate::action::{Actions, GroupId};
 use crate::change::Operation;
+use crate::check::form::{MAX_BUCKET, MAX_BUCKETS, MAX_GROUP, Owner};
 use crate::flow::{Bucket, Group, GroupKind};
-
-/// Buckets that one group may have.
-const MAX_BUCKETS: usize = 4096;
-
-/// Buckets have numbers up to this one (OpenFlow `OFPG_BUCKET_MAX`).
-const MAX_BUCKET: u32 = 0xffff_ff00;
 
 /// Whether a line speaks of a group.
 pub(super) fn is_group(text: &str) -> bool {
@@ -212,8 +207,7 @@ fn read_bucket<'a>(
     if bucket.weight != 0 && !is_select {
         return Err(line.syntax(text, "only buckets of select groups have a weight"));
     }
-    let is_watching = bucket.watch_port.is_some() || bucket.watch_group.is_some();
-    if *kind == GroupKind::FastFailover && !is_watching {
+    if *kind == GroupKind::FastFailover && !bucket.watches() {
         return Err(line.syntax(
             text,
             "a bucket for failover needs watch_port or watch_group",

@@ -7,7 +7,7 @@
 //!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5); and only in
 //!    a rule's own list, never in a nested one or a bucket.
 //! 2. `drop` stands alone.
-//! 3. Lists nest at most `MAX_DEPTH` deep.
+//! 3. Lists nest at most [`MAX_NESTING`] deep.
 //! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a bucket
 //!    it is not known. The old `mod_` actions are exempt, as in Open vSwitch: on other packets
 //!    they do nothing.
@@ -15,7 +15,7 @@
 mod send;
 mod write;
 
-pub(super) use send::{MAX_GROUP, group_id, table_id};
+pub(super) use send::{group_id, table_id};
 
 use super::error::Parsed;
 use super::fields::{self, Format, Name};
@@ -24,20 +24,7 @@ use super::line::{Line, Mark, Pair, excerpt};
 use super::shape::{Needs, Shape};
 use super::value::UNKNOWN_PORT;
 use crate::action::{Action, Actions, Slice, Subfield};
-
-/// How deep lists may nest.
-pub(super) const MAX_DEPTH: usize = 32;
-
-/// What a list belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Owner {
-    /// A rule: instructions are allowed.
-    Rule,
-    /// A bucket or a `clone`.
-    Nested,
-    /// The action set: only what it can hold.
-    ActionSet,
-}
+use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Actions of Open vSwitch that have no counterpart here.
 const MISSING: [&str; 21] = [
@@ -76,8 +63,8 @@ impl<'a> ActionReader<'a> {
     /// Reads a list and everything nested in it.
     pub(super) fn list(&mut self, text: &'a str, owner: Owner, depth: usize) -> Parsed<Actions> {
         let line = self.line;
-        if depth > MAX_DEPTH {
-            return Err(line.limit(text, "action lists are nested deeper", MAX_DEPTH));
+        if depth > MAX_NESTING {
+            return Err(line.limit(text, "action lists are nested deeper", MAX_NESTING));
         }
         let mut actions = Vec::with_capacity(4);
         let mut rank = 0;
@@ -89,8 +76,10 @@ impl<'a> ActionReader<'a> {
                 continue;
             }
             let action = self.action(pair, owner, depth)?;
-            check_owner(line, pair.key, &action, owner)?;
-            let next = instruction_rank(&action);
+            if let Some(refusal) = owner.refusal(&action) {
+                return Err(line.syntax(pair.key, refusal));
+            }
+            let next = action.instruction_rank();
             if !actions.is_empty() && (next < rank || next == rank && rank > 0) {
                 return Err(line.syntax(pair.key, OUT_OF_ORDER));
             }
@@ -213,43 +202,9 @@ impl<'a> ActionReader<'a> {
     }
 }
 
-const OUT_OF_ORDER: &str = "instructions come in this order, each once: actions, clear_actions, \
-                            write_actions, write_metadata, goto_table";
-
 /// What to do about a field that nobody knows.
 pub(super) const UNKNOWN_FIELD: &str = "see ovs-fields(7) for their names";
 
 fn is_word(text: &str, word: &str) -> bool {
     text == word || text.eq_ignore_ascii_case(word)
-}
-
-/// An instruction's place in a rule; 0 for actions.
-fn instruction_rank(action: &Action) -> u8 {
-    match action {
-        Action::ClearActions => 1,
-        Action::WriteActions(_) => 2,
-        Action::WriteMetadata { .. } => 3,
-        Action::Goto(_) => 4,
-        _ => 0,
-    }
-}
-
-/// Fails if an action does not belong where it is.
-fn check_owner(line: &Line<'_>, part: &str, action: &Action, owner: Owner) -> Parsed<()> {
-    if owner != Owner::Rule && instruction_rank(action) > 0 {
-        return Err(line.syntax(part, "an instruction stands only in a rule's own list"));
-    }
-    let is_for_lists_only = matches!(
-        action,
-        Action::Clone(_)
-            | Action::Exit
-            | Action::Note(_)
-            | Action::Push(_)
-            | Action::Pop(_)
-            | Action::Output(crate::action::Output::Field(_))
-    );
-    if owner == Owner::ActionSet && is_for_lists_only {
-        return Err(line.syntax(part, "an action set cannot hold this; use it outside"));
-    }
-    Ok(())
 }

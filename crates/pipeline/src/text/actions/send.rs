@@ -2,15 +2,13 @@
 
 use super::ActionReader;
 use crate::action::{Action, GroupId, Output, TableId};
+use crate::check::form::{MAX_GROUP, MAX_TABLE};
 use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
 use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord, UNKNOWN_PORT};
 
 /// All of a packet, for the controller (OpenFlow `OFPCML_NO_BUFFER`).
 const WHOLE_PACKET: u16 = u16::MAX;
-
-/// Groups have numbers up to this one (OpenFlow `OFPG_MAX`).
-pub(in crate::text) const MAX_GROUP: u32 = 0xffff_ff00;
 
 impl<'a> ActionReader<'a> {
     /// The action, if it is one of this family.
@@ -146,7 +144,7 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
 /// A table's number.
 pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> {
     match line.integer::<u8>(part)? {
-        255 => Err(line.value(part, "a table (0 to 254)")),
+        table if table > MAX_TABLE => Err(line.value(part, "a table (0 to 254)")),
         table => Ok(TableId(table)),
     }
 }

@@ -5,15 +5,12 @@ use thalweg_packet::standard as f;
 
 use super::ActionReader;
 use crate::action::{Action, Write};
+use crate::check::form::{LABEL_TYPES, TAG_TYPES};
 use crate::text::error::Parsed;
 use crate::text::fields::Format;
 use crate::text::line::{Mark, Pair};
 use crate::text::matches::piece_bits;
-use crate::text::shape::{ETHER_TYPE_MPLS, ETHER_TYPE_MPLS_MULTICAST};
 use crate::text::value::ones;
-
-/// EtherTypes of VLAN tags: customer and service (IEEE 802.1Q, table 9-1).
-const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
 
 impl<'a> ActionReader<'a> {
     /// The action, if it is one of this family.
@@ -32,7 +29,7 @@ impl<'a> ActionReader<'a> {
             },
             "pop_vlan" | "strip_vlan" => Action::PopVlan,
             "push_mpls" => match line.integer(value)? {
-                kind @ (ETHER_TYPE_MPLS | ETHER_TYPE_MPLS_MULTICAST) => Action::PushMpls(kind),
+                kind if LABEL_TYPES.contains(&kind) => Action::PushMpls(kind),
                 _ => return Err(line.value(value, "a label's EtherType (0x8847 or 0x8848)")),
             },
             "pop_mpls" => Action::PopMpls(line.integer(value)?),

@@ -1,0 +1,377 @@
+//! What an operation must satisfy by itself, whatever rules and groups there are.
+//!
+//! Texts are checked by their reader, which knows line and column. Changes are also made by
+//! programs, which can put anything into a [`Change`]: fields that the catalogue does not have,
+//! bits past a field's end, instructions in the middle of a list. All that is refused here, before
+//! the first operation is done and before anything looks a field up.
+//!
+//! 1. What passes makes nothing below panic: every field is one of the catalogue, every slice lies
+//!    inside its field, every number of bits fits a `u128`.
+//! 2. What passes means something: a list could have been read from a text.
+//! 3. The cost is that of reading the change once. Nested lists are followed [`MAX_NESTING`] deep
+//!    and no deeper, so that the stack suffices.
+
+use std::collections::BTreeSet;
+
+use thalweg_packet::{FieldDescriptor, FieldId};
+
+use crate::action::{Action, GroupId, Output, Subfield, TableId, Write};
+use crate::change::{Change, ChangeError, Operation};
+use crate::flow::{Bucket, Group, GroupKind};
+use crate::mac::MacMove;
+use crate::matching::Match;
+use crate::reads;
+
+/// How deep lists of actions may nest, a rule's own list included.
+pub(crate) const MAX_NESTING: usize = 32;
+
+/// Buckets that one group may have.
+pub(crate) const MAX_BUCKETS: usize = 4096;
+
+/// Groups have numbers up to this one (OpenFlow `OFPG_MAX`).
+pub(crate) const MAX_GROUP: u32 = 0xffff_ff00;
+
+/// Buckets have numbers up to this one (OpenFlow `OFPG_BUCKET_MAX`).
+pub(crate) const MAX_BUCKET: u32 = 0xffff_ff00;
+
+/// Tables have numbers up to this one (OpenFlow `OFPTT_MAX`).
+pub(crate) const MAX_TABLE: u8 = 254;
+
+/// EtherTypes of VLAN tags: customer and service (IEEE 802.1Q, table 9-1).
+pub(crate) const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
+
+/// EtherTypes of MPLS labels: to one and to many (RFC 5332, section 3).
+pub(crate) const LABEL_TYPES: [u16; 2] = [0x8847, 0x8848];
+
+/// What a list belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// A rule: instructions are allowed.
+    Rule,
+    /// A bucket or a `clone`.
+    Nested,
+    /// The action set: only what it can hold.
+    ActionSet,
+}
+
+impl Owner {
+    /// Whether a list that belongs to it can hold the action; if not, why.
+    pub(crate) fn refusal(self, action: &Action) -> Option<&'static str> {
+        if self != Owner::Rule && action.instruction_rank() > 0 {
+            return Some("an instruction stands only in a rule's own list");
+        }
+        let is_for_lists_only = matches!(
+            action,
+            Action::Clone(_)
+                | Action::Exit
+                | Action::Note(_)
+                | Action::Push(_)
+                | Action::Pop(_)
+                | Action::Output(Output::Field(_))
+        );
+        (self == Owner::ActionSet && is_for_lists_only)
+            .then_some("an action set cannot hold this; use it outside")
+    }
+}
+
+/// What is said of instructions that are not in OpenFlow's order.
+pub(crate) const OUT_OF_ORDER: &str = "instructions come in this order, each once: actions, \
+                                       clear_actions, write_actions, write_metadata, goto_table";
+
+type Checked = Result<(), String>;
+
+/// Checks every operation of a change.
+pub(crate) fn change(fields: &[FieldDescriptor], change: &Change) -> Result<(), ChangeError> {
+    let form = Form { fields };
+    let mut operations = change.operations.iter().enumerate();
+    operations.try_for_each(|(index, operation)| form.operation(index, operation))
+}
+
+/// Checks against a catalogue of fields.
+struct Form<'a> {
+    fields: &'a [FieldDescriptor],
+}
+
+impl Form<'_> {
+    fn operation(&self, index: usize, operation: &Operation) -> Result<(), ChangeError> {
+        let bad_rule = |what| ChangeError::BadRule {
+            operation: index,
+            what,
+        };
+        let bad_action = |what| ChangeError::BadAction {
+            operation: index,
+            what,
+        };
+        match operation {
+            Operation::Add(flow) => {
+                table(flow.table).map_err(bad_rule)?;
+                self.matching(&flow.matching).map_err(bad_rule)?;
+                self.list(&flow.actions, Owner::Rule, 1).map_err(bad_action)
+            }
+            Operation::Modify(selector, actions) => {
+                self.matching(&selector.matching).map_err(bad_rule)?;
+                self.list(actions, Owner::Rule, 1).map_err(bad_action)
+            }
+            Operation::Delete(selector) => self.matching(&selector.matching).map_err(bad_rule),
+            Operation::SetGroup(group) => {
+                let bad_group = |what| ChangeError::BadGroup {
+                    operation: index,
+                    group: group.id.0,
+                    what,
+                };
+                self.group(group).map_err(bad_group)?;
+                let mut buckets = group.buckets.iter();
+                buckets
+                    .try_for_each(|bucket| self.bucket(bucket))
+                    .map_err(bad_action)
+            }
+            Operation::MoveMacs(moves) => {
+                let bad_station = |what| ChangeError::BadStation {
+                    operation: index,
+                    what,
+                };
+                moves.iter().try_for_each(station).map_err(bad_station)
+            }
+            Operation::DeleteAll
+            | Operation::DeleteGroup(_)
+            | Operation::SetPort(..)
+            | Operation::DeletePort(_) => Ok(()),
+        }
+    }
+
+    fn matching(&self, matching: &Match) -> Checked {
+        let mut terms = matching.terms().iter();
+        terms.try_for_each(|term| self.bits_of(term.field, term.mask).map(|_| ()))
+    }
+
+    fn group(&self, group: &Group) -> Result<(), &'static str> {
+        if group.id.0 > MAX_GROUP {
+            return Err("groups have numbers up to 4294967040");
+        }
+        if matches!(group.kind, GroupKind::Indirect) && group.buckets.len() != 1 {
+            return Err("an indirect group has exactly one bucket");
+        }
+        if group.buckets.len() > MAX_BUCKETS {
+            return Err("a group has 4096 buckets at most");
+        }
+        let ids: BTreeSet<u32> = group.buckets.iter().map(|bucket| bucket.id).collect();
+        if ids.len() != group.buckets.len() {
+            return Err("two buckets have the same number");
+        }
+        if ids.last().is_some_and(|id| *id > MAX_BUCKET) {
+            return Err("buckets have numbers up to 4294967040");
+        }
+        let mut buckets = group.buckets.iter();
+        if group.kind == GroupKind::FastFailover && !buckets.all(Bucket::watches) {
+            return Err("a bucket for failover needs a port or a group to watch");
+        }
+        if let GroupKind::Select { fields } = &group.kind {
+            let mut hashed = fields.iter();
+            if !hashed.all(|(field, mask)| self.bits_of(*field, *mask).is_ok()) {
+                return Err("it hashes a field that does not exist, or bits past a field's end");
+            }
+        }
+        Ok(())
+    }
+
+    fn bucket(&self, bucket: &Bucket) -> Checked {
+        let checked = self.list(&bucket.actions, Owner::Nested, 1);
+        checked.map_err(|what| format!("bucket {}: {what}", bucket.id))
+    }
+
+    fn list(&self, actions: &[Action], owner: Owner, depth: usize) -> Checked {
+        if depth > MAX_NESTING {
+            let what = format!("lists of actions are nested deeper than {MAX_NESTING}");
+            return Err(what);
+        }
+        let mut rank = 0;
+        for (index, action) in actions.iter().enumerate() {
+            let next = action.instruction_rank();
+            let checked = match owner.refusal(action) {
+                Some(refusal) => Err(refusal.to_owned()),
+                None if index > 0 && (next < rank || next == rank && rank > 0) => {
+                    Err(OUT_OF_ORDER.to_owned())
+                }
+                None => self.action(action, depth),
+            };
+            checked.map_err(|what| format!("action {index}: {what}"))?;
+            rank = next;
+        }
+        Ok(())
+    }
+
+    fn action(&self, action: &Action, depth: usize) -> Checked {
+        match action {
+            Action::Output(Output::Field(source)) | Action::Push(source) => self.readable(source),
+            Action::SetField(writes) if writes.is_empty() => {
+                Err("set_field: there is nothing to write".to_owned())
+            }
+            Action::SetField(writes) => writes.iter().try_for_each(|write| self.write(write)),
+            Action::Move {
+                source,
+                destination,
+            } => {
+                self.readable(source)?;
+                self.writable(destination)?;
+                let (read, written) = (source.width_bits(), destination.width_bits());
+                if read != written {
+                    return Err(format!(
+                        "move: {read} bits cannot be copied to {written}; source and destination \
+                         must be equally wide"
+                    ));
+                }
+                Ok(())
+            }
+            Action::Pop(destination) => self.writable(destination),
+            Action::SetVlan { id, priority } => set_vlan(*id, *priority),
+            Action::PushVlan(tpid) => {
+                ether_type("push_vlan", *tpid, TAG_TYPES, "0x8100 or 0x88a8, a tag's")
+            }
+            Action::PushMpls(kind) => ether_type(
+                "push_mpls",
+                *kind,
+                LABEL_TYPES,
+                "0x8847 or 0x8848, a label's",
+            ),
+            Action::Group(GroupId(group)) if *group > MAX_GROUP => Err(format!(
+                "group {group}: groups have numbers up to {MAX_GROUP}"
+            )),
+            Action::Resubmit {
+                table: Some(to), ..
+            }
+            | Action::Goto(to) => table(*to),
+            Action::Resubmit {
+                in_port: None,
+                table: None,
+            } => Err(
+                "resubmit: this would look up the same rule again; name a port or a table"
+                    .to_owned(),
+            ),
+            Action::Clone(nested) => self.list(nested, Owner::Nested, depth + 1),
+            Action::WriteActions(nested) => self.list(nested, Owner::ActionSet, depth + 1),
+            Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
+                "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
+            )),
+            Action::Output(_)
+            | Action::Group(_)
+            | Action::PopVlan
+            | Action::PopMpls(_)
+            | Action::DecTtl
+            | Action::DecMplsTtl
+            | Action::Resubmit { .. }
+            | Action::Note(_)
+            | Action::Exit
+            | Action::ClearActions
+            | Action::WriteMetadata { .. } => Ok(()),
+        }
+    }
+
+    fn write(&self, write: &Write) -> Checked {
+        let descriptor = self.bits_of(write.field, write.mask)?;
+        self.may_write(write.field, descriptor)?;
+        let (name, value, mask) = (&descriptor.name, write.value, write.mask);
+        if mask == 0 {
+            return Err(format!("set_field: the mask selects no bit of {name}"));
+        }
+        if value & !mask != 0 {
+            return Err(format!(
+                "set_field: the value {value:#x} for {name} has bits outside the mask {mask:#x}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn writable(&self, subfield: &Subfield) -> Checked {
+        self.readable(subfield)?;
+        let mut slices = subfield.slices.iter();
+        slices.try_for_each(|slice| self.may_write(slice.field, self.descriptor(slice.field)?))
+    }
+
+    fn may_write(&self, field: FieldId, descriptor: &FieldDescriptor) -> Checked {
+        if reads::is_writable(field, descriptor) {
+            return Ok(());
+        }
+        let name = &descriptor.name;
+        Err(format!(
+            "field {name} is read-only; it cannot be set, loaded or moved to"
+        ))
+    }
+
+    /// Checks that all bits of a subfield exist, and that they fit one number.
+    fn readable(&self, subfield: &Subfield) -> Checked {
+        let mut sum = 0;
+        for slice in &subfield.slices {
+            let descriptor = self.descriptor(slice.field)?;
+            let end = u32::from(slice.offset) + u32::from(slice.width_bits);
+            if slice.width_bits == 0 || end > u32::from(descriptor.width_bits) {
+                return Err(format!(
+                    "{} bits from bit {} up of {}, which has {}",
+                    slice.width_bits, slice.offset, descriptor.name, descriptor.width_bits
+                ));
+            }
+            sum += u32::from(slice.width_bits);
+        }
+        match sum {
+            1..=128 => Ok(()),
+            0 => Err("a subfield has no bits".to_owned()),
+            _ => Err(format!("a subfield has {sum} bits; 128 fit")),
+        }
+    }
+
+    /// The descriptor of a field that has all bits of the mask.
+    fn bits_of(&self, field: FieldId, mask: u128) -> Result<&FieldDescriptor, String> {
+        let descriptor = self.descriptor(field)?;
+        let width = descriptor.width_bits;
+        if width < 128 && mask >> width != 0 {
+            let name = &descriptor.name;
+            return Err(format!(
+                "{name} has {width} bits; the mask {mask:#x} has more"
+            ));
+        }
+        Ok(descriptor)
+    }
+
+    fn descriptor(&self, field: FieldId) -> Result<&FieldDescriptor, String> {
+        let known = self.fields.get(field.index());
+        known.ok_or_else(|| format!("there is no field number {}", field.0))
+    }
+}
+
+fn table(table: TableId) -> Checked {
+    if table.0 > MAX_TABLE {
+        return Err(format!(
+            "table {}: tables have numbers up to {MAX_TABLE}",
+            table.0
+        ));
+    }
+    Ok(())
+}
+
+fn set_vlan(id: Option<u16>, priority: Option<u8>) -> Checked {
+    match (id, priority) {
+        (Some(id), _) if id > 0x0fff => Err(format!("VLAN {id}: there are VLANs 0 to 4095")),
+        (_, Some(priority)) if priority > 7 => Err(format!(
+            "VLAN priority {priority}: there are priorities 0 to 7"
+        )),
+        (None, None) => Err("a tag is to be set, but neither id nor priority".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn ether_type(action: &str, given: u16, allowed: [u16; 2], expected: &str) -> Checked {
+    if allowed.contains(&given) {
+        return Ok(());
+    }
+    Err(format!("{action}:{given:#06x}; give {expected} EtherType"))
+}
+
+fn station(moved: &MacMove) -> Result<(), &'static str> {
+    let station = moved.station;
+    if station.vlan > 0x0fff {
+        return Err("a station's VLAN is above 4095");
+    }
+    if station.mac >> 48 != 0 {
+        return Err("a station's address has more than 48 bits");
+    }
+    Ok(())
+}
