@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thalweg_classifier::Version;
 use thalweg_packet::{
-    FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, standard,
+    FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
 
@@ -86,6 +86,7 @@ pub(crate) struct Core<const W: usize> {
     /// Bytes of the lists that entries share.
     pub(crate) list_bytes: usize,
     secrets: [u64; 8],
+    shapes: Shapes<W>,
     /// Away while a pass is under way.
     burst: Option<Box<Burst<W>>>,
     recirculating: Vec<(Ticket, Packet)>,
@@ -135,6 +136,7 @@ impl<const W: usize> Core<W> {
             statistics: Statistics::default(),
             list_bytes: 0,
             secrets,
+            shapes: Shapes::default(),
             burst: Some(Box::new(Burst::new())),
             recirculating: Vec::new(),
             config: config.clone(),
@@ -169,6 +171,7 @@ impl<const W: usize> Core<W> {
         if self.continuations.is_full() {
             self.forget_continuations();
         }
+        self.statistics.drops.add(&std::mem::take(&mut outbox.drops));
     }
 
     /// Makes room for continuations: evicts the entries that lead to one or resume one.
@@ -180,7 +183,7 @@ impl<const W: usize> Core<W> {
                 .layout
                 .get(&self.entries.key(id)[..], standard::RECIRC_ID);
             let leads_on = match &self.entries.get(id).program {
-                Program::Run(effects, _) => effects.iter().any(Effect::recirculates),
+                Program::Run(effects) => effects.iter().any(Effect::recirculates),
                 _ => false,
             };
             if leads_on || number.unwrap_or(0) != 0 {
@@ -295,7 +298,8 @@ impl<const W: usize> Core<W> {
                 ..Receipt::default()
             };
             let key = &mut burst.keys[count];
-            self.layout.extract(packet.bytes(), headers, &receipt, key);
+            self.layout
+                .extract_like(&mut self.shapes, packet.bytes(), headers, &receipt, key);
             burst.hashes.push(hash_key(key, &self.secrets));
             burst.origins.push(ticket.origin);
             count += 1;
@@ -426,15 +430,10 @@ impl<const W: usize> Core<W> {
         match &entry.program {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
-                self.statistics.count_drops(*reason, 1);
+                self.statistics.drops.count(*reason, 1);
                 outbox.pool.put(packet);
             }
-            Program::Run(effects, reason) => {
-                if let Some(reason) = reason {
-                    self.statistics.count_drops(*reason, 1);
-                }
-                run(effects, &self.fields, packet, *headers, outbox);
-            }
+            Program::Run(effects) => run(effects, &self.fields, packet, *headers, outbox),
         }
     }
 
@@ -460,13 +459,10 @@ impl<const W: usize> Core<W> {
         match program {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
-                self.statistics.count_drops(*reason, 1);
+                self.statistics.drops.count(*reason, 1);
                 outbox.pool.put(packet);
             }
-            Program::Run(effects, reason) => {
-                if let Some(reason) = reason {
-                    self.statistics.count_drops(*reason, 1);
-                }
+            Program::Run(effects) => {
                 run(effects, &self.fields, packet, burst.headers[index], outbox);
             }
         }
@@ -536,7 +532,7 @@ fn unshared_bytes(program: &Program, credits: &Arc<[Credit]>) -> usize {
     if Arc::strong_count(credits) == 2 {
         bytes += list_bytes(credits);
     }
-    if let Program::Run(effects, _) = program
+    if let Program::Run(effects) = program
         && Arc::strong_count(effects) == 2
     {
         let boxes = effects.iter().map(Effect::heap_bytes);

@@ -55,14 +55,14 @@ impl Receipt {
 
 /// Bits of one header that go to one word at one distance.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+pub(crate) struct Run {
     /// Start of the 8 bytes to load, from the start of the header.
-    byte: u16,
-    word: u16,
+    pub(crate) byte: u16,
+    pub(crate) word: u16,
     /// How far to rotate the loaded word to the left.
-    rotate: u32,
+    pub(crate) rotate: u32,
     /// The bits of the key's word that it fills.
-    mask: u64,
+    pub(crate) mask: u64,
 }
 
 /// Where to put a small value that needs no load.
@@ -137,24 +137,43 @@ impl Extraction {
     #[inline]
     pub(crate) fn run(&self, frame: &[u8], headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
         key.fill(0);
-        let present = headers.present();
+        for (header, run) in self.runs_of(headers.present()) {
+            let at = headers.offset_of_present(header) + usize::from(run.byte);
+            key[usize::from(run.word)] |= load(frame, at).rotate_left(run.rotate) & run.mask;
+        }
+        self.fill_presences(headers.present(), key);
+        self.fill_scalars(headers, receipt, key);
+    }
+
+    /// The runs of the headers that are present.
+    #[inline]
+    pub(crate) fn runs_of(&self, present: u32) -> impl Iterator<Item = (u8, &Run)> {
         let mut wanted = present & self.headers;
-        while wanted != 0 {
-            let header = wanted.trailing_zeros();
-            wanted &= wanted - 1;
-            let start = headers.offset_of_present(header as u8);
+        let header = std::iter::from_fn(move || {
+            let header = (wanted != 0).then(|| wanted.trailing_zeros());
+            wanted &= wanted.wrapping_sub(1);
+            header
+        });
+        header.flat_map(|header| {
             let runs = usize::from(self.starts[header as usize])
                 ..usize::from(self.starts[header as usize + 1]);
-            for run in &self.runs[runs] {
-                let loaded = load(frame, start + usize::from(run.byte));
-                key[usize::from(run.word)] |= loaded.rotate_left(run.rotate) & run.mask;
-            }
-        }
-        for place in &self.scalars {
-            key[usize::from(place.word)] |= u64::from(headers.scalar(place.what)) << place.shift;
-        }
+            self.runs[runs].iter().map(move |run| (header as u8, run))
+        })
+    }
+
+    /// Sets the presence bits that are read.
+    #[inline]
+    pub(crate) fn fill_presences(&self, present: u32, key: &mut [u64]) {
         for place in &self.presences {
             key[usize::from(place.word)] |= u64::from(present >> place.what & 1) << place.shift;
+        }
+    }
+
+    /// Fills in what is not in the packet's bytes as it is.
+    #[inline]
+    pub(crate) fn fill_scalars(&self, headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
+        for place in &self.scalars {
+            key[usize::from(place.word)] |= u64::from(headers.scalar(place.what)) << place.shift;
         }
         for place in &self.intrinsics {
             key[usize::from(place.word)] |= receipt.get(place.what) << place.shift;
@@ -164,7 +183,7 @@ impl Extraction {
 
 /// The 8 bytes at `at`, most significant first; zeros past the end.
 #[inline]
-fn load(frame: &[u8], at: usize) -> u64 {
+pub(crate) fn load(frame: &[u8], at: usize) -> u64 {
     match frame.get(at..at + 8) {
         Some(bytes) => u64::from_be_bytes(bytes.try_into().expect("the slice has 8 bytes")),
         None => load_at_end(frame, at),
@@ -253,7 +272,7 @@ mod tests {
 
     use super::Receipt;
     use crate::field::{FieldId, Source};
-    use crate::{Headers, Layout, standard};
+    use crate::{Headers, Layout, MAX_WORDS, Shapes, standard};
 
     /// The field's value, read bit by bit.
     fn read(
@@ -322,23 +341,33 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
         #[test]
         fn extraction_reads_what_a_reader_of_bits_reads(
-            frame in frames(),
+            frames in prop::collection::vec(frames(), 1..5),
+            order in prop::collection::vec(0_usize..5, 1..12),
             chosen in prop::collection::btree_set(0..standard::fields().len() as u16, 1..30),
             in_port in any::<u32>(),
         ) {
             let fields = standard::fields();
             let used: BTreeSet<FieldId> = chosen.into_iter().map(FieldId).collect();
             let layout = Layout::new(Arc::new(fields.clone()), &used).expect("fits");
-            let headers = Headers::parse(&frame).expect("long enough");
-            let receipt = Receipt { in_port, tunnel_id: 77, ..Receipt::default() };
-            let mut key = vec![u64::MAX; layout.ingress_words()];
-            layout.extract(&frame, &headers, &receipt, &mut key);
-            key.resize(layout.words(), 0);
-            for field in used {
-                let descriptor = &fields[field.index()];
-                let expected =
-                    read(&descriptor.source, descriptor.width_bits, &frame, &headers, &receipt);
-                prop_assert_eq!(layout.get(&key, field), Some(expected), "{}", descriptor.name);
+            let mut shapes = Shapes::<MAX_WORDS>::default();
+            for index in order {
+                // The same frame again has the shape of before, and so has one cut at its end.
+                let mut frame = frames[index % frames.len()].clone();
+                frame.truncate(frame.len().saturating_sub(index % 3).max(14));
+                let headers = Headers::parse(&frame).expect("long enough");
+                let receipt = Receipt { in_port, tunnel_id: 77, ..Receipt::default() };
+                let mut key = vec![u64::MAX; layout.ingress_words()];
+                layout.extract(&frame, &headers, &receipt, &mut key);
+                let mut alike = [u64::MAX; MAX_WORDS];
+                layout.extract_like(&mut shapes, &frame, &headers, &receipt, &mut alike);
+                key.resize(MAX_WORDS, 0);
+                prop_assert_eq!(&key[..], &alike[..]);
+                for field in &used {
+                    let descriptor = &fields[field.index()];
+                    let expected =
+                        read(&descriptor.source, descriptor.width_bits, &frame, &headers, &receipt);
+                    prop_assert_eq!(layout.get(&key, *field), Some(expected), "{}", descriptor.name);
+                }
             }
         }
     }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::extract::{Extraction, Receipt};
 use crate::field::{FieldDescriptor, FieldId, Stage};
 use crate::headers::Headers;
+use crate::shapes::Shapes;
 
 /// Words that a layout may have at most; programs that need more are refused.
 pub const MAX_WORDS: usize = 64;
@@ -241,6 +242,28 @@ impl Layout {
     pub fn extract(&self, frame: &[u8], headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
         self.extraction
             .run(frame, headers, receipt, &mut key[..self.ingress_words]);
+    }
+}
+
+/// For many packets.
+impl Layout {
+    /// The same as [`Layout::extract`] and faster for packets that look like earlier ones; words of
+    /// `key` behind the ingress words become zero.
+    ///
+    /// # Panics
+    /// As [`Layout::extract`]. `shapes` must be of this layout: it is wrong, but no more, to bring
+    /// those of another.
+    #[inline]
+    pub fn extract_like<const W: usize>(
+        &self,
+        shapes: &mut Shapes<W>,
+        frame: &[u8],
+        headers: &Headers,
+        receipt: &Receipt,
+        key: &mut [u64; W],
+    ) {
+        let packet = (frame, headers, receipt);
+        shapes.extract(&self.extraction, self.ingress_words, packet, key);
     }
 }
 

@@ -17,6 +17,7 @@ mod instant;
 mod layout;
 mod pool;
 mod rewrite;
+mod shapes;
 pub mod standard;
 pub mod wire;
 
@@ -28,3 +29,4 @@ pub use instant::Instant;
 pub use layout::{Layout, LayoutTooWide, MAX_WORDS, Slot};
 pub use pool::PacketPool;
 pub use rewrite::Rewriter;
+pub use shapes::Shapes;
