@@ -171,7 +171,8 @@ impl<const W: usize> Core<W> {
         if self.continuations.is_full() {
             self.forget_continuations();
         }
-        self.statistics.drops.add(&std::mem::take(&mut outbox.drops));
+        let drops = std::mem::take(&mut outbox.drops);
+        self.statistics.drops.add(&drops);
     }
 
     /// Makes room for continuations: evicts the entries that lead to one or resume one.

@@ -220,9 +220,12 @@ impl<const W: usize> Core<W> {
         let entry = self.entries.get(id);
         let ingress = self.layout.ingress_words();
         let effects = match &entry.program {
-            Program::Drop(_) => Vec::new(),
+            Program::Drop(reason) => vec![thalweg_pipeline::Effect::Drop {
+                reason: *reason,
+                copies: 1,
+            }],
             Program::Send(port) => vec![thalweg_pipeline::Effect::Output(*port)],
-            Program::Run(effects, _) => effects.to_vec(),
+            Program::Run(effects) => effects.to_vec(),
         };
         EntryView {
             id,

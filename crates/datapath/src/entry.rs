@@ -47,12 +47,12 @@ impl Credit {
 /// What is done with an entry's packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
-    /// Nothing.
+    /// Nothing but to count it.
     Drop(DropReason),
     /// Sends the packet as it is: most entries, so it has a form of its own.
     Send(PortId),
-    /// Runs effects; if they send nothing, says why.
-    Run(Arc<[Effect]>, Option<DropReason>),
+    /// Runs effects.
+    Run(Arc<[Effect]>),
 }
 
 /// One remembered answer, without its key.

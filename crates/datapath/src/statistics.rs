@@ -1,6 +1,6 @@
 //! What the caches count: nothing happens without a reason and a number.
 
-use thalweg_pipeline::DropReason;
+use thalweg_pipeline::Drops;
 
 /// Why an entry left the megaflow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -129,24 +129,11 @@ pub struct Statistics {
     pub recirculations: u64,
     /// Sub-tables searched, by all lookups in the wildcard cache.
     pub subtables_searched: u64,
-    /// Packets that went nowhere, by reason; the table of a miss is not told apart here.
-    drops: [u64; 9],
+    /// Packets and copies that went nowhere.
+    pub(crate) drops: Drops,
     evictions: [u64; EvictReason::ALL.len()],
     refusals: [u64; RefuseReason::ALL.len()],
 }
-
-/// One of each kind, in the order of the counters.
-const DROP_REASONS: [DropReason; 9] = [
-    DropReason::TableMiss(thalweg_pipeline::TableId(0)),
-    DropReason::Action,
-    DropReason::InputPort,
-    DropReason::NoSuchPort,
-    DropReason::TtlExpired,
-    DropReason::NoLiveBucket,
-    DropReason::NoSuchGroup,
-    DropReason::ReservedAddress,
-    DropReason::TooManyLookups,
-];
 
 impl Statistics {
     /// Adds what another datapath of the same switch has seen.
@@ -157,25 +144,23 @@ impl Statistics {
         self.upcalls += other.upcalls;
         self.recirculations += other.recirculations;
         self.subtables_searched += other.subtables_searched;
-        let drops = self.drops.iter_mut().zip(other.drops);
+        self.drops.add(&other.drops);
         let evictions = self.evictions.iter_mut().zip(other.evictions);
         let refusals = self.refusals.iter_mut().zip(other.refusals);
-        for (sum, count) in drops.chain(evictions).chain(refusals) {
+        for (sum, count) in evictions.chain(refusals) {
             *sum += count;
         }
     }
 
-    /// Packets that went nowhere, by the name of the reason; those that are zero left out.
+    /// Packets and copies that went nowhere, by the name of the reason; zeros are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let rules = DROP_REASONS
-            .iter()
-            .zip(self.drops)
-            .map(|(reason, count)| (reason.name(), count));
         let refusals = RefuseReason::ALL
             .into_iter()
             .filter(|reason| reason.drops_packet());
         let refusals = refusals.map(|reason| (reason.name(), self.refusals(reason)));
-        rules.chain(refusals).filter(|(_, count)| *count > 0)
+        self.drops
+            .iter()
+            .chain(refusals.filter(|(_, count)| *count > 0))
     }
 
     /// Entries that left the wildcard cache for this reason.
@@ -186,14 +171,6 @@ impl Statistics {
     /// How often something was refused for this reason.
     pub fn refusals(&self, reason: RefuseReason) -> u64 {
         self.refusals[reason as usize]
-    }
-
-    pub(crate) fn count_drops(&mut self, reason: DropReason, packets: u64) {
-        let kind = std::mem::discriminant(&reason);
-        let place = DROP_REASONS
-            .iter()
-            .position(|known| std::mem::discriminant(known) == kind);
-        self.drops[place.expect("every kind is listed")] += packets;
     }
 
     pub(crate) fn count_eviction(&mut self, reason: EvictReason) {

@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use thalweg_packet::Instant;
-use thalweg_pipeline::{
-    Continuation, Counters, DropReason, Effect, Pipeline, Translation, resume, translate,
-};
+use thalweg_pipeline::{Continuation, Counters, Effect, Pipeline, Translation, resume, translate};
 
 use crate::core::{Answer, Core};
 use crate::entry::{Credit, Entry, EntryId, Program};
@@ -29,7 +27,7 @@ impl<const W: usize> Core<W> {
             // The packet's walk cannot go on; nothing of it is remembered.
             self.statistics
                 .count_refusal(RefuseReason::ContinuationsFull);
-            return Answer::Once(Program::Drop(DropReason::TooManyLookups), Arc::from([]));
+            return Answer::Once(Program::Run(Arc::from([])), Arc::from([]));
         };
         if self.config.megaflow.entries == 0 {
             return Answer::Once(content.program, content.credits);
@@ -64,13 +62,13 @@ impl<const W: usize> Core<W> {
             effects,
             trace,
             continuations,
-            drop_reason,
+            ..
         } = translation;
         let effects = self.with_numbers(effects, &continuations)?;
-        let program = match (drop_reason, &effects[..]) {
-            (Some(reason), []) => Program::Drop(reason),
-            (None, [Effect::Output(port)]) => Program::Send(*port),
-            _ => Program::Run(self.effects.share(effects), drop_reason),
+        let program = match &effects[..] {
+            [Effect::Drop { reason, copies: 1 }] => Program::Drop(*reason),
+            [Effect::Output(port)] => Program::Send(*port),
+            _ => Program::Run(self.effects.share(effects)),
         };
         let credits = self.credits.share(Credit::of(&trace));
         Some(Content {
@@ -134,7 +132,7 @@ impl<const W: usize> Core<W> {
             self.statistics.count_refusal(RefuseReason::TooLarge);
             // Lists of its own: those that are shared are on the account of the entries alone.
             let program = match entry.program {
-                Program::Run(effects, reason) => Program::Run(Arc::from(&*effects), reason),
+                Program::Run(effects) => Program::Run(Arc::from(&*effects)),
                 program => program,
             };
             return Err(Content {

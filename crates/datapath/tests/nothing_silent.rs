@@ -80,6 +80,61 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
     assert_eq!(drops, [("input_port", 2)]);
 }
 
+/// What the datapath counts as dropped for one packet from port 1.
+fn drops(rules: &str) -> (usize, Vec<(&'static str, u64)>) {
+    let (datapath, outbox) = process(&pipeline(rules), 1);
+    (outbox.sent.len(), datapath.statistics().drops().collect())
+}
+
+#[test]
+fn a_copy_that_goes_nowhere_is_counted_though_others_leave() {
+    assert_eq!(drops("actions=output:2"), (1, vec![]));
+    assert_eq!(
+        drops("actions=output:2,output:7,output:8"),
+        (1, vec![("no_such_port", 2)])
+    );
+    assert_eq!(
+        drops("actions=output:1,output:2"),
+        (1, vec![("input_port", 1)])
+    );
+    let bucket = "bucket=actions=resubmit(,1)";
+    let to_buckets = |rest: &str| format!("group_id=1,type=all,{bucket},{bucket}\n{rest}");
+    let misses = to_buckets("actions=output:2,group:1");
+    assert_eq!(drops(&misses), (1, vec![("table_miss", 2)]));
+    let dead = "group_id=1,type=ff,bucket=watch_port:9,actions=output:2\n\
+                actions=output:2,clone(group:1)";
+    assert_eq!(drops(dead), (1, vec![("no_live_bucket", 1)]));
+    // The controller hears of it, and the packet is dropped.
+    let expired = "ip,actions=set_field:1->nw_ttl,output:2,dec_ttl,output:2";
+    assert_eq!(drops(expired), (1, vec![("ttl_expired", 1)]));
+}
+
+#[test]
+fn what_no_rule_asks_for_is_no_drop() {
+    assert_eq!(drops("actions=resubmit(,1),output:2"), (1, vec![]));
+    assert_eq!(drops("ip,actions=clone(dec_ttl),output:2"), (1, vec![]));
+    assert_eq!(drops("actions=resubmit(,1)"), (0, vec![("table_miss", 1)]));
+    assert_eq!(drops("actions=drop"), (0, vec![("action", 1)]));
+    let copied = "actions=clone(resubmit(,1)),clone(resubmit(,2))";
+    assert_eq!(drops(copied), (0, vec![("table_miss", 2)]));
+}
+
+#[test]
+fn a_walk_that_cannot_go_on_is_counted_once() {
+    let pipeline = pipeline("mpls,actions=pop_mpls:0x0800,resubmit(,1)");
+    let config = Config {
+        continuations: 0,
+        ..Config::default()
+    };
+    let mut datapath = Datapath::new(config, &pipeline.read().unwrap()).unwrap();
+    let mut frame = packet().bytes().to_vec();
+    frame.splice(12..14, [0x88, 0x47, 0, 0, 0x11, 64]);
+    let mut packets = vec![Packet::from_bytes(&frame)];
+    datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox());
+    let drops: Vec<_> = datapath.statistics().drops().collect();
+    assert_eq!(drops, [("continuations_full", 1)]);
+}
+
 #[test]
 fn copies_share_the_passes_of_their_packet() {
     let buckets = ",bucket=actions=pop_mpls:0x0800,dec_ttl,output:2".repeat(20);

@@ -18,6 +18,7 @@
 
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
 
+use crate::drops::{DropReason, Drops};
 use crate::mac::Station;
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
@@ -84,6 +85,13 @@ pub enum Effect {
         /// The port it was seen at.
         port: PortId,
     },
+    /// Counts what was to be sent and is not.
+    Drop {
+        /// Why.
+        reason: DropReason,
+        /// How many copies; 1 for the packet itself.
+        copies: u32,
+    },
     /// Runs a list on a copy.
     Clone(Box<[Effect]>),
     /// Looks the packet up again, by the continuation of this number in the translation.
@@ -128,6 +136,8 @@ pub struct Outbox {
     pub recirculated: Vec<(u32, Packet)>,
     /// Where copies come from and spent packets go.
     pub pool: PacketPool,
+    /// What was to be sent and is not; a datapath takes it over into its statistics.
+    pub drops: Drops,
     /// Copies that were not made because the pool was empty.
     pub copies_refused: u64,
     /// Whether copies are allocated where the pool is empty: for tests and references.
@@ -143,6 +153,7 @@ impl Outbox {
             learned: Vec::new(),
             recirculated: Vec::new(),
             pool,
+            drops: Drops::default(),
             copies_refused: 0,
             grows: false,
         }
@@ -202,6 +213,7 @@ pub fn run(
                 }
             }
             Effect::Learn { station, port } => outbox.learned.push((*station, *port)),
+            Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
             Effect::Clone(nested) => {
                 if let Some(copy) = outbox.copy_of(&packet) {
                     run(nested, fields, copy, headers, outbox);
@@ -245,6 +257,7 @@ fn rewrite(
         Effect::Output(_)
         | Effect::Controller { .. }
         | Effect::Learn { .. }
+        | Effect::Drop { .. }
         | Effect::Clone(_)
         | Effect::Recirculate(_) => {}
     }

@@ -10,7 +10,7 @@
 //! which copies inherit and nothing on the way reads.
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Outbox, PacketInReason, Pipeline, Station, Version, forward};
+use thalweg_pipeline::{Drops, Outbox, PacketInReason, Pipeline, Station, Version, forward};
 
 /// Compares what caches do with what the interpreter does.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Audit {
     pub checked: u64,
     /// Packets whose answer differed.
     pub stale: u64,
+    /// What the reference did not send, of all packets; the caches' statistics must say the same.
+    pub drops: Drops,
 }
 
 /// What the reference did with a packet.
@@ -46,6 +48,7 @@ impl Audit {
             outbox.grows = true;
             // A frame that is none is dropped by both.
             let _ = forward(pipeline, version, packet.clone(), &mut outbox);
+            self.drops.add(&outbox.drops);
             self.expected.push(Expected {
                 received_at,
                 sent: outbox.sent,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
 use thalweg_pipeline::{StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
@@ -197,6 +197,22 @@ impl Run {
         }
     }
 
+    /// What was not sent was counted for the same reasons as the interpreter gives.
+    fn compare_drops(&self, context: &str) {
+        let counted: BTreeMap<_, _> = self.engine.datapath().statistics().drops().collect();
+        let expected = &self.engine.audit().expect("audited").drops;
+        for (reason, count) in expected.iter() {
+            assert_eq!(counted.get(reason), Some(&count), "{context}: {reason}");
+        }
+        let of_caches: Vec<_> = RefuseReason::ALL.map(RefuseReason::name).into();
+        let of_rules = counted.keys().filter(|name| !of_caches.contains(name));
+        assert_eq!(
+            of_rules.count(),
+            expected.iter().count(),
+            "{context}: {counted:?}"
+        );
+    }
+
     fn change(&mut self, context: &str) {
         let change = self.rules.next_change().to_string();
         let parsed = text::parse_changes("random", &change);
@@ -224,6 +240,7 @@ fn every_cached_answer_is_the_interpreters() {
                 run.change(&context);
                 run.forward(12, &context);
             }
+            run.compare_drops(&context);
             checked += run.checked;
             flips += run.flips;
             let statistics = run.engine.datapath().statistics();

@@ -78,7 +78,7 @@ impl<'a> Emulation<'a> {
                     self.run(nested, packet.bytes());
                     self.below = below;
                 }
-                Effect::Learn { .. } => {}
+                Effect::Learn { .. } | Effect::Drop { .. } => {}
                 Effect::Recirculate(_) => return,
                 Effect::PushVlan { .. } if headers.has(h::VLAN_INNER) => {
                     self.is_third_tag_pushed = true;

@@ -42,6 +42,7 @@ use std::sync::Arc;
 use thalweg_classifier::{RuleId, Version};
 
 use crate::action::{Action, Actions, TableId};
+pub use crate::drops::DropReason;
 use crate::effect::Effect;
 use crate::pipeline::Pipeline;
 use crate::state::Lifted;
@@ -58,46 +59,6 @@ pub const MAX_EFFECTS: usize = 4096;
 
 /// Subfields that a walk may have on its stack.
 pub const MAX_STACK: usize = 1024;
-
-/// Why a packet, or one of its copies, went nowhere.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DropReason {
-    /// No rule of the table matched.
-    TableMiss(TableId),
-    /// A rule matched that sends nothing.
-    Action,
-    /// The only ports to send it to were the one it came from.
-    InputPort,
-    /// It would go to a port that does not exist.
-    NoSuchPort,
-    /// Its TTL could not be decremented.
-    TtlExpired,
-    /// A group had no bucket alive.
-    NoLiveBucket,
-    /// A group was named that does not exist any more.
-    NoSuchGroup,
-    /// Its destination is reserved for the link (IEEE 802.1Q, table 8-1).
-    ReservedAddress,
-    /// Its walk hit a bound.
-    TooManyLookups,
-}
-
-impl DropReason {
-    /// The reason as reports and counters name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::TableMiss(_) => "table_miss",
-            DropReason::Action => "action",
-            DropReason::InputPort => "input_port",
-            DropReason::NoSuchPort => "no_such_port",
-            DropReason::TtlExpired => "ttl_expired",
-            DropReason::NoLiveBucket => "no_live_bucket",
-            DropReason::NoSuchGroup => "no_such_group",
-            DropReason::ReservedAddress => "reserved_address",
-            DropReason::TooManyLookups => "too_many_lookups",
-        }
-    }
-}
 
 /// A walk that goes on after another parse: what was still to be done, and with what.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -127,7 +88,7 @@ pub struct Translation {
     pub trace: Trace,
     /// What [`Effect::Recirculate`] refers to.
     pub continuations: Vec<Arc<Continuation>>,
-    /// Why nothing is sent, if nothing is.
+    /// Why nothing is sent, if nothing is: the last of the reasons, which are all among the effects.
     pub drop_reason: Option<DropReason>,
 }
 

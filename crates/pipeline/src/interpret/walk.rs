@@ -66,7 +66,10 @@ pub(super) struct Walk<'a> {
     /// What remains to be done after a freeze.
     frozen: Vec<Action>,
     continuations: Vec<Arc<Continuation>>,
-    drop_reason: Option<DropReason>,
+    /// What was to be sent and is not, the latest reason last.
+    drops: Vec<(DropReason, u32)>,
+    /// The last table that had no rule for this copy of the packet.
+    missed: Option<TableId>,
 }
 
 impl<'a> Walk<'a> {
@@ -100,7 +103,8 @@ impl<'a> Walk<'a> {
             is_tag_hidden: false,
             frozen: Vec::new(),
             continuations: Vec::new(),
-            drop_reason: None,
+            drops: Vec::new(),
+            missed: None,
         }
     }
 
@@ -143,12 +147,24 @@ impl<'a> Walk<'a> {
         self.note_reads();
         trim(&mut self.effects);
         let sends = self.effects.iter().any(sends_something);
-        let drop_reason = self.drop_reason.unwrap_or(DropReason::Action);
+        if !sends && self.drops.is_empty() {
+            self.drop(
+                self.missed
+                    .map_or(DropReason::Action, DropReason::TableMiss),
+            );
+        }
+        let last = self.drops.last().map(|(reason, _)| *reason);
+        let drops = self.drops.iter();
+        // They come first, so that the last send takes the packet itself.
+        let mut effects: Vec<Effect> = drops
+            .map(|&(reason, copies)| Effect::Drop { reason, copies })
+            .collect();
+        effects.append(&mut self.effects);
         Translation {
-            effects: self.effects,
+            effects,
             trace: self.trace,
             continuations: self.continuations,
-            drop_reason: (!sends).then_some(drop_reason),
+            drop_reason: last.filter(|_| !sends),
             mask: self.state.into_mask(),
         }
     }
@@ -168,7 +184,7 @@ impl<'a> Walk<'a> {
                 None => self.lookup(table),
             };
             let Some(rule) = found else {
-                self.drop(DropReason::TableMiss(table));
+                self.missed = Some(table);
                 return Next::EndList;
             };
             let actions = self
@@ -221,15 +237,18 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Counts a copy that was to be sent and is not.
     pub(super) fn drop(&mut self, reason: DropReason) {
-        self.drop_reason = Some(reason);
+        let known = self.drops.iter().position(|(known, _)| *known == reason);
+        let before = known.map_or(0, |place| self.drops.remove(place).1);
+        self.drops.push((reason, before.saturating_add(1)));
     }
 
     pub(super) fn emit(&mut self, effect: Effect) {
         if self.emitted < MAX_EFFECTS {
             self.emitted += 1;
             self.effects.push(effect);
-        } else {
+        } else if sends_something(&effect) {
             self.drop(DropReason::TooManyLookups);
         }
     }
@@ -420,6 +439,8 @@ impl<'a> Walk<'a> {
         let outer = std::mem::take(&mut self.effects);
         let frozen = std::mem::take(&mut self.frozen);
         let action_set = self.action_set.clone();
+        let missed = self.missed.take();
+        let drops = self.drops.clone();
         self.depth += 1;
         let mut next = self.execute_list(actions, table);
         if let Next::Table(table) = next {
@@ -437,6 +458,12 @@ impl<'a> Walk<'a> {
         self.depth -= 1;
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
+        if let Some(table) = std::mem::replace(&mut self.missed, missed)
+            && !nested.iter().any(sends_something)
+            && self.drops == drops
+        {
+            self.drop(DropReason::TableMiss(table));
+        }
         match nested.len() {
             0 => {}
             // These have been counted.

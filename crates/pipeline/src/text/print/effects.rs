@@ -15,7 +15,8 @@ use crate::text::shape::Shape;
 
 /// A list of effects as text, for packets of the cache entry with this key and mask.
 ///
-/// `drop` if there are none. Learning stations is not an action of a datapath, and left out.
+/// `drop` if there are none. Learning stations and counting drops are not actions of a datapath,
+/// and left out.
 pub fn print_effects(effects: &[Effect], layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     let shape = Shape::of(&Match::from_words(layout, key, mask));
     match list(effects, shape) {
@@ -59,7 +60,7 @@ fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, 
 
 fn one(effect: &Effect, shape: Shape) -> Option<String> {
     Some(match effect {
-        Effect::Set { .. } | Effect::Learn { .. } => return None,
+        Effect::Set { .. } | Effect::Learn { .. } | Effect::Drop { .. } => return None,
         Effect::DecTtl => "dec_ttl".to_string(),
         Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
         Effect::PushVlan { tpid, tci } => {
