@@ -4,11 +4,18 @@
 //! of what comes from outside.
 //!
 //! Every section but `[[port]]` is optional, and unknown keys are errors, as a key that is
-//! silently ignored is worse. What later versions will know is refused by name. Each error says
-//! file, line and column, and what to do.
+//! silently ignored is worse; so are keys that a kind of port has no use for. What later versions
+//! will know is refused by name. Each error says file, line and column, and what to do.
+//!
+//! 1. No text makes the reader panic.
+//! 2. Numbers have limits, which the constants say, so that no size overflows. Whether the memory
+//!    is there is seen when the switch starts.
 
-use std::collections::HashMap;
-use std::ops::Range;
+mod error;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -18,31 +25,8 @@ use thalweg_packet::PortId;
 use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
-/// A configuration that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {source}; check the path", .path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// The operating system's answer.
-        source: std::io::Error,
-    },
-    /// The text says something that cannot be done.
-    #[error("{file}:{line}:{column}: {what}")]
-    Refused {
-        /// The file's name.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// The column in characters, from 1.
-        column: usize,
-        /// What is wrong, and what to do.
-        what: String,
-    },
-}
+pub use crate::error::ConfigError;
+use crate::value::{Number, Paths, Ports};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
@@ -72,7 +56,7 @@ struct File {
     cache: CacheSection,
     #[serde(default)]
     limits: LimitsSection,
-    port: Spanned<Vec<PortSection>>,
+    port: Option<Spanned<Ports>>,
     // Recognised, to be refused by name.
     openflow: Option<Spanned<toml::Value>>,
     p4: Option<Spanned<toml::Value>>,
@@ -86,14 +70,14 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct SwitchSection {
     name: Option<String>,
-    workers: Option<Spanned<usize>>,
+    workers: Option<Spanned<Number>>,
     #[serde(default)]
-    rules: Vec<PathBuf>,
+    rules: Paths,
     #[serde(default)]
-    groups: Vec<PathBuf>,
+    groups: Paths,
     maintainer: Option<Spanned<String>>,
     mode: Option<Spanned<String>>,
-    seed: Option<u64>,
+    seed: Option<Number>,
     #[serde(default)]
     end_when_finished: bool,
 }
@@ -110,40 +94,43 @@ struct CacheSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MicroflowSection {
-    entries: Option<usize>,
-    admit_one_in: Option<u32>,
+    entries: Option<Spanned<Number>>,
+    admit_one_in: Option<Spanned<Number>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MegaflowSection {
-    entries: Option<usize>,
-    bytes: Option<usize>,
-    masks: Option<usize>,
+    entries: Option<Spanned<Number>>,
+    bytes: Option<Spanned<Number>>,
+    masks: Option<Spanned<Number>>,
     classifier: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitsSection {
-    rules: Option<usize>,
-    groups: Option<usize>,
-    stations: Option<usize>,
-    packets_per_worker: Option<usize>,
-    packet_bytes: Option<usize>,
+    rules: Option<Spanned<Number>>,
+    groups: Option<Spanned<Number>>,
+    stations: Option<Spanned<Number>>,
+    packets_per_worker: Option<Spanned<Number>>,
+    packet_bytes: Option<Spanned<Number>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PortSection {
-    number: Spanned<u32>,
+    number: Spanned<Number>,
     name: Option<String>,
     kind: Option<Spanned<String>>,
-    interface: Option<String>,
-    mtu_bytes: Option<u32>,
-    read: Option<PathBuf>,
-    write: Option<PathBuf>,
+    interface: Option<Spanned<String>>,
+    mtu_bytes: Option<Spanned<Number>>,
+    read: Option<Spanned<PathBuf>>,
+    write: Option<Spanned<PathBuf>>,
 }
+
+/// A switch without a port does nothing.
+const NO_PORT: &str = "a switch needs a port: add [[port]] with its number";
 
 /// The text and its name, to say where something is.
 struct Source<'a> {
@@ -152,11 +139,32 @@ struct Source<'a> {
     folder: &'a Path,
 }
 
-/// The largest number of a port (OpenFlow 1.0's `OFPP_MAX`, less one); above are reserved names.
-const LARGEST_PORT: u32 = 0xfeff;
+/// Numbers of ports, from OpenFlow 1.0's `OFPP_MAX` on are reserved names.
+const PORT_NUMBERS: RangeInclusive<u64> = 1..=0xfeff;
 
 /// More threads than any machine that this is meant for has.
-const MOST_WORKERS: usize = 256;
+const WORKERS: RangeInclusive<u64> = 1..=256;
+
+/// What fits into a cache, as datapaths have it.
+const ENTRIES: RangeInclusive<u64> = 0..=1 << 28;
+
+/// What is counted but takes no room before it is there.
+const COUNT: RangeInclusive<u64> = 0..=1 << 28;
+
+/// The same, where none would be senseless.
+const POSITIVE: RangeInclusive<u64> = 1..=1 << 28;
+
+/// Memory of the caches.
+const BYTES: RangeInclusive<u64> = 0..=1 << 40;
+
+/// Their buffers are made at the start; room for a thousand ports.
+const PACKETS: RangeInclusive<u64> = 1..=1 << 16;
+
+/// From the shortest frame to more than the longest IP packet and its headers.
+const PACKET_BYTES: RangeInclusive<u64> = 60..=1 << 17;
+
+/// What IP asks of a link (RFC 791), to what its length field can say.
+const MTU_BYTES: RangeInclusive<u64> = 68..=0xffff;
 
 impl Configuration {
     /// Reads a configuration file; paths in it are relative to its folder.
@@ -184,15 +192,18 @@ impl Configuration {
         };
         let file: File = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            source.error(&span, error.message().replace('\n', "; "))
+            source.error(&span, error::explain_toml(error.message()))
         })?;
         source.refuse_later_sections(&file)?;
+        let Some(ports) = &file.port else {
+            return Err(source.error(&(text.len()..text.len()), NO_PORT));
+        };
         Ok(Configuration {
             name: file.switch.name.clone().unwrap_or("thalweg".to_owned()),
             switch: source.switch(&file)?,
-            ports: source.ports(&file.port)?,
-            rules: source.paths(&file.switch.rules),
-            groups: source.paths(&file.switch.groups),
+            ports: source.ports(ports)?,
+            rules: source.paths(&file.switch.rules.0),
+            groups: source.paths(&file.switch.groups.0),
             ends_when_finished: file.switch.end_when_finished,
         })
     }
@@ -208,7 +219,7 @@ impl Source<'_> {
             file: self.name.clone(),
             line,
             column,
-            what: what.to_string(),
+            what: on_one_line(&what.to_string()),
         }
     }
 
@@ -240,14 +251,7 @@ impl Source<'_> {
 
     fn switch(&self, file: &File) -> Result<SwitchConfig> {
         let mut config = SwitchConfig::default();
-        let (switch, limits) = (&file.switch, &file.limits);
-        if let Some(workers) = &switch.workers {
-            config.workers = *workers.get_ref();
-            if !(1..=MOST_WORKERS).contains(&config.workers) {
-                let what = format!("workers must be 1 to {MOST_WORKERS}");
-                return Err(self.error(&workers.span(), what));
-            }
-        }
+        let switch = &file.switch;
         if let Some(mode) = &switch.mode {
             self.check_mode(mode)?;
         }
@@ -257,21 +261,55 @@ impl Source<'_> {
         if let Some(classifier) = &file.cache.megaflow.classifier {
             self.check_classifier(classifier)?;
         }
-        let seed = switch.seed.unwrap_or(0);
+        let seed = switch.seed.map_or(0, |seed| seed.0);
         (config.pipeline.seed, config.datapath.seed) = (seed, seed);
-        let (microflow, megaflow) = (&file.cache.microflow, &file.cache.megaflow);
-        let datapath = &mut config.datapath;
-        set(&mut datapath.microflow.entries, microflow.entries);
-        set(&mut datapath.microflow.admit_one_in, microflow.admit_one_in);
-        set(&mut datapath.megaflow.entries, megaflow.entries);
-        set(&mut datapath.megaflow.bytes, megaflow.bytes);
-        set(&mut datapath.megaflow.masks, megaflow.masks);
-        set(&mut config.pipeline.rules, limits.rules);
-        set(&mut config.pipeline.groups, limits.groups);
-        set(&mut config.pipeline.stations, limits.stations);
-        set(&mut config.packets_per_worker, limits.packets_per_worker);
-        set(&mut config.packet_bytes, limits.packet_bytes);
+        self.limits(file, &mut config)?;
         Ok(config)
+    }
+
+    fn limits(&self, file: &File, config: &mut SwitchConfig) -> Result<()> {
+        let (microflow, said) = (&mut config.datapath.microflow, &file.cache.microflow);
+        self.set(&mut microflow.entries, "entries", &said.entries, ENTRIES)?;
+        let mut one_in = microflow.admit_one_in as usize;
+        self.set(&mut one_in, "admit_one_in", &said.admit_one_in, POSITIVE)?;
+        microflow.admit_one_in = one_in as u32;
+        let (megaflow, said) = (&mut config.datapath.megaflow, &file.cache.megaflow);
+        self.set(&mut megaflow.entries, "entries", &said.entries, ENTRIES)?;
+        self.set(&mut megaflow.bytes, "bytes", &said.bytes, BYTES)?;
+        self.set(&mut megaflow.masks, "masks", &said.masks, POSITIVE)?;
+        let (pipeline, said) = (&mut config.pipeline, &file.limits);
+        self.set(&mut pipeline.rules, "rules", &said.rules, COUNT)?;
+        self.set(&mut pipeline.groups, "groups", &said.groups, COUNT)?;
+        self.set(&mut pipeline.stations, "stations", &said.stations, COUNT)?;
+        let packets = &mut config.packets_per_worker;
+        self.set(
+            packets,
+            "packets_per_worker",
+            &said.packets_per_worker,
+            PACKETS,
+        )?;
+        let bytes = &mut config.packet_bytes;
+        self.set(bytes, "packet_bytes", &said.packet_bytes, PACKET_BYTES)?;
+        self.set(
+            &mut config.workers,
+            "workers",
+            &file.switch.workers,
+            WORKERS,
+        )
+    }
+
+    /// Takes over what was said, if something was.
+    fn set(
+        &self,
+        limit: &mut usize,
+        key: &str,
+        said: &Option<Spanned<Number>>,
+        range: RangeInclusive<u64>,
+    ) -> Result<()> {
+        if let Some(said) = said {
+            *limit = self.number(key, said, range)? as usize;
+        }
+        Ok(())
     }
 
     fn check_mode(&self, mode: &Spanned<String>) -> Result<()> {
@@ -313,34 +351,33 @@ impl Source<'_> {
         Err(self.error(&name.span(), what))
     }
 
-    fn ports(&self, sections: &Spanned<Vec<PortSection>>) -> Result<Vec<PortConfig>> {
-        let mut numbers = HashMap::new();
+    fn ports(&self, sections: &Spanned<Ports>) -> Result<Vec<PortConfig>> {
+        let mut numbers = HashSet::new();
         let mut names = HashMap::new();
         let mut ports = Vec::new();
-        if sections.get_ref().is_empty() {
-            return Err(self.error(&sections.span(), "a switch needs a port: add [[port]]"));
+        if sections.get_ref().0.is_empty() {
+            return Err(self.error(&sections.span(), NO_PORT));
         }
-        for section in sections.get_ref() {
-            let (number, span) = (*section.number.get_ref(), section.number.span());
-            if !(1..=LARGEST_PORT).contains(&number) {
-                let what = format!("port {number}: numbers are 1 to {LARGEST_PORT}");
-                return Err(self.error(&span, what));
-            }
-            if numbers.insert(number, ()).is_some() {
+        for section in &sections.get_ref().0 {
+            let number = self.number("number", &section.number, PORT_NUMBERS)? as u32;
+            let span = section.number.span();
+            if !numbers.insert(number) {
                 let what = format!("there are two ports {number}; give each its own number");
                 return Err(self.error(&span, what));
             }
             let name = section.name.clone().unwrap_or(format!("port{number}"));
             if let Some(other) = names.insert(name.clone(), number) {
-                let what = format!("ports {other} and {number} are both called {name:?}");
+                let what = format!(
+                    "ports {other} and {number} are both called {name:?}; give each its own name"
+                );
                 return Err(self.error(&span, what));
             }
-            ports.push(self.port(section, name)?);
+            ports.push(self.port(section, PortId(number), &name)?);
         }
         Ok(ports)
     }
 
-    fn port(&self, section: &PortSection, name: String) -> Result<PortConfig> {
+    fn port(&self, section: &PortSection, number: PortId, name: &str) -> Result<PortConfig> {
         let kind = match &section.kind {
             None => PortKind::default(),
             Some(kind) => kind
@@ -348,20 +385,93 @@ impl Source<'_> {
                 .parse()
                 .map_err(|error: thalweg_io::Error| self.error(&kind.span(), error))?,
         };
+        self.refuse_what_is_of_no_use(section, kind)?;
+        let mtu_bytes = section.mtu_bytes.as_ref();
+        let mtu_bytes = mtu_bytes.map(|said| self.number("mtu_bytes", said, MTU_BYTES));
+        let path = |said: &Spanned<PathBuf>| self.path(said.get_ref());
         Ok(PortConfig {
             kind,
-            interface: section.interface.clone(),
-            mtu_bytes: section.mtu_bytes,
-            read: section.read.as_deref().map(|path| self.path(path)),
-            write: section.write.as_deref().map(|path| self.path(path)),
-            ..PortConfig::new(PortId(*section.number.get_ref()), &name)
+            interface: section
+                .interface
+                .as_ref()
+                .map(|said| said.get_ref().clone()),
+            mtu_bytes: mtu_bytes.transpose()?.map(|said| said as u32),
+            read: section.read.as_ref().map(path),
+            write: section.write.as_ref().map(path),
+            ..PortConfig::new(number, name)
         })
+    }
+
+    /// Keys that a kind of port would ignore, and those that it cannot do without.
+    fn refuse_what_is_of_no_use(&self, section: &PortSection, kind: PortKind) -> Result<()> {
+        let has_file = section.read.is_some() || section.write.is_some();
+        if let (PortKind::Pcap, false, Some(said)) = (kind, has_file, &section.kind) {
+            let what = "a port of kind \"pcap\" needs a file; set read, write, or both";
+            return Err(self.error(&said.span(), what));
+        }
+        let span = |said: Option<Range<usize>>, kinds: &[PortKind]| {
+            said.filter(|_| !kinds.contains(&kind))
+        };
+        let interfaces = [PortKind::Auto, PortKind::AfPacket, PortKind::Tap];
+        let taps = [PortKind::Auto, PortKind::Tap];
+        let section = [
+            (
+                "interface",
+                section.interface.as_ref().map(Spanned::span),
+                &interfaces[..],
+            ),
+            (
+                "mtu_bytes",
+                section.mtu_bytes.as_ref().map(Spanned::span),
+                &taps,
+            ),
+            (
+                "read",
+                section.read.as_ref().map(Spanned::span),
+                &[PortKind::Pcap],
+            ),
+            (
+                "write",
+                section.write.as_ref().map(Spanned::span),
+                &[PortKind::Pcap],
+            ),
+        ];
+        for (key, said, kinds) in section {
+            if let Some(span) = span(said, kinds) {
+                let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+                let what = format!(
+                    "a port of kind \"{kind}\" has no use for {key}; remove it, or set kind to {}",
+                    kinds.join(" or ")
+                );
+                return Err(self.error(&span, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A number that is within what makes sense for its key.
+    fn number(&self, key: &str, said: &Spanned<Number>, range: RangeInclusive<u64>) -> Result<u64> {
+        let number = said.get_ref().0;
+        if !range.contains(&number) {
+            let (least, most) = range.into_inner();
+            let what = format!("{key} must be {least} to {most}, not {number}");
+            return Err(self.error(&said.span(), what));
+        }
+        Ok(number)
     }
 }
 
-/// Takes over what was said.
-fn set<T: Copy>(limit: &mut T, said: Option<T>) {
-    *limit = said.unwrap_or(*limit);
+/// Names out of the text may have control characters, which terminals obey.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }
 
 #[cfg(test)]

@@ -126,16 +126,12 @@ fn slips_are_found_where_they_are() {
             "br0.toml:1:2: ",
             "unknown field `swich`",
         ),
-        (
-            "[switch]\nname = \"a\"",
-            "br0.toml:1:1: ",
-            "missing field `port`",
-        ),
+        ("[switch]\nname = \"a\"", "br0.toml:2:11: ", "add [[port]]"),
         ("port = []", "br0.toml:1:8: ", "add [[port]]"),
         (
             "[[port]]\nname = \"a\"",
             "br0.toml:1:1: ",
-            "missing field `number`",
+            "missing field `number`; add it",
         ),
         ("[[port]]\nnumber = -1", "br0.toml:2:10: ", "-1"),
         ("[[port]]\nnumber = 0", "br0.toml:2:10: ", "1 to 65279"),
@@ -166,6 +162,128 @@ fn slips_are_found_where_they_are() {
             "{text:?}: {said}"
         );
     }
+}
+
+#[test]
+fn values_of_another_type_are_told_what_is_wanted() {
+    for (key, place, advice) in [
+        (
+            "switch.workers = 1.5",
+            "1:18: ",
+            "expected a whole number from 0",
+        ),
+        (
+            "switch.seed = -1",
+            "1:15: ",
+            "`-1`, expected a whole number from 0",
+        ),
+        (
+            "limits.rules = 99999999999999999999",
+            "1:16: ",
+            "99999999999999999999, expected a whole number from 0",
+        ),
+        (
+            "switch.rules = \"a.rules\"",
+            "1:16: ",
+            "such as [\"my.rules\"]",
+        ),
+        (
+            "switch.rules = \"a\"\nswitch.rules = \"b\"",
+            "2:8: ",
+            "duplicate key; remove one",
+        ),
+        ("name =", "1:", "expected"),
+    ] {
+        let said = error(&format!("{key}\n{PORT}"));
+        let place = format!("br0.toml:{place}");
+        assert!(said.starts_with(&place) && said.contains(advice), "{said}");
+    }
+    let said = error("[port]\nnumber = 1");
+    assert!(said.contains("write [[port]], with two brackets"), "{said}");
+}
+
+#[test]
+fn sizes_that_make_no_sense_are_refused() {
+    for (key, limits) in [
+        ("cache.microflow.entries", "0 to 268435456"),
+        ("cache.megaflow.entries", "0 to 268435456"),
+        ("cache.megaflow.bytes", "0 to 1099511627776"),
+        ("limits.rules", "0 to 268435456"),
+        ("limits.groups", "0 to 268435456"),
+        ("limits.stations", "0 to 268435456"),
+        ("limits.packets_per_worker", "1 to 65536"),
+        ("limits.packet_bytes", "60 to 131072"),
+        ("switch.workers", "1 to 256"),
+    ] {
+        let said = error(&format!("{key} = 9223372036854775807\n{PORT}"));
+        let name = key.rsplit('.').next().expect("there is a last part");
+        let expected = format!("{name} must be {limits}, not 9223372036854775807");
+        assert!(
+            said.starts_with("br0.toml:1:") && said.ends_with(&expected),
+            "{said}"
+        );
+    }
+    for key in ["cache.microflow.admit_one_in", "cache.megaflow.masks"] {
+        let said = error(&format!("{key} = 0\n{PORT}"));
+        assert!(said.contains(" must be 1 to 268435456, not 0"), "{said}");
+    }
+}
+
+#[test]
+fn keys_that_a_kind_would_ignore_are_refused() {
+    for (keys, advice) in [
+        (
+            "kind = \"pcap\"",
+            "3:8: a port of kind \"pcap\" needs a file; set read, write, or both",
+        ),
+        (
+            "read = \"a\"",
+            "3:8: a port of kind \"auto\" has no use for read; remove it, or set kind",
+        ),
+        (
+            "kind = \"tap\"\nwrite = \"a\"",
+            "4:9: a port of kind \"tap\" has no use for write",
+        ),
+        (
+            "kind = \"memory\"\ninterface = \"a\"",
+            "or set kind to \"auto\" or \"af_packet\" or",
+        ),
+        (
+            "kind = \"af_packet\"\nmtu_bytes = 1500",
+            "or set kind to \"auto\" or \"tap\"",
+        ),
+        (
+            "mtu_bytes = 67",
+            "3:13: mtu_bytes must be 68 to 65535, not 67",
+        ),
+    ] {
+        let said = error(&format!("{PORT}{keys}"));
+        assert!(said.contains(advice), "{said}");
+    }
+}
+
+#[test]
+fn errors_are_one_line_that_terminals_can_be_given() {
+    let said = error(&format!("{PORT}kind = \"a\\n\\u001B[2J\""));
+    assert!(said.contains("`a\\n\\u{1b}[2J`"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_told_so() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let path = folder.path().join("br0.toml");
+    let said = || {
+        Configuration::read(&path)
+            .expect_err("it cannot be used")
+            .to_string()
+    };
+    assert!(said().contains("br0.toml: No such file") && said().ends_with("check the path"));
+    std::fs::write(&path, [0xff, 0xfe]).expect("the folder is ours");
+    assert!(
+        said().ends_with("give a configuration, which is TOML in UTF-8"),
+        "{}",
+        said()
+    );
 }
 
 #[test]

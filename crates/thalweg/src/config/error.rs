@@ -1,0 +1,53 @@
+//! What can be wrong with a configuration, and where.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}; {}", .path.display(), advice(.source))]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The text says something that cannot be done.
+    #[error("{file}:{line}:{column}: {what}")]
+    Refused {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+}
+
+fn advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::InvalidData => "give a configuration, which is TOML in UTF-8",
+        ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
+        _ => "check the path",
+    }
+}
+
+/// What the TOML reader says, with what to do where it says only what is wrong.
+pub(crate) fn explain_toml(message: &str) -> String {
+    let message = message.trim().replace('\n', "; ");
+    let rest = if message.starts_with("missing field") {
+        "; add it"
+    } else if message.contains("duplicate key") {
+        "; remove one of them"
+    } else if message.contains("expected") || message.contains("must be") {
+        ""
+    } else {
+        "; mend or remove it (see toml.io for how values are written)"
+    };
+    message + rest
+}
