@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -35,6 +35,10 @@ pub const TARGETS: [Target; 7] = [
     Target {
         name: "classbench",
         run: targets::classbench::run,
+    },
+    Target {
+        name: "config",
+        run: targets::config::run,
     },
     Target {
         name: "forward",

@@ -3,6 +3,7 @@
 pub mod capture;
 pub mod changes;
 pub mod classbench;
+pub mod config;
 pub mod forward;
 pub mod frame;
 pub mod rules;

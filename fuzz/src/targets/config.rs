@@ -1,0 +1,138 @@
+//! Configurations of `thalweg run`, which are TOML.
+//!
+//! 1. No text makes the reader panic.
+//! 2. An error is one line, names a place of the text, and says what to do.
+//! 3. A configuration that is accepted is written out whole and reads back as the same. A key that
+//!    is added to the reader belongs into [`written`] and into the corpus's `everything`.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_config::{ConfigError, Configuration};
+use thalweg_io::PortConfig;
+use toml::{Table, Value};
+
+/// Words one of which is in every error, as each says what to do, or what would do.
+const ADVICE: [&str; 9] = [
+    "add", "choose", "expected", "give", "must be", "remove", "set", "use", "write",
+];
+
+/// Tries one input.
+pub fn run(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    match Configuration::parse("fuzz.toml", Path::new("etc"), &text) {
+        Ok(config) => reads_back(&config),
+        Err(error) => check_error(&text, &error),
+    }
+}
+
+fn check_error(text: &str, error: &ConfigError) {
+    let said = error.to_string();
+    assert!(!said.contains(char::is_control), "{said:?}");
+    let ConfigError::Refused {
+        line, column, what, ..
+    } = error
+    else {
+        panic!("no file was read: {said}");
+    };
+    let start = format!("fuzz.toml:{line}:{column}: ");
+    assert!(said.starts_with(&start), "{said}");
+    // An error at the end may be on the line that would come next.
+    let lines: Vec<&str> = text.split('\n').collect();
+    let place = lines.get(*line - 1).expect("the line is there");
+    assert!((1..=place.chars().count() + 1).contains(column), "{said}");
+    assert!(ADVICE.iter().any(|word| what.contains(word)), "{said}");
+}
+
+fn reads_back(config: &Configuration) {
+    let printed = written(config).to_string();
+    // Paths have become relative to where we are.
+    let again = Configuration::parse("again.toml", Path::new(""), &printed);
+    let again = again.unwrap_or_else(|error| panic!("{error} in {printed}"));
+    assert_eq!(format!("{again:?}"), format!("{config:?}"), "{printed}");
+}
+
+/// A configuration as TOML, with nothing left to defaults.
+fn written(config: &Configuration) -> Table {
+    let (pipeline, datapath) = (&config.switch.pipeline, &config.switch.datapath);
+    let paths = |paths: &[PathBuf]| Value::Array(paths.iter().map(|path| word(path)).collect());
+    let switch = table([
+        ("name", config.name.clone().into()),
+        ("workers", number(config.switch.workers as u64)),
+        ("rules", paths(&config.rules)),
+        ("groups", paths(&config.groups)),
+        ("maintainer", datapath.maintainer.name().into()),
+        ("seed", number(pipeline.seed)),
+        ("end_when_finished", config.ends_when_finished.into()),
+    ]);
+    let microflow = table([
+        ("entries", number(datapath.microflow.entries as u64)),
+        (
+            "admit_one_in",
+            number(datapath.microflow.admit_one_in.into()),
+        ),
+    ]);
+    let megaflow = table([
+        ("entries", number(datapath.megaflow.entries as u64)),
+        ("bytes", number(datapath.megaflow.bytes as u64)),
+        ("masks", number(datapath.megaflow.masks as u64)),
+    ]);
+    let limits = table([
+        ("rules", number(pipeline.rules as u64)),
+        ("groups", number(pipeline.groups as u64)),
+        ("stations", number(pipeline.stations as u64)),
+        (
+            "packets_per_worker",
+            number(config.switch.packets_per_worker as u64),
+        ),
+        ("packet_bytes", number(config.switch.packet_bytes as u64)),
+    ]);
+    let ports = config
+        .ports
+        .iter()
+        .map(|port| Value::Table(port_section(port)));
+    table([
+        ("switch", switch.into()),
+        (
+            "cache",
+            table([
+                ("microflow", microflow.into()),
+                ("megaflow", megaflow.into()),
+            ])
+            .into(),
+        ),
+        ("limits", limits.into()),
+        ("port", Value::Array(ports.collect())),
+    ])
+}
+
+fn port_section(port: &PortConfig) -> Table {
+    let mut section = table([
+        ("number", number(port.number.0.into())),
+        ("name", port.name.clone().into()),
+        ("kind", port.kind.to_string().into()),
+    ]);
+    let optional = [
+        ("interface", port.interface.clone().map(Value::from)),
+        ("mtu_bytes", port.mtu_bytes.map(|mtu| number(mtu.into()))),
+        ("read", port.read.as_deref().map(word)),
+        ("write", port.write.as_deref().map(word)),
+    ];
+    for (key, value) in optional {
+        section.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    section
+}
+
+fn table<const N: usize>(pairs: [(&str, Value); N]) -> Table {
+    let pairs = pairs.into_iter();
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// What came out of TOML fits into its integers.
+fn number(number: u64) -> Value {
+    Value::Integer(i64::try_from(number).expect("limits are less"))
+}
+
+fn word(path: &Path) -> Value {
+    Value::String(path.to_str().expect("it was text").to_owned())
+}
