@@ -94,10 +94,17 @@ fn effects_of_copies_count_like_those_of_the_packet() {
     ));
     let passes = walk(&pipeline, &mut outbox());
     assert_eq!(count(&passes[0].effects), LIMIT);
+    let refused = Effect::Drop {
+        reason: DropReason::TooManyLookups,
+        copies: (64 * 64 - LIMIT / 2) as u32,
+    };
+    assert_eq!(passes[0].effects[0], refused);
 }
 
+/// Effects but for what was counted as not sent.
 fn count(effects: &[Effect]) -> usize {
     let of = |effect: &Effect| match effect {
+        Effect::Drop { .. } => 0,
         Effect::Clone(nested) => count(nested),
         _ => 1,
     };

@@ -54,7 +54,7 @@ pub const MAX_LOOKUPS: usize = 4096;
 /// How deeply resubmits, groups and clones may nest (Open vSwitch's `MAX_DEPTH`).
 pub const MAX_DEPTH: u32 = 64;
 
-/// Effects that one packet may cause, on itself and on copies.
+/// Effects that one packet may cause, on itself and on copies; counting drops is not limited.
 pub const MAX_EFFECTS: usize = 4096;
 
 /// Subfields that a walk may have on its stack.
