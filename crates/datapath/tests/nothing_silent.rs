@@ -120,6 +120,24 @@ fn what_no_rule_asks_for_is_no_drop() {
 }
 
 #[test]
+fn what_grows_too_long_for_a_frame_is_dropped_and_counted() {
+    let rules = "actions=clone(push_vlan:0x8100,push_vlan:0x88a8,output:2),push_vlan:0x8100,\
+                 output:2,push_vlan:0x88a8,output:2";
+    let pipeline = pipeline(rules);
+    let mut datapath = Datapath::new(Config::default(), &pipeline.read().unwrap()).unwrap();
+    let mut outbox = outbox();
+    let mut frame = vec![0; 65_530];
+    let mut packet = Packet::from_bytes(&frame);
+    packet.set_received(PortId(1), Instant::ZERO);
+    datapath.process(&mut vec![packet], Instant::ZERO, &pipeline, &mut outbox);
+    let drops: Vec<_> = datapath.statistics().drops().collect();
+    assert_eq!(drops, [("too_long", 2)]);
+    frame.splice(12..12, [0x81, 0, 0, 0]);
+    let sent: Vec<_> = outbox.sent.iter().map(|(_, sent)| sent.bytes()).collect();
+    assert_eq!(sent, [frame]);
+}
+
+#[test]
 fn a_walk_that_cannot_go_on_is_counted_once() {
     let pipeline = pipeline("mpls,actions=pop_mpls:0x0800,resubmit(,1)");
     let config = Config {

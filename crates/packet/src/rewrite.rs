@@ -10,7 +10,9 @@
 //! 3. A write to a header that the packet does not have does nothing and says so.
 //! 4. Pushing an MPLS label hides the headers behind it; popping one does not reveal what is
 //!    there: that takes another parse.
-//! 5. With a routing header whose segments are not used up, TCP's pseudo-header has the final
+//! 5. A header is not pushed if the frame would become longer than [`Rewriter::MAX_FRAME_BYTES`],
+//!    the length up to which headers can be found: offsets have 16 bits, and do not wrap.
+//! 6. With a routing header whose segments are not used up, TCP's pseudo-header has the final
 //!    destination (RFC 8200, section 8.1), so that the IPv6 destination is not part of its sum.
 
 use crate::Packet;
@@ -52,6 +54,9 @@ struct Found {
 }
 
 impl<'a> Rewriter<'a> {
+    /// How long a frame may be; a longer one is no frame to [`Headers::parse`].
+    pub const MAX_FRAME_BYTES: usize = 65_534;
+
     /// A rewriter for a packet whose headers these are.
     #[inline]
     pub fn new(packet: &'a mut Packet, headers: &'a mut Headers) -> Rewriter<'a> {
@@ -105,8 +110,11 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Adds an outer VLAN tag.
-    pub fn push_vlan(&mut self, tpid: u16, tci: u16) {
+    /// Adds an outer VLAN tag; says whether there was room (invariant 5).
+    pub fn push_vlan(&mut self, tpid: u16, tci: u16) -> bool {
+        if !self.has_room(4) {
+            return false;
+        }
         self.insert(12, 4);
         let bytes = self.packet.bytes_mut();
         bytes[12..14].copy_from_slice(&tpid.to_be_bytes());
@@ -114,6 +122,7 @@ impl<'a> Rewriter<'a> {
         let outer = self.headers.offset(h::VLAN_OUTER);
         self.headers.place(h::VLAN_INNER, outer);
         self.headers.place(h::VLAN_OUTER, Some(12));
+        true
     }
 
     /// Removes the outer VLAN tag; says whether there was one.
@@ -128,10 +137,12 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Adds an MPLS label stack entry behind the EtherType, which becomes `ether_type`.
-    pub fn push_mpls(&mut self, ether_type: u16, entry: u32) {
-        let Some(at) = self.headers.offset(h::ETHER_TYPE) else {
-            return;
+    /// Adds an MPLS label stack entry behind the EtherType, which becomes `ether_type`; says
+    /// whether there was room (invariant 5).
+    pub fn push_mpls(&mut self, ether_type: u16, entry: u32) -> bool {
+        let at = self.headers.offset(h::ETHER_TYPE);
+        let (Some(at), true) = (at, self.has_room(4)) else {
+            return false;
         };
         self.insert(at + 2, 4);
         let bytes = self.packet.bytes_mut();
@@ -142,6 +153,7 @@ impl<'a> Rewriter<'a> {
         self.headers.place(h::MPLS_2, second);
         self.headers.place(h::MPLS_1, first);
         self.headers.place(h::MPLS_0, Some(at + 2));
+        true
     }
 
     /// Removes the top label; the EtherType becomes `ether_type`. Says whether there was one.
@@ -268,6 +280,10 @@ impl<'a> Rewriter<'a> {
         false
     }
 
+    fn has_room(&self, count: usize) -> bool {
+        self.packet.len() + count <= Self::MAX_FRAME_BYTES
+    }
+
     /// Makes room for `count` bytes at `at`, moving what is in front.
     fn insert(&mut self, at: usize, count: usize) {
         self.packet.prepend(count);
@@ -285,4 +301,54 @@ impl<'a> Rewriter<'a> {
 /// The change of checksum for bytes `offset` into what it covers, left-aligned in `old` and `new`.
 fn edit_of(offset: usize, old: u128, new: u128) -> Edit {
     Edit::default().replace_u128(old, new, Alignment::of_offset(offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FrameError;
+
+    /// Neighbour discovery whose last option ends with the frame, which is as long as given.
+    fn late_option(len_bytes: usize) -> Packet {
+        let mut frame = vec![0; len_bytes];
+        frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        let payload = (len_bytes - 54) as u16;
+        frame[18..20].copy_from_slice(&payload.to_be_bytes());
+        frame[20] = 58;
+        frame[54] = 136;
+        let mut at = 78;
+        while at < len_bytes {
+            let left = (len_bytes - at) / 8;
+            // Options of a kind that is skipped; then the address, in one of eight bytes.
+            let count = if left == 1 { 1 } else { (left - 1).min(255) };
+            frame[at..at + 2].copy_from_slice(&[if left == 1 { 2 } else { 14 }, count as u8]);
+            at += count * 8;
+        }
+        Packet::from_bytes(&frame)
+    }
+
+    #[test]
+    fn offsets_do_not_wrap_where_frames_are_longest() {
+        let most = Rewriter::MAX_FRAME_BYTES;
+        assert!(Headers::parse(&vec![0; most]).is_ok());
+        let longer = Headers::parse(&vec![0; most + 1]);
+        assert_eq!(longer.err(), Some(FrameError::Giant));
+
+        // 65,526 bytes are the longest of this kind: two tags fit, and no third.
+        let mut packet = late_option(65_526);
+        let mut headers = Headers::parse(packet.bytes()).expect("a frame");
+        assert_eq!(headers.offset(h::ND_TLL), Some(65_520));
+        let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+        assert!(rewriter.push_vlan(0x8100, 7) && rewriter.push_vlan(0x88a8, 8));
+        assert_eq!(headers.offset(h::ND_TLL), Some(65_528));
+        let full = packet.clone();
+        let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+        assert!(!rewriter.push_vlan(0x8100, 9) && !rewriter.push_mpls(0x8847, 9));
+        assert_eq!(headers.offset(h::ND_TLL), Some(65_528));
+        assert_eq!(packet, full);
+        let tll = &crate::standard::fields()[crate::standard::ND_TLL.index()];
+        let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+        assert!(rewriter.write(&tll.source, 48, 0x0102_0304_0506, u128::MAX));
+        assert!(packet.bytes().ends_with(&[1, 2, 3, 4, 5, 6]));
+    }
 }

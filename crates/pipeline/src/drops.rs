@@ -31,10 +31,12 @@ pub enum DropReason {
     ReservedAddress,
     /// Its walk hit a bound.
     TooManyLookups,
+    /// A header was to be pushed for which a frame has no room.
+    TooLong,
 }
 
 /// The names of the reasons, in the order of the reasons.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "table_miss",
     "action",
     "input_port",
@@ -44,6 +46,7 @@ const NAMES: [&str; 9] = [
     "no_such_group",
     "reserved_address",
     "too_many_lookups",
+    "too_long",
 ];
 
 impl DropReason {
@@ -63,6 +66,7 @@ impl DropReason {
             DropReason::NoSuchGroup => 6,
             DropReason::ReservedAddress => 7,
             DropReason::TooManyLookups => 8,
+            DropReason::TooLong => 9,
         }
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! 1. A send copies the packet as it is at that moment; later rewrites do not reach it. The last
 //!    send of a list that nothing follows takes the packet itself.
-//! 2. [`Effect::Recirculate`] is the last of its list: the packet, as it is then, gets another
+//! 2. A packet for whose new header there is no room in a frame is dropped, and counted.
+//! 3. [`Effect::Recirculate`] is the last of its list: the packet, as it is then, gets another
 //!    lookup.
 
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
@@ -222,18 +223,23 @@ pub fn run(
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push((*continuation, packet));
             }
-            _ => rewrite(effect, fields, &mut packet, &mut headers),
+            _ if !rewrite(effect, fields, &mut packet, &mut headers) => {
+                outbox.drops.count(DropReason::TooLong, 1); // Invariant 2.
+                break;
+            }
+            _ => {}
         }
     }
     outbox.pool.put(packet);
 }
 
+/// Changes the packet; says whether there was room for what was added.
 fn rewrite(
     effect: &Effect,
     fields: &[FieldDescriptor],
     packet: &mut Packet,
     headers: &mut Headers,
-) {
+) -> bool {
     let mut rewriter = Rewriter::new(packet, headers);
     match effect {
         Effect::Set { field, value, mask } => {
@@ -246,11 +252,11 @@ fn rewrite(
         Effect::DecMplsTtl => {
             rewriter.decrement_mpls_ttl();
         }
-        Effect::PushVlan { tpid, tci } => rewriter.push_vlan(*tpid, *tci),
+        Effect::PushVlan { tpid, tci } => return rewriter.push_vlan(*tpid, *tci),
         Effect::PopVlan => {
             rewriter.pop_vlan();
         }
-        Effect::PushMpls { ether_type, entry } => rewriter.push_mpls(*ether_type, *entry),
+        Effect::PushMpls { ether_type, entry } => return rewriter.push_mpls(*ether_type, *entry),
         Effect::PopMpls { ether_type } => {
             rewriter.pop_mpls(*ether_type);
         }
@@ -261,4 +267,5 @@ fn rewrite(
         | Effect::Clone(_)
         | Effect::Recirculate(_) => {}
     }
+    true
 }

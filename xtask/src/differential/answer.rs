@@ -67,7 +67,9 @@ impl Execution {
                         rewriter.write(&field.source, field.width_bits, value, mask);
                     }
                 }
-                DatapathAction::PushVlan { tpid, tci } => rewriter.push_vlan(*tpid, *tci),
+                DatapathAction::PushVlan { tpid, tci } => {
+                    rewriter.push_vlan(*tpid, *tci);
+                }
                 DatapathAction::PopVlan => {
                     rewriter.pop_vlan();
                 }
