@@ -90,7 +90,20 @@ impl Cable {
         ]);
         left.ip(&["link", "set", "va", "up"]);
         right.ip(&["link", "set", "vb", "up"]);
-        Cable { left, right }
+        let cable = Cable { left, right };
+        cable.wait_until_it_carries();
+        cable
+    }
+
+    /// An interface that is up drops what is sent until the kernel has given it a queue, which it
+    /// does a little later.
+    fn wait_until_it_carries(&self) {
+        for (namespace, interface) in [(&self.left, "va"), (&self.right, "vb")] {
+            eventually("the interface has its queue", || {
+                let shown = namespace.ip(&["link", "show", "dev", interface]);
+                shown.contains("qdisc noqueue") && shown.contains("state UP")
+            });
+        }
     }
 
     /// The left end speaks IPv6.
@@ -99,6 +112,7 @@ impl Cable {
         cable.left.ip(&["link", "set", "va", "down"]);
         cable.left.set_ipv6(true);
         cable.left.ip(&["link", "set", "va", "up"]);
+        cable.wait_until_it_carries();
         cable
     }
 }
