@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thalweg_classifier::Version;
 use thalweg_packet::{
-    FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
+    BURST, FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
 
@@ -35,9 +35,6 @@ use crate::ledger::Ledger;
 use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
-
-/// Packets that are looked up together.
-pub(crate) const BURST: usize = 32;
 
 /// Times that one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;

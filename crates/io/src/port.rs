@@ -2,15 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
+pub use thalweg_packet::BURST;
 use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::PortCounters;
-
-/// The most packets that one [`Port::receive`] appends.
-///
-/// At 32 the cost of a call disappears among the packets, and the burst stays in the first-level
-/// cache.
-pub const BURST: usize = 32;
 
 /// Where packets enter and leave, a burst at a time.
 ///

@@ -27,6 +27,6 @@ pub use field::{FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar,
 pub use headers::{FrameError, Headers};
 pub use instant::Instant;
 pub use layout::{Layout, LayoutTooWide, MAX_WORDS, Slot};
-pub use pool::PacketPool;
+pub use pool::{BURST, PacketPool};
 pub use rewrite::Rewriter;
 pub use shapes::Shapes;

@@ -18,6 +18,12 @@
 
 use crate::Packet;
 
+/// The most packets that are received, looked up and sent together.
+///
+/// At 32 the cost of a call disappears among the packets, and a burst and what is known of it stay
+/// in the first-level cache.
+pub const BURST: usize = 32;
+
 /// A bounded stack of spare packets.
 ///
 /// ```
