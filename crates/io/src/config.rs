@@ -10,7 +10,7 @@ use std::str::FromStr;
 use thalweg_packet::PortId;
 
 use crate::sys::Interface;
-use crate::{AfPacketPort, CapturePort, Error, NullPort, Port, TapPort};
+use crate::{AfPacketPort, CapturePort, Error, NullPort, Port, ReceiveMethod, TapPort};
 
 /// What is behind a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -92,6 +92,8 @@ pub struct PortConfig {
     pub interface: Option<String>,
     /// The longest payload of a frame, in bytes, set on a tap; others keep their own.
     pub mtu_bytes: Option<u32>,
+    /// How a packet socket receives, if not as usual; other kinds of port refuse it.
+    pub receive: Option<ReceiveMethod>,
     /// The capture a `pcap` port receives from.
     pub read: Option<PathBuf>,
     /// The capture a `pcap` port sends to; an existing file is replaced.
@@ -107,6 +109,7 @@ impl PortConfig {
             kind: PortKind::Auto,
             interface: None,
             mtu_bytes: None,
+            receive: None,
             read: None,
             write: None,
         }
@@ -124,12 +127,21 @@ impl PortConfig {
 /// If the interface or file is missing, unusable or not permitted; see [`Error`].
 pub fn open(config: &PortConfig) -> Result<Box<dyn Port>, Error> {
     let (number, interface) = (config.number, config.interface());
-    match config.kind {
-        PortKind::Auto if interface_exists(interface) => {
-            Ok(Box::new(AfPacketPort::open(number, interface)?))
+    let kind = match config.kind {
+        PortKind::Auto if interface_exists(interface) => PortKind::AfPacket,
+        PortKind::Auto => PortKind::Tap,
+        kind => kind,
+    };
+    if config.receive.is_some() && kind != PortKind::AfPacket {
+        let port = config.name.clone();
+        return Err(Error::NoReceiveMethod { port, kind });
+    }
+    match kind {
+        PortKind::Auto | PortKind::AfPacket => {
+            let method = config.receive.unwrap_or_default();
+            Ok(Box::new(AfPacketPort::open(number, interface, method)?))
         }
-        PortKind::AfPacket => Ok(Box::new(AfPacketPort::open(number, interface)?)),
-        PortKind::Auto | PortKind::Tap => {
+        PortKind::Tap => {
             let tap = TapPort::open(number, interface, config.mtu_bytes)?;
             Ok(Box::new(tap))
         }
@@ -175,6 +187,18 @@ mod tests {
             ..PortConfig::new(PortId(1), "p1")
         };
         assert!(error(&config).contains("set `read`, `write`, or both"));
+        for kind in [PortKind::Tap, PortKind::Pcap, PortKind::Memory] {
+            let config = PortConfig {
+                kind,
+                receive: Some(ReceiveMethod::Ring),
+                ..config.clone()
+            };
+            let text = error(&config);
+            assert!(
+                text.contains(&format!("of kind `{kind}`")) && text.contains("remove `receive`"),
+                "{text}"
+            );
+        }
         let config = PortConfig {
             kind: PortKind::AfPacket,
             interface: Some("thalweg-none".into()),

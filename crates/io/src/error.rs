@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::PortKind;
+use crate::{PortKind, ReceiveMethod};
 
 /// A port that cannot be opened, or a capture that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,26 @@ pub enum Error {
     UnsupportedKind {
         /// The word.
         kind: String,
+    },
+    /// The way to receive is not a known word.
+    #[error(
+        "unknown way to receive `{given}`: use one of {}",
+        ReceiveMethod::SUPPORTED
+    )]
+    UnknownReceiveMethod {
+        /// The word.
+        given: String,
+    },
+    /// A way to receive was chosen for a port that has only one.
+    #[error(
+        "port `{port}` is no packet socket but of kind `{kind}`, and cannot choose how to receive: \
+         remove `receive`, or use kind `af_packet`"
+    )]
+    NoReceiveMethod {
+        /// The port's name.
+        port: String,
+        /// What it is.
+        kind: PortKind,
     },
     /// A capture port has neither a file to read nor one to write.
     #[error("port `{port}` is of kind `pcap` but names no file: set `read`, `write`, or both")]

@@ -27,7 +27,7 @@
 //! | [`CyclePort`], [`NullPort`] | an endless source from memory; a sink that counts |
 //! | [`CapturePort`] | reads one capture file, writes another |
 //! | [`TapPort`] | a Linux tap interface |
-//! | [`AfPacketPort`] | an existing Linux interface |
+//! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
 //! | [`FaultPort`] | a port around a port that loses, repeats, damages, cuts and swaps packets |
 //! | [`TracePort`] | a port around a port that writes down what passes |
 //!
@@ -53,7 +53,7 @@ mod sys;
 mod tap;
 mod trace;
 
-pub use af_packet::AfPacketPort;
+pub use af_packet::{AfPacketPort, ReceiveMethod};
 pub use capture::{CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};

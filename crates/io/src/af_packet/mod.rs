@@ -1,7 +1,9 @@
 //! A port on an existing Linux interface, by a packet socket.
 //!
-//! Frames are received straight into pooled packets, a burst per system call, and sent the same
-//! way. Every frame that the kernel hands over is first made what it would be on a wire:
+//! Frames are sent a burst per system call, and received in one of two ways, which the owner of
+//! the port chooses: by messages, a burst per system call too (`messages.rs`), or by the
+//! `TPACKET_V3` ring, memory that is shared with the kernel (`ring.rs`, `block.rs`). Every frame
+//! that the kernel hands over is first made what it would be on a wire, by either way the same:
 //!
 //! - a VLAN tag that the kernel took out (it does so on every interface) is put back;
 //! - a partial checksum is completed;
@@ -9,11 +11,10 @@
 //!   veth pairs and containers work as they are, without `ethtool -K`. The segments may take
 //!   several bursts: the burst's limit holds.
 //!
-//! Why not the `TPACKET_V3` ring: its blocks are handed over when they are full or when a timer
-//! of at least a millisecond fires, so on a quiet link each frame waits for the timer. Measured on
-//! a veth pair, from `send` to user space, one frame at a time: 2 us by messages, 1000 us by the
-//! ring (medians, Linux 6.18). A switch adds that to every hop of every handshake. A burst of
-//! messages also costs one copy less, and takes frames of any length.
+//! A message can be received as soon as its frame has arrived. A block of the ring is handed over
+//! when it is full or when a timer of at least a millisecond ends, so on a quiet link each frame
+//! waits for the timer, at every hop of every handshake; but a frame then costs next to nothing.
+//! So messages are what a port does unless told otherwise.
 //!
 //! 1. The frames this host sends are not received.
 //! 2. What the kernel dropped since the socket was opened is in the counters, each time they are
@@ -21,7 +22,10 @@
 //!
 //! Reference: `packet(7)`; `Documentation/networking/packet_mmap.rst`.
 
+mod block;
 mod messages;
+mod method;
+mod ring;
 
 use std::cell::Cell;
 use std::io;
@@ -29,9 +33,12 @@ use std::os::fd::BorrowedFd;
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
+pub use self::method::ReceiveMethod;
+
 use self::messages::Messages;
+use self::ring::Ring;
 use crate::offload::{BadOffload, SuperFrame, complete_checksum, insert_vlan_tag};
-use crate::sys::{Interface, Link, PacketSocket, Received};
+use crate::sys::{Interface, Link, PacketSocket, ReceiveRing, Received};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
 /// An Ethernet header.
@@ -52,17 +59,18 @@ pub struct AfPacketPort {
     number: PortId,
     interface: Interface,
     socket: PacketSocket,
-    messages: Messages,
+    receiver: Receiver,
     counters: PortCounters,
     kernel_dropped: Cell<u64>,
 }
 
 impl AfPacketPort {
-    /// Opens the port on the interface called `interface`, in this thread's network namespace.
+    /// Opens the port on the interface called `interface`, in this thread's network namespace,
+    /// to receive by `method`.
     ///
     /// # Errors
     /// If there is no such interface, it is not Ethernet, or this is not permitted.
-    pub fn open(number: PortId, interface: &str) -> Result<Self, Error> {
+    pub fn open(number: PortId, interface: &str, method: ReceiveMethod) -> Result<Self, Error> {
         let name = interface;
         if !Interface::is_name(name) {
             let interface = name.to_owned();
@@ -80,13 +88,20 @@ impl AfPacketPort {
             });
         }
         let socket = PacketSocket::new().map_err(failed("opening a packet socket"))?;
+        let receiver = match method {
+            ReceiveMethod::Messages => Receiver::Messages(Messages::new()),
+            ReceiveMethod::Ring => {
+                let ring = ReceiveRing::new(&socket);
+                Receiver::Ring(Ring::new(ring.map_err(failed("making a receive ring"))?))
+            }
+        };
         let listened = socket.listen(interface.index());
         listened.map_err(failed("binding a packet socket"))?;
         Ok(AfPacketPort {
             number,
             interface,
             socket,
-            messages: Messages::new(),
+            receiver,
             counters: PortCounters::default(),
             kernel_dropped: Cell::new(0),
         })
@@ -120,7 +135,10 @@ impl Port for AfPacketPort {
             burst,
             now,
         };
-        self.messages.receive(&self.socket, &mut sink);
+        match &mut self.receiver {
+            Receiver::Messages(messages) => messages.receive(&self.socket, &mut sink),
+            Receiver::Ring(ring) => ring.receive(&mut sink),
+        }
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
@@ -145,6 +163,11 @@ impl Port for AfPacketPort {
     }
 
     fn status(&mut self) -> PortStatus {
+        if let Receiver::Ring(_) = self.receiver {
+            // A ring has no call that would take the news that the interface went down, and
+            // while it waits the descriptor looks ready. It is told here anyway.
+            let _ = self.socket.take_error();
+        }
         status_of(&self.interface)
     }
 
@@ -168,6 +191,13 @@ pub(crate) fn status_of(interface: &Interface) -> PortStatus {
         Link::Down => PortStatus::Down,
         Link::Gone => PortStatus::Gone,
     }
+}
+
+/// How the port receives.
+#[derive(Debug)]
+enum Receiver {
+    Messages(Messages),
+    Ring(Ring),
 }
 
 /// What is to be done with a frame that arrived.

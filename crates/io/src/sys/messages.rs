@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 
 use thalweg_packet::Packet;
 
-use super::received::VIRTIO_HEADER_BYTES;
-use super::{LONGEST_FRAME_BYTES, Offload, PacketSocket, Received, VlanTag, check, vector};
+use super::{LONGEST_FRAME_BYTES, Offload, PacketSocket, Received, VIRTIO_HEADER_BYTES, VlanTag};
+use super::{check, vector};
 use crate::BURST;
 
 /// Room for one `PACKET_AUXDATA` message.

@@ -7,10 +7,13 @@
 //! 2. Memory whose address is handed to the kernel is borrowed until the call has returned, and
 //!    mutably where the kernel writes. No call here leaves an address behind in the kernel.
 //! 3. A descriptor is owned by the structure that uses it.
+//! 4. Memory that is shared with the kernel is mapped by one structure, for as long as it lives,
+//!    and is read only while the kernel has handed it over: see `receive_ring.rs`.
 
 mod interface;
 mod messages;
 mod packet_socket;
+mod receive_ring;
 mod received;
 mod tap;
 
@@ -20,7 +23,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
-pub(crate) use received::{Offload, Received, VlanTag};
+pub(crate) use receive_ring::ReceiveRing;
+pub(crate) use received::{Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
 pub(crate) use tap::open_tap;
 
 fn socket(domain: i32, kind: i32) -> io::Result<OwnedFd> {

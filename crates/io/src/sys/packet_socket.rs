@@ -9,8 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use thalweg_packet::Packet;
 
-use super::received::VIRTIO_HEADER_BYTES;
-use super::{check, const_vector, option, set_option, socket};
+use super::{VIRTIO_HEADER_BYTES, check, const_vector, option, set_option, socket};
 use crate::BURST;
 
 /// The longest frame with a 16-bit IP length, its Ethernet header and tags.
@@ -59,9 +58,13 @@ impl PacketSocket {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        let option = libc::PACKET_ADD_MEMBERSHIP;
-        set_option(&self.descriptor, libc::SOL_PACKET, option, &membership)?;
+        self.set_packet_option(libc::PACKET_ADD_MEMBERSHIP, &membership)?;
         bind(&self.descriptor, interface_index)
+    }
+
+    /// Sets an option of `packet(7)`; `T` must be as invariant 1 of this folder has it.
+    pub(super) fn set_packet_option<T>(&self, option: i32, value: &T) -> io::Result<()> {
+        set_option(&self.descriptor, libc::SOL_PACKET, option, value)
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -96,6 +99,16 @@ impl PacketSocket {
         };
         check(sent)?;
         Ok(sent as usize)
+    }
+
+    /// Takes the error that waits in the socket, if there is one.
+    ///
+    /// Until it is taken, here or by sending or receiving, the descriptor looks ready.
+    pub(crate) fn take_error(&self) -> io::Result<()> {
+        match option(&self.descriptor, libc::SOL_SOCKET, libc::SO_ERROR, 0)? {
+            0 => Ok(()),
+            number => Err(io::Error::from_raw_os_error(number)),
+        }
     }
 
     /// How many frames the kernel dropped for want of room since this was last asked.

@@ -1,0 +1,172 @@
+//! What the kernel's own stack sends over a cable, with the work it leaves to a network card.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thalweg_io::{Port, PortStatus, ReceiveMethod};
+use thalweg_packet::{Instant, Packet, PacketPool};
+
+use super::{TIMEOUT, af_packet, drops, is_checksum_right, over_every_method, pool, receive, wait};
+use crate::namespace::{Cable, eventually};
+
+over_every_method! {
+    partial_checksums_from_the_kernels_stack_are_completed,
+    tcp_with_super_frames_crosses_two_ports,
+}
+
+fn partial_checksums_from_the_kernels_stack_are_completed(method: ReceiveMethod) {
+    let cable = Cable::with_ipv6("csum");
+    let left = &cable.left;
+    left.ip(&["addr", "add", "10.1.0.1/24", "dev", "va"]);
+    left.ip(&["addr", "add", "fd00::1/64", "dev", "va", "nodad"]);
+    for address in ["10.1.0.2", "fd00::2"] {
+        left.ip(&[
+            "neigh",
+            "add",
+            address,
+            "lladdr",
+            "02:00:00:00:00:02",
+            "dev",
+            "va",
+        ]);
+    }
+    let mut port = af_packet(&cable.right, "vb", method);
+    eventually("the link is up", || port.status() == PortStatus::Up);
+    let mut pool = pool();
+    for (source, target) in [
+        ("10.1.0.1:5000", "10.1.0.2:4242"),
+        ("[fd00::1]:5000", "[fd00::2]:4242"),
+    ] {
+        let socket = left.enter(|| UdpSocket::bind(source).unwrap());
+        let payloads: Vec<Vec<u8>> = [1, 2, 31, 1000, 1400].map(|n| vec![0x5a; n]).into();
+        for payload in &payloads {
+            socket.send_to(payload, target).unwrap();
+        }
+        let udp = |frame: &&Vec<u8>| frame.ends_with(&[0x5a]) && frame.len() > 40;
+        let mut frames = Vec::new();
+        eventually("all datagrams arrive", || {
+            frames.extend(receive(&mut port, &mut pool, 1).iter().filter(udp).cloned());
+            frames.len() == payloads.len()
+        });
+        for (frame, payload) in frames.iter().zip(&payloads) {
+            assert!(frame.ends_with(payload));
+            assert!(is_checksum_right(frame), "UDP to {target}: {frame:02x?}");
+        }
+        let stream = left.enter(|| {
+            std::thread::spawn({
+                let target = target.parse().unwrap();
+                move || TcpStream::connect_timeout(&target, Duration::from_millis(200))
+            })
+        });
+        let is_syn = |frame: &Vec<u8>| match frame[12..14] {
+            [0x08, 0x00] => frame[23] == 6,
+            [0x86, 0xdd] => frame[20] == 6,
+            _ => false,
+        };
+        eventually("the first segment arrives", || {
+            let frames = receive(&mut port, &mut pool, 1);
+            let syn = frames.iter().find(|frame| is_syn(frame));
+            syn.inspect(|frame| assert!(is_checksum_right(frame), "{frame:02x?}"))
+                .is_some()
+        });
+        assert!(stream.join().unwrap().is_err(), "nobody answers");
+    }
+}
+
+/// Forwards between two ports until told to stop; gives the longest frame seen.
+fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usize {
+    let mut pool = PacketPool::with_capacity(512, 2048);
+    let (mut burst, mut longest) = (Vec::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        left.receive(&mut pool, &mut burst, Instant::ZERO);
+        let mut is_idle = burst.is_empty();
+        longest = burst.iter().map(Packet::len).fold(longest, usize::max);
+        right.send(&mut pool, &mut burst);
+        right.receive(&mut pool, &mut burst, Instant::ZERO);
+        is_idle &= burst.is_empty();
+        longest = burst.iter().map(Packet::len).fold(longest, usize::max);
+        left.send(&mut pool, &mut burst);
+        if is_idle {
+            wait(&[left.descriptor().unwrap(), right.descriptor().unwrap()]);
+        }
+    }
+    longest
+}
+
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Two hosts, each with segmentation offload on, and two ports between them.
+fn tcp_with_super_frames_crosses_two_ports(method: ReceiveMethod) {
+    for (left_address, right_address) in [("10.1.0.1", "10.1.0.2"), ("fd00::1", "fd00::2")] {
+        let (first, second) = (Cable::with_ipv6("tcp1"), Cable::with_ipv6("tcp2"));
+        let prefix = if left_address.contains(':') {
+            "/64"
+        } else {
+            "/24"
+        };
+        for (cable, address) in [(&first, left_address), (&second, right_address)] {
+            let mut command = vec!["addr", "add"];
+            let address = format!("{address}{prefix}");
+            command.extend([&address, "dev", "va"]);
+            if prefix == "/64" {
+                command.push("nodad");
+            }
+            cable.left.ip(&command);
+        }
+        let (mut left, mut right) = (
+            af_packet(&first.right, "vb", method),
+            af_packet(&second.right, "vb", method),
+        );
+        let stop = AtomicBool::new(false);
+        let data: Vec<u8> = (0..4_000_000_u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        let target = std::net::SocketAddr::new(right_address.parse().unwrap(), 5001);
+        let listener = second.left.enter(|| TcpListener::bind(target).unwrap());
+        listener.set_nonblocking(true).unwrap();
+        std::thread::scope(|scope| {
+            let switch = scope.spawn(|| forward(&mut left, &mut right, &stop));
+            let sender = scope.spawn(|| {
+                first.left.enter(|| {
+                    let mut stream = TcpStream::connect_timeout(&target, TIMEOUT).unwrap();
+                    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+                    stream.write_all(&data).unwrap();
+                })
+            });
+            // Also if a step fails, so that the test ends.
+            let stop_at_end = StopAtEnd(&stop);
+            let mut accepted = None;
+            eventually("the connection is there", || {
+                accepted = listener.accept().ok();
+                accepted.is_some()
+            });
+            let (mut stream, _) = accepted.unwrap();
+            stream.set_nonblocking(false).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            let mut received = Vec::new();
+            let result = stream.read_to_end(&mut received);
+            drop(stop_at_end);
+            result.unwrap();
+            sender.join().unwrap();
+            assert!(
+                received == data,
+                "{} of {} bytes",
+                received.len(),
+                data.len()
+            );
+            assert!(switch.join().unwrap() <= 1514);
+        });
+        let (left, right) = (left.counters(), right.counters());
+        assert_eq!((drops(&left), drops(&right)), (vec![], vec![]));
+        assert_eq!(left.received_packets, right.sent_packets);
+        assert_eq!(right.received_bytes, left.sent_bytes);
+    }
+}
