@@ -54,7 +54,7 @@ impl<const W: usize> Core<W> {
             0 => translate(pipeline, &key[..], self.version),
             number => {
                 let continuation = self.continuations.get(number as u32)?.clone();
-                resume(pipeline, &key[..], &continuation)
+                resume(pipeline, &key[..], &continuation, self.version)
             }
         };
         let Translation {

@@ -35,4 +35,4 @@ pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
 pub use prepare::Delta;
 pub use reference::{MAX_PASSES, forward};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
-pub use trace::{Step, StepKind, Trace};
+pub use trace::{Input, Step, StepKind, Trace};

@@ -59,7 +59,7 @@ pub fn forward(
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
         let translation = match continuation {
             None => translate(pipeline, &key, version),
-            Some(continuation) => resume(pipeline, &key, &continuation),
+            Some(continuation) => resume(pipeline, &key, &continuation, version),
         };
         run(
             &translation.effects,

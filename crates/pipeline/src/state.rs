@@ -37,6 +37,8 @@ pub(crate) struct State<'a> {
     mask: Vec<u64>,
     /// What was read since [`State::move_reads`]: bits of the state, then ingress bits added.
     reads: Vec<u64>,
+    /// One bit a word: whether any of its bits was written since the walk began.
+    pub(crate) written_words: u64,
 }
 
 /// What a clone's changes are undone to: all but what was read.
@@ -73,6 +75,7 @@ impl<'a> State<'a> {
             functions: Vec::new(),
             mask: vec![0; ingress],
             reads: vec![0; words + ingress],
+            written_words: 0,
         };
         state.words.resize(words, 0);
         state.original.resize(words, 0);
@@ -194,6 +197,7 @@ impl<'a> State<'a> {
         for (word, bits) in words_of(slot, mask) {
             self.original[word] &= !bits;
             self.constant[word] |= bits;
+            self.written_words |= 1 << word;
         }
     }
 
@@ -333,6 +337,7 @@ impl<'a> State<'a> {
 
     fn set_provenance(&mut self, word: usize, shift: u32, provenance: Provenance) {
         let bit = 1 << shift;
+        self.written_words |= 1 << word;
         self.original[word] &= !bit;
         self.constant[word] &= !bit;
         match provenance {

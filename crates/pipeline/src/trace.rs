@@ -4,9 +4,12 @@
 //! MAC table. Steps are recorded in the order of execution; what the actions of a rule read on top
 //! belongs to the step of its lookup.
 //!
-//! Three sets of words belong to each step, and are kept in one arena: the state's value when the
-//! step began (`key`), the bits of the state it read (`examined`), and the ingress bits that it
-//! added to the mask (`added`).
+//! Four sets of words belong to each step, and are kept in one arena: the state's value when the
+//! step began (`key`), the bits of it that decided a lookup (`searched`), all bits of the state that
+//! the step read (`examined`, actions included, which may have written before they read), and the
+//! ingress bits that it added to the mask (`added`).
+//!
+//! What a walk asks that is no lookup is an [`Input`]: groups and ports.
 
 use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;
@@ -47,14 +50,27 @@ pub enum StepKind {
     },
 }
 
+/// Something other than a table or the MAC table that a walk has asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Input {
+    /// A group: its buckets and what they watch.
+    Group(GroupId),
+    /// A port: whether it is there, and up.
+    Port(PortId),
+    /// Which ports there are, and which of them flood.
+    AllPorts,
+}
+
 /// The record of one walk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
     words: usize,
     ingress_words: usize,
     steps: Vec<(StepKind, u32)>,
-    /// By step: key, examined, added.
+    /// By step: key, searched, examined, added.
     arena: Vec<u64>,
+    inputs: Vec<Input>,
+    written_words: u64,
 }
 
 /// One step of a trace.
@@ -66,7 +82,9 @@ pub struct Step<'a> {
     pub depth: u32,
     /// The state when the step began.
     pub key: &'a [u64],
-    /// The bits of the state that it read.
+    /// The bits of it that decided a lookup: whatever agrees on them meets the same rule.
+    pub searched: &'a [u64],
+    /// The bits of the state that it read, in the lookup and in the actions that came of it.
     pub examined: &'a [u64],
     /// The ingress bits that it added to the mask.
     pub added: &'a [u64],
@@ -80,7 +98,9 @@ impl Trace {
             words,
             ingress_words,
             steps: Vec::with_capacity(steps),
-            arena: Vec::with_capacity(steps * (2 * words + ingress_words)),
+            arena: Vec::with_capacity(steps * (3 * words + ingress_words)),
+            inputs: Vec::new(),
+            written_words: 0,
         }
     }
 
@@ -89,12 +109,29 @@ impl Trace {
         self.steps.push((kind, depth));
         self.arena.extend_from_slice(key);
         self.arena
-            .extend(std::iter::repeat_n(0, self.words + self.ingress_words));
+            .extend(std::iter::repeat_n(0, 2 * self.words + self.ingress_words));
+    }
+
+    /// Says which bits decided the lookup of the last step.
+    pub(crate) fn set_searched(&mut self, searched: &[u64]) {
+        let start = (self.len() - 1) * self.stride() + self.words;
+        self.arena[start..start + self.words].copy_from_slice(searched);
+    }
+
+    /// Notes that the walk has asked something.
+    pub(crate) fn ask(&mut self, input: Input) {
+        if let Err(place) = self.inputs.binary_search(&input) {
+            self.inputs.insert(place, input);
+        }
+    }
+
+    pub(crate) fn set_written_words(&mut self, words: u64) {
+        self.written_words = words;
     }
 
     /// Where a step's `examined` and `added` are written to, one behind the other.
     pub(crate) fn reads_mut(&mut self, step: usize) -> &mut [u64] {
-        let start = step * self.stride() + self.words;
+        let start = step * self.stride() + 2 * self.words;
         &mut self.arena[start..start + self.words + self.ingress_words]
     }
 
@@ -116,11 +153,13 @@ impl Trace {
             .map(|(index, &(kind, depth))| {
                 let words = &self.arena[index * self.stride()..(index + 1) * self.stride()];
                 let (key, reads) = words.split_at(self.words);
+                let (searched, reads) = reads.split_at(self.words);
                 let (examined, added) = reads.split_at(self.words);
                 Step {
                     kind,
                     depth,
                     key,
+                    searched,
                     examined,
                     added,
                 }
@@ -133,7 +172,18 @@ impl Trace {
         self.steps.iter().map(|(kind, _)| *kind)
     }
 
+    /// What was asked besides, each once and in order.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// One bit a word of the state, by its number: whether the walk wrote any bit of it, and be it
+    /// for a while.
+    pub fn written_words(&self) -> u64 {
+        self.written_words
+    }
+
     fn stride(&self) -> usize {
-        2 * self.words + self.ingress_words
+        3 * self.words + self.ingress_words
     }
 }

@@ -142,7 +142,7 @@ fn explain(pipeline: &Pipeline, packet: Packet) -> Result<Vec<PassReport>> {
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
         let translation = match continuation {
             None => translate(pipeline, &key, pipeline.version()),
-            Some(continuation) => resume(pipeline, &key, &continuation),
+            Some(continuation) => resume(pipeline, &key, &continuation, pipeline.version()),
         };
         run(
             &translation.effects,

@@ -176,7 +176,7 @@ impl Ours {
                     let layout = self.pipeline.layout();
                     let mut key = vec![0; layout.ingress_words()];
                     layout.extract(packet.bytes(), &headers, &receipt, &mut key);
-                    resume(&self.pipeline, &key, &continuation)
+                    resume(&self.pipeline, &key, &continuation, self.pipeline.version())
                 }
             };
             let bytes = packet.bytes().to_vec();

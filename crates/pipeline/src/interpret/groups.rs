@@ -10,7 +10,7 @@ use super::{DropReason, MAX_LOOKUPS};
 use crate::action::{GroupId, TableId};
 use crate::flow::{Bucket, Group, GroupKind};
 use crate::reads::DEFAULT_HASH_FIELDS;
-use crate::trace::StepKind;
+use crate::trace::{Input, StepKind};
 
 /// How far liveness is followed through groups that watch groups.
 const MAX_WATCH_DEPTH: u32 = 16;
@@ -18,6 +18,7 @@ const MAX_WATCH_DEPTH: u32 = 16;
 impl Walk<'_> {
     /// Processes the packet by a group; a packet leaves it as it entered.
     pub(super) fn group(&mut self, id: GroupId, table: TableId) -> Next {
+        self.ask(Input::Group(id));
         let Some(group) = self.pipeline.group(id, self.version).cloned() else {
             self.drop(DropReason::NoSuchGroup);
             return Next::Continue;
@@ -104,7 +105,7 @@ impl Walk<'_> {
 
     /// Whether what a bucket watches is alive; a bucket that watches nothing is, except in a
     /// fast-failover group (OpenFlow 1.5.1, section 5.10.1.3).
-    fn is_alive(&self, bucket: &Bucket, group: &Group) -> bool {
+    fn is_alive(&mut self, bucket: &Bucket, group: &Group) -> bool {
         let watches = bucket.watch_port.is_some() || bucket.watch_group.is_some();
         if !watches {
             return !matches!(group.kind, GroupKind::FastFailover);
@@ -114,12 +115,13 @@ impl Walk<'_> {
 
     /// `dead` has groups that were found dead, each with the greatest depth they were asked with.
     fn is_watch_alive(
-        &self,
+        &mut self,
         bucket: &Bucket,
         depth: u32,
         dead: &mut BTreeMap<GroupId, u32>,
     ) -> bool {
         let port = bucket.watch_port.is_some_and(|port| {
+            self.ask(Input::Port(port));
             self.pipeline
                 .port(port, self.version)
                 .is_some_and(|state| state.is_up)
@@ -130,11 +132,18 @@ impl Walk<'_> {
                 .is_some_and(|group| self.is_group_alive(group, depth - 1, dead))
     }
 
-    fn is_group_alive(&self, id: GroupId, depth: u32, dead: &mut BTreeMap<GroupId, u32>) -> bool {
+    fn is_group_alive(
+        &mut self,
+        id: GroupId,
+        depth: u32,
+        dead: &mut BTreeMap<GroupId, u32>,
+    ) -> bool {
+        self.ask(Input::Group(id));
         if dead.get(&id).is_some_and(|known| *known >= depth) {
             return false;
         }
-        let group = self.pipeline.group(id, self.version);
+        let pipeline = self.pipeline;
+        let group = pipeline.group(id, self.version);
         let is_alive = group.is_some_and(|group| {
             let mut buckets = group.buckets.iter();
             buckets.any(|bucket| self.is_watch_alive(bucket, depth, dead))

@@ -63,8 +63,6 @@ pub const MAX_STACK: usize = 1024;
 /// A walk that goes on after another parse: what was still to be done, and with what.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Continuation {
-    /// The version that the packet was given; it keeps it.
-    pub version: Version,
     /// What was still to be done, resubmits and goto included.
     pub actions: Actions,
     /// The action set.
@@ -106,12 +104,19 @@ pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translat
 
 /// Goes on with a walk that was frozen, with the key of the packet as it is now.
 ///
+/// `version` is that at which the walk began, or one with the same answer to the packet.
+///
 /// # Panics
 /// If the key is shorter than the layout's ingress words, or the continuation's registers are of
 /// another layout.
-pub fn resume(pipeline: &Pipeline, key: &[u64], continuation: &Continuation) -> Translation {
+pub fn resume(
+    pipeline: &Pipeline,
+    key: &[u64],
+    continuation: &Continuation,
+    version: Version,
+) -> Translation {
     let registers = Some(&continuation.registers[..]);
-    let mut walk = walk::Walk::new(pipeline, key, continuation.version, registers);
+    let mut walk = walk::Walk::new(pipeline, key, version, registers);
     walk.resume(continuation);
     walk.finish()
 }

@@ -14,7 +14,7 @@ use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
 use crate::state::{Lifted, State};
 use crate::text::LOCAL_PORT;
-use crate::trace::{StepKind, Trace};
+use crate::trace::{Input, StepKind, Trace};
 
 /// What comes after an action or a list of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,6 +85,7 @@ impl<'a> Walk<'a> {
         state.read(f::RECIRC_ID);
         // But its number is nothing that rules may depend on: it is whoever's who keeps it.
         state.write(f::RECIRC_ID, 0, u32::MAX.into());
+        state.written_words = 0;
         Walk {
             pipeline,
             version,
@@ -145,6 +146,7 @@ impl<'a> Walk<'a> {
 
     pub(super) fn finish(mut self) -> Translation {
         self.note_reads();
+        self.trace.set_written_words(self.state.written_words);
         trim(&mut self.effects);
         let sends = self.effects.iter().any(sends_something);
         if !sends && self.drops.is_empty() {
@@ -217,6 +219,7 @@ impl<'a> Walk<'a> {
             .pipeline
             .lookup(table, words, self.version, &mut examined);
         self.begin_step(StepKind::Lookup { table, rule });
+        self.trace.set_searched(&examined);
         self.state.read_words(&examined);
         self.examined = examined;
         self.rule = rule;
@@ -235,6 +238,11 @@ impl<'a> Walk<'a> {
         if self.step < self.trace.len() {
             self.state.move_reads(self.trace.reads_mut(self.step));
         }
+    }
+
+    /// Notes that the walk depends on something that is no table.
+    pub(super) fn ask(&mut self, input: Input) {
+        self.trace.ask(input);
     }
 
     /// Counts a copy that was to be sent and is not.
@@ -368,6 +376,7 @@ impl<'a> Walk<'a> {
     }
 
     fn send_anywhere(&mut self, port: PortId) {
+        self.ask(Input::Port(port));
         if self.pipeline.port(port, self.version).is_some() {
             self.emit(Effect::Output(port));
         } else {
@@ -382,6 +391,7 @@ impl<'a> Walk<'a> {
     /// Sends to the ports that `is_chosen`, but not to where the packet came from.
     pub(super) fn flood(&mut self, is_chosen: impl Fn(crate::flow::PortState) -> bool) {
         let in_port = self.in_port();
+        self.ask(Input::AllPorts);
         let pipeline = self.pipeline;
         let mut is_sent = false;
         for (port, state) in pipeline.ports(self.version) {
@@ -487,7 +497,6 @@ impl<'a> Walk<'a> {
         let mut actions = self.receipt_as_written();
         actions.append(&mut self.frozen);
         let continuation = Continuation {
-            version: self.version,
             actions: actions.into(),
             action_set: std::mem::take(&mut self.action_set).into(),
             registers: self.state.read_registers().into(),
