@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use thalweg_datapath::MaintainerKind;
-use thalweg_io::{PortConfig, PortKind};
+use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
 use thalweg_packet::PortId;
 use thalweg_switch::SwitchConfig;
 use toml::Spanned;
@@ -125,6 +125,7 @@ struct PortSection {
     kind: Option<Spanned<String>>,
     interface: Option<Spanned<String>>,
     mtu_bytes: Option<Spanned<Number>>,
+    receive: Option<Spanned<String>>,
     read: Option<Spanned<PathBuf>>,
     write: Option<Spanned<PathBuf>>,
 }
@@ -386,6 +387,10 @@ impl Source<'_> {
                 .map_err(|error: thalweg_io::Error| self.error(&kind.span(), error))?,
         };
         self.refuse_what_is_of_no_use(section, kind)?;
+        let receive = section.receive.as_ref().map(|word| {
+            let method = word.get_ref().parse::<ReceiveMethod>();
+            method.map_err(|error| self.error(&word.span(), error))
+        });
         let mtu_bytes = section.mtu_bytes.as_ref();
         let mtu_bytes = mtu_bytes.map(|said| self.number("mtu_bytes", said, MTU_BYTES));
         let path = |said: &Spanned<PathBuf>| self.path(said.get_ref());
@@ -396,6 +401,7 @@ impl Source<'_> {
                 .as_ref()
                 .map(|said| said.get_ref().clone()),
             mtu_bytes: mtu_bytes.transpose()?.map(|said| said as u32),
+            receive: receive.transpose()?,
             read: section.read.as_ref().map(path),
             write: section.write.as_ref().map(path),
             ..PortConfig::new(number, name)
@@ -414,6 +420,7 @@ impl Source<'_> {
         };
         let interfaces = [PortKind::Auto, PortKind::AfPacket, PortKind::Tap];
         let taps = [PortKind::Auto, PortKind::Tap];
+        let packet_sockets = [PortKind::Auto, PortKind::AfPacket];
         let section = [
             (
                 "interface",
@@ -424,6 +431,11 @@ impl Source<'_> {
                 "mtu_bytes",
                 section.mtu_bytes.as_ref().map(Spanned::span),
                 &taps,
+            ),
+            (
+                "receive",
+                section.receive.as_ref().map(Spanned::span),
+                &packet_sockets,
             ),
             (
                 "read",

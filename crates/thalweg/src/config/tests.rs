@@ -33,6 +33,7 @@ number = 1
 name = "p1"
 kind = "af_packet"
 interface = "veth1"
+receive = "ring"
 [[port]]
 number = 2
 kind = "tap"
@@ -92,9 +93,10 @@ fn everything_can_be_said() {
         panic!("three ports");
     };
     assert_eq!(
-        (first.kind, first.interface()),
-        (PortKind::AfPacket, "veth1")
+        (first.kind, first.interface(), first.receive),
+        (PortKind::AfPacket, "veth1", Some(ReceiveMethod::Ring))
     );
+    assert_eq!(second.receive, None);
     assert_eq!(
         (second.name.as_str(), second.mtu_bytes),
         ("port2", Some(1400))
@@ -149,6 +151,16 @@ fn slips_are_found_where_they_are() {
             "[[port]]\nnumber = 1\nkind = \"af_xdp\"",
             "br0.toml:3:8: ",
             "not supported yet",
+        ),
+        (
+            "[[port]]\nnumber = 1\nreceive = \"poll\"",
+            "br0.toml:3:11: ",
+            "use one of `messages`, `ring`",
+        ),
+        (
+            "[[port]]\nnumber = 1\nkind = \"tap\"\nreceive = \"ring\"",
+            "br0.toml:4:11: ",
+            "has no use for receive; remove it, or set kind to \"auto\" or \"af_packet\"",
         ),
         (
             "port = [{number = 1, name = \"a\"}, {number = 2, name = \"a\"}]",
