@@ -9,8 +9,8 @@
 //! The block is a plain slice here. Though the kernel wrote it, no number in it is believed:
 //!
 //! 1. Nothing outside the block is read. A frame that does not lie inside is [`Damage`], and ends
-//!    the walk, since the offset of the next one is no better.
-//! 2. A walk takes no more steps than headers fit into a block, whatever the block says.
+//!    the reading, since the offset of the next one is no better.
+//! 2. A cursor takes no more steps than headers fit into a block, whatever the block says.
 //!
 //! Reference: `if_packet.h`; `tpacket_rcv` in the kernel's `net/packet/af_packet.c`.
 
@@ -55,17 +55,17 @@ pub(super) struct Frame<'a> {
 
 /// How far a block has been read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Walk {
+pub(super) struct Cursor {
     at: usize,
     /// How many frames there are from here on.
     left: usize,
 }
 
-impl Walk {
+impl Cursor {
     /// From the first frame.
-    pub(super) fn new(block: &[u8]) -> Walk {
+    pub(super) fn new(block: &[u8]) -> Cursor {
         let number = |at| word(block, at).map_or(0, |number| number as usize);
-        Walk {
+        Cursor {
             at: number(FIRST),
             left: number(FRAMES).min(block.len() / HEADER_BYTES), // Invariant 2.
         }
@@ -109,7 +109,7 @@ impl Walk {
         })
     }
 
-    /// Ends the walk, and says how many frames it did not get to.
+    /// Ends the reading, and says how many frames it did not get to.
     pub(super) fn give_up(&mut self) -> usize {
         std::mem::take(&mut self.left)
     }

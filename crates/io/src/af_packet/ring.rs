@@ -15,7 +15,7 @@
 //! copied once; but there is no system call and no socket buffer that waits. The ring is 8 MiB of
 //! the kernel's memory. Its timer runs as long as the port is open: a thousand times a second.
 
-use super::block::{Damage, Walk};
+use super::block::{Cursor, Damage};
 use super::{Handling, Sink};
 use crate::sys::ReceiveRing;
 use crate::{BURST, DropReason};
@@ -25,7 +25,7 @@ use crate::{BURST, DropReason};
 pub(super) struct Ring {
     ring: ReceiveRing,
     /// How far the block whose turn it is has been read, if it has been begun.
-    walk: Option<Walk>,
+    cursor: Option<Cursor>,
     /// The segment of the super-frame there that comes next.
     segment: usize,
 }
@@ -34,7 +34,7 @@ impl Ring {
     pub(super) fn new(ring: ReceiveRing) -> Ring {
         Ring {
             ring,
-            walk: None,
+            cursor: None,
             segment: 0,
         }
     }
@@ -48,12 +48,12 @@ impl Ring {
             let Some(block) = self.ring.block() else {
                 return;
             };
-            let walk = self.walk.get_or_insert_with(|| Walk::new(block));
-            if walk.left() > 0 && !take_frame(walk, block, &mut self.segment, sink) {
+            let cursor = self.cursor.get_or_insert_with(|| Cursor::new(block));
+            if cursor.left() > 0 && !take_frame(cursor, block, &mut self.segment, sink) {
                 return;
             }
-            if walk.left() == 0 {
-                self.walk = None;
+            if cursor.left() == 0 {
+                self.cursor = None;
                 self.ring.release(); // Invariant 1.
             }
         }
@@ -61,11 +61,11 @@ impl Ring {
 }
 
 /// Deals with the frame that comes next; false if the burst or the pool ends before it does.
-fn take_frame(walk: &mut Walk, block: &[u8], segment: &mut usize, sink: &mut Sink<'_>) -> bool {
-    let frame = match walk.frame(block) {
+fn take_frame(cursor: &mut Cursor, block: &[u8], segment: &mut usize, sink: &mut Sink<'_>) -> bool {
+    let frame = match cursor.frame(block) {
         Ok(frame) => frame,
         Err(Damage) => {
-            let lost = walk.give_up() as u64;
+            let lost = cursor.give_up() as u64;
             sink.counters.drops.add(DropReason::ReceiveError, lost); // Invariant 2.
             return true;
         }
@@ -87,7 +87,7 @@ fn take_frame(walk: &mut Walk, block: &[u8], segment: &mut usize, sink: &mut Sin
             sink.push_frame(packet, &frame.received);
         }
     }
-    walk.pass(&frame);
+    cursor.pass(&frame);
     *segment = 0;
     true
 }

@@ -35,19 +35,19 @@ fn block(frames: &[&[u8]], block_bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Walks to the end, or to where the block is damaged.
-fn walk(block: &[u8]) -> Result<Vec<Vec<u8>>, Damage> {
-    let (mut walk, mut frames) = (Walk::new(block), Vec::new());
-    while walk.left() > 0 {
-        let frame = walk.frame(block)?;
+/// Reads to the end, or to where the block is damaged.
+fn read_all(block: &[u8]) -> Result<Vec<Vec<u8>>, Damage> {
+    let (mut cursor, mut frames) = (Cursor::new(block), Vec::new());
+    while cursor.left() > 0 {
+        let frame = cursor.frame(block)?;
         frames.push(frame.bytes.to_vec());
-        walk.pass(&frame);
+        cursor.pass(&frame);
     }
     Ok(frames)
 }
 
 fn received(block: &[u8]) -> Result<Received, Damage> {
-    Walk::new(block).frame(block).map(|frame| frame.received)
+    Cursor::new(block).frame(block).map(|frame| frame.received)
 }
 
 #[test]
@@ -60,17 +60,17 @@ fn the_structures_are_those_of_the_kernel() {
 }
 
 #[test]
-fn a_walk_gives_every_frame_once_and_in_order() {
-    assert_eq!(walk(&block(&[], 4096)), Ok(vec![]));
+fn reading_gives_every_frame_once_and_in_order() {
+    assert_eq!(read_all(&block(&[], 4096)), Ok(vec![]));
     let frames: [&[u8]; 4] = [&[1; 60], &[2; 61], &[], &[4; 1514]];
     let expected: Vec<Vec<u8>> = frames.map(<[u8]>::to_vec).into();
-    assert_eq!(walk(&block(&frames, 4096)), Ok(expected.clone()));
+    assert_eq!(read_all(&block(&frames, 4096)), Ok(expected.clone()));
     // To the last byte of the block.
     let end = FIRST_FRAME + (152 + 160 + 96) + FRAME_START + 1514;
-    assert_eq!(walk(&block(&frames, end)), Ok(expected));
+    assert_eq!(read_all(&block(&frames, end)), Ok(expected));
     let whole = block(&frames, end);
     let short = &whole[..end - 1];
-    assert_eq!(walk(short), Err(Damage));
+    assert_eq!(read_all(short), Err(Damage));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_lies_outside_is_damage() {
     let damage = |at: usize, value: usize| {
         let mut block = block(&[&[7; 100], &[8; 100]], 4096);
         put_word(&mut block, at, value);
-        walk(&block)
+        read_all(&block)
     };
     let last = u32::MAX as usize;
     for (at, value) in [
@@ -163,15 +163,15 @@ fn what_lies_outside_is_damage() {
     assert_eq!(damage(FIRST_FRAME + NEXT, 0), Ok(vec![vec![7; 100]; 2]));
     let mut endless = block(&[&[7; 100]], 4096);
     put_word(&mut endless, FRAMES, last);
-    assert_eq!(walk(&endless).map(|frames| frames.len()), Ok(4096 / 48));
-    let mut walk = Walk::new(&endless);
-    assert_eq!((walk.give_up(), walk.left()), (4096 / 48, 0));
+    assert_eq!(read_all(&endless).map(|frames| frames.len()), Ok(4096 / 48));
+    let mut cursor = Cursor::new(&endless);
+    assert_eq!((cursor.give_up(), cursor.left()), (4096 / 48, 0));
 }
 
 proptest! {
     #[test]
     fn arbitrary_blocks_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        let _ = walk(&bytes);
+        let _ = read_all(&bytes);
     }
 
     #[test]
@@ -183,6 +183,6 @@ proptest! {
         for (at, value) in changes {
             bytes[at] = value;
         }
-        let _ = walk(&bytes[..length]);
+        let _ = read_all(&bytes[..length]);
     }
 }
