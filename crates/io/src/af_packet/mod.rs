@@ -14,7 +14,18 @@
 //! A message can be received as soon as its frame has arrived. A block of the ring is handed over
 //! when it is full or when a timer of at least a millisecond ends, so on a quiet link each frame
 //! waits for the timer, at every hop of every handshake; but a frame then costs next to nothing.
-//! So messages are what a port does unless told otherwise.
+//! On a veth pair, frames of 60 bytes (medians, Linux 6.18, `benches/receive.rs`):
+//!
+//! ```text
+//!                                               messages    ring
+//!   one frame at a time, from send to user space  3.6 us  999 us
+//!   100,000 frames/s                             10.8 us  517 us
+//!      processor time of the receiving thread   3,613 ns  163 ns a frame
+//!   as many as can be sent                      1,254 ns   82 ns a frame
+//! ```
+//!
+//! So messages are what a port does unless told otherwise, and the ring is for links that are
+//! busy with small frames. A super-frame costs one message for all its segments.
 //!
 //! 1. The frames this host sends are not received.
 //! 2. What the kernel dropped since the socket was opened is in the counters, each time they are
