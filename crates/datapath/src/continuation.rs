@@ -1,9 +1,10 @@
 //! Frozen walks, by number: what a packet that is looked up again carries in its key.
 //!
-//! 1. A number stands for one continuation, and so for one version, for as long as any entry or
-//!    packet can have it; zero stands for none.
-//! 2. All are forgotten together, when the datapath moves to another version and when there is no
-//!    room for another: no packet is on its way then, and entries of frozen walks are evicted.
+//! 1. A number stands for one continuation for as long as any entry or packet can have it; zero
+//!    stands for none. It outlives the version that it was made at: all passes of a packet are at
+//!    one version, and an entry that leads to a continuation is maintained like any other.
+//! 2. All are forgotten together, when there is no room for another or no entry is left: no packet
+//!    is on its way then, and entries of frozen walks are evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use thalweg_classifier::hash::WordHash;
 use thalweg_pipeline::Continuation;
 
-/// The continuations of a datapath's version.
+/// The continuations of a datapath.
 #[derive(Debug)]
 pub(crate) struct Continuations {
     by_content: HashMap<Arc<Continuation>, u32, WordHash>,

@@ -29,6 +29,7 @@ use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
 
 use crate::config::Config;
 use crate::continuation::Continuations;
+use crate::dependency::Dependencies;
 use crate::entry::{Credit, Entries, EntryId, Program};
 use crate::intern::Interner;
 use crate::ledger::Ledger;
@@ -78,6 +79,8 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) effects: Interner<Effect>,
     pub(crate) credits: Interner<Credit>,
     pub(crate) continuations: Continuations,
+    /// What entries depend on, for maintainers that ask.
+    pub(crate) dependencies: Option<Dependencies>,
     pub(crate) ledger: Ledger,
     pub(crate) statistics: Statistics,
     /// Bytes of the lists that entries share.
@@ -129,6 +132,9 @@ impl<const W: usize> Core<W> {
             effects: Interner::new(config.seed),
             credits: Interner::new(config.seed),
             continuations: Continuations::new(config.continuations, config.seed),
+            dependencies: (config.maintainer)
+                .needs_dependencies()
+                .then(|| Dependencies::new(pipeline.layout(), config.seed)),
             ledger: Ledger::default(),
             statistics: Statistics::default(),
             list_bytes: 0,
@@ -496,6 +502,9 @@ impl<const W: usize> Core<W> {
     /// Takes an entry out of the caches; what it counted is kept.
     pub(crate) fn evict(&mut self, id: EntryId, reason: EvictReason) {
         self.megaflow.remove(id, &self.entries);
+        if let Some(dependencies) = &mut self.dependencies {
+            dependencies.remove(id);
+        }
         let entry = self.entries.remove(id);
         self.ledger
             .add(&entry.credits, entry.counters, entry.used_at);

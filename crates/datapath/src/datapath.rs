@@ -8,6 +8,7 @@ use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline};
 
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
+use crate::dependency::{Dependencies, TraversalView};
 use crate::entry::{EntryId, Program};
 use crate::ledger::Ledger;
 use crate::maintain::{Caches, Maintainer, Repair, Work};
@@ -123,13 +124,12 @@ impl Datapath {
         }
         with_core!(&mut self.core, core => {
             core.version = pipeline.version();
-            core.continuations.clear();
-            if !delta.groups.is_empty() {
-                // What was counted so far belongs to the groups as they were.
-                core.gather();
-            }
             let mut repair = Repair::new(&mut **core);
-            self.maintainer.maintain(&mut repair, pipeline, delta)
+            let work = self.maintainer.maintain(&mut repair, pipeline, delta);
+            if core.entries.len() == 0 {
+                core.continuations.clear();
+            }
+            work
         })
     }
 
@@ -198,6 +198,26 @@ impl Datapath {
         with_core!(&self.core, core => core.memory_bytes())
     }
 
+    /// Bytes that the record of what entries depend on takes; 0 without one.
+    pub fn dependency_bytes(&self) -> usize {
+        with_core!(&self.core, core => {
+            core.dependencies.as_ref().map_or(0, Dependencies::memory_bytes)
+        })
+    }
+
+    /// Reads that entries depend on, each counted once however many entries share it.
+    pub fn dependency_count(&self) -> usize {
+        with_core!(&self.core, core => {
+            core.dependencies.as_ref().map_or(0, Dependencies::node_count)
+        })
+    }
+
+    /// The ways that entries' walks took through the tables, the most used first; empty if the
+    /// maintainer does not ask what entries depend on.
+    pub fn traversals(&self) -> Vec<TraversalView> {
+        with_core!(&self.core, core => core.traversals())
+    }
+
     /// The entries of the wildcard cache.
     pub fn entries(&self) -> Vec<EntryView> {
         with_core!(&self.core, core => core.ids().into_iter().map(|id| core.view(id)).collect())
@@ -216,6 +236,20 @@ impl Width {
 }
 
 impl<const W: usize> Core<W> {
+    fn traversals(&self) -> Vec<TraversalView> {
+        let Some(dependencies) = &self.dependencies else {
+            return Vec::new();
+        };
+        let mut views = dependencies.traversals().views();
+        for id in self.entries.ids() {
+            let number = dependencies.traversal_of(id).expect("every entry has one");
+            views[number as usize].packets += self.entries.get(id).counters.packets;
+        }
+        views.retain(|view| view.entries > 0);
+        views.sort_by_key(|view| std::cmp::Reverse((view.entries, view.packets)));
+        views
+    }
+
     fn view(&self, id: EntryId) -> EntryView {
         let entry = self.entries.get(id);
         let ingress = self.layout.ingress_words();

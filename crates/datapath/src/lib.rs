@@ -17,6 +17,7 @@ mod config;
 mod continuation;
 mod core;
 mod datapath;
+mod dependency;
 mod entry;
 mod intern;
 mod ledger;
@@ -28,9 +29,11 @@ mod upcall;
 
 pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig};
 pub use datapath::{Datapath, EntryView};
+pub use dependency::TraversalView;
 pub use entry::EntryId;
 pub use ledger::Ledger;
 pub use maintain::{
-    Flush, Maintainer, MaintainerKind, Outcome, Repair, Revalidate, UnknownMaintainer, Work,
+    Barrier, Flush, Incremental, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
+    UnknownMaintainer, Work,
 };
 pub use statistics::{CacheCounters, EvictReason, RefuseReason, Statistics};

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Continuation, Counters, Effect, Pipeline, Translation, resume, translate};
+use thalweg_pipeline::{
+    Continuation, Counters, Effect, Pipeline, Trace, Translation, resume, translate,
+};
 
 use crate::core::{Answer, Core};
 use crate::entry::{Credit, Entry, EntryId, Program};
@@ -18,6 +20,7 @@ pub(crate) struct Content {
     pub(crate) mask: Vec<u64>,
     pub(crate) program: Program,
     pub(crate) credits: Arc<[Credit]>,
+    pub(crate) trace: Trace,
 }
 
 impl<const W: usize> Core<W> {
@@ -75,6 +78,7 @@ impl<const W: usize> Core<W> {
             mask,
             program,
             credits,
+            trace,
         })
     }
 
@@ -108,11 +112,12 @@ impl<const W: usize> Core<W> {
         key: &[u64; W],
         content: Content,
         now: Instant,
-    ) -> Result<EntryId, Content> {
+    ) -> Result<EntryId, Box<Content>> {
         let Content {
             mut mask,
             program,
             credits,
+            trace,
         } = content;
         mask.resize(W, 0);
         let subtable = self.subtable_for(&mask);
@@ -135,14 +140,18 @@ impl<const W: usize> Core<W> {
                 Program::Run(effects) => Program::Run(Arc::from(&*effects)),
                 program => program,
             };
-            return Err(Content {
+            return Err(Box::new(Content {
                 mask,
                 program,
                 credits: Arc::from(&*entry.credits),
-            });
+                trace,
+            }));
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
+        if let Some(dependencies) = &mut self.dependencies {
+            dependencies.add(id, &trace);
+        }
         self.statistics.megaflow.insertions += 1;
         Ok(id)
     }

@@ -229,6 +229,16 @@ impl Pipeline {
         self.rule(id).is_some_and(|rule| rule.successor.is_some())
     }
 
+    /// The rule that has the place of a modified one: same table, match and precedence.
+    pub fn successor_of(&self, id: RuleId) -> Option<RuleId> {
+        self.rule(id)?.successor
+    }
+
+    /// A rule's value and mask, in the words of the layout.
+    pub fn words_of(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        self.table(self.rule(id)?.table)?.classifier.pattern(id)
+    }
+
     /// The conditions of a rule.
     pub fn match_of(&self, id: RuleId) -> Option<Match> {
         let table = self.table(self.rule(id)?.table)?;

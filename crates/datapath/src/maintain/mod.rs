@@ -8,43 +8,72 @@
 //! - [`Revalidate`] has the interpreter answer every entry's key anew, and repairs what changed:
 //!   what Open vSwitch's revalidator threads do (*Revaliwhat?*, OVS conference 2014). Here it is
 //!   strict: it ends before a packet is forwarded at the new version. Cost: one walk an entry.
+//! - [`Incremental`] has it answer the keys of those entries that the change may affect, found by
+//!   what their walks had read (KAIRO). Cost: one walk an affected entry.
+//! - [`Barrier`] evicts these instead: nothing is repaired, the packets' upcalls do that (B-Cache's
+//!   control barrier).
 //!
 //! 1. Afterwards, no entry's answer differs from the interpreter's anywhere in its region.
 //! 2. What evicted or changed entries had counted is credited to the rules they had met.
 //! 3. An entry whose region changes has a new generation, so that no microflow finds it by mistake.
-//! 4. Entries of frozen walks are evicted: a continuation belongs to its version.
+//! 4. Where groups change, what was counted before is credited before: a group that is replaced
+//!    starts from zero.
+
+mod caches;
+mod incremental;
+mod sweep;
 
 use thalweg_pipeline::{Delta, Pipeline};
 
-use crate::core::Core;
 use crate::entry::EntryId;
 use crate::statistics::EvictReason;
+
+pub use incremental::{Barrier, Incremental};
+pub use sweep::{Flush, Revalidate};
 
 /// Which maintainer a datapath has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MaintainerKind {
-    /// [`Flush`].
-    Flush,
+    /// [`Incremental`].
+    Incremental,
+    /// [`Barrier`].
+    Barrier,
     /// [`Revalidate`].
     Revalidate,
+    /// [`Flush`].
+    Flush,
 }
 
 impl MaintainerKind {
     /// All that can be chosen.
-    pub const ALL: [MaintainerKind; 2] = [MaintainerKind::Revalidate, MaintainerKind::Flush];
+    pub const ALL: [MaintainerKind; 4] = [
+        MaintainerKind::Incremental,
+        MaintainerKind::Barrier,
+        MaintainerKind::Revalidate,
+        MaintainerKind::Flush,
+    ];
 
     /// The name in configurations and reports.
     pub fn name(self) -> &'static str {
         match self {
-            MaintainerKind::Flush => "flush",
+            MaintainerKind::Incremental => "incremental",
+            MaintainerKind::Barrier => "barrier",
             MaintainerKind::Revalidate => "revalidate",
+            MaintainerKind::Flush => "flush",
         }
+    }
+
+    /// Whether it asks what entries depend on.
+    pub(crate) fn needs_dependencies(self) -> bool {
+        matches!(self, MaintainerKind::Incremental | MaintainerKind::Barrier)
     }
 
     pub(crate) fn build(self) -> Box<dyn Maintainer + Send> {
         match self {
-            MaintainerKind::Flush => Box::new(Flush),
+            MaintainerKind::Incremental => Box::new(Incremental),
+            MaintainerKind::Barrier => Box::new(Barrier),
             MaintainerKind::Revalidate => Box::new(Revalidate),
+            MaintainerKind::Flush => Box::new(Flush),
         }
     }
 }
@@ -64,7 +93,10 @@ impl std::str::FromStr for MaintainerKind {
 
 /// A maintainer that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no maintainer {name:?}; choose \"revalidate\" or \"flush\"")]
+#[error(
+    "there is no maintainer {name:?}; choose \"incremental\", \"barrier\", \"revalidate\" or \
+     \"flush\""
+)]
 pub struct UnknownMaintainer {
     /// What was asked for.
     pub name: String,
@@ -73,6 +105,8 @@ pub struct UnknownMaintainer {
 /// What a maintainer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
+    /// Reads of walks that were compared with what changed.
+    pub nodes: u64,
     /// Entries that were looked at.
     pub examined: u64,
     /// Entries whose answer changed and were repaired in place.
@@ -84,6 +118,22 @@ pub struct Work {
 }
 
 impl Work {
+    /// Counts what became of an entry that was looked at.
+    pub fn count(&mut self, outcome: Outcome) {
+        self.examined += 1;
+        match outcome {
+            Outcome::Unchanged => {}
+            Outcome::Repaired => self.repaired += 1,
+            Outcome::Moved => self.moved += 1,
+            Outcome::Evicted => self.evicted += 1,
+        }
+    }
+
+    /// Entries that were looked at and right.
+    pub fn falsely_affected(&self) -> u64 {
+        self.examined - self.affected()
+    }
+
     /// Entries that the change affected.
     pub fn affected(&self) -> u64 {
         self.repaired + self.moved + self.evicted
@@ -103,7 +153,10 @@ pub struct Repair<'a> {
 
 /// What [`Repair`] needs of caches of any key width.
 pub(crate) trait Caches {
+    fn len(&self) -> usize;
     fn ids(&self) -> Vec<EntryId>;
+    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64);
+    fn settle(&mut self, id: EntryId);
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);
 }
@@ -126,6 +179,29 @@ impl<'a> Repair<'a> {
         Repair { caches }
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.caches.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entries that a change may affect, and how many reads were compared with it.
+    ///
+    /// # Panics
+    /// If the datapath does not note what entries depend on.
+    pub fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64) {
+        self.caches.affected(pipeline, delta)
+    }
+
+    /// Credits what an entry has counted so far to what it has met so far.
+    pub fn settle(&mut self, id: EntryId) {
+        self.caches.settle(id);
+    }
+
     /// All entries.
     pub fn entries(&self) -> Vec<EntryId> {
         self.caches.ids()
@@ -139,103 +215,5 @@ impl<'a> Repair<'a> {
     /// Evicts an entry.
     pub fn evict(&mut self, id: EntryId, reason: EvictReason) {
         self.caches.evict(id, reason);
-    }
-}
-
-/// Evicts everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Flush;
-
-impl Maintainer for Flush {
-    fn maintain(&mut self, repair: &mut Repair<'_>, _: &Pipeline, _: &Delta) -> Work {
-        let entries = repair.entries();
-        let count = entries.len() as u64;
-        for id in entries {
-            repair.evict(id, EvictReason::Flushed);
-        }
-        Work {
-            examined: count,
-            evicted: count,
-            ..Work::default()
-        }
-    }
-}
-
-/// Re-executes every entry: the baseline.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Revalidate;
-
-impl Maintainer for Revalidate {
-    fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, _: &Delta) -> Work {
-        let mut work = Work::default();
-        for id in repair.entries() {
-            work.examined += 1;
-            match repair.retranslate(id, pipeline) {
-                Outcome::Unchanged => {}
-                Outcome::Repaired => work.repaired += 1,
-                Outcome::Moved => work.moved += 1,
-                Outcome::Evicted => work.evicted += 1,
-            }
-        }
-        work
-    }
-}
-
-impl<const W: usize> Caches for Core<W> {
-    fn ids(&self) -> Vec<EntryId> {
-        self.entries.ids().collect()
-    }
-
-    fn evict(&mut self, id: EntryId, reason: EvictReason) {
-        Core::evict(self, id, reason);
-    }
-
-    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
-        let key = *self.entries.key(id);
-        if self
-            .layout
-            .get(&key[..], thalweg_packet::standard::RECIRC_ID)
-            .unwrap_or(0)
-            != 0
-        {
-            Core::evict(self, id, EvictReason::OldContinuation);
-            return Outcome::Evicted;
-        }
-        let Some(mut content) = self.content(&key, pipeline) else {
-            Core::evict(self, id, EvictReason::Changed);
-            return Outcome::Evicted;
-        };
-        content.mask.resize(W, 0);
-        let subtable = self.subtable_for(&content.mask);
-        let entry = self.entries.get_mut(id);
-        let is_same_region = entry.subtable == subtable;
-        if is_same_region && entry.program == content.program && entry.credits == content.credits {
-            return Outcome::Unchanged;
-        }
-        // Invariant 2.
-        let counters = std::mem::take(&mut entry.counters);
-        self.ledger.add(&entry.credits, counters, entry.used_at);
-        self.account_lists(&content.program, &content.credits);
-        let entry = self.entries.get_mut(id);
-        let program = std::mem::replace(&mut entry.program, content.program);
-        let credits = std::mem::replace(&mut entry.credits, content.credits);
-        self.forget_lists(&program, &credits);
-        if is_same_region {
-            return Outcome::Repaired;
-        }
-        if self
-            .megaflow
-            .find_in(subtable, &key, &self.entries)
-            .is_some()
-        {
-            Core::evict(self, id, EvictReason::Duplicate);
-            return Outcome::Evicted;
-        }
-        self.megaflow.remove(id, &self.entries);
-        let mut entry = self.entries.remove(id);
-        entry.subtable = subtable;
-        let id = self.entries.insert(key, entry);
-        self.megaflow.insert(id, &self.entries);
-        Outcome::Moved
     }
 }

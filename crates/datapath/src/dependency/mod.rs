@@ -1,0 +1,253 @@
+//! Which entries a change may affect, found without looking at the others.
+//!
+//! An entry is right as long as every read of its walk would come out as it did. Each read is a
+//! node, shared by all entries that made it, and each node has the list of these entries:
+//!
+//! ```text
+//!   entry --path--> nodes:  lookup (table, value & mask, rule)   station (VLAN, address)
+//!                           group                                port, or all ports
+//!
+//!   insert R into t:   nodes of t whose value agrees with R's where both masks have bits,
+//!                      and whose rule is below R; by prefix, or by a scan
+//!   delete R:          the nodes that R won
+//!   group, port, MAC:  the node of that name
+//! ```
+//!
+//! A lookup's value and mask are its *certificate*: whatever agrees with them meets this rule and
+//! none above it. What higher rules that did not match contributed is in the mask, as geometry, not
+//! as a list of rules; that is why an insert is a question about regions and a delete about one
+//! list. A certificate can be wider than what packets of one entry look like in that table; an
+//! entry that a new rule misses for that reason is found by comparing the rule with the entry's
+//! own region, in the words that its walk did not write.
+//!
+//! 1. No false negative: an entry whose walk would change is found.
+//! 2. The index is that of the entries: what is added with an entry goes with it, to the last
+//!    node; see `rebuilt` in the tests.
+//!
+//! Source: KAIRO's traversals, of regions in place of recorded packets.
+
+mod node;
+mod paths;
+mod pivot;
+mod traversals;
+
+use thalweg_classifier::hash::WordHash;
+use thalweg_packet::{FieldId, Layout, standard as f};
+use thalweg_pipeline::{Delta, Input, Pipeline, RuleId, StepKind, Trace};
+
+use crate::entry::EntryId;
+
+use node::{Cause, NewRule, NodeId, Nodes};
+use paths::{Edge, Paths};
+use pivot::{Bits, WIDTH_MAX};
+pub use traversals::TraversalView;
+use traversals::Traversals;
+
+/// Fields whose prefixes tell rules apart, as far as the layout has them.
+const PIVOTS: [FieldId; 7] = [
+    f::IP_DST,
+    f::IP_SRC,
+    f::ETH_DST,
+    f::METADATA,
+    f::IPV6_DST,
+    f::IPV6_SRC,
+    f::ARP_TPA,
+];
+
+/// What entries depend on.
+#[derive(Debug)]
+pub(crate) struct Dependencies {
+    nodes: Nodes,
+    paths: Paths,
+    traversals: Traversals,
+    /// Kept from call to call.
+    reached: Vec<NodeId>,
+    edges: Vec<Edge>,
+}
+
+/// A part of the packets, as a new rule has it: words of value and mask.
+pub(crate) struct Region<'a> {
+    pub(crate) value: &'a [u64],
+    pub(crate) mask: &'a [u64],
+    /// One bit a word of the state, by its number: these were written by the walk in question.
+    pub(crate) written_words: u64,
+}
+
+impl Dependencies {
+    pub(crate) fn new(layout: &Layout, seed: u64) -> Dependencies {
+        let bits = PIVOTS.iter().filter_map(|field| {
+            let slot = layout.slot(*field)?;
+            // The uppermost bits, in the first word; of the metadata, those that programs use.
+            let width = u32::from(slot.width_bits).min(64);
+            let kept = width.min(WIDTH_MAX);
+            let skipped = if *field == f::METADATA {
+                0
+            } else {
+                width - kept
+            };
+            Some(Bits {
+                word: usize::from(slot.word),
+                shift: u32::from(slot.shift) + skipped,
+                width: kept,
+            })
+        });
+        Dependencies {
+            nodes: Nodes::new(bits.collect(), seed),
+            paths: Paths::default(),
+            traversals: Traversals::new(WordHash::new(seed)),
+            reached: Vec::new(),
+            edges: Vec::new(),
+        }
+    }
+
+    /// Notes what a new entry depends on.
+    pub(crate) fn add(&mut self, entry: EntryId, trace: &Trace) {
+        let mut reached = std::mem::take(&mut self.reached);
+        reached.clear();
+        for step in trace.steps() {
+            match step.kind {
+                StepKind::Lookup { table, rule } => {
+                    let nodes = &mut self.nodes;
+                    reached.push(nodes.lookup(table, step.key, step.searched, rule));
+                }
+                StepKind::Station { station, .. } => {
+                    reached.push(self.nodes.cause(Cause::Station(station)));
+                }
+                // Groups are among the inputs; the others ask for nothing that can change.
+                StepKind::Bucket { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}
+            }
+        }
+        for input in trace.inputs() {
+            reached.push(self.nodes.cause(Cause::Input(*input)));
+        }
+        reached.sort_unstable();
+        reached.dedup();
+        self.edges.clear();
+        for node in &reached {
+            let place = self.nodes.add_dependent(*node, entry);
+            self.edges.push(Edge { node: *node, place });
+        }
+        let traversal = self.traversals.enter(trace);
+        self.paths.insert(entry, &self.edges, traversal);
+        self.reached = reached;
+    }
+
+    /// Forgets an entry.
+    pub(crate) fn remove(&mut self, entry: EntryId) {
+        let mut edges = std::mem::take(&mut self.edges);
+        if let Some(traversal) = self.paths.remove(entry, &mut edges) {
+            self.traversals.leave(traversal);
+            for edge in &edges {
+                if let Some(moved) = self.nodes.remove_dependent(edge.node, edge.place) {
+                    self.paths.set_place(moved, edge.node, edge.place);
+                }
+            }
+        }
+        self.edges = edges;
+    }
+
+    /// Appends the entries that a change may affect, each once.
+    ///
+    /// `meets` says whether the region of an entry meets that of a new rule. Returns how many nodes
+    /// were compared with new rules.
+    pub(crate) fn affected(
+        &mut self,
+        pipeline: &Pipeline,
+        delta: &Delta,
+        meets: impl Fn(EntryId, &Region<'_>) -> bool,
+        into: &mut Vec<EntryId>,
+    ) -> u64 {
+        let mut compared = 0;
+        self.paths.begin_search();
+        for rule in &delta.removed {
+            for node in self.nodes.of_rule(*rule) {
+                collect(&mut self.paths, self.nodes.dependents(*node), into);
+            }
+        }
+        let groups = delta.groups.iter().map(|group| Input::Group(*group));
+        let ports = delta.ports.iter().map(|port| Input::Port(*port));
+        let all_ports = (!delta.ports.is_empty()).then_some(Input::AllPorts);
+        let inputs = groups.chain(ports).chain(all_ports).map(Cause::Input);
+        let stations = delta.stations.iter().copied().map(Cause::Station);
+        for cause in inputs.chain(stations) {
+            if let Some(node) = self.nodes.of_cause(cause) {
+                collect(&mut self.paths, self.nodes.dependents(node), into);
+            }
+        }
+        // Who takes a rule's place, match and precedence is met where that rule was met.
+        let removed = delta.removed.iter();
+        let mut heirs: Vec<RuleId> = removed
+            .filter_map(|rule| pipeline.successor_of(*rule))
+            .collect();
+        heirs.sort_unstable();
+        for rule in &delta.inserted {
+            if heirs.binary_search(rule).is_err() {
+                compared += self.affected_by_insert(pipeline, *rule, &meets, into);
+            }
+        }
+        compared
+    }
+
+    fn affected_by_insert(
+        &mut self,
+        pipeline: &Pipeline,
+        id: RuleId,
+        meets: impl Fn(EntryId, &Region<'_>) -> bool,
+        into: &mut Vec<EntryId>,
+    ) -> u64 {
+        let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.words_of(id)) else {
+            return 0;
+        };
+        if self.nodes.table_len(rule.table) == 0 {
+            return 0;
+        }
+        let new = NewRule {
+            table: rule.table,
+            value: &value,
+            mask: &mask,
+        };
+        let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
+        nodes.meeting(new, |node, winner| {
+            let winner = winner.and_then(|winner| pipeline.rule(winner));
+            if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
+                return;
+            }
+            for entry in nodes.dependents(node) {
+                let traversal = paths.traversal(*entry).expect("a dependent has a path");
+                let region = Region {
+                    value: &value,
+                    mask: &mask,
+                    written_words: traversals.written_words(traversal),
+                };
+                if meets(*entry, &region) && paths.is_first_find(*entry) {
+                    into.push(*entry);
+                }
+            }
+        })
+    }
+
+    /// The traversals that entries have taken.
+    pub(crate) fn traversals(&self) -> &Traversals {
+        &self.traversals
+    }
+
+    /// The traversal of an entry.
+    pub(crate) fn traversal_of(&self, entry: EntryId) -> Option<u32> {
+        self.paths.traversal(entry)
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes() + self.paths.memory_bytes() + self.traversals.memory_bytes()
+    }
+}
+
+fn collect(paths: &mut Paths, dependents: &[EntryId], into: &mut Vec<EntryId>) {
+    let new = dependents.iter().copied();
+    into.extend(new.filter(|entry| paths.is_first_find(*entry)));
+}

@@ -1,0 +1,561 @@
+//! Nodes: what entries depend on, each stored once however many entries share it.
+//!
+//! A lookup's node says: in this table, whatever agrees with this value under this mask meets this
+//! rule. Entries whose walks came by with the same certificate share the node. Nodes of one table
+//! and mask lie side by side, their values packed to the words that the mask touches.
+//!
+//! 1. Two lookups with equal table, mask, value and rule have the same node; a node lives as long
+//!    as an entry depends on it.
+//! 2. A rule's list has the nodes of the lookups that it won.
+//! 3. A node is in every pivot of its table.
+
+use std::collections::HashMap;
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+use thalweg_classifier::hash::WordHash;
+use thalweg_classifier::{MaskedWords, RuleId};
+use thalweg_pipeline::{Input, Station, TableId};
+
+use crate::entry::EntryId;
+
+use super::pivot::{Bits, Pivot, Prefix};
+
+/// The number of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct NodeId(pub(super) u32);
+
+/// What a walk asked that is not a table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Cause {
+    /// A group or a port.
+    Input(Input),
+    /// Where a station is.
+    Station(Station),
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// A lookup: its class, its place there, the rule that won, and its place in the rule's list.
+    Lookup {
+        class: u32,
+        row: u32,
+        rule: Option<RuleId>,
+        place: u32,
+    },
+    /// Something else; boxed, for there are few.
+    Cause(Box<Cause>),
+    Free,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    what: What,
+    dependents: SmallVec<[EntryId; 4]>,
+}
+
+/// The lookups of one table that were decided by the same bits.
+#[derive(Clone, Debug)]
+struct Class {
+    table: TableId,
+    words: MaskedWords,
+    mask: Box<[u64]>,
+    /// By pivot of the table: how many leading bits the mask has.
+    lengths: Box<[u32]>,
+    /// By row: the node, and its value's masked words.
+    nodes: Vec<NodeId>,
+    values: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct TableNodes {
+    classes: Vec<u32>,
+    count: usize,
+    /// By bits: made when the first node knows any of them.
+    pivots: Vec<Option<Pivot>>,
+}
+
+/// All nodes.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    hash: WordHash,
+    bits: Vec<Bits>,
+    nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    classes: Vec<Class>,
+    free_classes: Vec<u32>,
+    class_index: HashTable<u32>,
+    lookups: HashTable<NodeId>,
+    causes: HashMap<Cause, NodeId, WordHash>,
+    by_rule: HashMap<RuleId, Vec<NodeId>, WordHash>,
+    tables: Vec<TableNodes>,
+}
+
+/// A rule that is new in a table: its words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewRule<'a> {
+    pub(super) table: TableId,
+    pub(super) value: &'a [u64],
+    pub(super) mask: &'a [u64],
+}
+
+impl Nodes {
+    pub(super) fn new(bits: Vec<Bits>, seed: u64) -> Nodes {
+        let hash = WordHash::new(seed);
+        Nodes {
+            hash,
+            bits,
+            nodes: Vec::new(),
+            free: Vec::new(),
+            classes: Vec::new(),
+            free_classes: Vec::new(),
+            class_index: HashTable::new(),
+            lookups: HashTable::new(),
+            causes: HashMap::with_hasher(hash),
+            by_rule: HashMap::with_hasher(hash),
+            tables: Vec::new(),
+        }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    /// How many nodes a table has.
+    pub(super) fn table_len(&self, table: TableId) -> usize {
+        let table = self.tables.get(usize::from(table.0));
+        table.map_or(0, |table| table.count)
+    }
+
+    /// The node of a lookup.
+    pub(super) fn lookup(
+        &mut self,
+        table: TableId,
+        key: &[u64],
+        searched: &[u64],
+        rule: Option<RuleId>,
+    ) -> NodeId {
+        let class_number = self.class(table, searched);
+        let class = &self.classes[class_number as usize];
+        let hash = hash_lookup(self.hash, class_number, class.words.compact(key), rule);
+        let (classes, nodes) = (&self.classes, &self.nodes);
+        let is_same = |node: &NodeId| match &nodes[node.0 as usize].what {
+            What::Lookup {
+                class: number,
+                row,
+                rule: winner,
+                ..
+            } => {
+                let class = &classes[*number as usize];
+                *number == class_number
+                    && *winner == rule
+                    && class.words.is_match(key, class.value(*row))
+            }
+            _ => false,
+        };
+        if let Some(node) = self.lookups.find(hash, is_same) {
+            return *node;
+        }
+        let class = &mut self.classes[class_number as usize];
+        let row = class.nodes.len() as u32;
+        class.values.extend(class.words.compact(key));
+        let place = rule.map_or(0, |rule| self.by_rule.get(&rule).map_or(0, Vec::len)) as u32;
+        let node = self.make(What::Lookup {
+            class: class_number,
+            row,
+            rule,
+            place,
+        });
+        self.classes[class_number as usize].nodes.push(node);
+        if let Some(rule) = rule {
+            self.by_rule.entry(rule).or_default().push(node);
+        }
+        let (classes, nodes, hasher) = (&self.classes, &self.nodes, self.hash);
+        let rehash = |node: &NodeId| hash_of(hasher, classes, &nodes[node.0 as usize]);
+        self.lookups.insert_unique(hash, node, rehash);
+        self.put_in_pivots(node, class_number, row);
+        node
+    }
+
+    /// The node of anything else.
+    pub(super) fn cause(&mut self, cause: Cause) -> NodeId {
+        if let Some(node) = self.causes.get(&cause) {
+            return *node;
+        }
+        let node = self.make(What::Cause(Box::new(cause)));
+        self.causes.insert(cause, node);
+        node
+    }
+
+    fn make(&mut self, what: What) -> NodeId {
+        let node = Node {
+            what,
+            dependents: SmallVec::new(),
+        };
+        match self.free.pop() {
+            Some(id) => {
+                self.nodes[id.0 as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                NodeId(self.nodes.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// The class of a table's mask.
+    fn class(&mut self, table: TableId, mask: &[u64]) -> u32 {
+        let hash = hash_class(self.hash, table, mask);
+        let classes = &self.classes;
+        let is_same = |number: &u32| {
+            let class = &classes[*number as usize];
+            class.table == table && *class.mask == *mask
+        };
+        if let Some(number) = self.class_index.find(hash, is_same) {
+            return *number;
+        }
+        let class = Class {
+            table,
+            words: MaskedWords::new(mask),
+            mask: mask.into(),
+            lengths: self.bits.iter().map(|bits| bits.length(mask)).collect(),
+            nodes: Vec::new(),
+            values: Vec::new(),
+        };
+        let number = match self.free_classes.pop() {
+            Some(number) => {
+                self.classes[number as usize] = class;
+                number
+            }
+            None => {
+                self.classes.push(class);
+                self.classes.len() as u32 - 1
+            }
+        };
+        let index = usize::from(table.0);
+        if self.tables.len() <= index {
+            self.tables.resize_with(index + 1, TableNodes::default);
+        }
+        self.tables[index].classes.push(number);
+        let (classes, hasher) = (&self.classes, self.hash);
+        self.class_index.insert_unique(hash, number, |number| {
+            let class = &classes[*number as usize];
+            hash_class(hasher, class.table, &class.mask)
+        });
+        number
+    }
+
+    /// Drops a class that has no node any more.
+    fn remove_class(&mut self, number: u32) {
+        let class = &mut self.classes[number as usize];
+        class.nodes = Vec::new();
+        class.values = Vec::new();
+        let hash = hash_class(self.hash, class.table, &class.mask);
+        let known = self.class_index.find_entry(hash, |other| *other == number);
+        known.expect("the index has every class").remove();
+        let table = &mut self.tables[usize::from(class.table.0)];
+        table.classes.retain(|other| *other != number);
+        self.free_classes.push(number);
+    }
+
+    /// Invariant 3.
+    fn put_in_pivots(&mut self, node: NodeId, class: u32, row: u32) {
+        let table = usize::from(self.classes[class as usize].table.0);
+        self.tables[table].count += 1;
+        self.tables[table].pivots.resize(self.bits.len(), None);
+        for place in 0..self.bits.len() {
+            if self.tables[table].pivots[place].is_some() {
+                let prefix = self.prefix(class, row, place);
+                let pivot = self.tables[table].pivots[place].as_mut();
+                pivot.expect("it was just there").insert(prefix, node);
+            } else if self.classes[class as usize].lengths[place] > 0 {
+                self.make_pivot(table, place);
+            }
+        }
+    }
+
+    /// Makes a pivot with all nodes of a table.
+    fn make_pivot(&mut self, table: usize, place: usize) {
+        let mut pivot = Pivot::new();
+        for class in &self.tables[table].classes {
+            let nodes = &self.classes[*class as usize].nodes;
+            for (row, node) in nodes.iter().enumerate() {
+                pivot.insert(self.prefix(*class, row as u32, place), *node);
+            }
+        }
+        self.tables[table].pivots[place] = Some(pivot);
+    }
+
+    /// What a node knows of the leading bits of a pivot.
+    fn prefix(&self, class: u32, row: u32, place: usize) -> Prefix {
+        let (class, bits) = (&self.classes[class as usize], self.bits[place]);
+        let word = class.words.iter().position(|(word, _)| word == bits.word);
+        let word = word.map_or(0, |index| class.value(row)[index]);
+        bits.prefix_of_word(word, class.lengths[place])
+    }
+
+    /// Makes an entry a dependent of a node, and says its place there.
+    pub(super) fn add_dependent(&mut self, node: NodeId, entry: EntryId) -> u32 {
+        let dependents = &mut self.nodes[node.0 as usize].dependents;
+        dependents.push(entry);
+        dependents.len() as u32 - 1
+    }
+
+    /// Takes a dependent out of its place; says which has that place now.
+    pub(super) fn remove_dependent(&mut self, node: NodeId, place: u32) -> Option<EntryId> {
+        let dependents = &mut self.nodes[node.0 as usize].dependents;
+        dependents.swap_remove(place as usize);
+        let moved = dependents.get(place as usize).copied();
+        match dependents.len() {
+            0 => self.remove(node),
+            // What was popular once gives its memory back.
+            len if dependents.spilled() && len * 4 < dependents.capacity() => {
+                dependents.shrink_to_fit();
+            }
+            _ => {}
+        }
+        moved
+    }
+
+    /// Invariant 1.
+    fn remove(&mut self, id: NodeId) {
+        let node = &self.nodes[id.0 as usize];
+        match &node.what {
+            What::Free => unreachable!("a free node has no dependents to lose"),
+            What::Cause(cause) => {
+                self.causes.remove(&**cause);
+            }
+            &What::Lookup {
+                class,
+                row,
+                rule,
+                place,
+            } => {
+                let hash = hash_of(self.hash, &self.classes, node);
+                let entry = self.lookups.find_entry(hash, |other| *other == id);
+                entry.expect("the index has every lookup").remove();
+                self.take_out_of_pivots(id, class, row);
+                self.take_out_of_rule(rule, place);
+                self.take_out_of_class(class, row);
+            }
+        }
+        self.nodes[id.0 as usize].what = What::Free;
+        self.free.push(id);
+    }
+
+    fn take_out_of_pivots(&mut self, node: NodeId, class: u32, row: u32) {
+        let table = usize::from(self.classes[class as usize].table.0);
+        self.tables[table].count -= 1;
+        let is_last = self.tables[table].count == 0;
+        for place in 0..self.bits.len() {
+            if self.tables[table].pivots[place].is_none() {
+                continue;
+            }
+            let prefix = self.prefix(class, row, place);
+            let pivot = &mut self.tables[table].pivots[place];
+            match (is_last, &mut *pivot) {
+                (false, Some(pivot)) => pivot.remove(prefix, node),
+                _ => *pivot = None,
+            }
+        }
+    }
+
+    fn take_out_of_rule(&mut self, rule: Option<RuleId>, place: u32) {
+        let Some(rule) = rule else { return };
+        let list = self.by_rule.get_mut(&rule).expect("the rule has this node");
+        list.swap_remove(place as usize);
+        if list.is_empty() {
+            self.by_rule.remove(&rule);
+            return;
+        }
+        if list.capacity() > 16 && list.len() * 4 < list.capacity() {
+            list.shrink_to_fit();
+        }
+        if let Some(moved) = list.get(place as usize).copied()
+            && let What::Lookup { place: of, .. } = &mut self.nodes[moved.0 as usize].what
+        {
+            *of = place;
+        }
+    }
+
+    fn take_out_of_class(&mut self, number: u32, row: u32) {
+        let class = &mut self.classes[number as usize];
+        class.nodes.swap_remove(row as usize);
+        let stride = class.words.len();
+        let last = class.nodes.len() * stride;
+        class.values.copy_within(last.., row as usize * stride);
+        class.values.truncate(last);
+        if let Some(moved) = class.nodes.get(row as usize).copied()
+            && let What::Lookup { row: of, .. } = &mut self.nodes[moved.0 as usize].what
+        {
+            *of = row;
+        }
+        if class.nodes.is_empty() {
+            self.remove_class(number);
+        }
+    }
+
+    /// The entries that depend on a node.
+    pub(super) fn dependents(&self, node: NodeId) -> &[EntryId] {
+        &self.nodes[node.0 as usize].dependents
+    }
+
+    /// The nodes of the lookups that a rule won.
+    pub(super) fn of_rule(&self, rule: RuleId) -> &[NodeId] {
+        self.by_rule.get(&rule).map_or(&[], |nodes| nodes)
+    }
+
+    /// The node of something that is no lookup, if any entry depends on it.
+    pub(super) fn of_cause(&self, cause: Cause) -> Option<NodeId> {
+        self.causes.get(&cause).copied()
+    }
+
+    /// The nodes of a table whose certificate a new rule meets; says how many were looked at.
+    ///
+    /// The precedence of who won is left to the caller to compare.
+    pub(super) fn meeting(
+        &self,
+        new: NewRule<'_>,
+        mut found: impl FnMut(NodeId, Option<RuleId>),
+    ) -> u64 {
+        let Some(table) = self.tables.get(usize::from(new.table.0)) else {
+            return 0;
+        };
+        let scan_at = SCAN_FROM.max(table.count / SCAN_SHARE);
+        if let Some((pivot, prefix)) = self.best_pivot(table, new, scan_at) {
+            let mut looked_at = 0;
+            for node in pivot.meeting(prefix) {
+                looked_at += 1;
+                if let &What::Lookup {
+                    class, row, rule, ..
+                } = &self.nodes[node.0 as usize].what
+                    && self.classes[class as usize].meets(row, new)
+                {
+                    found(node, rule);
+                }
+            }
+            return looked_at;
+        }
+        for class in &table.classes {
+            let class = &self.classes[*class as usize];
+            for (row, node) in class.nodes.iter().enumerate() {
+                if class.meets(row as u32, new)
+                    && let What::Lookup { rule, .. } = &self.nodes[node.0 as usize].what
+                {
+                    found(*node, *rule);
+                }
+            }
+        }
+        table.count as u64
+    }
+
+    /// The pivot with the fewest nodes to look at, unless all have more than `limit`.
+    ///
+    /// They race: each in turn may find a few, then four times as many, until one comes to its end.
+    fn best_pivot<'a>(
+        &'a self,
+        table: &'a TableNodes,
+        new: NewRule<'_>,
+        limit: usize,
+    ) -> Option<(&'a Pivot, Prefix)> {
+        let candidates = table.pivots.iter().zip(&self.bits);
+        let candidates = candidates.filter_map(|(pivot, bits)| {
+            let length = bits.length(new.mask);
+            (length > 0).then_some((pivot.as_ref()?, bits.prefix(new.value, length)))
+        });
+        let candidates: SmallVec<[_; 8]> = candidates.collect();
+        let mut budget = 16;
+        while budget / 4 < limit {
+            let budgeted = budget.min(limit);
+            let ends = |(pivot, prefix): &&(&Pivot, Prefix)| {
+                pivot.meeting(*prefix).take(budgeted + 1).count() <= budgeted
+            };
+            if let Some(best) = candidates.iter().find(ends) {
+                return Some(*best);
+            }
+            budget *= 4;
+        }
+        None
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let spilled = |node: &Node| match node.dependents.spilled() {
+            true => node.dependents.capacity() * 4,
+            false => 0,
+        };
+        let nodes = self.nodes.capacity() * std::mem::size_of::<Node>()
+            + self.nodes.iter().map(spilled).sum::<usize>()
+            + self.free.capacity() * 4;
+        let classes = self.classes.iter().map(|class| {
+            std::mem::size_of::<Class>()
+                + class.words.heap_bytes()
+                + class.mask.len() * 8
+                + class.lengths.len() * 4
+                + class.nodes.capacity() * 4
+                + class.values.capacity() * 8
+        });
+        let pivots = self.tables.iter().flat_map(|table| &table.pivots);
+        let pivots = pivots.flatten().map(Pivot::memory_bytes);
+        let lists = self.by_rule.values().map(|list| list.capacity() * 4);
+        nodes
+            + classes.sum::<usize>()
+            + pivots.sum::<usize>()
+            + self.lookups.allocation_size()
+            + self.class_index.allocation_size()
+            + lists.sum::<usize>()
+            + self.by_rule.capacity() * 40
+            + self.causes.capacity() * 56
+    }
+}
+
+/// Nodes that are scanned rather than searched for, at the least.
+const SCAN_FROM: usize = 64;
+
+/// A scan looks at the next node in an eighth of the time that a pivot takes to find one.
+const SCAN_SHARE: usize = 8;
+
+impl Class {
+    fn value(&self, row: u32) -> &[u64] {
+        let stride = self.words.len();
+        &self.values[row as usize * stride..(row as usize + 1) * stride]
+    }
+
+    /// Whether something agrees with a node's value and matches a rule too.
+    #[inline]
+    fn meets(&self, row: u32, new: NewRule<'_>) -> bool {
+        let value = self.value(row).iter();
+        value
+            .zip(self.words.iter())
+            .all(|(value, (word, mask))| (value ^ new.value[word]) & mask & new.mask[word] == 0)
+    }
+}
+
+fn hash_class(hash: WordHash, table: TableId, mask: &[u64]) -> u64 {
+    hash.step(hash.hash_words(mask), table.0.into())
+}
+
+fn hash_lookup(
+    hash: WordHash,
+    class: u32,
+    value: impl Iterator<Item = u64>,
+    rule: Option<RuleId>,
+) -> u64 {
+    let rule = rule.map_or(u64::MAX, |rule| rule.0.into());
+    let start = hash.step(hash.step(hash.start(), class.into()), rule);
+    value.fold(start, |state, word| hash.step(state, word))
+}
+
+fn hash_of(hash: WordHash, classes: &[Class], node: &Node) -> u64 {
+    match &node.what {
+        What::Lookup {
+            class, row, rule, ..
+        } => {
+            let value = classes[*class as usize].value(*row);
+            hash_lookup(hash, *class, value.iter().copied(), *rule)
+        }
+        _ => unreachable!("only lookups are in the index"),
+    }
+}
