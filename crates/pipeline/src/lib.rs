@@ -33,6 +33,6 @@ pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
 pub use prepare::Delta;
-pub use reference::{MAX_PASSES, forward};
+pub use reference::{MAX_PASSES, Pass, Passes, forward};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};

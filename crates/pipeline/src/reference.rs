@@ -1,6 +1,14 @@
 //! Forwarding without any cache: parse, interpret, run; again for what recirculates.
 //!
-//! This is what every cached answer is compared with.
+//! This is what every cached answer is compared with ([`forward`]), and what is shown to whoever
+//! asks why a packet goes where it goes ([`Passes`]).
+//!
+//! ```text
+//!   waiting: the packet
+//!   while something waits and fewer than 16 passes were made
+//!     parse it, extract its key, translate (or resume where its walk was frozen), run the effects
+//!     what the effects recirculate waits, behind what waits already
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,51 +36,106 @@ pub fn forward(
     packet: Packet,
     outbox: &mut Outbox,
 ) -> Result<Vec<Translation>, FrameError> {
-    let mut passes = Vec::new();
-    let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
-        VecDeque::from([(None, packet)]);
-    let mut count = 0;
-    while let Some((continuation, packet)) = waiting.pop_front() {
-        if count == MAX_PASSES {
-            outbox.pool.put(packet);
-            continue;
+    let passes = Passes::new(pipeline, version, packet, outbox);
+    passes.map(|pass| Ok(pass?.translation)).collect()
+}
+
+/// One pass of a packet, or of a copy of it: it was parsed, looked up and sent on.
+#[derive(Debug)]
+pub struct Pass {
+    /// What the lookup knew of it: the layout's ingress words.
+    pub key: Vec<u64>,
+    /// What the lookup came to.
+    pub translation: Translation,
+}
+
+/// The passes of a packet, each made when it is asked for.
+///
+/// An error can only be the first item: the packet is no Ethernet frame then, and back in the
+/// outbox's pool.
+#[derive(Debug)]
+pub struct Passes<'a> {
+    pipeline: &'a Pipeline,
+    version: Version,
+    outbox: &'a mut Outbox,
+    waiting: VecDeque<(Option<Arc<Continuation>>, Packet)>,
+    /// Packets parsed, also those that turned out to be none.
+    parsed: usize,
+    /// Passes made.
+    made: u32,
+}
+
+impl<'a> Passes<'a> {
+    /// The passes of `packet` at `version`; what comes of them is put into `outbox`.
+    pub fn new(
+        pipeline: &'a Pipeline,
+        version: Version,
+        packet: Packet,
+        outbox: &'a mut Outbox,
+    ) -> Passes<'a> {
+        Passes {
+            pipeline,
+            version,
+            outbox,
+            waiting: VecDeque::from([(None, packet)]),
+            parsed: 0,
+            made: 0,
         }
-        count += 1;
-        let headers = match Headers::parse(packet.bytes()) {
-            Ok(headers) => headers,
-            Err(error) => {
-                outbox.pool.put(packet);
-                if continuation.is_none() {
-                    return Err(error);
-                }
-                // What was pushed has made it too long; other copies go on.
-                continue;
-            }
-        };
+    }
+
+    /// Looks a packet up and runs what it comes to.
+    fn make(
+        &mut self,
+        continuation: Option<&Continuation>,
+        packet: Packet,
+        headers: Headers,
+    ) -> Pass {
         let receipt = Receipt {
             in_port: packet.in_port().0,
-            recirculation_id: passes.len() as u32,
+            recirculation_id: self.made,
             ..Receipt::default()
         };
-        let layout = pipeline.layout();
+        self.made += 1;
+        let layout = self.pipeline.layout();
         let mut key = vec![0; layout.ingress_words()];
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
         let translation = match continuation {
-            None => translate(pipeline, &key, version),
-            Some(continuation) => resume(pipeline, &key, &continuation, version),
+            None => translate(self.pipeline, &key, self.version),
+            Some(continuation) => resume(self.pipeline, &key, continuation, self.version),
         };
-        run(
-            &translation.effects,
-            pipeline.fields(),
-            packet,
-            headers,
-            outbox,
-        );
-        for (number, packet) in outbox.recirculated.drain(..) {
+        let fields = self.pipeline.fields();
+        run(&translation.effects, fields, packet, headers, self.outbox);
+        for (number, packet) in self.outbox.recirculated.drain(..) {
             let continuation = translation.continuations[number as usize].clone();
-            waiting.push_back((Some(continuation), packet));
+            self.waiting.push_back((Some(continuation), packet));
         }
-        passes.push(translation);
+        Pass { key, translation }
     }
-    Ok(passes)
+}
+
+impl Iterator for Passes<'_> {
+    type Item = Result<Pass, FrameError>;
+
+    fn next(&mut self) -> Option<Result<Pass, FrameError>> {
+        while let Some((continuation, packet)) = self.waiting.pop_front() {
+            if self.parsed == MAX_PASSES {
+                self.outbox.pool.put(packet);
+                continue;
+            }
+            self.parsed += 1;
+            match Headers::parse(packet.bytes()) {
+                Ok(headers) => {
+                    return Some(Ok(self.make(continuation.as_deref(), packet, headers)));
+                }
+                Err(error) => {
+                    self.outbox.pool.put(packet);
+                    if continuation.is_none() {
+                        return Some(Err(error));
+                    }
+                    // What was pushed has made it too long; other copies go on.
+                }
+            }
+        }
+        None
+    }
 }
