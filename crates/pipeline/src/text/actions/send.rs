@@ -143,9 +143,9 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
 
 /// A table's number.
 pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> {
-    match line.integer::<u8>(part)? {
-        table if table > MAX_TABLE => Err(line.value(part, "a table (0 to 254)")),
-        table => Ok(TableId(table)),
+    match line.integer::<u8>(part) {
+        Ok(table) if table <= MAX_TABLE => Ok(TableId(table)),
+        _ => Err(line.value(part, "a table (0 to 254)")),
     }
 }
 
