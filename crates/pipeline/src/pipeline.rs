@@ -24,7 +24,7 @@ use thalweg_classifier::{Classifier, Precedence, RuleId, TupleSpace, TupleSpaceC
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
-use crate::flow::{Flow, Group, PortState};
+use crate::flow::{Flow, Group, GroupKind, PortState};
 use crate::history::History;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
@@ -359,10 +359,16 @@ impl Pipeline {
 
     /// Credits packets to a group and to one of its buckets.
     pub fn credit_bucket(&mut self, id: GroupId, bucket: Option<u32>, counters: Counters) {
+        // Of a group that uses all its buckets the first stands for the group.
+        let group = self.group(id, self.version());
+        let is_first = bucket.is_none_or(|bucket| bucket == 0);
+        let counts = is_first || group.is_none_or(|group| group.kind != GroupKind::All);
         let Some(group) = self.group_counters.get_mut(&id) else {
             return;
         };
-        group.group.add(counters);
+        if counts {
+            group.group.add(counters);
+        }
         if let Some(bucket) = bucket.and_then(|bucket| group.buckets.get_mut(bucket as usize)) {
             bucket.add(counters);
         }
