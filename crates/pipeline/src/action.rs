@@ -102,6 +102,8 @@ pub enum Action {
     /// Processes the packet by a group.
     Group(GroupId),
     /// Writes constants; one element for most, more where a name covers several fields.
+    ///
+    /// Bit 12 of `vlan_tci` says whether there is a tag: writing it adds one or removes it.
     SetField(Box<[Write]>),
     /// Copies bits; both sides are equally wide.
     Move {
@@ -114,12 +116,15 @@ pub enum Action {
     Push(Subfield),
     /// Takes bits from the stack; an empty stack leaves the destination as it is.
     Pop(Subfield),
-    /// Sets VLAN id or priority, adding a tag if there is none (`mod_vlan_vid`, `mod_vlan_pcp`).
+    /// Sets VLAN id or priority of the outer tag.
     SetVlan {
         /// The new VLAN id.
         id: Option<u16>,
         /// The new priority.
         priority: Option<u8>,
+        /// Whether a packet without a tag gets one (`mod_vlan_vid`), or stays as it is
+        /// (`set_vlan_vid`).
+        adds_tag: bool,
     },
     /// Adds an outer VLAN tag with id 0 and this TPID.
     PushVlan(u16),

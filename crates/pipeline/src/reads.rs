@@ -27,6 +27,9 @@ pub(crate) const DEFAULT_HASH_FIELDS: [FieldId; 11] = [
     f::TP_DST,
 ];
 
+/// Fields that a change of the tags reads or moves.
+const TAG_FIELDS: [FieldId; 4] = [f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID];
+
 /// Fields that a `push_mpls` or `pop_mpls` reads or moves.
 const MPLS_FIELDS: [FieldId; 15] = [
     f::ETH_TYPE,
@@ -92,9 +95,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         }
         Action::Push(source) => add_subfield(source, used),
         Action::Pop(destination) => add_written(destination, fields, used),
-        Action::SetVlan { .. } | Action::PushVlan(_) | Action::PopVlan => {
-            used.extend([f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID]);
-        }
+        Action::SetVlan { .. } | Action::PushVlan(_) | Action::PopVlan => used.extend(TAG_FIELDS),
         Action::PushMpls(_) | Action::PopMpls(_) => used.extend(MPLS_FIELDS),
         Action::DecTtl => {
             used.extend([
@@ -156,8 +157,8 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
             .iter()
             .filter_map(|location| f::presence_of(location.header))
             .collect(),
-        Source::Scalar(Scalar::VlanTci) => vec![f::VLAN_TCI],
-        Source::Scalar(Scalar::VlanTciInner) => vec![f::VLAN_TCI_INNER],
+        // A write may add the tag, or remove it.
+        Source::Scalar(Scalar::VlanTci) => TAG_FIELDS.to_vec(),
         Source::Scalar(Scalar::ArpOperation) => vec![f::PRESENT_ARP],
         _ => Vec::new(),
     }

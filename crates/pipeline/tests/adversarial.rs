@@ -230,11 +230,143 @@ fn a_tag_is_matched_present_or_absent() {
         ],
         expect![[r#"
             Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000
-            Datapath actions: push_vlan(vid=0,pcp=0),set(vlan(vid=7)),2
-            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x5007/0xdfff,vlan_tci1=0x0000/0x1000
+            Datapath actions: push_vlan(vid=7,pcp=0),2
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x5007/0xdfff,vlan_tci1=0x0000/0x1000
             Datapath actions: pop_vlan,3
             Megaflow: recirc_id=0,eth,vlan_tci=0x1000/0xfffc
             Datapath actions: drop
+        "#]],
+    );
+}
+
+/// Actions before an output, for packets without a tag, with one and with two.
+fn write(actions: &str, expected: Expect) {
+    let packets = [
+        tcp(ethernet()).build(),
+        tcp(ethernet().vlan(7, 3)).build(),
+        tcp(ethernet().service_vlan(100, 1).vlan(7, 3)).build(),
+    ];
+    check(&format!("actions={actions},output:2"), &packets, expected);
+}
+
+/// Bit 12 of the field says whether there is a tag, for those who write it as for those who match.
+#[test]
+fn writing_a_tags_field_adds_or_removes_the_tag() {
+    write(
+        "set_field:0->vlan_tci",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+        Datapath actions: 2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x0000/0x1000
+        Datapath actions: pop_vlan,2
+        Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x1000/0x1000
+        Datapath actions: pop_vlan,pop_vlan,2
+    "#]],
+    );
+    write(
+        "set_field:0xb005->vlan_tci",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+        Datapath actions: push_vlan(vid=5,pcp=5),2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5,pcp=5)),2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5,pcp=5)),2
+    "#]],
+    );
+    write(
+        "load:0->NXM_OF_VLAN_TCI[12]",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+        Datapath actions: 2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x0000/0x1000
+        Datapath actions: pop_vlan,2
+        Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x1000/0x1000
+        Datapath actions: pop_vlan,pop_vlan,2
+    "#]],
+    );
+}
+
+#[test]
+fn writing_parts_of_a_tags_field() {
+    write(
+        "load:1->NXM_OF_VLAN_TCI[12]",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000
+        Datapath actions: push_vlan(vid=0,pcp=0),2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: 2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: 2
+    "#]],
+    );
+    write(
+        "load:5->NXM_OF_VLAN_TCI[0..11]",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+        Datapath actions: 2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5)),2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5)),2
+    "#]],
+    );
+    write(
+        "load:5->NXM_OF_VLAN_TCI[0..11],load:1->NXM_OF_VLAN_TCI[12]",
+        expect![[r#"
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0xf000
+            Datapath actions: push_vlan(vid=5,pcp=0),2
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+            Datapath actions: set(vlan(vid=5)),2
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+            Datapath actions: set(vlan(vid=5)),2
+        "#]],
+    );
+    write(
+        "move:NXM_OF_ETH_SRC[0..15]->NXM_OF_VLAN_TCI[]",
+        expect![[r#"
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000,dl_src=00:00:00:00:00:01/00:00:00:00:ff:ff
+            Datapath actions: 2
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x0000/0x1000,dl_src=00:00:00:00:00:01/00:00:00:00:ff:ff
+            Datapath actions: pop_vlan,2
+            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x1000/0x1000,vlan_tci1=0x1000/0x1000,dl_src=00:00:00:00:00:01/00:00:00:00:ff:ff
+            Datapath actions: pop_vlan,pop_vlan,2
+        "#]],
+    );
+    write(
+        "set_vlan_vid:5",
+        expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+        Datapath actions: 2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5)),2
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1000/0x1000
+        Datapath actions: set(vlan(vid=5)),2
+    "#]],
+    );
+}
+
+/// What was written of a tag that is not there can be matched, and is part of the tag to come.
+#[test]
+fn the_rest_of_a_tags_field_is_kept_without_a_tag() {
+    check(
+        "table=0,vlan_tci=0/0x1000,actions=load:5->NXM_OF_VLAN_TCI[0..11],goto_table:1\n\
+         table=0,priority=1,actions=load:0->NXM_OF_VLAN_TCI[12],goto_table:1\n\
+         table=1,vlan_tci=0x0005/0x1fff,actions=mod_vlan_pcp:3,output:2\n\
+         table=1,vlan_tci=0x0007/0x1fff,actions=normal\n\
+         table=1,priority=1,actions=output:3",
+        &[
+            tcp(ethernet()).build(),
+            tcp(ethernet().vlan(7, 3)).build(),
+            tcp(ethernet().vlan(8, 3)).build(),
+        ],
+        expect![[r#"
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1000
+            Datapath actions: push_vlan(vid=5,pcp=3),2
+            Megaflow: recirc_id=0,eth,in_port=1,dl_vlan=7,vlan_tci1=0x0000/0x1000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02
+            Datapath actions: pop_vlan,2,3,4
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x1008/0x1ff8,vlan_tci1=0x0000/0x1000
+            Datapath actions: pop_vlan,3
         "#]],
     );
 }
@@ -251,7 +383,7 @@ fn of_two_tags_the_outer_one_is_matched_first() {
         expect![[r#"
             Megaflow: recirc_id=0,eth,tcp,in_port=1,dl_vlan=100,dl_vlan1=7
             Datapath actions: pop_vlan,push_vlan(tpid=0x88a8,vid=0,pcp=0),set(vlan(vid=9)),2
-            Megaflow: recirc_id=0,eth,ip,in_port=1,dl_vlan=100,vlan_tci1=0x0000/0x1fff
+            Megaflow: recirc_id=0,eth,ip,in_port=1,dl_vlan=100,vlan_tci1=0x0000/0x1000
             Datapath actions: pop_vlan,3
         "#]],
     );

@@ -219,7 +219,11 @@ fn action() -> impl Strategy<Value = Action> {
         }
     });
     let number = || number();
-    let tag = (prop::option::of(number()), prop::option::of(0..10_u8));
+    let tag = (
+        prop::option::of(number()),
+        prop::option::of(0..10_u8),
+        any::<bool>(),
+    );
     let group = select(vec![1, 2, 3, 4, 77, 0xffff_ff00, u32::MAX]);
     let leaf = prop_oneof![
         output().prop_map(Action::Output),
@@ -229,7 +233,11 @@ fn action() -> impl Strategy<Value = Action> {
         moved,
         subfield().prop_map(Action::Push),
         subfield().prop_map(Action::Pop),
-        tag.prop_map(|(id, priority)| Action::SetVlan { id, priority }),
+        tag.prop_map(|(id, priority, adds_tag)| Action::SetVlan {
+            id,
+            priority,
+            adds_tag
+        }),
         number().prop_map(Action::PushVlan),
         number().prop_map(Action::PushMpls),
         number().prop_map(Action::PopMpls),
@@ -427,7 +435,11 @@ fn moved(source: Subfield, destination: Subfield) -> Action {
 }
 
 fn set_vlan(id: Option<u16>, priority: Option<u8>) -> Action {
-    Action::SetVlan { id, priority }
+    Action::SetVlan {
+        id,
+        priority,
+        adds_tag: true,
+    }
 }
 
 #[test]

@@ -248,13 +248,23 @@ const ACTION_SPELLINGS: &[(&str, &str, &str)] = &[
         "set_field:10->dl_vlan,strip_vlan",
         "mod_vlan_vid:10,pop_vlan",
     ),
-    ("dl_vlan=1", "load:10->OXM_OF_VLAN_VID[]", "set_vlan_vid:10"),
+    (
+        "dl_vlan=1",
+        "load:10->OXM_OF_VLAN_VID[]",
+        "set_field:0xa/0xfff->vlan_tci",
+    ),
     (
         "dl_vlan=1",
         "load:10->NXM_OF_VLAN_TCI[0..11]",
-        "set_vlan_vid:10",
+        "set_field:0xa/0xfff->vlan_tci",
     ),
     ("", "set_vlan_pcp:3", "set_vlan_pcp:3"),
+    ("", "set_vlan_vid:3", "set_vlan_vid:3"),
+    (
+        "",
+        "load:3->NXM_OF_VLAN_TCI[13..15],load:1->vlan_tci[12]",
+        "set_field:0x6000/0xe000->vlan_tci,set_field:0x1000/0x1000->vlan_tci",
+    ),
     (
         "ip",
         "mod_nw_dst:10.0.0.1,set_field:184->nw_tos",

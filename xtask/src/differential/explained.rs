@@ -7,7 +7,7 @@
 
 use thalweg_packet::{FieldId, Headers, Scalar, Source};
 use thalweg_packet::{standard as f, standard::header as h};
-use thalweg_pipeline::{Action, Actions, Effect, Output, Pipeline, Station, StepKind};
+use thalweg_pipeline::{Action, Actions, Effect, Output, Pipeline, Station, StepKind, Subfield};
 
 use super::answer::{Answer, Pass};
 use super::emulation;
@@ -29,6 +29,7 @@ pub(super) enum Explanation {
     FourthLabel,
     ContradictingPop,
     PriorityTag,
+    TagWrittenAway,
     LearnsLater,
     LaterFragment,
     BucketsSet,
@@ -39,7 +40,7 @@ pub(super) enum Explanation {
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 15] = [
+    pub(super) const ALL: [Explanation; 16] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -50,6 +51,7 @@ impl Explanation {
         Explanation::FourthLabel,
         Explanation::ContradictingPop,
         Explanation::PriorityTag,
+        Explanation::TagWrittenAway,
         Explanation::LearnsLater,
         Explanation::LaterFragment,
         Explanation::BucketsSet,
@@ -70,6 +72,7 @@ impl Explanation {
             Explanation::FourthLabel => "A stack may have more than three labels",
             Explanation::ContradictingPop => "Popping a label pops one label",
             Explanation::PriorityTag => "`normal` keeps priority tags",
+            Explanation::TagWrittenAway => "A tag that is written away is gone",
             Explanation::LaterFragment => "Later fragments keep their payload",
             Explanation::BucketsSet => "A bucket leaves the action set alone",
             Explanation::HiddenTag => "Popping a tag shows what is behind the third",
@@ -118,6 +121,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::DropEligible);
     } else if has_normal && without_priority_tags(ours) == without_priority_tags(&theirs) {
         explanations.push(Explanation::PriorityTag);
+    } else if runs().any(|(pass, actions)| writes_tag_away(pass, actions)) {
+        explanations.push(Explanation::TagWrittenAway);
     } else if observation.passes.iter().any(learns_what_it_looks_for) {
         explanations.push(Explanation::LearnsLater);
     } else if has_cut_walk && observation.passes.iter().any(rewrites_later_fragment) {
@@ -230,6 +235,37 @@ fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
         .any(|action| matches!(action, Action::PopMpls(_)));
     let is_perhaps_more = is_popped && pass.headers.has(h::MPLS_2);
     labels.count() + pushes.count() + usize::from(is_perhaps_more)
+}
+
+/// Whether tags are popped and one is pushed, and a rule that the pass met clears the bit that says
+/// whether there is one.
+fn writes_tag_away(pass: &Pass, actions: &[Action]) -> bool {
+    let present = u128::from(f::VLAN_PRESENT);
+    let may_clear = |bits: &Subfield| {
+        bits.slices.iter().any(|slice| {
+            let bits = slice.offset..slice.offset + slice.width_bits;
+            slice.field == f::VLAN_TCI && bits.contains(&12)
+        })
+    };
+    let writes_away = |action: &Action| match action {
+        Action::SetField(writes) => writes.iter().any(|write| {
+            let is_cleared = write.mask & present != 0 && write.value & present == 0;
+            write.field == f::VLAN_TCI && is_cleared
+        }),
+        Action::Move { destination, .. } | Action::Pop(destination) => may_clear(destination),
+        _ => false,
+    };
+    let effects = &pass.walk.effects;
+    let is_pop = |effect: &Effect| matches!(effect, Effect::PopVlan);
+    let is_push = |effect: &Effect| matches!(effect, Effect::PushVlan { tpid: 0x8100, .. });
+    has_effect(effects, &is_pop) && has_effect(effects, &is_push) && actions.iter().any(writes_away)
+}
+
+fn has_effect(effects: &[Effect], is_it: &dyn Fn(&Effect) -> bool) -> bool {
+    effects.iter().any(|effect| match effect {
+        Effect::Clone(nested) => has_effect(nested, is_it),
+        effect => is_it(effect),
+    })
 }
 
 /// Whether a tag is popped from a packet of three, so that it is parsed anew.

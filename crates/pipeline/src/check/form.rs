@@ -223,7 +223,7 @@ impl Form<'_> {
                 Ok(())
             }
             Action::Pop(destination) => self.writable(destination),
-            Action::SetVlan { id, priority } => set_vlan(*id, *priority),
+            Action::SetVlan { id, priority, .. } => set_vlan(*id, *priority),
             Action::PushVlan(tpid) => {
                 ether_type("push_vlan", *tpid, TAG_TYPES, "0x8100 or 0x88a8, a tag's")
             }

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use thalweg_packet::standard as f;
+
 use crate::action::Action;
 
 /// Puts an action into a set, in place of one of its kind (OpenFlow 1.5.1, section 5.6).
@@ -66,9 +68,14 @@ fn rank(action: &Action) -> u8 {
 /// Whether `new` takes the place of `old`.
 fn replaces(new: &Action, old: &Action) -> bool {
     match (new, old) {
-        (Action::SetField(new), Action::SetField(old)) => {
-            new.len() == 1 && old.len() == 1 && new[0].field == old[0].field
-        }
+        (Action::SetField(new), Action::SetField(old)) => match (&**new, &**old) {
+            // The tag has several names, for parts of it: each is a field to OpenFlow.
+            ([new], [old]) if new.field == f::VLAN_TCI => {
+                new.field == old.field && old.mask & !new.mask == 0
+            }
+            ([new], [old]) => new.field == old.field,
+            _ => false,
+        },
         (Action::SetVlan { id: new, .. }, Action::SetVlan { id: old, .. }) => {
             new.is_some() == old.is_some()
         }

@@ -21,7 +21,12 @@ impl Walk<'_> {
         let source = self.state.read(f::ETH_SRC) as u64;
         let destination = self.state.read(f::ETH_DST) as u64;
         let tag = self.state.read_masked(f::VLAN_TCI, 0x1fff) as u16;
-        let vlan = tag & 0x0fff;
+        // Without a tag the other bits may have been written; they are of none yet.
+        let vlan = if tag & f::VLAN_PRESENT != 0 {
+            tag & 0x0fff
+        } else {
+            0
+        };
         if destination & !0xf == RESERVED {
             self.drop(DropReason::ReservedAddress);
             return;

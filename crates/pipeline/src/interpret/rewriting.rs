@@ -1,6 +1,6 @@
 //! Writes to fields, tags, labels and TTLs: what they read, what they change, what they emit.
 
-use thalweg_packet::{FieldId, Scalar, Source, standard as f};
+use thalweg_packet::{FieldId, Source, standard as f};
 
 use super::DropReason;
 use super::walk::{Next, Walk};
@@ -12,7 +12,9 @@ use crate::state::Lifted;
 impl Walk<'_> {
     /// Writes constants; nothing happens if the packet does not have the header.
     pub(super) fn set_field(&mut self, write: Write) {
-        if self.has_header_of(write.field) {
+        if write.field == f::VLAN_TCI {
+            self.write_tag(write.value as u16, write.mask as u16);
+        } else if self.has_header_of(write.field) {
             self.write_constant(write.field, write.value, write.mask);
         }
     }
@@ -40,8 +42,6 @@ impl Walk<'_> {
     fn has_header_of(&mut self, field: FieldId) -> bool {
         let fields = self.pipeline.fields().clone();
         match &fields[field.index()].source {
-            Source::Scalar(Scalar::VlanTci) => self.has_tag(f::VLAN_TCI),
-            Source::Scalar(Scalar::VlanTciInner) => self.has_tag(f::VLAN_TCI_INNER),
             Source::Wire(locations) => locations.iter().any(|location| {
                 // A header without presence bit is always there.
                 f::presence_of(location.header).is_none_or(|bit| self.state.read(bit) == 1)
@@ -87,19 +87,55 @@ impl Walk<'_> {
         }
     }
 
-    /// Sets id or priority of the outer tag, adding one if there is none.
-    pub(super) fn set_vlan(&mut self, id: Option<u16>, priority: Option<u8>) {
-        if !self.has_tag(f::VLAN_TCI) {
-            self.push_vlan(0x8100);
+    /// Sets id or priority of the outer tag, if there is one or `adds_tag`.
+    pub(super) fn set_vlan(&mut self, id: Option<u16>, priority: Option<u8>, adds_tag: bool) {
+        if !adds_tag && !self.has_tag(f::VLAN_TCI) {
+            return;
         }
-        let mut write = |value: u16, mask: u16| {
-            self.write_constant(f::VLAN_TCI, u128::from(value), u128::from(mask));
-        };
+        let (mut value, mut mask) = (f::VLAN_PRESENT, f::VLAN_PRESENT);
         if let Some(id) = id {
-            write(id & 0x0fff, 0x0fff);
+            (value, mask) = (value | id, mask | 0x0fff);
         }
         if let Some(priority) = priority {
-            write(u16::from(priority) << 13, 0xe000);
+            (value, mask) = (value | u16::from(priority) << 13, mask | 0xe000);
+        }
+        self.write_tag(value, mask);
+    }
+
+    /// Writes bits of the outer tag's field, of which bit 12 says whether there is a tag.
+    ///
+    /// So a write may add a tag. One that clears the bit makes the packet untagged: a second tag
+    /// goes with the first. The other bits may be written though there is no tag: they become part
+    /// of one that a later write adds. All this is as in Open vSwitch.
+    fn write_tag(&mut self, value: u16, mask: u16) {
+        let had_tag = self.has_tag(f::VLAN_TCI);
+        let has_tag = match mask & f::VLAN_PRESENT {
+            0 => had_tag,
+            _ => value & f::VLAN_PRESENT != 0,
+        };
+        if had_tag && !has_tag && self.has_inner_tag_to_pop() {
+            self.state.write(f::VLAN_TCI_INNER, 0, 0xffff);
+            self.emit(Effect::PopVlan);
+        }
+        let bits = (u128::from(value & mask), u128::from(mask));
+        self.state.write(f::VLAN_TCI, bits.0, bits.1);
+        match (had_tag, has_tag) {
+            (true, true) => {
+                let mask = u128::from(mask & !f::VLAN_PRESENT);
+                if mask != 0 {
+                    self.emit(Effect::Set {
+                        field: f::VLAN_TCI,
+                        value: bits.0 & mask,
+                        mask,
+                    });
+                }
+            }
+            (false, true) => {
+                let tci = self.state.read(f::VLAN_TCI) as u16 & !f::VLAN_PRESENT;
+                self.emit(Effect::PushVlan { tpid: 0x8100, tci });
+            }
+            (true, false) => self.emit(Effect::PopVlan),
+            (false, false) => {}
         }
     }
 
@@ -117,15 +153,25 @@ impl Walk<'_> {
         if !self.has_tag(f::VLAN_TCI) {
             return;
         }
-        let ether_type = self.state.read(f::ETH_TYPE);
-        let is_third_tag = matches!(ether_type, 0x8100 | 0x88a8);
-        if self.has_tag(f::VLAN_TCI_INNER) && (self.is_tag_hidden || is_third_tag) {
-            self.is_reparse_needed = true;
+        if self.has_inner_tag_to_pop() {
+            self.state
+                .copy(&whole(f::VLAN_TCI_INNER, 16), &whole(f::VLAN_TCI, 16));
+            self.state.write(f::VLAN_TCI_INNER, 0, 0xffff);
+        } else {
+            self.state.write(f::VLAN_TCI, 0, 0xffff);
         }
-        self.state
-            .copy(&whole(f::VLAN_TCI_INNER, 16), &whole(f::VLAN_TCI, 16));
-        self.state.write(f::VLAN_TCI_INNER, 0, 0xffff);
         self.emit(Effect::PopVlan);
+    }
+
+    /// Whether there is a second tag; a pop may then expose a third, which was not parsed.
+    fn has_inner_tag_to_pop(&mut self) -> bool {
+        let has_inner = self.has_tag(f::VLAN_TCI_INNER);
+        if has_inner {
+            let ether_type = self.state.read(f::ETH_TYPE);
+            let is_third_tag = matches!(ether_type, 0x8100 | 0x88a8);
+            self.is_reparse_needed |= self.is_tag_hidden || is_third_tag;
+        }
+        has_inner
     }
 
     pub(super) fn push_mpls(&mut self, ether_type: u16) {

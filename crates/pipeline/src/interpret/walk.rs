@@ -308,7 +308,11 @@ impl<'a> Walk<'a> {
                     self.write_lifted(&lifted, destination);
                 }
             }
-            Action::SetVlan { id, priority } => self.set_vlan(*id, *priority),
+            Action::SetVlan {
+                id,
+                priority,
+                adds_tag,
+            } => self.set_vlan(*id, *priority, *adds_tag),
             Action::PushVlan(tpid) => self.push_vlan(*tpid),
             Action::PopVlan => self.pop_vlan(),
             Action::PushMpls(ether_type) => self.push_mpls(*ether_type),

@@ -157,7 +157,7 @@ impl Shape {
     pub(super) fn apply(&mut self, action: &Action) {
         match action {
             Action::PushVlan(_) => self.tags = (self.tags + 1).min(2),
-            Action::SetVlan { .. } => self.tags = self.tags.max(1),
+            Action::SetVlan { adds_tag: true, .. } => self.tags = self.tags.max(1),
             Action::PopVlan => self.tags = self.tags.saturating_sub(1),
             Action::PushMpls(ether_type) => {
                 self.ether_type = *ether_type;

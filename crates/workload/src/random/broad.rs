@@ -17,7 +17,7 @@ use Field::{
     ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code,
     Icmpv6Type, IpDscp, IpDst, IpEcn, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
     MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register, SctpDst, SctpSrc, TcpDst, TcpSrc,
-    UdpDst, UdpSrc,
+    UdpDst, UdpSrc, VlanTci,
 };
 
 /// What is known of a packet where an action stands.
@@ -87,6 +87,17 @@ impl Shape {
         fields
     }
 
+    /// Takes in that bits of the outer tag are written, of which bit 12 says whether there is one.
+    ///
+    /// A switch that checks a list takes any write for one of the whole tag, so that nothing may
+    /// rest on what was known before.
+    fn write_tag(&mut self, value: u128, mask: u128) {
+        let is_decided = mask & 0x1000 != 0;
+        let has_tag = is_decided && value & 0x1000 != 0;
+        self.tags = if has_tag { self.tags.max(1) } else { 0 };
+        self.is_untagged = (value, mask) == (0, 0xffff);
+    }
+
     fn is_mpls(&self) -> bool {
         matches!(self.eth_type, Some(0x8847 | 0x8848))
     }
@@ -134,6 +145,7 @@ pub(super) fn draw_action(
         9 if random.random_ratio(1, 4) => Action::Exit,
         10..13 => draw_write(random, config, shape),
         13 => Action::Output(random.random_range(1..=config.ports)),
+        14 => draw_tag_write(random, shape),
         _ => return draw_header_change(random, shape),
     })
 }
@@ -182,6 +194,38 @@ fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Acti
         }
         _ => Action::SetField(field, value),
     }
+}
+
+/// A write to the outer tag, which may add it or remove it.
+fn draw_tag_write(random: &mut Random, shape: &mut Shape) -> Action {
+    let value = match random.random_range(0..3_u8) {
+        0 => 0,
+        1 => draw_value(random, VlanTci, 1) & !0x1000,
+        _ => draw_value(random, VlanTci, 1),
+    };
+    let slice = |field, start, count| FieldSlice {
+        field,
+        start,
+        count,
+    };
+    let (start, count) = *pick(random, &[(0, 16), (0, 12), (12, 1), (13, 3), (4, 10)]);
+    let mask = ((1 << count) - 1) << start;
+    let bits = slice(VlanTci, start, count);
+    let (action, mask) = match random.random_range(0..6_u8) {
+        0 | 1 => (Action::SetField(VlanTci, value), 0xffff),
+        2 => (Action::SetMasked(VlanTci, value, mask), mask),
+        3 | 4 => {
+            let number = (value & mask) >> start;
+            (Action::Load(number as u64, bits), mask)
+        }
+        _ => {
+            let source = *pick(random, &[Register(0), Register(1), EthSrc]);
+            shape.write_tag(1, 0);
+            return Action::Move(slice(source, 0, count), bits);
+        }
+    };
+    shape.write_tag(value & mask, mask);
+    action
 }
 
 /// A tag or label that comes or goes, or a TTL.

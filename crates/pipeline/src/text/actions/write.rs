@@ -76,16 +76,10 @@ impl<'a> ActionReader<'a> {
             "set_mpls_ttl" => set(f::MPLS_TTL, 8, number(8)?),
             "set_tunnel" => set(f::TUN_ID, 64, number(32)?),
             "set_tunnel64" => set(f::TUN_ID, 64, number(64)?),
-            "set_vlan_vid" => write_tag(number(12)?, 0x0fff),
-            "set_vlan_pcp" => write_tag(number(3)? << 13, 0xe000),
-            "mod_vlan_vid" => Action::SetVlan {
-                id: Some(number(12)? as u16),
-                priority: None,
-            },
-            "mod_vlan_pcp" => Action::SetVlan {
-                id: None,
-                priority: Some(number(3)? as u8),
-            },
+            "set_vlan_vid" => set_vlan_id(number(12)?, false),
+            "set_vlan_pcp" => set_vlan_priority(number(3)?, false),
+            "mod_vlan_vid" => set_vlan_id(number(12)?, true),
+            "mod_vlan_pcp" => set_vlan_priority(number(3)?, true),
             _ => return Ok(None),
         };
         Ok(Some(action))
@@ -115,14 +109,9 @@ impl<'a> ActionReader<'a> {
                     .line
                     .value(text, "a VLAN (0 to 4095); use pop_vlan for none"));
             }
-            Format::DlVlan => Action::SetVlan {
-                id: Some(value as u16),
-                priority: None,
-            },
-            Format::DlVlanPcp => Action::SetVlan {
-                id: None,
-                priority: Some(value as u8),
-            },
+            Format::DlVlan => set_vlan_id(value, true),
+            Format::DlVlanPcp => set_vlan_priority(value, true),
+            Format::VlanPcp => set_vlan_priority(value, false),
             Format::VlanVid => write_tag(value, bits.mask),
             Format::Port => Action::SetField(Box::new([Write {
                 field: f::IN_PORT,
@@ -193,6 +182,22 @@ impl<'a> ActionReader<'a> {
     fn split_arrow(&self, argument: &'a str, form: &str) -> Parsed<(&'a str, &'a str)> {
         let parts = argument.split_once("->");
         parts.ok_or_else(|| self.line.syntax(argument, format!("write {form}")))
+    }
+}
+
+fn set_vlan_id(id: u128, adds_tag: bool) -> Action {
+    Action::SetVlan {
+        id: Some(id as u16),
+        priority: None,
+        adds_tag,
+    }
+}
+
+fn set_vlan_priority(priority: u128, adds_tag: bool) -> Action {
+    Action::SetVlan {
+        id: None,
+        priority: Some(priority as u8),
+        adds_tag,
     }
 }
 

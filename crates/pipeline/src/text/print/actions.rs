@@ -12,7 +12,7 @@ use thalweg_packet::standard as f;
 use super::{Out, hexadecimal, port, value};
 use crate::action::{Action, Output, Subfield, Write};
 use crate::text::fields::{self, Name};
-use crate::text::shape::{PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape};
+use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape};
 use crate::text::value::ones;
 
 impl fmt::Display for Action {
@@ -68,13 +68,23 @@ fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Resul
             out.write_str("pop:")?;
             subfield(out, destination, shape)
         }
-        Action::SetVlan { id, priority } => {
+        Action::SetVlan {
+            id: None,
+            priority: Some(priority),
+            adds_tag: false,
+        } if has_tag(shape) => write!(out, "set_field:{priority}->vlan_pcp"),
+        Action::SetVlan {
+            id,
+            priority,
+            adds_tag,
+        } => {
+            let verb = if *adds_tag { "mod" } else { "set" };
             if let Some(id) = id {
-                write!(out, "mod_vlan_vid:{id}")?;
+                write!(out, "{verb}_vlan_vid:{id}")?;
             }
             let separator = if id.is_some() { "," } else { "" };
             match priority {
-                Some(priority) => write!(out, "{separator}mod_vlan_pcp:{priority}"),
+                Some(priority) => write!(out, "{separator}{verb}_vlan_pcp:{priority}"),
                 None => Ok(()),
             }
         }
@@ -318,15 +328,15 @@ fn modify(out: Out<'_, '_>, field: FieldId, bits: u128) -> Result<bool, fmt::Err
     Ok(true)
 }
 
-/// Bits of a tag: the words for its id and priority where they are whole.
+fn has_tag(shape: Option<Shape>) -> bool {
+    shape.is_some_and(|shape| shape.has(Needs::Vlan))
+}
+
+/// Bits of a tag: the word for its id and bit 12 where these are whole.
 fn write_tag(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
-    let has_tag = shape.is_some_and(|shape| shape.has(crate::text::shape::Needs::Vlan));
     let Write { value, mask, .. } = write;
     match mask {
-        0x1fff if has_tag => write!(out, "set_field:{value}->vlan_vid"),
-        0xe000 if has_tag => write!(out, "set_field:{}->vlan_pcp", value >> 13),
-        0xe000 => write!(out, "set_vlan_pcp:{}", value >> 13),
-        0x0fff => write!(out, "set_vlan_vid:{value}"),
+        0x1fff if has_tag(shape) => write!(out, "set_field:{value}->vlan_vid"),
         0xffff => {
             out.write_str("set_field:")?;
             hexadecimal(out, value)?;
