@@ -26,9 +26,20 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("thalweg: {error:#}");
+    eprintln!("thalweg: {}", text_of(error));
     let is_bad_input = error.downcast_ref::<BadInput>().is_some();
     ExitCode::from(if is_bad_input { 2 } else { 1 })
+}
+
+/// The error and its causes, each once: many messages have their cause in them.
+fn text_of(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }
 
 /// Whether somebody who read our output has seen enough.
@@ -53,6 +64,16 @@ mod tests {
         assert_eq!(format!("{error:#}"), "rules.txt: no such table");
         assert_eq!(report(&error), ExitCode::from(2));
         assert_eq!(report(&anyhow::anyhow!("other")), ExitCode::from(1));
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::from(ErrorKind::NotFound);
+        let error = Err::<(), _>(cause()).context("rules.txt").expect_err("one");
+        assert_eq!(text_of(&error), format!("rules.txt: {}", cause()));
+        let told = format!("rules.txt: {}; check the path", cause());
+        let error = Err::<(), _>(cause()).context(told.clone());
+        assert_eq!(text_of(&error.expect_err("one")), told);
     }
 
     #[test]

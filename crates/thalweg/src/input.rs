@@ -1,6 +1,7 @@
 //! Rules, groups and changes that commands take from files.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -124,12 +125,24 @@ fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
     }
 }
 
-fn contents(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path);
-    text.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))
+/// The text of a file.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub(crate) fn contents(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::InvalidData => "give rules as text (a capture belongs to --pcap)",
+            ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
+            ErrorKind::IsADirectory => "name a file in it",
+            _ => "check the path",
+        };
+        bad_input(format!("{}: {error}; {advice}", path.display()))
+    })
 }
 
-fn faults(errors: Vec<TextError>) -> anyhow::Error {
+/// All faults of a text, a line each.
+pub(crate) fn faults(errors: Vec<TextError>) -> anyhow::Error {
     let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
     bad_input(lines.join("\n"))
 }

@@ -27,6 +27,7 @@ use self::report::{Done, Outcome};
 use self::signals::Signal;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::input;
 
 /// How long the switch waits for news at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,7 +55,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let change = rules.into_change();
     let switch = Switch::start_with(config.switch.clone(), ports, &change);
     let mut switch = switch.map_err(|error| match error {
-        SwitchError::Rules(error) => bad_input(rules::explain(&change, &error)),
+        SwitchError::Rules(error) => input::refused(&change, &error),
         error @ SwitchError::System { .. } => anyhow::Error::new(error),
         error => bad_input(error),
     })?;
@@ -110,7 +111,7 @@ impl Running {
         let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
         let start = Instant::now();
         let update = switch.apply(&change);
-        let update = update.map_err(|error| bad_input(rules::explain(&change, &error)))?;
+        let update = update.map_err(|error| input::refused(&change, &error))?;
         let done = Done {
             position,
             time_to_update: start.elapsed(),

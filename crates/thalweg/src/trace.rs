@@ -6,19 +6,13 @@
 //! done with its packets.
 
 mod packet;
-
-use std::collections::VecDeque;
-use std::sync::Arc;
+mod place;
 
 use anyhow::Result;
 use serde::Serialize;
-use thalweg_packet::{
-    Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard as f,
-};
+use thalweg_packet::{Instant, Layout, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::text::{self, MegaflowStyle};
-use thalweg_pipeline::{
-    Continuation, Match, Outbox, Pipeline, Step, StepKind, Translation, resume, run, translate,
-};
+use thalweg_pipeline::{Match, Outbox, Passes, Pipeline, Step, StepKind, Translation};
 use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
@@ -77,7 +71,8 @@ struct StepReport {
 /// # Errors
 /// If the rules or the packet cannot be read.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let flow = text::parse_match(&arguments.flow).map_err(bad_input)?;
+    let flow = text::parse_match(&arguments.flow);
+    let flow = flow.map_err(|error| place::explain(&arguments.flow, &error))?;
     let in_port = PortId(flow.term(f::IN_PORT).map_or(0, |term| term.value as u32));
     refuse_what_packets_lack(&flow)?;
     let bytes = match &arguments.packet {
@@ -124,40 +119,17 @@ fn refuse_what_packets_lack(flow: &Match) -> Result<()> {
 fn explain(pipeline: &Pipeline, packet: Packet) -> Result<Vec<PassReport>> {
     let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
     outbox.grows = true;
-    let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
-        VecDeque::from([(None, packet)]);
-    let mut passes = Vec::new();
-    while let Some((continuation, packet)) = waiting.pop_front() {
-        if passes.len() == thalweg_pipeline::MAX_PASSES {
-            break;
-        }
-        let headers = Headers::parse(packet.bytes()).map_err(bad_input)?;
-        let receipt = Receipt {
-            in_port: packet.in_port().0,
-            recirculation_id: passes.len() as u32,
-            ..Receipt::default()
-        };
-        let layout = pipeline.layout();
-        let mut key = vec![0; layout.ingress_words()];
-        layout.extract(packet.bytes(), &headers, &receipt, &mut key);
-        let translation = match continuation {
-            None => translate(pipeline, &key, pipeline.version()),
-            Some(continuation) => resume(pipeline, &key, &continuation, pipeline.version()),
-        };
-        run(
-            &translation.effects,
-            pipeline.fields(),
-            packet,
-            headers,
-            &mut outbox,
-        );
-        for (number, packet) in outbox.recirculated.drain(..) {
-            let continuation = translation.continuations[number as usize].clone();
-            waiting.push_back((Some(continuation), packet));
-        }
-        passes.push(report_pass(pipeline, &key, &translation));
-    }
-    Ok(passes)
+    let passes = Passes::new(pipeline, pipeline.version(), packet, &mut outbox);
+    let reports = passes.map(|pass| {
+        // A packet that is made from FLOW is a frame.
+        let pass = pass.map_err(|error| {
+            bad_input(format!(
+                "--packet: {error}; give all bytes from the destination address on"
+            ))
+        })?;
+        Ok(report_pass(pipeline, &pass.key, &pass.translation))
+    });
+    reports.collect()
 }
 
 fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> PassReport {
@@ -260,20 +232,28 @@ fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
 }
 
 fn bytes_of(digits: &str) -> Result<Vec<u8>> {
-    let digits: Vec<char> = digits
-        .chars()
-        .filter(|digit| !digit.is_whitespace())
-        .collect();
-    let bad = || bad_input("--packet: an even number of hexadecimal digits is needed");
-    if !digits.len().is_multiple_of(2) {
-        return Err(bad());
+    const EXAMPLE: &str = "give two hexadecimal digits for each byte, as in 0200000000fe";
+    let mut values = Vec::new();
+    for (index, digit) in digits.chars().enumerate() {
+        match digit.to_digit(16) {
+            Some(value) => values.push(value as u8),
+            None if digit.is_whitespace() => {}
+            None => {
+                let column = index + 1;
+                return Err(bad_input(format!(
+                    "--packet:1:{column}: {digit:?} is no hexadecimal digit; {EXAMPLE}"
+                )));
+            }
+        }
     }
-    let byte = |pair: &[char]| {
-        let high = pair[0].to_digit(16).ok_or_else(bad)?;
-        let low = pair[1].to_digit(16).ok_or_else(bad)?;
-        Ok((high * 16 + low) as u8)
-    };
-    digits.chunks(2).map(byte).collect()
+    if !values.len().is_multiple_of(2) {
+        let count = values.len();
+        return Err(bad_input(format!(
+            "--packet: {count} is no even number of digits; {EXAMPLE}"
+        )));
+    }
+    let bytes = values.chunks(2).map(|pair| pair[0] << 4 | pair[1]);
+    Ok(bytes.collect())
 }
 
 fn digits_of(bytes: &[u8]) -> String {

@@ -185,7 +185,7 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     let rules = scene.write("r.rules", "");
     scene.refuses(
         &["trace", "--rules", &rules, "in_prot=1"],
-        &["match:1:1", "in_prot"],
+        &["FLOW:1:1: unknown field `in_prot`", "\n  in_prot=1\n  ^\n"],
     );
     scene.refuses(
         &["trace", "--rules", &rules, "reg0=1"],
@@ -193,11 +193,25 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     );
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1", "--packet", "00f"],
-        &["--packet", "even number"],
+        &["--packet: 3 is no even number of digits; give two"],
     );
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1", "--packet", "0011"],
-        &["Ethernet"],
+        &["--packet: shorter than an Ethernet header; give all bytes"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1", "--packet", "00 0x"],
+        &["--packet:1:5: 'x' is no hexadecimal digit"],
+    );
+    let binary = scene.write("b.rules", [0xff, 0xfe]);
+    scene.refuses(
+        &["trace", "--rules", &binary, "in_port=1"],
+        &["b.rules: ", "give rules as text"],
+    );
+    let folder = scene.path("");
+    scene.refuses(
+        &["trace", "--rules", &folder, "in_port=1"],
+        &["Is a directory", "name a file in it"],
     );
     scene.refuses(&["trace", "in_port=1"], &["--rules"]);
 }

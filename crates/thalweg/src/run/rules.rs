@@ -1,14 +1,11 @@
 //! The rules and groups of a configuration's files.
 
-use std::path::Path;
-
 use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_packet::PortId;
-use thalweg_pipeline::text::{Parser, Rules, TextError};
-use thalweg_pipeline::{Change, ChangeError, Operation};
+use thalweg_pipeline::text::{Parser, Rules};
 
-use crate::failure::bad_input;
+use crate::input::{contents, faults};
 
 /// Reads all files anew; gives what they say together.
 ///
@@ -32,30 +29,4 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
         all.flows.extend(rules.flows);
     }
     Ok(all)
-}
-
-fn contents(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| {
-        bad_input(format!(
-            "{}: {error}; check the path, which is relative to the configuration",
-            path.display()
-        ))
-    })
-}
-
-fn faults(errors: Vec<TextError>) -> anyhow::Error {
-    let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
-    bad_input(lines.join("\n"))
-}
-
-/// Says which rule or group was refused, and why.
-pub(super) fn explain(change: &Change, error: &ChangeError) -> String {
-    let operation = error
-        .operation()
-        .and_then(|index| change.operations.get(index));
-    match operation {
-        Some(Operation::Add(flow)) => format!("rule `{flow}`: {error}"),
-        Some(Operation::SetGroup(group)) => format!("group `{group}`: {error}"),
-        _ => error.to_string(),
-    }
 }
