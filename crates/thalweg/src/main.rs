@@ -10,10 +10,13 @@
 
 mod bench;
 mod console;
+mod counters;
 mod demo;
 mod failure;
 mod generate;
 mod input;
+mod number;
+mod output;
 mod replay;
 mod report;
 mod run;

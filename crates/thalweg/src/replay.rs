@@ -7,24 +7,29 @@
 //!     what is sent is written to one capture a port
 //! ```
 //!
+//! The captures that are written get their names when all has gone well. Rules, tables and groups
+//! say at the end what they have counted.
+//!
 //! Time is the captures': timeouts of rules and the memory of stations go by it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Serialize;
 use thalweg_datapath::MaintainerKind;
-use thalweg_io::{CaptureReader, CaptureWriter};
+use thalweg_io::CaptureReader;
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::text::PlacedChange;
-use thalweg_switch::{Config, Engine};
+use thalweg_switch::{Config, Engine, Removal, RemovalReason};
 
 use crate::console::Console;
+use crate::counters::CountersReport;
 use crate::failure::bad_input;
 use crate::input::{self, RulesArguments};
+use crate::number::{number, port};
+use crate::output::CaptureOutput;
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
@@ -35,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
     /// The port that captures without one came in by
-    #[arg(long, value_name = "PORT", default_value_t = 1)]
+    #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port)]
     in_port: u32,
     /// Write what leaves by port N to DIR/N.pcap
     #[arg(long, value_name = "DIR")]
@@ -43,14 +48,20 @@ pub(crate) struct Arguments {
     /// Changes of the rules, each at its packet position (`@N add ...`)
     #[arg(long, value_name = "FILE")]
     changes: Option<PathBuf>,
-    /// How caches follow changes: revalidate or flush
+    /// How caches follow changes: incremental, barrier, revalidate or flush
     #[arg(long, value_name = "NAME", default_value = "revalidate")]
     maintainer: MaintainerKind,
     /// Flows in the exact-match cache; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 8_192)]
+    #[arg(
+        long, value_name = "N", default_value_t = 8_192,
+        value_parser = number::<usize>(..=1 << 28)
+    )]
     microflows: usize,
     /// Entries in the wildcard cache; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(
+        long, value_name = "N", default_value_t = 200_000,
+        value_parser = number::<usize>(..=1 << 28)
+    )]
     megaflows: usize,
 }
 
@@ -65,6 +76,10 @@ struct Report {
     changes: Vec<ChangeReport>,
     stale_packets: u64,
     checked_packets: u64,
+    #[serde(flatten)]
+    counters: CountersReport,
+    /// Rules that ended and were to report it (`send_flow_rem`).
+    removed: Vec<RemovalReport>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +100,15 @@ struct ChangeReport {
     position: u64,
     time_to_update_us: f64,
     affected: u64,
+}
+
+#[derive(Serialize)]
+struct RemovalReport {
+    rule: String,
+    reason: &'static str,
+    packets: u64,
+    bytes: u64,
+    duration_ms: u64,
 }
 
 /// Sends the captures through the switch.
@@ -150,7 +174,10 @@ impl Replay {
     fn apply(&mut self, placed: &PlacedChange, now: Instant) -> Result<()> {
         let start = std::time::Instant::now();
         let update = self.engine.apply(&placed.change, now);
-        let update = update.map_err(|error| input::refused(&placed.change, &error))?;
+        let update = update.map_err(|error| {
+            let place = format!("--changes: @{}", placed.position);
+            input::refused(&placed.change, &error).context(place)
+        })?;
         self.applied.push(ChangeReport {
             position: self.packets,
             time_to_update_us: start.elapsed().as_secs_f64() * 1e6,
@@ -175,7 +202,9 @@ impl Replay {
         Ok(())
     }
 
-    fn report(self, console: &Console) -> Result<()> {
+    fn report(mut self, console: &Console) -> Result<()> {
+        self.engine.settle();
+        let removed = self.engine.take_removals();
         let statistics = self.engine.datapath().statistics();
         let audit = self.engine.audit().expect("a replay is audited");
         let report = Report {
@@ -197,10 +226,18 @@ impl Replay {
             changes: self.applied,
             stale_packets: audit.stale,
             checked_packets: audit.checked,
+            counters: CountersReport::new(&self.engine.pipeline(), usize::MAX),
+            removed: removed.iter().map(report_removal).collect(),
             outputs: self.outputs.finish()?,
         };
         console.print(&describe(&report))?;
-        console.print_json(&report)
+        console.print_json(&report)?;
+        let stale = report.stale_packets;
+        ensure!(
+            stale == 0,
+            "{stale} packets were forwarded otherwise than the rules say: a fault of this program"
+        );
+        Ok(())
     }
 }
 
@@ -225,7 +262,24 @@ fn describe(report: &Report) -> String {
         text += &format!("change at packet {position}: {us:.1} us, {affected} entries affected\n");
     }
     let (stale, checked) = (report.stale_packets, report.checked_packets);
-    text + &format!("stale packets: {stale} of {checked} compared with the interpreter")
+    text += &format!("stale packets: {stale} of {checked} compared with the interpreter\n");
+    text += &report.counters.text();
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn report_removal(removal: &Removal) -> RemovalReport {
+    RemovalReport {
+        rule: removal.flow.to_string(),
+        reason: match removal.reason {
+            RemovalReason::IdleTimeout => "idle_timeout",
+            RemovalReason::HardTimeout => "hard_timeout",
+            RemovalReason::Deleted => "delete",
+        },
+        packets: removal.counters.packets,
+        bytes: removal.counters.bytes,
+        duration_ms: removal.duration.as_millis() as u64,
+    }
 }
 
 /// The captures that are read, merged by time.
@@ -251,12 +305,7 @@ impl Sources {
             now: Instant::ZERO,
         };
         for argument in &arguments.pcap {
-            let (port, path) = match argument.split_once('=') {
-                Some((port, path)) if port.parse::<u32>().is_ok() => {
-                    (port.parse().unwrap_or_default(), Path::new(path))
-                }
-                _ => (arguments.in_port, Path::new(argument)),
-            };
+            let (port, path) = port_and_path(argument, arguments.in_port)?;
             sources.size_bytes += std::fs::metadata(path).map_or(0, |data| data.len());
             let reader = CaptureReader::open(path).map_err(bad_input)?;
             let mut source = Source {
@@ -306,6 +355,26 @@ impl Sources {
     }
 }
 
+/// What stands before `=` is a port if it is a number; else it belongs to the path.
+fn port_and_path(argument: &str, in_port: u32) -> Result<(u32, &Path)> {
+    let refused = |what: &str| Err(bad_input(format!("--pcap {argument}: {what}")));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (port, path) = match argument.split_once('=') {
+        Some((before, path)) if digits(before) => match port(before) {
+            Ok(port) => (port, path),
+            Err(error) => return refused(&format!("{before} is no port; {error}")),
+        },
+        _ => (in_port, argument),
+    };
+    if path.is_empty() {
+        return refused("no file is named; give FILE or PORT=FILE");
+    }
+    if Path::new(path).is_dir() {
+        return refused("it is a folder; name a capture in it");
+    }
+    Ok((port, Path::new(path)))
+}
+
 impl Source {
     fn advance(&mut self) -> Result<()> {
         self.next = self.reader.next().transpose().map_err(bad_input)?;
@@ -316,20 +385,24 @@ impl Source {
 /// Where packets go: one capture a port, or nowhere, but counted.
 struct Outputs {
     directory: Option<PathBuf>,
-    writers: BTreeMap<String, CaptureWriter<BufWriter<File>>>,
+    captures: BTreeMap<String, CaptureOutput>,
     counts: BTreeMap<String, u64>,
 }
 
 impl Outputs {
     fn new(directory: Option<&Path>) -> Result<Outputs> {
         if let Some(directory) = directory {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| bad_input(format!("--out {}: {error}", directory.display())))?;
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let place = directory.display();
+                bad_input(format!(
+                    "--out {place}: {error}; name a folder that exists or can be made"
+                ))
+            })?;
         }
         let directory = directory.map(Path::to_owned);
         Ok(Outputs {
             directory,
-            writers: BTreeMap::new(),
+            captures: BTreeMap::new(),
             counts: BTreeMap::new(),
         })
     }
@@ -339,19 +412,18 @@ impl Outputs {
         let Some(directory) = &self.directory else {
             return Ok(());
         };
-        if !self.writers.contains_key(port) {
+        if !self.captures.contains_key(port) {
             let path = directory.join(format!("{port}.pcap"));
-            self.writers
-                .insert(port.to_owned(), CaptureWriter::create(&path)?);
+            let capture = CaptureOutput::create(&path)?;
+            self.captures.insert(port.to_owned(), capture);
         }
-        let writer = self.writers.get_mut(port).expect("it was just made");
-        writer.write(packet.bytes(), now)?;
-        Ok(())
+        let capture = self.captures.get_mut(port).expect("it was just made");
+        capture.write(packet.bytes(), now)
     }
 
     fn finish(self) -> Result<BTreeMap<String, u64>> {
-        for mut writer in self.writers.into_values() {
-            writer.flush()?;
+        for capture in self.captures.into_values() {
+            capture.finish()?;
         }
         Ok(self.counts)
     }

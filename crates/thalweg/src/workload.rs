@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use thalweg_workload::{Pipeline, PipelineKind, SequenceKind, WorkloadError};
 
 use crate::failure::bad_input;
+use crate::number::number;
 
 /// The seed that commands start from when none is given.
 pub(crate) const DEFAULT_SEED: u64 = 1;
@@ -15,13 +16,13 @@ pub(crate) struct PipelineArguments {
     #[arg(long, visible_alias = "pipeline", value_enum, default_value_t = Kind::Ofd)]
     pub(crate) kind: Kind,
     /// Rules in the pipeline
-    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = number::<usize>(..))]
     pub(crate) rules: usize,
     /// Tables of a synthetic pipeline
-    #[arg(long, value_name = "N", default_value_t = 12)]
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = number::<u8>(..))]
     pub(crate) tables: u8,
     /// Ways through a synthetic pipeline
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = number::<u8>(..))]
     pub(crate) traversals: u8,
 }
 
@@ -55,7 +56,11 @@ impl PipelineArguments {
     /// If there is none of that kind and size.
     pub(crate) fn generate(&self, seed: u64) -> anyhow::Result<Pipeline> {
         let pipeline = self.pipeline_kind().generate(self.rules, seed);
-        pipeline.map_err(|error| refused("--rules", &error))
+        let arguments = match self.kind {
+            Kind::Synthetic => "--rules, --tables or --traversals",
+            Kind::Ofd | Kind::Psc => "--rules",
+        };
+        pipeline.map_err(|error| refused(arguments, &error))
     }
 }
 

@@ -175,12 +175,23 @@ fn what_cannot_be_made_is_refused_with_advice() {
         ),
         ("generate rules --from bad", "bad:1:10:"),
         ("generate rules --from missing", "name a ClassBench file"),
-        ("generate rules --count 0", "not in 1..=1000000"),
+        (
+            "generate rules --count 0",
+            "give a whole number from 1 to 1000000",
+        ),
         (
             "generate traffic --in-port 99 -o t",
             "has no port 99; it has 1 to",
         ),
         ("generate traffic -o no/such/folder", "no/such/folder"),
+        (
+            "generate traffic --in-port x -o t",
+            "give a whole number from 1 to 65279",
+        ),
+        (
+            "generate pipeline --kind synthetic --tables 1",
+            "--rules, --tables or --traversals: ",
+        ),
         ("generate traffic", "--output <FILE>"),
         ("generate changes --mix tea", "route-flap"),
     ];

@@ -158,9 +158,10 @@ fn what_goes_nowhere_is_counted_by_reason() {
     let report = scene.json(&["replay", "--rules", &rules, "--pcap", &input]);
     let expected = serde_json::json!({
         "action": 1, "input_port": 1, "no_such_port": 1, "table_miss": 2, "runt": 1,
+        "ttl_expired": 1,
     });
     assert_eq!(report["drops"], expected);
-    // What may not go on for its TTL goes to the controller, which is not nowhere.
+    // What may not go on for its TTL is dropped, and the controller is told.
     assert_eq!(report["outputs"], serde_json::json!({"controller": 1}));
     assert_eq!(report["stale_packets"], 0);
 }
@@ -346,6 +347,8 @@ fn people_get_text() {
         megaflow cache: 0 hits, 2 misses, 2 entries
         upcalls: 2
         stale packets: 0 of 3 compared with the interpreter
+        table   0: 3 lookups, 2 matched
+                   2 packets             120 bytes  table=0, ip actions=output:2
     "#]]
     .assert_eq(&text);
 }
@@ -381,6 +384,13 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
         &scene.write("raw.pcap", bytes),
         &["raw.pcap", "link type 101", "Ethernet"],
     );
+}
+
+#[test]
+fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=output:2\n");
+    let good = write_capture(&scene, "in.pcap", &[(0, datagram(1, 2, 64)), (1, other(1))]);
     let replay = ["replay", "--rules", &rules, "--pcap", &good];
     let refuses = |more: &[&str], expected: &[&str]| {
         scene.refuses(&[&replay[..], more].concat(), expected);
@@ -400,6 +410,143 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
         &["--changes", &changes],
         &["group 3 does not exist", "add it before"],
     );
+    refuses(
+        &["--changes", &changes],
+        &["--changes: @1: rule `table=0, actions=group:3`"],
+    );
     refuses(&["--maintainer", "lazy"], &["lazy", "revalidate", "flush"]);
-    refuses(&["--out", &good], &["--out", "in.pcap"]);
+    refuses(&["--out", &good], &["--out", "in.pcap", "name a folder"]);
+    refuses(
+        &["--in-port", "65280"],
+        &["--in-port", "give a whole number from 1 to 65279"],
+    );
+    refuses(
+        &["--megaflows", "999999999"],
+        &["--megaflows", "from 0 to 268435456"],
+    );
+    for (pcap, expected) in [
+        ("70000=in.pcap", "70000 is no port; give a whole number"),
+        ("2=", "no file is named; give FILE or PORT=FILE"),
+        (&*scene.path(""), "it is a folder; name a capture"),
+    ] {
+        refuses(&["--pcap", pcap], &["--pcap ", expected]);
+    }
+}
+
+#[test]
+fn a_replay_that_fails_leaves_no_captures() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=output:2\n");
+    let packets: Vec<_> = (0..9).map(|index| (index, datagram(1, 2, 64))).collect();
+    let whole = write_capture(&scene, "in.pcap", &packets);
+    let mut bytes = std::fs::read(&whole).unwrap();
+    bytes.truncate(bytes.len() - 5);
+    let cut = scene.write("cut.pcap", bytes);
+    let changes = scene.write("c.changes", "@5 add actions=group:3\n");
+    let out = scene.path("out");
+    let names = || std::fs::read_dir(&out).unwrap().count();
+    let replay = ["replay", "--rules", &rules, "--out", &out, "--pcap"];
+    let cut = [&replay[..], &[&cut]].concat();
+    scene.refuses(&cut, &["in the middle of packet 9"]);
+    assert_eq!(names(), 0);
+    let refused = [&replay[..], &[&whole, "--changes", &changes]].concat();
+    scene.refuses(&refused, &["group 3 does not exist"]);
+    assert_eq!(names(), 0);
+    scene.says(&[&replay[..], &[&whole]].concat());
+    let path = format!("{out}/2.pcap");
+    assert_eq!(read_capture(&path).len(), 9);
+    // What was there stays as it was.
+    scene.refuses(&cut, &["in the middle of packet 9"]);
+    assert_eq!((names(), read_capture(&path).len()), (1, 9));
+}
+
+#[test]
+fn rules_tables_and_groups_say_what_they_have_counted() {
+    let scene = Scene::new();
+    let rules = "table=0,priority=9,ip,actions=goto_table:1\n\
+                 table=0,priority=1,actions=drop\n\
+                 table=1,priority=5,ip,nw_dst=10.0.0.2,actions=group:7\n\
+                 table=1,priority=5,ip,nw_dst=10.0.0.3,actions=output:3\n\
+                 table=1,priority=5,send_flow_rem,hard_timeout=1,ip,nw_dst=10.0.0.4,actions=drop\n";
+    let rules = scene.write("r.rules", rules);
+    let groups = "group_id=7,type=all,bucket=output:2,bucket=output:3\n";
+    let groups = scene.write("g.groups", groups);
+    let packets = [
+        (0, datagram(1, 2, 64)),
+        (1, datagram(1, 2, 64)),
+        (2, datagram(1, 4, 64)),
+        (3, datagram(1, 9, 64)),
+        (4, other(1)),
+        (2_000, datagram(1, 2, 64)),
+    ];
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let arguments = ["--rules", &rules, "--groups", &groups, "--pcap", &input];
+    let arguments = [&["replay"], &arguments[..]].concat();
+    let report = scene.json(&arguments);
+    let rules: Vec<_> = report["rules"].as_array().unwrap().iter().collect();
+    let counted = |part: &str| {
+        let mut rules = rules.iter();
+        let rule = rules.find(|rule| rule["rule"].as_str().unwrap().contains(part));
+        rule.map(|rule| (rule["packets"].clone(), rule["bytes"].clone()))
+    };
+    assert_eq!(counted("goto_table:1"), Some((5.into(), 300.into())));
+    assert_eq!(counted("table=0, priority=1 "), Some((1.into(), 60.into())));
+    assert_eq!(counted("group:7"), Some((3.into(), 180.into())));
+    assert_eq!(counted("output:3"), Some((0.into(), 0.into())));
+    assert_eq!(
+        (counted("nw_dst=10.0.0.4"), &report["rule_count"]),
+        (None, &4.into())
+    );
+    let removed = &report["removed"][0];
+    assert_eq!(
+        (&removed["reason"], &removed["packets"]),
+        (&"hard_timeout".into(), &1.into())
+    );
+    let tables = serde_json::json!([
+        {"table": 0, "lookups": 6, "matches": 6},
+        {"table": 1, "lookups": 5, "matches": 4},
+    ]);
+    assert_eq!(report["tables"], tables);
+    let bucket = serde_json::json!({"packets": 3, "bytes": 180});
+    let groups = serde_json::json!([
+        {"group": 7, "packets": 3, "bytes": 180, "buckets": [bucket, bucket]},
+    ]);
+    assert_eq!(report["groups"], groups);
+    let text = scene.says(&arguments);
+    let lines: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("table"))
+        .collect();
+    expect![[r#"
+        table   0: 6 lookups, 6 matched
+        table   1: 5 lookups, 4 matched
+        group   7: 3 packets, 180 bytes
+                   5 packets             300 bytes  table=0, priority=9,ip actions=goto_table:1
+                   3 packets             180 bytes  table=1, priority=5,ip,nw_dst=10.0.0.2 actions=group:7
+                   1 packets              60 bytes  table=0, priority=1 actions=drop
+                   1 more rule, not used; --json has them
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn no_more_than_ten_rules_are_shown_to_people() {
+    let scene = Scene::new();
+    let rules: Vec<_> = (0..30)
+        .map(|host| format!("ip,nw_dst=10.0.0.{host},actions=output:2\n"))
+        .collect();
+    let rules = scene.write("r.rules", rules.concat());
+    let packets: Vec<_> = (0..20)
+        .map(|host| (u64::from(host), datagram(1, host, 64)))
+        .collect();
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let arguments = ["replay", "--rules", &rules, "--pcap", &input];
+    let text = scene.says(&arguments);
+    assert_eq!(text.matches("nw_dst").count(), 10, "{text}");
+    assert!(
+        text.ends_with("20 more rules, used less; --json has them\n"),
+        "{text}"
+    );
+    let report = scene.json(&arguments);
+    assert_eq!(report["rules"].as_array().unwrap().len(), 30);
 }

@@ -24,27 +24,28 @@ use super::clock::processor_time_ns;
 use super::spread::Spread;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::number;
 
 /// What the command takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Samples for each row.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = number::<usize>(1..))]
     samples: usize,
     /// Packets in each sample.
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
     packets: u64,
     /// Only cases whose name contains this.
     #[arg(long)]
     case: Option<String>,
     /// Only cases with this many flows.
-    #[arg(long)]
+    #[arg(long, value_parser = number::<usize>(..))]
     flows: Option<usize>,
     /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them.
     #[arg(long)]
     peer: Option<PathBuf>,
     /// Seed of the traffic.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number::<u64>(..))]
     seed: u64,
 }
 
@@ -148,6 +149,9 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
             .is_none_or(|part| name.contains(part))
             && arguments.flows.is_none_or(|wanted| wanted == flows)
     };
+    // A slip in it is told before minutes of measuring.
+    let peer = arguments.peer.as_deref().map(read_peer);
+    let peer = peer.transpose()?.unwrap_or_default();
     let mut cases = cases(arguments.seed)?;
     cases.retain(|case| is_wanted(case.name, case.workload.flows.len()));
     let progress = console.progress(cases.len() as u64);
@@ -167,9 +171,7 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
         progress.inc(1);
     }
     progress.finish_and_clear();
-    if let Some(path) = &arguments.peer {
-        rows.extend(read_peer(path)?);
-    }
+    rows.extend(peer);
     let (seed, samples) = (arguments.seed, arguments.samples);
     Ok(Report {
         command: "bench forward",

@@ -27,13 +27,14 @@ use super::spread::Spread;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
+use crate::number::number;
 use crate::workload::DEFAULT_SEED;
 
 /// What the command takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Rules to generate
-    #[arg(long, value_name = "N", default_value_t = 500_000)]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = number::<usize>(..))]
     rules: usize,
     /// What the rules are like
     #[arg(long, value_enum, default_value_t = Kind::Acl1)]
@@ -42,10 +43,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     rules_file: Option<PathBuf>,
     /// Samples
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<usize>(1..))]
     samples: usize,
     /// Seed of the rules
-    #[arg(long, default_value_t = DEFAULT_SEED)]
+    #[arg(long, default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
 }
 

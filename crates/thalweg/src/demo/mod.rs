@@ -26,6 +26,7 @@ use self::row::Row;
 use self::scenario::Scenario;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::number;
 use crate::report::{Unit, format_count};
 use crate::workload::{DEFAULT_SEED, LocalityArguments};
 
@@ -33,22 +34,22 @@ use crate::workload::{DEFAULT_SEED, LocalityArguments};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The seed of everything generated
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// Packets in each pass
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = at_least_100)]
     packets: usize,
     /// Flows that they are drawn from
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number::<usize>(..))]
     flows: usize,
     /// Rules in the pipeline
-    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = number::<usize>(..))]
     rules: usize,
     /// Rule changes while packets pass
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = number::<usize>(..))]
     changes: usize,
     /// Bytes in a packet, its headers at least
-    #[arg(long, value_name = "BYTES", default_value_t = 60)]
+    #[arg(long, value_name = "BYTES", default_value_t = 60, value_parser = number::<u16>(..))]
     length: u16,
     #[command(flatten)]
     locality: LocalityArguments,

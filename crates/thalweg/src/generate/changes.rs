@@ -7,6 +7,7 @@ use thalweg_workload::{ChangeMix, ChangeSource, changes_text};
 
 use super::destination::Destination;
 use crate::console::Console;
+use crate::number::number;
 use crate::workload::{DEFAULT_SEED, PipelineArguments, refused};
 
 /// What the command takes.
@@ -15,16 +16,16 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
     /// The seed of the pipeline and of the changes
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// What changes
     #[arg(long, value_enum, default_value_t = Mix::Random)]
     mix: Mix,
     /// How many changes
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = number::<usize>(..))]
     count: usize,
     /// Packets between two of them, and before the first
-    #[arg(long, value_name = "PACKETS", default_value_t = 1_000)]
+    #[arg(long, value_name = "PACKETS", default_value_t = 1_000, value_parser = number::<u64>(..))]
     every: u64,
     #[command(flatten)]
     destination: Destination,

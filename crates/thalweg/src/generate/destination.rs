@@ -1,12 +1,13 @@
 //! Where generated text goes: a file, or standard output.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::Value;
 
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::output::write_text;
 
 /// The file, if one is wanted.
 #[derive(Debug, clap::Args)]
@@ -35,22 +36,9 @@ impl Destination {
             }
             return console.print(text.trim_end_matches('\n'));
         };
-        write_file(path, text)?;
+        write_text(path, text)?;
         summary["file"] = path.display().to_string().into();
         console.print(&format!("{}: {sentence}", path.display()))?;
         console.print_json(&summary)
     }
-}
-
-/// Writes a file.
-///
-/// # Errors
-/// If it cannot be written.
-pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| {
-        let path = path.display();
-        bad_input(format!(
-            "{path} cannot be written: {error}; choose another place"
-        ))
-    })
 }

@@ -6,9 +6,11 @@ use anyhow::Result;
 use serde_json::json;
 use thalweg_workload::{OfdConfig, Pipeline};
 
-use super::destination::{Destination, write_file};
+use super::destination::Destination;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::number;
+use crate::output::write_text;
 use crate::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
 
 /// What the command takes.
@@ -17,7 +19,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
     /// The seed of everything drawn
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// Have groups do the flooding, and write them to this file (ofd only)
     #[arg(long, value_name = "FILE")]
@@ -33,7 +35,7 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let pipeline = generate(arguments)?;
     if let Some(path) = &arguments.groups_out {
-        write_file(path, &pipeline.groups_text())?;
+        write_text(path, &pipeline.groups_text())?;
     }
     let (rules, tables) = (pipeline.rules.len(), pipeline.tables.len());
     let (name, seed) = (&pipeline.name, arguments.seed);

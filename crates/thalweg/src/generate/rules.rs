@@ -14,6 +14,7 @@ use thalweg_workload::{
 use super::destination::Destination;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::number;
 use crate::workload::{DEFAULT_SEED, refused};
 
 /// Filters that can be asked for; their priorities would not suffice for many more.
@@ -26,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Manner::Acl1, conflicts_with = "from")]
     profile: Manner,
     /// How many filters; one with port ranges becomes several rules
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_FILTERS))]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(1..=MAX_FILTERS))]
     count: Option<u64>,
     /// Take the filters from a ClassBench file (.xz is unpacked), not more than --count
     #[arg(long, value_name = "FILE")]
@@ -35,13 +36,13 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Rules)]
     format: Format,
     /// The table that the rules are for
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::<u8>(..=254))]
     table: u8,
     /// Filter N sends to port 1 + N modulo this many ports; 0 makes all rules drop
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = number::<u32>(..))]
     ports: u32,
     /// The seed of everything drawn
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     #[command(flatten)]
     destination: Destination,

@@ -5,18 +5,17 @@
 //! without it one capture has all of them, and with `--in-port` all flows come in by one port.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::json;
-use thalweg_io::CaptureWriter;
 use thalweg_packet::Instant;
 use thalweg_workload::{Flow, FlowConfig, FlowSource, Pipeline, Sequence, draw_flows};
 
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::{number, port};
+use crate::output::CaptureOutput;
 use crate::workload::{DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused};
 
 /// Draws in a row that may give no new flow before there are said to be no more.
@@ -28,30 +27,27 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
     /// The seed of the pipeline, the flows and their order
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// How many flows
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<usize>(..))]
     flows: usize,
     /// How many packets
-    #[arg(
-        long, value_name = "N", default_value_t = 100_000,
-        value_parser = clap::value_parser!(u64).range(1..)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number::<u64>(1..))]
     packets: u64,
     #[command(flatten)]
     locality: LocalityArguments,
     /// Bytes in a packet, its headers at least
-    #[arg(long, value_name = "BYTES", default_value_t = 60)]
+    #[arg(long, value_name = "BYTES", default_value_t = 60, value_parser = number::<u16>(..))]
     length: u16,
     /// Packets a second, evenly spaced in the capture's time
     #[arg(
         long, value_name = "PPS", default_value_t = 1_000_000,
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000)
+        value_parser = number::<u64>(1..=1_000_000_000)
     )]
     rate: u64,
     /// Only flows that come in by this port
-    #[arg(long, value_name = "PORT", conflicts_with = "per_port")]
+    #[arg(long, value_name = "PORT", conflicts_with = "per_port", value_parser = port)]
     in_port: Option<u32>,
     /// A capture for each input port: FILE.pcap becomes FILE-p1.pcap, FILE-p2.pcap, ...
     #[arg(long)]
@@ -79,7 +75,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         let at = Instant::from_nanos(at_ns as u64);
         let flow = &flows[flow];
         let bytes = flow.packet(arguments.length.into());
-        captures.writer(flow.in_port)?.write(&bytes, at)?;
+        captures.of(flow.in_port)?.write(&bytes, at)?;
         if number % 4_096 == 0 {
             progress.set_position(number);
         }
@@ -140,7 +136,7 @@ fn flows(pipeline: &Pipeline, arguments: &Arguments) -> Result<Vec<Flow>> {
 struct Captures<'a> {
     arguments: &'a Arguments,
     /// By input port, or one without.
-    open: BTreeMap<Option<u32>, (PathBuf, CaptureWriter<BufWriter<File>>)>,
+    open: BTreeMap<Option<u32>, (PathBuf, CaptureOutput)>,
 }
 
 /// A capture that was written.
@@ -159,7 +155,7 @@ impl<'a> Captures<'a> {
     }
 
     /// The capture for packets that come in by a port, created when it gets its first.
-    fn writer(&mut self, in_port: u32) -> Result<&mut CaptureWriter<BufWriter<File>>> {
+    fn of(&mut self, in_port: u32) -> Result<&mut CaptureOutput> {
         let Arguments {
             per_port, output, ..
         } = self.arguments;
@@ -172,8 +168,8 @@ impl<'a> Captures<'a> {
                     true => path_of_port(output, in_port),
                     false => output.clone(),
                 };
-                let writer = CaptureWriter::create(&path).map_err(bad_input)?;
-                place.insert((path, writer))
+                let capture = CaptureOutput::create(&path)?;
+                place.insert((path, capture))
             }
         };
         Ok(&mut entry.1)
@@ -181,9 +177,8 @@ impl<'a> Captures<'a> {
 
     fn finish(self) -> Result<Vec<Written>> {
         let mut files = Vec::new();
-        for (port, (path, writer)) in self.open {
-            let packets = writer.packets();
-            writer.into_inner()?;
+        for (port, (path, capture)) in self.open {
+            let packets = capture.finish()?;
             files.push(Written {
                 port,
                 path,

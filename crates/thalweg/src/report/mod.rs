@@ -26,9 +26,10 @@ pub(crate) use table::Table;
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use self::html::escape;
+use crate::output::write_text;
 
 /// A page under construction.
 #[derive(Clone, Debug)]
@@ -119,8 +120,7 @@ impl Report {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let written = std::fs::write(path, self.to_html());
-        written.with_context(|| format!("the report cannot be written to {}", path.display()))
+        write_text(path, &self.to_html())
     }
 }
 

@@ -1,6 +1,5 @@
 //! What is printed when the switch has ended: where every packet went.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,12 +13,10 @@ use thalweg_pipeline::Pipeline;
 use thalweg_switch::Totals;
 
 use crate::console::Console;
+use crate::counters::CountersReport;
 
 /// Rules in the JSON object, the most used first.
 const RULES_IN_JSON: usize = 1_000;
-
-/// Rules in the text, the most used first.
-const RULES_IN_TEXT: usize = 20;
 
 /// A change of the rules, and what it came to.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +56,8 @@ struct Report {
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
-    rule_count: usize,
-    rules: Vec<RuleReport>,
+    #[serde(flatten)]
+    counters: CountersReport,
 }
 
 #[derive(Serialize)]
@@ -95,13 +92,6 @@ struct PortReport {
     sent_packets: u64,
     sent_bytes: u64,
     drops: BTreeMap<&'static str, u64>,
-}
-
-#[derive(Serialize)]
-struct RuleReport {
-    rule: String,
-    packets: u64,
-    bytes: u64,
 }
 
 /// Prints the outcome, as text or as one object.
@@ -146,8 +136,7 @@ impl Report {
             changes: changes.collect(),
             own_changes: totals.own_changes,
             ports,
-            rule_count: totals.rules,
-            rules: rules(outcome.pipeline),
+            counters: CountersReport::new(outcome.pipeline, RULES_IN_JSON),
         }
     }
 
@@ -190,20 +179,11 @@ impl Report {
         }
         line(format_args!(
             "{} rules, {} changes, {} more by stations, ports and timeouts",
-            self.rule_count,
+            self.counters.rule_count(),
             self.changes.len(),
             self.own_changes
         ));
-        for rule in self.rules.iter().take(RULES_IN_TEXT) {
-            line(format_args!(
-                "{:>12} packets {:>15} bytes  {}",
-                rule.packets, rule.bytes, rule.rule
-            ));
-        }
-        if self.rule_count > RULES_IN_TEXT {
-            let rest = self.rule_count - RULES_IN_TEXT;
-            line(format_args!("{rest} more rules, which were used less"));
-        }
+        text += &self.counters.text();
         text.truncate(text.trim_end().len());
         text
     }
@@ -242,19 +222,4 @@ fn cache(counters: CacheCounters, entries: usize) -> CacheReport {
         misses: counters.misses,
         entries,
     }
-}
-
-/// The rules that exist, the most used first.
-fn rules(pipeline: &Pipeline) -> Vec<RuleReport> {
-    let mut rules: Vec<_> = pipeline.rules(pipeline.version()).collect();
-    rules.sort_by_key(|(id, rule)| (Reverse(rule.counters.packets), *id));
-    let used = rules.into_iter().take(RULES_IN_JSON);
-    let reports = used.filter_map(|(id, rule)| {
-        Some(RuleReport {
-            rule: pipeline.flow_of(id)?.to_string(),
-            packets: rule.counters.packets,
-            bytes: rule.counters.bytes,
-        })
-    });
-    reports.collect()
 }
