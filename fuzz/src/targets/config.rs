@@ -114,6 +114,10 @@ fn port_section(port: &PortConfig) -> Table {
     let optional = [
         ("interface", port.interface.clone().map(Value::from)),
         ("mtu_bytes", port.mtu_bytes.map(|mtu| number(mtu.into()))),
+        (
+            "receive",
+            port.receive.map(|method| method.to_string().into()),
+        ),
         ("read", port.read.as_deref().map(word)),
         ("write", port.write.as_deref().map(word)),
     ];

@@ -19,7 +19,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, UnknownMaintainer};
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
 use thalweg_packet::PortId;
 use thalweg_switch::SwitchConfig;
@@ -325,18 +325,8 @@ impl Source<'_> {
     }
 
     fn maintainer(&self, name: &Spanned<String>) -> Result<MaintainerKind> {
-        name.get_ref()
-            .parse()
-            .map_err(|error| match name.get_ref().as_str() {
-                "incremental" | "barrier" => {
-                    let what = format!(
-                        "maintainer {:?} is not supported yet; use \"revalidate\"",
-                        name.get_ref()
-                    );
-                    self.error(&name.span(), what)
-                }
-                _ => self.error(&name.span(), error),
-            })
+        let kind = name.get_ref().parse();
+        kind.map_err(|error: UnknownMaintainer| self.error(&name.span(), error))
     }
 
     fn check_classifier(&self, name: &Spanned<String>) -> Result<()> {
