@@ -20,6 +20,9 @@ pub struct Flow {
     pub hard_timeout_s: u16,
     /// Whether its end is to be reported (OpenFlow `OFPFF_SEND_FLOW_REM`).
     pub reports_removal: bool,
+    /// Whether it counts from zero where it takes the place of another (OpenFlow
+    /// `OFPFF_RESET_COUNTS`), rather than go on with what that has counted.
+    pub resets_counts: bool,
     /// Its conditions.
     pub matching: Match,
     /// What it does; empty to drop.
@@ -38,6 +41,7 @@ impl Default for Flow {
             idle_timeout_s: 0,
             hard_timeout_s: 0,
             reports_removal: false,
+            resets_counts: false,
             matching: Match::default(),
             actions: Actions::from([]),
         }

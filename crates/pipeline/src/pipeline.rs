@@ -12,8 +12,9 @@
 //!    needs more makes a new layout and moves all rules to it; it never shrinks. Keys of an older
 //!    layout mean nothing to the new one, which is why [`Pipeline::layout`] is shared: a reader
 //!    whose layout is another one starts over.
-//! 5. A rule that replaces another in place (a modification) takes over its age and its counters,
-//!    and what is still credited to the old one.
+//! 5. A rule that replaces another in place (a modification, or an equal add) takes over its age
+//!    among others of its priority. It also takes over its counters, and what is still credited to
+//!    the old one, unless it was added to count anew.
 //! 6. A group that replaces another starts counting at zero, but only once the former version is
 //!    reclaimed: until then what comes in was counted by the group before.
 
@@ -96,8 +97,10 @@ pub struct Rule {
     pub counters: Counters,
     pub(crate) born: Version,
     pub(crate) died: Version,
-    /// The rule that took this one's place and gets its late counts.
+    /// The rule that took this one's place.
     pub(crate) successor: Option<RuleId>,
+    /// Whether late counts are the successor's.
+    pub(crate) hands_on_counts: bool,
 }
 
 /// The tables under one layout.
@@ -224,7 +227,7 @@ impl Pipeline {
         self.rules.get(id.0 as usize)?.as_ref()
     }
 
-    /// Whether a rule was modified, so that another lives on in its place.
+    /// Whether another rule has taken the place of this one, so that it has not ended.
     pub fn is_succeeded(&self, id: RuleId) -> bool {
         self.rule(id).is_some_and(|rule| rule.successor.is_some())
     }
@@ -256,6 +259,7 @@ impl Pipeline {
             idle_timeout_s: rule.idle_timeout_s,
             hard_timeout_s: rule.hard_timeout_s,
             reports_removal: rule.reports_removal,
+            resets_counts: false,
             matching: self.match_of(id)?,
             actions: rule.actions.clone(),
         })
@@ -340,8 +344,8 @@ impl Pipeline {
                 return;
             };
             match rule.successor {
-                Some(successor) => id = successor,
-                None => {
+                Some(successor) if rule.hands_on_counts => id = successor,
+                _ => {
                     rule.counters.add(counters);
                     rule.used_at = rule.used_at.max(used_at);
                     return;

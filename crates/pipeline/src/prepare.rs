@@ -340,11 +340,32 @@ impl Pipeline {
             born: self.next_version(),
             died: Version::NEVER,
             successor: None,
+            hands_on_counts: false,
         };
-        if let Some(id) = replaced {
-            self.remove(id);
+        match replaced {
+            Some(id) => self.replace(index, id, rule, pattern, !flow.resets_counts),
+            None => self.insert(index, rule, pattern).map(|_| ()),
         }
-        self.insert(index, rule, pattern)?;
+    }
+
+    /// Puts a rule in the place of another.
+    fn replace(
+        &mut self,
+        index: usize,
+        id: RuleId,
+        mut rule: Rule,
+        pattern: Pattern<'_>,
+        hands_on_counts: bool,
+    ) -> Result<(), ChangeError> {
+        self.remove(id);
+        if hands_on_counts {
+            rule.counters = self.rule(id).expect("it dies, but is still there").counters;
+        }
+        let successor = self.insert(index, rule, pattern)?;
+        let old = self.rules[id.0 as usize]
+            .as_mut()
+            .expect("it dies, but is still there");
+        (old.successor, old.hands_on_counts) = (Some(successor), hands_on_counts);
         Ok(())
     }
 
@@ -397,24 +418,16 @@ impl Pipeline {
                 .classifier
                 .pattern(id)
                 .expect("a rule is in its table");
-            self.remove(id);
             let rule = Rule {
                 actions: actions.clone(),
                 born: self.next_version(),
                 ..rule
             };
-            let successor = self.insert(
-                index,
-                rule,
-                Pattern {
-                    value: &value,
-                    mask: &mask,
-                },
-            )?;
-            let old = self.rules[id.0 as usize]
-                .as_mut()
-                .expect("it dies, but is still there");
-            old.successor = Some(successor);
+            let pattern = Pattern {
+                value: &value,
+                mask: &mask,
+            };
+            self.replace(index, id, rule, pattern, true)?;
         }
         Ok(())
     }

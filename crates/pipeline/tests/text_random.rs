@@ -98,6 +98,7 @@ const FIELDS: &[&str] = &[
     "OXM_OF_TCP_FLAGS",
     "NXM_NX_REG3",
     "send_flow_rem",
+    "reset_counts",
 ];
 
 const VALUES: &[&str] = &[

@@ -48,12 +48,12 @@ pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) ->
     }
     let mut unchanged = HashSet::new();
     for (id, _) in pipeline.rules(version) {
-        let Some(present) = pipeline.flow_of(id) else {
+        let Some(mut present) = pipeline.flow_of(id) else {
             continue;
         };
         match last.get(&identity(&present)) {
             None => operations.push(deletion(present)),
-            Some(index) if flows[*index] == present => {
+            Some(index) if is_as_asked(&flows[*index], &mut present) => {
                 // Invariant 2.
                 if !gone
                     .iter()
@@ -72,6 +72,13 @@ pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) ->
     });
     operations.extend(changed.map(|(_, flow)| Operation::Add(flow)));
     Change { operations }
+}
+
+/// Whether the rule that is there is the one that is asked for.
+fn is_as_asked(asked: &Flow, present: &mut Flow) -> bool {
+    // This says how to come by the rule; it is nothing that the rule has.
+    present.resets_counts = asked.resets_counts;
+    asked == present
 }
 
 /// What no two rules have in common.

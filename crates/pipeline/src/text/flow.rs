@@ -2,8 +2,8 @@
 //!
 //! A rule is pairs in any order, the actions last: keywords (`table`, `priority`, ...), conditions,
 //! `actions=`. What a dump adds (counters, ages) is skipped. So are `importance` and the flags that
-//! ask for counters or checks (`check_overlap`, `reset_counts`, `no_packet_counts`,
-//! `no_byte_counts`): they change no packet.
+//! ask for checks or no counters (`check_overlap`, `no_packet_counts`, `no_byte_counts`): they
+//! change no packet.
 
 use super::actions::{ActionReader, table_id};
 use super::error::Parsed;
@@ -61,6 +61,7 @@ struct Rule<'a> {
     idle_timeout_s: u16,
     hard_timeout_s: u16,
     reports_removal: bool,
+    resets_counts: bool,
     matching: Match,
     shape: Shape,
     actions: Option<&'a str>,
@@ -81,6 +82,7 @@ pub(super) fn read_flow<'a>(
         idle_timeout_s: rule.idle_timeout_s,
         hard_timeout_s: rule.hard_timeout_s,
         reports_removal: rule.reports_removal,
+        resets_counts: rule.resets_counts,
         matching: rule.matching,
         actions,
     })
@@ -142,6 +144,7 @@ fn read_rule<'a>(line: &'a Line<'a>, text: &'a str, command: Command) -> Parsed<
         idle_timeout_s: 0,
         hard_timeout_s: 0,
         reports_removal: false,
+        resets_counts: false,
         matching: Match::default(),
         shape: Shape::default(),
         actions: None,
@@ -187,8 +190,8 @@ impl<'a> Rule<'a> {
                 line.integer::<u16>(pair.value)?;
             }
             "send_flow_rem" if is_flow => self.reports_removal = true,
-            "check_overlap" | "reset_counts" | "no_packet_counts" | "no_byte_counts" if is_flow => {
-            }
+            "reset_counts" if is_flow => self.resets_counts = true,
+            "check_overlap" | "no_packet_counts" | "no_byte_counts" if is_flow => {}
             "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" => {}
             "no_readonly_table" | "allow_hidden_fields" => {}
             "out_port" | "out_group" if command != Command::Add => {

@@ -44,6 +44,9 @@ impl fmt::Display for Flow {
         if self.reports_removal {
             write!(f, "{gap}send_flow_rem")?;
         }
+        if self.resets_counts {
+            write!(f, "{gap}reset_counts")?;
+        }
         let mut conditions = String::new();
         if self.priority != DEFAULT_PRIORITY {
             write!(conditions, "priority={},", self.priority)?;
