@@ -31,6 +31,17 @@ pub enum PacketInReason {
     InvalidTtl,
 }
 
+/// What the controller is told beside a packet (OpenFlow 1.5.1, section 7.4.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// Why it gets the packet.
+    pub reason: PacketInReason,
+    /// How long the packet was before it was cut to what was asked for.
+    pub total_len_bytes: usize,
+    /// The bytes that the action asked to have sent back; empty for most.
+    pub userdata: Box<[u8]>,
+}
+
 /// One step of what is done with a packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Effect {
@@ -129,8 +140,8 @@ impl Effect {
 pub struct Outbox {
     /// Packets that leave, in order.
     pub sent: Vec<(PortId, Packet)>,
-    /// Packets for the controller.
-    pub to_controller: Vec<(PacketInReason, Packet)>,
+    /// Packets for the controller, and what it is told beside them.
+    pub to_controller: Vec<(Notice, Packet)>,
     /// Stations that were seen, and where.
     pub learned: Vec<(Station, PortId)>,
     /// Packets to be looked up again, each by a continuation of its translation.
@@ -206,11 +217,16 @@ pub fn run(
             Effect::Controller {
                 reason,
                 max_len_bytes,
-                ..
+                userdata,
             } => {
                 if let Some(mut copy) = outbox.copy_of(&packet) {
+                    let notice = Notice {
+                        reason: *reason,
+                        total_len_bytes: copy.len(),
+                        userdata: userdata.clone(),
+                    };
                     copy.truncate(usize::from(*max_len_bytes));
-                    outbox.to_controller.push((*reason, copy));
+                    outbox.to_controller.push((notice, copy));
                 }
             }
             Effect::Learn { station, port } => outbox.learned.push((*station, *port)),

@@ -26,7 +26,7 @@ pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Wri
 pub use change::{Change, ChangeError, Operation, Selector};
 pub use check::uses_group;
 pub use drops::{DropReason, Drops};
-pub use effect::{Effect, Outbox, PacketInReason, run};
+pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
 pub use interpret::{Continuation, Translation, resume, translate};
 pub use mac::{MacMove, MacTable, Station};

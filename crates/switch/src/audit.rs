@@ -10,7 +10,7 @@
 //! which copies inherit and nothing on the way reads.
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Drops, Outbox, PacketInReason, Pipeline, Station, Version, forward};
+use thalweg_pipeline::{Drops, Notice, Outbox, Pipeline, Station, Version, forward};
 
 /// Compares what caches do with what the interpreter does.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Audit {
 struct Expected {
     received_at: Instant,
     sent: Vec<(PortId, Packet)>,
-    to_controller: Vec<(PacketInReason, Packet)>,
+    to_controller: Vec<(Notice, Packet)>,
     learned: Vec<(Station, PortId)>,
 }
 

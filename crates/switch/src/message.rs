@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thalweg_datapath::{Ledger, Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Delta, PacketInReason, Station};
+use thalweg_pipeline::{Delta, Notice, Station};
 
 use crate::totals::WorkerCounters;
 
@@ -67,8 +67,8 @@ pub(crate) enum News {
 /// A packet for the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketIn {
-    /// Why it was sent there.
-    pub reason: PacketInReason,
+    /// Why it was sent there, how long it was, and what was asked to be sent along.
+    pub notice: Notice,
     /// The port that received it.
     pub in_port: PortId,
     /// When that was.

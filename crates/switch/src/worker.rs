@@ -267,14 +267,14 @@ impl Worker {
     }
 
     fn tell_controller(&mut self) {
-        for (reason, packet) in self.outbox.to_controller.drain(..) {
+        for (notice, packet) in self.outbox.to_controller.drain(..) {
             // Copying for nothing is what a flood would make us do.
             let is_sent = !self.channels.packet_ins.is_full()
                 && self
                     .channels
                     .packet_ins
                     .try_send(PacketIn {
-                        reason,
+                        notice,
                         in_port: packet.in_port(),
                         received_at: packet.received_at(),
                         bytes: packet.bytes().to_vec(),

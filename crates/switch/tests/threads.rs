@@ -335,7 +335,8 @@ fn packets_for_the_controller_arrive_or_are_counted() {
         ..workers(1)
     };
     let (mut switch, ports) = start(config, 1);
-    switch.apply(&rules("actions=controller:20")).unwrap();
+    let to_controller = "actions=controller(max_len=20,userdata=0a.0b.0c)";
+    switch.apply(&rules(to_controller)).unwrap();
     for source in 0..10 {
         ports[0].inject(&frame(source, 2, 3));
     }
@@ -354,6 +355,9 @@ fn packets_for_the_controller_arrive_or_are_counted() {
         (packets[0].in_port, packets[0].bytes.len()),
         (PortId(1), 20)
     );
+    let notice = &packets[0].notice;
+    assert_eq!(*notice.userdata, [10, 11, 12]);
+    assert_eq!(notice.total_len_bytes, frame(0, 2, 3).len());
 }
 
 #[test]

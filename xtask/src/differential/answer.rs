@@ -212,8 +212,8 @@ fn answer_of(outbox: Outbox) -> Answer {
     let sent = outbox.sent.into_iter();
     let sent = sent.map(|(port, packet)| (port.0, packet.bytes().to_vec()));
     let to_controller = outbox.to_controller.into_iter();
-    let to_controller = to_controller.map(|(reason, packet)| {
-        let is_ttl = reason == PacketInReason::InvalidTtl;
+    let to_controller = to_controller.map(|(notice, packet)| {
+        let is_ttl = notice.reason == PacketInReason::InvalidTtl;
         (is_ttl, packet.bytes().to_vec())
     });
     let mut answer = Answer {
