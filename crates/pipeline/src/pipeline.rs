@@ -34,7 +34,8 @@ use crate::prepare::Prepared;
 /// Limits of a pipeline, fixed at the start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Rules that fit, those of older versions included.
+    /// Rules that fit at a version. Those that a change takes out, or puts others in the place of,
+    /// stay until no reader is at an older version: for them there is as much room again.
     pub rules: usize,
     /// Groups that fit.
     pub groups: usize,
@@ -230,6 +231,19 @@ impl Pipeline {
     /// Whether another rule has taken the place of this one, so that it has not ended.
     pub fn is_succeeded(&self, id: RuleId) -> bool {
         self.rule(id).is_some_and(|rule| rule.successor.is_some())
+    }
+
+    /// Who has a rule's place at a version: the rule itself, or one with the same table, match and
+    /// precedence that has replaced it; `None` if that place is empty.
+    pub fn heir_of(&self, id: RuleId, version: Version) -> Option<RuleId> {
+        let mut id = id;
+        loop {
+            let rule = self.rule(id)?;
+            if version < rule.died {
+                return (rule.born <= version).then_some(id);
+            }
+            id = rule.successor?;
+        }
     }
 
     /// The rule that has the place of a modified one: same table, match and precedence.

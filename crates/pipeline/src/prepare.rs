@@ -375,19 +375,16 @@ impl Pipeline {
         rule: Rule,
         pattern: Pattern<'_>,
     ) -> Result<RuleId, ChangeError> {
-        let id = match self.free_rules.pop() {
-            Some(id) => id,
-            None if self.rules.len() < self.config.rules => {
-                self.rules.push(None);
-                RuleId(self.rules.len() as u32 - 1)
-            }
-            None => {
-                return Err(ChangeError::RulesFull {
-                    operation: index,
-                    capacity: self.config.rules,
-                });
-            }
-        };
+        if self.is_full() {
+            return Err(ChangeError::RulesFull {
+                operation: index,
+                capacity: self.config.rules,
+            });
+        }
+        let id = self.free_rules.pop().unwrap_or_else(|| {
+            self.rules.push(None);
+            RuleId(self.rules.len() as u32 - 1)
+        });
         let (seed, next) = (self.config.seed, self.next_version());
         if self.table(rule.table).is_none() {
             self.unpublished().new_tables.push(rule.table);
@@ -399,6 +396,15 @@ impl Pipeline {
         prepared.born.push(id);
         prepared.delta.inserted.push(id);
         Ok(id)
+    }
+
+    /// Whether there is no room for another rule at the version being prepared.
+    fn is_full(&self) -> bool {
+        let capacity = self.config.rules;
+        // Those of older versions included; mostly that tells.
+        let kept = self.rules.len() - self.free_rules.len();
+        let is_full = || self.rule_count(self.next_version()) >= capacity;
+        kept >= capacity && (kept >= 2 * capacity || is_full())
     }
 
     fn modify(

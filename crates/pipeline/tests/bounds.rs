@@ -6,8 +6,8 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Change, Config, DropReason, Effect, Operation, Outbox, Pipeline, PortState, Translation,
-    forward,
+    Action, Change, ChangeError, Config, DropReason, Effect, Flow, Operation, Outbox, Pipeline,
+    PortState, Selector, Translation, forward,
 };
 
 /// The limits of lookups and of effects.
@@ -109,6 +109,53 @@ fn count(effects: &[Effect]) -> usize {
         _ => 1,
     };
     effects.iter().map(of).sum()
+}
+
+#[test]
+fn a_full_pipeline_can_be_modified_but_not_added_to() {
+    let config = Config {
+        rules: 3,
+        ..Config::default()
+    };
+    let mut pipeline = Pipeline::new(config);
+    let rules = |text| parse_rules("rules", text).expect("the rules are right");
+    let three = rules("in_port=1,actions=drop\nin_port=2,actions=drop\nin_port=3,actions=drop");
+    let mut apply = |operation| {
+        let applied = pipeline.apply(&Change::one(operation), Instant::ZERO);
+        let version = pipeline.version();
+        assert_eq!(
+            pipeline.rule_count(version),
+            pipeline.rules(version).count()
+        );
+        pipeline.reclaim(version);
+        applied.map(|_| ())
+    };
+    for flow in three.flows.clone() {
+        apply(Operation::Add(flow)).expect("there is room");
+    }
+    let again = three.flows[0].clone();
+    for priority in 0..10 {
+        let actions = [Action::SetVlan {
+            id: Some(priority),
+            priority: None,
+            adds_tag: true,
+        }];
+        apply(Operation::Modify(Selector::default(), actions.into())).expect("none is new");
+        apply(Operation::Add(again.clone())).expect("it takes the place of another");
+        let more = Flow::default();
+        let refused = apply(Operation::Add(more));
+        assert!(matches!(refused, Err(ChangeError::RulesFull { .. })));
+    }
+    // As many again may be kept for readers of older versions, and no more.
+    let modify = |id| {
+        let actions = [Action::PushVlan(0x8100), Action::PopMpls(id)];
+        let modify = Operation::Modify(Selector::default(), actions.into());
+        Change::one(modify)
+    };
+    assert!(pipeline.apply(&modify(1), Instant::ZERO).is_ok());
+    let refused = pipeline.apply(&modify(2), Instant::ZERO);
+    assert!(matches!(refused, Err(ChangeError::RulesFull { .. })));
+    assert_eq!(pipeline.rule_count(pipeline.version()), 3);
 }
 
 #[test]
