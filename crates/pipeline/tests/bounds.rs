@@ -84,6 +84,28 @@ fn groups_that_watch_groups_are_not_followed_without_end() {
     assert_eq!(passes[0].drop_reason, Some(DropReason::NoLiveBucket));
 }
 
+/// Group 1 sends to port 2 if group 2, which it watches, is alive, and else to port 3.
+#[test]
+fn a_watched_group_is_alive_if_a_bucket_is_that_watches_nothing() {
+    let sent = |watched: &str| {
+        let pipeline = pipeline(&format!(
+            "group_id=2,{watched}\n\
+             group_id=1,type=ff,bucket=watch_group:2,actions=output:2,\
+             bucket=watch_port:2,actions=output:3\nactions=group:1"
+        ));
+        let mut outbox = outbox();
+        walk(&pipeline, &mut outbox);
+        outbox.sent[0].0.0
+    };
+    assert_eq!(sent("type=all,bucket=actions=drop"), 2);
+    assert_eq!(sent("type=indirect,bucket=actions=drop"), 2);
+    assert_eq!(sent("type=all,bucket=watch_port:3,actions=drop"), 3);
+    assert_eq!(sent("type=all"), 3);
+    // A bucket without a share is never chosen.
+    assert_eq!(sent("type=select,bucket=weight:0,actions=drop"), 3);
+    assert_eq!(sent("type=select,bucket=weight:1,actions=drop"), 2);
+}
+
 #[test]
 fn effects_of_copies_count_like_those_of_the_packet() {
     let clone = "clone(set_field:10.0.0.9->nw_src,output:2)";

@@ -94,7 +94,7 @@ impl Walk<'_> {
             }
         }
         let alive = group.buckets.iter().enumerate();
-        let alive = alive.filter(|(_, bucket)| bucket.weight > 0 && self.is_alive(bucket, group));
+        let alive = alive.filter(|(_, bucket)| self.is_alive(bucket, group));
         let draw = |bucket: &Bucket| {
             u64::from(mix(hash ^ u64::from(bucket.id)) as u32) * u64::from(bucket.weight)
         };
@@ -103,33 +103,35 @@ impl Walk<'_> {
             .map(|(index, _)| index)
     }
 
-    /// Whether what a bucket watches is alive; a bucket that watches nothing is, except in a
-    /// fast-failover group (OpenFlow 1.5.1, section 5.10.1.3).
+    /// Whether a bucket can be chosen: what it watches is alive, or it watches nothing; and in a
+    /// select group it has a share (Open vSwitch's `bucket_is_alive`).
     fn is_alive(&mut self, bucket: &Bucket, group: &Group) -> bool {
-        let watches = bucket.watch_port.is_some() || bucket.watch_group.is_some();
-        if !watches {
-            return !matches!(group.kind, GroupKind::FastFailover);
-        }
-        self.is_watch_alive(bucket, MAX_WATCH_DEPTH, &mut BTreeMap::new())
+        self.is_bucket_alive(bucket, group, MAX_WATCH_DEPTH, &mut BTreeMap::new())
     }
 
     /// `dead` has groups that were found dead, each with the greatest depth they were asked with.
-    fn is_watch_alive(
+    fn is_bucket_alive(
         &mut self,
         bucket: &Bucket,
+        group: &Group,
         depth: u32,
         dead: &mut BTreeMap<GroupId, u32>,
     ) -> bool {
+        if matches!(group.kind, GroupKind::Select { .. }) && bucket.weight == 0 {
+            return false;
+        }
         let port = bucket.watch_port.is_some_and(|port| {
             self.ask(Input::Port(port));
             self.pipeline
                 .port(port, self.version)
                 .is_some_and(|state| state.is_up)
         });
-        port || depth > 0
-            && bucket
-                .watch_group
-                .is_some_and(|group| self.is_group_alive(group, depth - 1, dead))
+        !bucket.watches()
+            || port
+            || depth > 0
+                && bucket
+                    .watch_group
+                    .is_some_and(|group| self.is_group_alive(group, depth - 1, dead))
     }
 
     fn is_group_alive(
@@ -146,7 +148,7 @@ impl Walk<'_> {
         let group = pipeline.group(id, self.version);
         let is_alive = group.is_some_and(|group| {
             let mut buckets = group.buckets.iter();
-            buckets.any(|bucket| self.is_watch_alive(bucket, depth, dead))
+            buckets.any(|bucket| self.is_bucket_alive(bucket, group, depth, dead))
         });
         if !is_alive {
             dead.insert(id, depth);
