@@ -97,6 +97,12 @@ impl Pattern<'_> {
         words.all(|(key, (value, mask))| key & mask == *value)
     }
 
+    /// Whether every key that matches `other`'s bits as it wants them also matches this pattern.
+    pub(crate) fn contains(&self, other: &Pattern<'_>) -> bool {
+        let mut masks = self.mask.iter().zip(other.mask);
+        masks.all(|(mask, other)| mask & !other == 0) && self.matches(other.value)
+    }
+
     /// Checks a pattern that is to be inserted among others of `words` words.
     ///
     /// # Panics
@@ -157,6 +163,10 @@ pub trait Classifier {
 
     /// The living rule (`died` is never) of this very pattern and priority, if there is one.
     fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId>;
+
+    /// Appends the living rules that are at least as narrow as a pattern, in any order: those that
+    /// match on all its bits, and want of them what it wants.
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>);
 
     /// The pattern of a rule that has not been reclaimed, written out: value and mask.
     ///

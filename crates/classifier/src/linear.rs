@@ -122,6 +122,12 @@ impl Classifier for Linear {
         self.rules.iter().find(is_it).map(|rule| rule.id)
     }
 
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        let is_within =
+            |rule: &&Rule| rule.died == Version::NEVER && pattern.contains(&rule.pattern());
+        found.extend(self.rules.iter().filter(is_within).map(|rule| rule.id));
+    }
+
     fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
         let rule = self.rules.iter().find(|rule| rule.id == id)?;
         Some((rule.value.to_vec(), rule.mask.to_vec()))

@@ -96,6 +96,13 @@ impl MaskedWords {
         touched == self.words.len() && self.words.iter().all(|word| mask[word.word] == word.mask)
     }
 
+    /// Whether this mask has all bits of another.
+    pub fn covers(&self, mask: &[u64]) -> bool {
+        let wanted = mask.iter().filter(|bits| **bits != 0).count();
+        let found = self.iter().filter(|(word, _)| mask[*word] != 0).count();
+        found == wanted && self.iter().all(|(word, own)| mask[word] & !own == 0)
+    }
+
     /// The words' positions in a key, and their masks.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, u64)> + '_ {
         self.words.iter().map(|word| (word.word, word.mask))

@@ -327,6 +327,12 @@ impl Classifier for TupleSpace {
         rules.find(is_it).map(|rule| rule.id)
     }
 
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        for ranked in &self.order {
+            self.subtable(ranked.subtable).find_within(pattern, found);
+        }
+    }
+
     fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
         let place = self.places.get(&id)?;
         let subtable = self.subtable(place.subtable);

@@ -439,6 +439,9 @@ impl Pipeline {
     }
 
     /// The rules that a selector means, as of the version being prepared.
+    ///
+    /// A strict one is a lookup a table; another looks at the rules of those masks that have all
+    /// bits that it names.
     fn selected(&self, selector: &Selector) -> Vec<RuleId> {
         let in_layout = |field: FieldId| self.layout().slot(field).is_some();
         if !selector
@@ -450,43 +453,31 @@ impl Pipeline {
             return Vec::new(); // no rule matches on that field
         }
         let (value, mask) = selector.matching.compile(self.layout());
-        let is_meant = |id: RuleId, rule: &Rule| {
-            let cookie = selector
-                .cookie
-                .is_none_or(|(cookie, bits)| rule.cookie & bits == cookie & bits);
-            cookie && selector.table.is_none_or(|table| table == rule.table) && {
-                let table = self.table(rule.table).expect("a rule's table exists");
-                let pattern = table
-                    .classifier
-                    .pattern(id)
-                    .expect("a rule is in its table");
-                match selector.strict_priority {
-                    Some(priority) => {
-                        rule.precedence.priority() == priority
-                            && pattern == (value.clone(), mask.clone())
-                    }
-                    None => is_within(&pattern, &value, &mask),
-                }
-            }
+        let pattern = Pattern {
+            value: &value,
+            mask: &mask,
         };
-        if let (Some(priority), Some(table)) = (selector.strict_priority, selector.table) {
-            let found = self.table(table).and_then(|table| {
-                table.classifier.find(
-                    Pattern {
-                        value: &value,
-                        mask: &mask,
-                    },
-                    priority,
-                )
-            });
-            let found = found.filter(|id| is_meant(*id, self.rule(*id).expect("known rule")));
-            return found.into_iter().collect();
+        let tables = self.generation.tables.iter().enumerate();
+        let tables = tables.filter(|(number, _)| {
+            let number = TableId(*number as u8);
+            selector.table.is_none_or(|table| table == number)
+        });
+        let mut found = Vec::new();
+        for table in tables.filter_map(|(_, table)| table.as_ref()) {
+            match selector.strict_priority {
+                Some(priority) => found.extend(table.classifier.find(pattern, priority)),
+                None => table.classifier.find_within(pattern, &mut found),
+            }
         }
-        let living = self.rules(self.next_version());
-        living
-            .filter(|(id, rule)| is_meant(*id, rule))
-            .map(|(id, _)| id)
-            .collect()
+        if let Some((cookie, bits)) = selector.cookie {
+            found.retain(|id| {
+                let rule = self.rule(*id).expect("tables name known rules");
+                rule.cookie & bits == cookie & bits
+            });
+        }
+        // Reports of what a change did are the same every time.
+        found.sort_unstable();
+        found
     }
 
     fn remove(&mut self, id: RuleId) {
@@ -545,14 +536,4 @@ impl Pipeline {
         self.macs.record(moved, next);
         self.unpublished().delta.stations.push(moved.station);
     }
-}
-
-/// Whether a pattern is at least as narrow as a value and mask.
-fn is_within(pattern: &(Vec<u64>, Vec<u64>), value: &[u64], mask: &[u64]) -> bool {
-    let pattern = pattern.0.iter().zip(&pattern.1);
-    pattern
-        .zip(value.iter().zip(mask))
-        .all(|((rule_value, rule_mask), (value, mask))| {
-            rule_mask & mask == *mask && rule_value & mask == *value
-        })
 }

@@ -23,7 +23,7 @@
 
 use crate::hash::WordHash;
 use crate::masked_words::MaskedWords;
-use crate::{Precedence, RuleId, Version};
+use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::counting_set::CountingSet;
 use super::grow;
@@ -209,6 +209,28 @@ impl Subtable {
         });
         let next_of = |record: &u32| Some(self.rule(*record).next).filter(|&next| next != NONE);
         std::iter::successors(head, next_of).map(|record| self.rule(record))
+    }
+
+    /// Appends the living rules that are at least as narrow as the pattern.
+    ///
+    /// Nothing is looked at if the mask is not, and one chain if it is the pattern's own.
+    pub(crate) fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        let is_living = |rule: &&Rule| rule.died == Version::NEVER;
+        if self.words.is_mask(pattern.mask) {
+            let living = self.chain_of(pattern.value).filter(is_living);
+            return found.extend(living.map(|rule| rule.id));
+        }
+        if !self.words.covers(pattern.mask) {
+            return;
+        }
+        for (record, rule) in self.rules.iter().enumerate() {
+            let mut words = self.words.iter().zip(self.value(record as u32));
+            let is_within =
+                words.all(|((word, _), value)| value & pattern.mask[word] == pattern.value[word]);
+            if is_within && rule.died == Version::NEVER {
+                found.push(rule.id);
+            }
+        }
     }
 
     /// The first rule of a chain that exists at `version`.

@@ -446,5 +446,37 @@ impl Driver {
         );
         assert_eq!(self.subject.find(pattern, 999), None);
         assert_eq!(self.subject.pattern(RuleId(u32::MAX)), None);
+        self.check_within();
+    }
+
+    /// Rules that are at least as narrow as one of them with bits of its mask left out.
+    fn check_within(&mut self) {
+        let rng = &mut self.rng;
+        let Some(rule) = self.rules.choose(rng) else {
+            return;
+        };
+        let (mut value, mut mask) = rule.pattern.clone();
+        let kept = rng.random_range(0..4);
+        for (value, mask) in value.iter_mut().zip(&mut mask) {
+            // Words of it as they are, prefixes, or nothing.
+            *mask &= match kept {
+                0 => u64::MAX,
+                1 => u64::MAX << rng.random_range(0..64),
+                2 => u64::MAX * u64::from(rng.random::<bool>()),
+                _ => 0,
+            };
+            *value &= *mask;
+        }
+        let pattern = Pattern {
+            value: &value,
+            mask: &mask,
+        };
+        let found = |classifier: &dyn Classifier| {
+            let mut found = vec![RuleId(u32::MAX)];
+            classifier.find_within(pattern, &mut found);
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(&*self.subject), found(&self.oracle));
     }
 }
