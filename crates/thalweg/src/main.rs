@@ -46,10 +46,20 @@ enum Command {
     /// Show what the switch does, with nothing to set up
     Demo(demo::Arguments),
     /// Run the switch in the foreground
+    ///
+    /// It prints a line that begins with `ready` when it forwards, reads its rules again on
+    /// SIGHUP, and ends with totals on SIGINT or SIGTERM.
     Run(run::Arguments),
     /// Send a capture through the switch
+    ///
+    /// Every packet is answered by the caches and by the interpreter, and the answers are
+    /// compared. At the end it says what was sent, what was dropped and why, and what rules,
+    /// tables and groups have counted; with --json all of them.
     Replay(replay::Arguments),
     /// Explain what happens to one packet
+    ///
+    /// The tables it visits, the rule that matches in each and the bits that decided it; then the
+    /// cache entry that it makes, and what is done with it.
     Trace(trace::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),

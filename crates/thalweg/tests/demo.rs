@@ -122,7 +122,7 @@ fn what_cannot_be_done_is_refused_with_advice() {
             &["demo", "--rules", "10"],
             "--rules: the number of OFD rules is 10, but must lie within",
         ),
-        (&["demo", "--packets", "7"], "needs 100 packets at least"),
+        (&["demo", "--packets", "7"], "give a whole number from 100"),
         (
             &["demo", "--report", "no/such/folder.html"],
             "use --no-report",

@@ -68,7 +68,12 @@ impl CaptureReader<File> {
     /// # Errors
     /// If the file cannot be opened, or does not begin as an Ethernet capture does.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|source| Error::CaptureFile {
+        // A folder can be opened, but not read.
+        let open = || match File::open(path)? {
+            file if file.metadata()?.is_dir() => Err(ErrorKind::IsADirectory.into()),
+            file => Ok(file),
+        };
+        let file = open().map_err(|source| Error::CaptureFile {
             action: "open",
             path: path.to_owned(),
             source,

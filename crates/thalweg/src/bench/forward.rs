@@ -29,23 +29,23 @@ use crate::number::number;
 /// What the command takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
-    /// Samples for each row.
-    #[arg(long, default_value_t = 7, value_parser = number::<usize>(1..))]
+    /// Samples for each row
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..))]
     samples: usize,
-    /// Packets in each sample.
-    #[arg(long, default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
+    /// Packets in each sample
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
     packets: u64,
-    /// Only cases whose name contains this.
-    #[arg(long)]
+    /// Only cases whose name contains this: io, interpreter, microflow, megaflow, upcall
+    #[arg(long, value_name = "PART")]
     case: Option<String>,
-    /// Only cases with this many flows.
-    #[arg(long, value_parser = number::<usize>(..))]
+    /// Only cases with this many flows
+    #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
     flows: Option<usize>,
-    /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them.
-    #[arg(long)]
+    /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them
+    #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
-    /// Seed of the traffic.
-    #[arg(long, default_value_t = 1, value_parser = number::<u64>(..))]
+    /// Seed of the traffic
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(..))]
     seed: u64,
 }
 
@@ -154,12 +154,15 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
     let peer = peer.transpose()?.unwrap_or_default();
     let mut cases = cases(arguments.seed)?;
     cases.retain(|case| is_wanted(case.name, case.workload.flows.len()));
+    let io_flows = [1, 4_000, 200_000].map(|flows| is_wanted("io", flows).then_some(flows));
+    if cases.is_empty() && io_flows == [None; 3] {
+        let what = "--case, --flows: there is no such case; see the table without them";
+        return Err(bad_input(what));
+    }
     let progress = console.progress(cases.len() as u64);
     let mut rows = Vec::new();
-    for flows in [1, 4_000, 200_000] {
-        if is_wanted("io", flows) {
-            rows.push(measure_io(flows, arguments)?);
-        }
+    for flows in io_flows.into_iter().flatten() {
+        rows.push(measure_io(flows, arguments)?);
     }
     for case in &cases {
         progress.set_message(format!(

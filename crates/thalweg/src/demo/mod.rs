@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// Packets in each pass
-    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = at_least_100)]
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = number::<usize>(100..))]
     packets: usize,
     /// Flows that they are drawn from
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number::<usize>(..))]
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 }
 
 /// Commands that say more, and what.
-const NEXT_STEPS: [(&str, &str); 5] = [
+const NEXT_STEPS: [(&str, &str); 6] = [
     (
         "thalweg demo --locality bursts --seed 2",
         "the same with flows that come and go",
@@ -76,8 +76,12 @@ const NEXT_STEPS: [(&str, &str); 5] = [
         "what happens to one packet, table by table",
     ),
     (
-        "thalweg replay --rules my.rules --pcap my.pcap --in-port 1",
-        "your own rules and packets",
+        "thalweg generate traffic --rules 4000 --in-port 1 -o my.pcap",
+        "packets that these rules are about; a capture of your own does as well",
+    ),
+    (
+        "thalweg replay --rules my.rules --pcap my.pcap --out out/",
+        "the packets through the switch, every answer audited",
     ),
     (
         "thalweg bench forward",
@@ -225,14 +229,6 @@ fn has_same_outputs(rows: &[Row]) -> bool {
     let mut outputs = passes.map(|pass| &pass.sent);
     let first = outputs.next();
     outputs.all(|other| Some(other) == first)
-}
-
-fn at_least_100(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(packets) if packets >= 100 => Ok(packets),
-        Ok(_) => Err("the timeline needs 100 packets at least".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Finds out that a report cannot be written before there is one.

@@ -103,7 +103,8 @@ impl Lines {
             .y_label_formatter(&|at| self.y.tick_label(*at))
             .draw()
             .map_err(|error| anyhow!("{error}"))?;
-        for (place, series) in self.series.iter().enumerate() {
+        // The first series is drawn last, on top of those that it coincides with.
+        for (place, series) in self.series.iter().enumerate().rev() {
             let color = colors::series(place);
             let place = |(x, y): &(f64, f64)| Some((self.x.position(*x)?, self.y.position(*y)?));
             let points = series.points.iter().filter_map(place);

@@ -17,16 +17,16 @@ impl Unit {
         match self {
             Unit::Count => format_count(value.round().max(0.0) as u64),
             Unit::Share => format!("{:.1} %", value * 100.0),
-            Unit::Nanoseconds => format_time(value),
+            Unit::Nanoseconds => format_time(value, digits),
         }
     }
 
     /// The number in few characters, for the ticks of an axis.
     pub(crate) fn format_tick(self, value: f64) -> String {
         match self {
-            Unit::Count => scaled(value, 1e3, &["", "k", "M", "G"], ""),
+            Unit::Count => scaled(value, 1e3, &["", "k", "M", "G"], "", trimmed),
             Unit::Share => format!("{} %", trimmed(value * 100.0)),
-            Unit::Nanoseconds => format_time(value),
+            Unit::Nanoseconds => format_time(value, trimmed),
         }
     }
 }
@@ -46,32 +46,50 @@ pub(crate) fn format_count(count: u64) -> String {
 
 /// Bytes in the unit that suits them.
 pub(crate) fn format_bytes(bytes: u64) -> String {
-    scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB"], " ")
+    scaled(
+        bytes as f64,
+        1024.0,
+        &["B", "KiB", "MiB", "GiB"],
+        " ",
+        trimmed,
+    )
 }
 
-fn format_time(nanoseconds: f64) -> String {
-    scaled(nanoseconds, 1e3, &["ns", "µs", "ms", "s"], " ")
+fn format_time(nanoseconds: f64, write: fn(f64) -> String) -> String {
+    scaled(nanoseconds, 1e3, &["ns", "µs", "ms", "s"], " ", write)
 }
 
 /// The value in the largest unit that leaves at least one of it.
-fn scaled(mut value: f64, base: f64, units: &[&str], space: &str) -> String {
+fn scaled(
+    mut value: f64,
+    base: f64,
+    units: &[&str],
+    space: &str,
+    write: fn(f64) -> String,
+) -> String {
     let mut unit = 0;
     // What would be rounded up to a whole unit already is one.
     while value.abs() >= base * 0.9995 && unit + 1 < units.len() {
         value /= base;
         unit += 1;
     }
-    format!("{}{space}{}", trimmed(value), units[unit])
+    format!("{}{space}{}", write(value), units[unit])
 }
 
-/// At most three digits that tell something, without zeros at the end.
-fn trimmed(value: f64) -> String {
+/// Three digits that tell something, so that a column has as many everywhere.
+fn digits(value: f64) -> String {
     let decimals = match value.abs() {
+        0.0 => 0,
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
         _ => 2,
     };
-    let text = format!("{value:.decimals$}");
+    format!("{value:.decimals$}")
+}
+
+/// At most three digits, without zeros at the end.
+fn trimmed(value: f64) -> String {
+    let text = digits(value);
     if !text.contains('.') {
         return text;
     }
@@ -89,7 +107,9 @@ mod tests {
         assert_eq!(format_count(1_234_567), "1,234,567");
         assert_eq!(format_bytes(20_567_712), "19.6 MiB");
         assert_eq!(Unit::Share.format(0.9871), "98.7 %");
-        assert_eq!(Unit::Nanoseconds.format(999.9), "1 µs");
+        assert_eq!(Unit::Nanoseconds.format(999.9), "1.00 µs");
+        assert_eq!(Unit::Nanoseconds.format(10_990.0), "11.0 µs");
+        assert_eq!(Unit::Nanoseconds.format_tick(10_000.0), "10 µs");
         assert_eq!(Unit::Nanoseconds.format(520_850_123.0), "521 ms");
         assert_eq!(Unit::Nanoseconds.format(0.0), "0 ns");
         assert_eq!(Unit::Count.format_tick(250_000.0), "250k");
