@@ -32,7 +32,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 /// The error and its causes, each once: many messages have their cause in them.
-fn text_of(error: &anyhow::Error) -> String {
+pub(crate) fn text_of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {

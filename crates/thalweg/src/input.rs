@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use thalweg_packet::{Instant, PortId, standard as f};
 use thalweg_pipeline::text::{Parser, PlacedChange, TextError};
-use thalweg_pipeline::{Action, Change, Operation, Output};
+use thalweg_pipeline::{Action, Change, ChangeError, Operation, Output};
 use thalweg_switch::Engine;
 
 use crate::failure::bad_input;
@@ -57,12 +57,14 @@ pub(crate) fn read_changes(path: &Path) -> Result<Vec<PlacedChange>> {
     changes.map_err(faults)
 }
 
-/// Adds the ports that changes speak of, and loads the first of them; rules begin to age at `now`.
+/// Adds the ports that changes speak of, and loads what was read from the arguments' files; rules
+/// begin to age at `now`.
 ///
 /// # Errors
 /// If a rule is refused.
 pub(crate) fn load<'a>(
     engine: &mut Engine,
+    arguments: &RulesArguments,
     rules: &'a Change,
     others: impl IntoIterator<Item = &'a Change>,
     in_ports: impl IntoIterator<Item = PortId>,
@@ -78,20 +80,54 @@ pub(crate) fn load<'a>(
     for port in ports {
         engine.add_port(port, now);
     }
-    engine
-        .apply(rules, now)
-        .map_err(|error| refused(rules, &error))?;
+    engine.apply(rules, now).map_err(|error| {
+        let files = arguments.groups.iter().chain(&arguments.rules);
+        refused(rules, &error, files, &mut Parser::new())
+    })?;
     Ok(())
 }
 
-/// Says which rule or group was refused, and why.
-pub(crate) fn refused(change: &Change, error: &thalweg_pipeline::ChangeError) -> anyhow::Error {
+/// Says which rule or group was refused, why, and where in one of the files it is.
+pub(crate) fn refused<'a>(
+    change: &Change,
+    error: &ChangeError,
+    files: impl IntoIterator<Item = &'a PathBuf>,
+    parser: &mut Parser<'_>,
+) -> anyhow::Error {
+    let said = error.to_string();
     let index = error.operation();
-    bad_input(match index.and_then(|index| change.operations.get(index)) {
-        Some(Operation::Add(flow)) => format!("rule `{flow}`: {error}"),
-        Some(Operation::SetGroup(group)) => format!("group `{group}`: {error}"),
-        _ => error.to_string(),
-    })
+    let operation = index.and_then(|index| change.operations.get(index));
+    let (Some(index), Some(operation)) = (index, operation) else {
+        return bad_input(said);
+    };
+    // Its number says nothing to who wrote a file.
+    let why = said.strip_prefix(&format!("operation {index}: "));
+    let why = why.unwrap_or(&said);
+    let what = match operation {
+        Operation::Add(flow) => format!("rule `{flow}`: {why}"),
+        Operation::SetGroup(group) => format!("group `{group}`: {why}"),
+        _ => why.to_owned(),
+    };
+    let place = files.into_iter().find_map(|path| {
+        Some(format!(
+            "{}:{}: ",
+            path.display(),
+            line_of(path, operation, parser)?
+        ))
+    });
+    bad_input(place.unwrap_or_default() + &what)
+}
+
+/// The line, from 1, that says a rule or group; files may have changed since they were read.
+fn line_of(path: &Path, operation: &Operation, parser: &mut Parser<'_>) -> Option<usize> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut says_it = |line: &str| {
+        let group = |parser: &mut Parser<'_>| parser.parse_group(line).map(Operation::SetGroup);
+        let said = parser.parse_operation(line).or_else(|_| group(parser));
+        said.is_ok_and(|said| said == *operation)
+    };
+    let index = text.lines().position(&mut says_it)?;
+    Some(index + 1)
 }
 
 /// The ports that an operation's rules match or send to.

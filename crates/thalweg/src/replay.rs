@@ -21,7 +21,7 @@ use serde::Serialize;
 use thalweg_datapath::MaintainerKind;
 use thalweg_io::CaptureReader;
 use thalweg_packet::{Instant, Packet, PortId};
-use thalweg_pipeline::text::PlacedChange;
+use thalweg_pipeline::text::{Parser, PlacedChange};
 use thalweg_switch::{Config, Engine, Removal, RemovalReason};
 
 use crate::console::Console;
@@ -127,7 +127,15 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let others = changes.iter().map(|placed| &placed.change);
     // A rule's time begins with the first packet's.
     let start = sources.start();
-    input::load(&mut engine, &rules, others, sources.ports(), start)?;
+    let in_ports = sources.ports();
+    input::load(
+        &mut engine,
+        &arguments.rules,
+        &rules,
+        others,
+        in_ports,
+        start,
+    )?;
     let mut replay = Replay {
         engine,
         outputs: Outputs::new(arguments.out.as_deref())?,
@@ -176,7 +184,7 @@ impl Replay {
         let update = self.engine.apply(&placed.change, now);
         let update = update.map_err(|error| {
             let place = format!("--changes: @{}", placed.position);
-            input::refused(&placed.change, &error).context(place)
+            input::refused(&placed.change, &error, [], &mut Parser::new()).context(place)
         })?;
         self.applied.push(ChangeReport {
             position: self.packets,
@@ -243,7 +251,10 @@ impl Replay {
 
 fn describe(report: &Report) -> String {
     let mut text = format!("{} packets\n", report.packets);
-    for (port, packets) in &report.outputs {
+    let mut outputs: Vec<_> = report.outputs.iter().collect();
+    // Ports are numbers, but for the controller.
+    outputs.sort_by_key(|(port, _)| port.parse().unwrap_or(u64::MAX));
+    for (port, packets) in outputs {
         text += &format!("  port {port}: {packets} sent\n");
     }
     for (reason, packets) in &report.drops {
@@ -368,9 +379,6 @@ fn port_and_path(argument: &str, in_port: u32) -> Result<(u32, &Path)> {
     };
     if path.is_empty() {
         return refused("no file is named; give FILE or PORT=FILE");
-    }
-    if Path::new(path).is_dir() {
-        return refused("it is a folder; name a capture in it");
     }
     Ok((port, Path::new(path)))
 }

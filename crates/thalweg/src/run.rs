@@ -26,8 +26,7 @@ use thalweg_switch::{Switch, SwitchError, SwitchPort, replacement};
 use self::report::{Done, Outcome};
 use self::signals::Signal;
 use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input;
+use crate::failure::{self, bad_input};
 
 /// How long the switch waits for news at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,8 +54,14 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let change = rules.into_change();
     let switch = Switch::start_with(config.switch.clone(), ports, &change);
     let mut switch = switch.map_err(|error| match error {
-        SwitchError::Rules(error) => input::refused(&change, &error),
+        SwitchError::Rules(error) => rules::refused(&config, &change, &error),
         error @ SwitchError::System { .. } => anyhow::Error::new(error),
+        error @ SwitchError::FewPackets { .. } => {
+            let path = arguments.config.display();
+            bad_input(format!(
+                "{path}: {error}; raise packets_per_worker in [limits]"
+            ))
+        }
         error => bad_input(error),
     })?;
     signals.interrupt(switch.interrupter());
@@ -106,12 +111,17 @@ struct Running {
 
 impl Running {
     /// Puts rules in place of all that are there.
-    fn replace(&mut self, switch: &mut Switch, rules: Rules) -> Result<Done> {
+    fn replace(
+        &mut self,
+        config: &Configuration,
+        switch: &mut Switch,
+        rules: Rules,
+    ) -> Result<Done> {
         let position = switch.totals().datapath.packets;
         let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
         let start = Instant::now();
         let update = switch.apply(&change);
-        let update = update.map_err(|error| input::refused(&change, &error))?;
+        let update = update.map_err(|error| rules::refused(config, &change, &error))?;
         let done = Done {
             position,
             time_to_update: start.elapsed(),
@@ -127,7 +137,7 @@ impl Running {
 
     /// Reads the rules again; those that cannot be used change nothing.
     fn reload(&mut self, config: &Configuration, switch: &mut Switch, console: &Console) {
-        let done = rules::read(config).and_then(|rules| self.replace(switch, rules));
+        let done = rules::read(config).and_then(|rules| self.replace(config, switch, rules));
         match done {
             Ok(done) => {
                 let text = format!(
@@ -140,7 +150,10 @@ impl Running {
                 // Packets pass whether or not somebody still reads this.
                 let _ = announce(console, &text);
             }
-            Err(error) => eprintln!("thalweg: the rules stay as they were: {error:#}"),
+            Err(error) => {
+                let text = first_line(&failure::text_of(&error));
+                eprintln!("thalweg: the rules stay as they were: {text}");
+            }
         }
     }
 
@@ -171,6 +184,17 @@ fn open(config: &PortConfig) -> Result<SwitchPort> {
         port,
         is_source,
     })
+}
+
+/// One line of news for one reload; a text has a line for each of its faults.
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    match lines.count() {
+        0 => first.to_owned(),
+        1 => format!("{first} (and 1 more fault)"),
+        more => format!("{first} (and {more} more faults)"),
+    }
 }
 
 /// Says what others may wait for.

@@ -81,7 +81,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     };
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(Config::default())?;
-    input::load(&mut engine, &rules, [], [in_port], Instant::ZERO)?;
+    let now = Instant::ZERO;
+    input::load(&mut engine, &arguments.rules, &rules, [], [in_port], now)?;
     let mut packet = Packet::from_bytes(&bytes);
     packet.set_received(in_port, Instant::ZERO);
     let mut passes = explain(&engine.pipeline(), packet)?;

@@ -366,6 +366,10 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
         &["none.pcap", "No such file", "check the path"],
     );
     refuses(
+        &scene.path(""),
+        &["cannot open capture", "is a directory", "check the path"],
+    );
+    refuses(
         &scene.write("text.pcap", "no capture"),
         &["text.pcap", "not a capture", "pcapng"],
     );
@@ -427,7 +431,6 @@ fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
     for (pcap, expected) in [
         ("70000=in.pcap", "70000 is no port; give a whole number"),
         ("2=", "no file is named; give FILE or PORT=FILE"),
-        (&*scene.path(""), "it is a folder; name a capture"),
     ] {
         refuses(&["--pcap", pcap], &["--pcap ", expected]);
     }

@@ -149,11 +149,18 @@ fn rules_are_read_again_on_a_hangup() {
     );
     let done = reload("actions=group:2", "thalweg: the rules stay");
     assert!(
-        done.contains("rule `table=0, actions=group:2`") && done.contains("does not exist"),
+        done.contains("r.rules:1: rule `table=0, actions=group:2`: group 2 does not exist"),
         "{done}"
     );
-    let done = reload("actions=ouput:2", "thalweg: the rules stay");
-    assert!(done.contains("r.rules:1:9: unknown"), "{done}");
+    // One line, however many faults there are.
+    let done = reload(
+        "actions=ouput:2\nactions=ouput:3\nin_prt=1",
+        "thalweg: the rules stay",
+    );
+    assert!(
+        done.contains("r.rules:1:9: unknown") && done.ends_with("(and 2 more faults)"),
+        "{done}"
+    );
     std::fs::remove_file(file("r.rules")).unwrap();
     program.signal(Signal::HUP);
     let done = program.wait_for("thalweg: the rules stay");
@@ -202,7 +209,7 @@ fn bad_input_ends_with_2_and_says_where() {
     said("r.rules:2:12: unknown");
     said("r.rules:3:1: ");
     std::fs::write(file("r.rules"), "actions=group:1").unwrap();
-    said("rule `table=0, actions=group:1`: operation 0: group 1 does not exist");
+    said("r.rules:1: rule `table=0, actions=group:1`: group 1 does not exist");
     std::fs::write(file("r.rules"), "").unwrap();
     std::fs::write(file("in.pcap"), "no capture").unwrap();
     said("port 1 (port1): ");

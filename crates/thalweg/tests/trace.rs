@@ -175,7 +175,7 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     let rules = scene.write("r.rules", "table=1,actions=goto_table:1\n");
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1"],
-        &["goto_table:1", "resubmit"],
+        &["r.rules:1: rule `", "goto_table:1", "resubmit"],
     );
     let rules = scene.write("r.rules", "actions=group:7\n");
     scene.refuses(

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<usize>(1..))]
     samples: usize,
     /// Seed of the rules
-    #[arg(long, default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
 }
 
@@ -191,7 +191,14 @@ fn measure(case: String, text: &str, arguments: &Arguments, console: &Console) -
         let start = processor_time_ns();
         let mut pipeline = Pipeline::new(config(change.operations.len()));
         let applied = pipeline.apply(&change, Instant::ZERO);
-        let delta = applied.map_err(|error| input::refused(&change, &error))?;
+        let delta = applied.map_err(|error| {
+            input::refused(
+                &change,
+                &error,
+                &arguments.rules_file,
+                &mut text::Parser::new(),
+            )
+        })?;
         pipeline.reclaim(delta.version);
         let insert_ns = processor_time_ns() - start;
         drop(black_box(delta));

@@ -4,18 +4,35 @@ use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_packet::PortId;
 use thalweg_pipeline::text::{Parser, Rules};
+use thalweg_pipeline::{Change, ChangeError};
 
-use crate::input::{contents, faults};
+use crate::input::{self, contents, faults};
+
+/// Says which rule or group was refused, why, and where it is.
+pub(super) fn refused(
+    config: &Configuration,
+    change: &Change,
+    error: &ChangeError,
+) -> anyhow::Error {
+    let by_name = ports_by_name(config);
+    let files = config.groups.iter().chain(&config.rules);
+    let mut parser = Parser::new().with_ports(&by_name);
+    input::refused(change, error, files, &mut parser)
+}
+
+fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
+    |name| {
+        let port = config.ports.iter().find(|port| port.name == name)?;
+        Some(port.number)
+    }
+}
 
 /// Reads all files anew; gives what they say together.
 ///
 /// # Errors
 /// If one cannot be read, with all the faults of its text.
 pub(super) fn read(config: &Configuration) -> Result<Rules> {
-    let by_name = |name: &str| -> Option<PortId> {
-        let port = config.ports.iter().find(|port| port.name == name)?;
-        Some(port.number)
-    };
+    let by_name = ports_by_name(config);
     let mut parser = Parser::new().with_ports(&by_name);
     let mut all = Rules::default();
     for path in &config.groups {
