@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
     Continuation, Counters, Effect, Pipeline, Trace, Translation, resume, translate,
+    translate_again,
 };
 
 use crate::core::{Answer, Core};
@@ -26,7 +27,7 @@ pub(crate) struct Content {
 impl<const W: usize> Core<W> {
     /// Asks the interpreter about a key, and remembers the answer.
     pub(crate) fn upcall(&mut self, key: &[u64; W], now: Instant, pipeline: &Pipeline) -> Answer {
-        let Some(content) = self.content(key, pipeline) else {
+        let Some(content) = self.content(key, pipeline, None) else {
             // The packet's walk cannot go on; nothing of it is remembered.
             self.statistics
                 .count_refusal(RefuseReason::ContinuationsFull);
@@ -42,7 +43,14 @@ impl<const W: usize> Core<W> {
     }
 
     /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
-    pub(crate) fn content(&mut self, key: &[u64; W], pipeline: &Pipeline) -> Option<Content> {
+    ///
+    /// If it is that of an entry, whatever its walk knows that is still right is not asked anew.
+    pub(crate) fn content(
+        &mut self,
+        key: &[u64; W],
+        pipeline: &Pipeline,
+        entry: Option<EntryId>,
+    ) -> Option<Content> {
         // A change may be published that this datapath has not followed yet: the answer is still
         // that of its own version, which the pipeline keeps until every reader has moved on.
         debug_assert!(
@@ -53,12 +61,18 @@ impl<const W: usize> Core<W> {
             .layout
             .get(&key[..], thalweg_packet::standard::RECIRC_ID)
             .unwrap_or(0);
-        let translation = match number {
-            0 => translate(pipeline, &key[..], self.version),
-            number => {
-                let continuation = self.continuations.get(number as u32)?.clone();
-                resume(pipeline, &key[..], &continuation, self.version)
+        let continuation = match number {
+            0 => None,
+            number => Some(self.continuations.get(number as u32)?.clone()),
+        };
+        let (continuation, version) = (continuation.as_deref(), self.version);
+        let translation = match (entry, &self.dependencies, continuation) {
+            (Some(entry), Some(dependencies), _) => {
+                let memory = dependencies.memory_of(entry, pipeline, version);
+                translate_again(pipeline, &key[..], continuation, version, &memory)
             }
+            (_, _, None) => translate(pipeline, &key[..], version),
+            (_, _, Some(continuation)) => resume(pipeline, &key[..], continuation, version),
         };
         let Translation {
             mask,

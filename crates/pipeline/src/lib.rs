@@ -28,7 +28,7 @@ pub use check::uses_group;
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
-pub use interpret::{Continuation, Translation, resume, translate};
+pub use interpret::{Continuation, Memory, Translation, resume, translate, translate_again};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};

@@ -26,6 +26,7 @@
 //!
 //! Source: KAIRO's traversals, of regions in place of recorded packets.
 
+mod memory;
 mod node;
 mod paths;
 mod pivot;
@@ -33,10 +34,11 @@ mod traversals;
 
 use thalweg_classifier::hash::WordHash;
 use thalweg_packet::{FieldId, Layout, standard as f};
-use thalweg_pipeline::{Delta, Input, Pipeline, RuleId, StepKind, Trace};
+use thalweg_pipeline::{Delta, Input, Memory, Pipeline, RuleId, StepKind, Trace, Version};
 
 use crate::entry::EntryId;
 
+use memory::{Arrivals, Recollection};
 use node::{Cause, NewRule, NodeId, Nodes};
 use paths::{Edge, Paths};
 use pivot::{Bits, WIDTH_MAX};
@@ -60,8 +62,11 @@ pub(crate) struct Dependencies {
     nodes: Nodes,
     paths: Paths,
     traversals: Traversals,
+    /// The new rules of the last change.
+    arrivals: Arrivals,
     /// Kept from call to call.
     reached: Vec<NodeId>,
+    met: Vec<NodeId>,
     edges: Vec<Edge>,
 }
 
@@ -95,7 +100,9 @@ impl Dependencies {
             nodes: Nodes::new(bits.collect(), seed),
             paths: Paths::default(),
             traversals: Traversals::new(WordHash::new(seed)),
+            arrivals: Arrivals::default(),
             reached: Vec::new(),
+            met: Vec::new(),
             edges: Vec::new(),
         }
     }
@@ -159,6 +166,7 @@ impl Dependencies {
     ) -> u64 {
         let mut compared = 0;
         self.paths.begin_search();
+        self.arrivals.clear();
         for rule in &delta.removed {
             for node in self.nodes.of_rule(*rule) {
                 collect(&mut self.paths, self.nodes.dependents(*node), into);
@@ -185,6 +193,7 @@ impl Dependencies {
                 compared += self.affected_by_insert(pipeline, *rule, &meets, into);
             }
         }
+        self.arrivals.sort();
         compared
     }
 
@@ -206,12 +215,14 @@ impl Dependencies {
             value: &value,
             mask: &mask,
         };
+        let mut met = std::mem::take(&mut self.met);
         let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
-        nodes.meeting(new, |node, winner| {
+        let compared = nodes.meeting(new, |node, winner| {
             let winner = winner.and_then(|winner| pipeline.rule(winner));
             if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
                 return;
             }
+            met.push(node);
             for entry in nodes.dependents(node) {
                 let traversal = paths.traversal(*entry).expect("a dependent has a path");
                 let region = Region {
@@ -223,7 +234,32 @@ impl Dependencies {
                     into.push(*entry);
                 }
             }
-        })
+        });
+        if !met.is_empty() {
+            let arrival = self.arrivals.add(id, rule.precedence, value, mask);
+            for node in met.drain(..) {
+                let was_certain = self.nodes.doubt(node);
+                self.arrivals.meet(node, arrival, was_certain);
+            }
+        }
+        self.met = met;
+        compared
+    }
+
+    /// What an entry's walk knows of lookups, once all affected entries of the version were found.
+    pub(crate) fn memory_of<'a>(
+        &'a self,
+        entry: EntryId,
+        pipeline: &'a Pipeline,
+        version: Version,
+    ) -> impl Memory + 'a {
+        Recollection {
+            nodes: &self.nodes,
+            arrivals: &self.arrivals,
+            path: self.paths.edges(entry),
+            pipeline,
+            version,
+        }
     }
 
     /// The traversals that entries have taken.

@@ -8,6 +8,8 @@
 //!    as an entry depends on it.
 //! 2. A rule's list has the nodes of the lookups that it won.
 //! 3. A node is in every pivot of its table.
+//! 4. A certificate that a new rule has met is not certain any more, though entries whose own
+//!    regions are elsewhere may keep it.
 
 use std::collections::HashMap;
 
@@ -36,12 +38,14 @@ pub(super) enum Cause {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// A lookup: its class, its place there, the rule that won, and its place in the rule's list.
+    /// A lookup: its class, its place there, the rule that won, its place in the rule's list, and
+    /// whether that rule still is the best for all that agrees with the value.
     Lookup {
         class: u32,
         row: u32,
         rule: Option<RuleId>,
         place: u32,
+        is_certain: bool,
     },
     /// Something else; boxed, for there are few.
     Cause(Box<Cause>),
@@ -99,6 +103,15 @@ pub(super) struct NewRule<'a> {
     pub(super) mask: &'a [u64],
 }
 
+/// What a lookup's node says.
+pub(super) struct Certificate<'a> {
+    pub(super) winner: Option<RuleId>,
+    /// Whether it holds for everything that agrees with the value.
+    pub(super) is_certain: bool,
+    /// The mask's words.
+    pub(super) words: &'a MaskedWords,
+}
+
 impl Nodes {
     pub(super) fn new(bits: Vec<Bits>, seed: u64) -> Nodes {
         let hash = WordHash::new(seed);
@@ -154,8 +167,12 @@ impl Nodes {
             }
             _ => false,
         };
-        if let Some(node) = self.lookups.find(hash, is_same) {
-            return *node;
+        if let Some(node) = self.lookups.find(hash, is_same).copied() {
+            // A search has just said so.
+            if let What::Lookup { is_certain, .. } = &mut self.nodes[node.0 as usize].what {
+                *is_certain = true;
+            }
+            return node;
         }
         let class = &mut self.classes[class_number as usize];
         let row = class.nodes.len() as u32;
@@ -166,6 +183,7 @@ impl Nodes {
             row,
             rule,
             place,
+            is_certain: true,
         });
         self.classes[class_number as usize].nodes.push(node);
         if let Some(rule) = rule {
@@ -332,6 +350,7 @@ impl Nodes {
                 row,
                 rule,
                 place,
+                ..
             } => {
                 let hash = hash_of(self.hash, &self.classes, node);
                 let entry = self.lookups.find_entry(hash, |other| *other == id);
@@ -395,6 +414,40 @@ impl Nodes {
         if class.nodes.is_empty() {
             self.remove_class(number);
         }
+    }
+
+    /// Invariant 4; says whether the node was certain until now.
+    pub(super) fn doubt(&mut self, node: NodeId) -> bool {
+        match &mut self.nodes[node.0 as usize].what {
+            What::Lookup { is_certain, .. } => std::mem::replace(is_certain, false),
+            _ => false,
+        }
+    }
+
+    /// The certificate of a lookup in that table, if this node is one and agrees with the words.
+    pub(super) fn certificate(
+        &self,
+        node: NodeId,
+        table: TableId,
+        words: &[u64],
+    ) -> Option<Certificate<'_>> {
+        let &What::Lookup {
+            class,
+            row,
+            rule,
+            is_certain,
+            ..
+        } = &self.nodes[node.0 as usize].what
+        else {
+            return None;
+        };
+        let class = &self.classes[class as usize];
+        let agrees = class.table == table && class.words.is_match(words, class.value(row));
+        agrees.then_some(Certificate {
+            winner: rule,
+            is_certain,
+            words: &class.words,
+        })
     }
 
     /// The entries that depend on a node.

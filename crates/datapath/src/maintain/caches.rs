@@ -50,9 +50,9 @@ impl<const W: usize> Caches for Core<W> {
         Core::evict(self, id, reason);
     }
 
-    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
+    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome {
         let key = *self.entries.key(id);
-        let Some(mut content) = self.content(&key, pipeline) else {
+        let Some(mut content) = self.content(&key, pipeline, remembers.then_some(id)) else {
             Core::evict(self, id, EvictReason::Changed);
             return Outcome::Evicted;
         };

@@ -33,7 +33,7 @@ impl Maintainer for Incremental {
             if !delta.groups.is_empty() {
                 repair.settle(id);
             }
-            work.count(repair.retranslate(id, pipeline));
+            work.count(repair.repair(id, pipeline));
         }
         work
     }

@@ -157,7 +157,7 @@ pub(crate) trait Caches {
     fn ids(&self) -> Vec<EntryId>;
     fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64);
     fn settle(&mut self, id: EntryId);
-    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome;
+    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);
 }
 
@@ -209,7 +209,13 @@ impl<'a> Repair<'a> {
 
     /// Has the interpreter answer an entry's key anew, and makes the entry say the same.
     pub fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
-        self.caches.retranslate(id, pipeline)
+        self.caches.retranslate(id, pipeline, false)
+    }
+
+    /// The same, but lookups whose outcome the entry's walk had recorded are not made again if no
+    /// change has touched it: right only when [`Repair::affected`] has been told of every change.
+    pub fn repair(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
+        self.caches.retranslate(id, pipeline, true)
     }
 
     /// Evicts an entry.

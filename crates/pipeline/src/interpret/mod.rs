@@ -97,8 +97,38 @@ pub struct Translation {
 /// # Panics
 /// If the key is shorter than the layout's ingress words.
 pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translation {
-    let mut walk = walk::Walk::new(pipeline, key, version, None);
+    let mut walk = walk::Walk::new(pipeline, key, version, None, None);
     walk.start(TableId(0));
+    walk.finish()
+}
+
+/// What is known of lookups, so that they need not be made again.
+pub trait Memory {
+    /// The rule of `table` that is the best for `words` at the version of the walk, if it is known;
+    /// then the bits that decide it are added to `examined`: whatever agrees with `words` on them
+    /// meets the same rule.
+    fn recall(&self, table: TableId, words: &[u64], examined: &mut [u64])
+    -> Option<Option<RuleId>>;
+}
+
+/// The same as [`translate`], or [`resume`] if there is a continuation, with the help of what is
+/// known of its lookups: as right as `memory` is, and its mask as narrow as what it knows.
+///
+/// # Panics
+/// As these.
+pub fn translate_again(
+    pipeline: &Pipeline,
+    key: &[u64],
+    continuation: Option<&Continuation>,
+    version: Version,
+    memory: &dyn Memory,
+) -> Translation {
+    let registers = continuation.map(|continuation| &continuation.registers[..]);
+    let mut walk = walk::Walk::new(pipeline, key, version, Some(memory), registers);
+    match continuation {
+        None => walk.start(TableId(0)),
+        Some(continuation) => walk.resume(continuation),
+    }
     walk.finish()
 }
 
@@ -116,7 +146,7 @@ pub fn resume(
     version: Version,
 ) -> Translation {
     let registers = Some(&continuation.registers[..]);
-    let mut walk = walk::Walk::new(pipeline, key, version, registers);
+    let mut walk = walk::Walk::new(pipeline, key, version, None, registers);
     walk.resume(continuation);
     walk.finish()
 }

@@ -7,7 +7,8 @@ use thalweg_packet::{FieldId, PortId, Source, standard as f};
 
 use super::action_set;
 use super::{
-    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, Translation, is_blind,
+    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, Memory, Translation,
+    is_blind,
 };
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
@@ -44,6 +45,8 @@ pub(super) enum Nested {
 pub(super) struct Walk<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) version: Version,
+    /// Who may know the outcome of a lookup.
+    memory: Option<&'a dyn Memory>,
     pub(super) state: State<'a>,
     pub(super) effects: Vec<Effect>,
     trace: Trace,
@@ -77,6 +80,7 @@ impl<'a> Walk<'a> {
         pipeline: &'a Pipeline,
         key: &[u64],
         version: Version,
+        memory: Option<&'a dyn Memory>,
         registers: Option<&[u64]>,
     ) -> Walk<'a> {
         let layout = pipeline.layout();
@@ -89,6 +93,7 @@ impl<'a> Walk<'a> {
         Walk {
             pipeline,
             version,
+            memory,
             state,
             effects: Vec::new(),
             trace: Trace::new(layout.words(), layout.ingress_words()),
@@ -215,9 +220,15 @@ impl<'a> Walk<'a> {
         examined.clear();
         examined.resize(self.state.words().len(), 0);
         let words = self.state.words();
-        let rule = self
-            .pipeline
-            .lookup(table, words, self.version, &mut examined);
+        let recalled = self
+            .memory
+            .and_then(|memory| memory.recall(table, words, &mut examined));
+        let rule = match recalled {
+            Some(rule) => rule,
+            None => self
+                .pipeline
+                .lookup(table, words, self.version, &mut examined),
+        };
         self.begin_step(StepKind::Lookup { table, rule });
         self.trace.set_searched(&examined);
         self.state.read_words(&examined);

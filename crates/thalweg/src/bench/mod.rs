@@ -4,6 +4,7 @@ mod clock;
 mod forward;
 mod load;
 mod spread;
+mod update;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -17,6 +18,8 @@ pub(crate) enum Command {
     Forward(forward::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
     Load(load::Arguments),
+    /// The time from a change of one rule to the last old answer, by maintainer and cache size
+    Update(update::Arguments),
 }
 
 /// Measures.
@@ -27,5 +30,6 @@ pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
+        Command::Update(arguments) => update::execute(arguments, console),
     }
 }
