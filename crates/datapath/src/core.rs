@@ -506,6 +506,9 @@ impl<const W: usize> Core<W> {
             dependencies.remove(id);
         }
         let entry = self.entries.remove(id);
+        if self.entries.len() == 0 {
+            self.megaflow.drop_empty();
+        }
         self.ledger
             .add(&entry.credits, entry.counters, entry.used_at);
         self.forget_lists(&entry.program, &entry.credits);

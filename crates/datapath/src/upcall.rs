@@ -147,7 +147,6 @@ impl<const W: usize> Core<W> {
         self.account_lists(&entry.program, &entry.credits);
         if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
             self.forget_lists(&entry.program, &entry.credits);
-            self.megaflow.drop_if_empty(subtable);
             self.statistics.count_refusal(RefuseReason::TooLarge);
             // Lists of its own: those that are shared are on the account of the entries alone.
             let program = match entry.program {

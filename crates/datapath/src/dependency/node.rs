@@ -317,6 +317,9 @@ impl Nodes {
     /// Makes an entry a dependent of a node, and says its place there.
     pub(super) fn add_dependent(&mut self, node: NodeId, entry: EntryId) -> u32 {
         let dependents = &mut self.nodes[node.0 as usize].dependents;
+        if dependents.len() == dependents.capacity() && dependents.len() >= 64 {
+            dependents.reserve_exact(dependents.len() / 8);
+        }
         dependents.push(entry);
         dependents.len() as u32 - 1
     }

@@ -57,6 +57,8 @@ impl Paths {
         };
         let place = entry.0 as usize;
         if self.paths.len() <= place {
+            let more = place + 1 - self.paths.len();
+            reserve(&mut self.paths, more);
             self.paths.resize(place + 1, empty);
         }
         if self.rows.len() <= edges.len() {
@@ -72,6 +74,7 @@ impl Paths {
             }
             None if edges.is_empty() => 0,
             None => {
+                reserve(&mut rows.edges, edges.len());
                 rows.edges.extend_from_slice(edges);
                 (rows.edges.len() / edges.len()) as u32 - 1
             }
@@ -147,5 +150,12 @@ impl Paths {
                 + rows.free.capacity() * 4
         });
         self.paths.capacity() * std::mem::size_of::<Path>() + rows.sum::<usize>()
+    }
+}
+
+/// Makes room for more values, an eighth of what there is at the least: these lists are large.
+fn reserve<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / 8).max(16));
     }
 }
