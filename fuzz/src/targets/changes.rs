@@ -17,8 +17,8 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::Parser;
 use thalweg_pipeline::{
-    Change, Flow, GroupId, MacMove, Match, Operation, Outbox, Pipeline, Rule, RuleId, StepKind,
-    forward,
+    Change, Flow, GroupId, GroupKind, MacMove, Match, Operation, Outbox, Pipeline, Rule, RuleId,
+    StepKind, forward,
 };
 use thalweg_switch::{Config, Engine};
 
@@ -197,10 +197,17 @@ impl Story {
             assert_eq!(after, before, "{change:?} left a trace");
             return;
         }
+        let mut deletes = false;
         for operation in &change.operations {
             match operation {
-                // Whatever was there before, this one has counted nothing.
-                Operation::Add(flow) => drop(self.rules.insert(identity(flow), 0)),
+                // A rule that is there already goes on with what it has counted.
+                Operation::Add(flow) if !deletes => {
+                    self.rules.entry(identity(flow)).or_insert(0);
+                }
+                Operation::Add(flow) => self.expect_old_or_new(identity(flow)),
+                Operation::Delete(_) | Operation::DeleteAll | Operation::DeleteGroup(_) => {
+                    deletes = true;
+                }
                 Operation::SetGroup(group) => {
                     let buckets = vec![0; group.buckets.len()];
                     self.groups.insert(group.id, (0, buckets));
@@ -209,6 +216,21 @@ impl Story {
             }
         }
         self.forget_the_dead();
+    }
+
+    /// Of a rule that was added behind deletions: what it counted before if it was still there,
+    /// nothing if it was not. Which of them, the switch may say.
+    fn expect_old_or_new(&mut self, wanted: Identity) {
+        self.engine.settle();
+        let pipeline = self.engine.pipeline();
+        let living = flows(&pipeline).find(|(_, flow)| identity(flow) == wanted);
+        let Some((id, flow)) = living else {
+            return; // Deleted again.
+        };
+        let counted = pipeline.rule(id).expect("it lives").counters.packets;
+        let before = self.rules.get(&wanted).copied().unwrap_or(0);
+        assert!(counted == 0 || counted == before, "{flow}: {counted}");
+        self.rules.insert(wanted, counted);
     }
 
     fn forget_the_dead(&mut self) {
@@ -243,8 +265,11 @@ impl Story {
                     *self.rules.get_mut(&identity(&flow)).expect("it lives") += 1;
                 }
                 StepKind::Bucket { group, bucket } => {
+                    let known = pipeline.group(group, pipeline.version());
+                    let uses_all = known.is_some_and(|group| group.kind == GroupKind::All);
                     let (sum, buckets) = self.groups.get_mut(&group).expect("it lives");
-                    *sum += 1;
+                    // A packet that goes through all buckets is one packet.
+                    *sum += u64::from(!uses_all || bucket == Some(0));
                     if let Some(bucket) = bucket {
                         buckets[bucket as usize] += 1;
                     }
