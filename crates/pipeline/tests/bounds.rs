@@ -180,15 +180,69 @@ fn a_full_pipeline_can_be_modified_but_not_added_to() {
     assert_eq!(pipeline.rule_count(pipeline.version()), 3);
 }
 
+/// A rule that looks up table 1 so often, and the rule of table 1.
+fn repeated(times: usize, actions: &str) -> String {
+    let table = vec!["resubmit(,1)"; times].join(",");
+    format!("table=0,ip,actions={table}\ntable=1,ip,actions={actions}")
+}
+
+/// Each of these would take seconds and more if only lookups and effects were bounded.
+#[test]
+fn lists_of_actions_are_not_executed_without_end() {
+    let list = |action: &str, times| vec![action; times].join(",");
+    let wide = "move:NXM_NX_XXREG0[]->NXM_NX_XXREG1[]";
+    let tags = list("push_vlan:0x8100,pop_vlan", 2000);
+    let full_stack = list("push:NXM_NX_XXREG0[]", 1024);
+    let clones = format!("{full_stack},{}", list("clone(output:2)", 3000));
+    let labels = list("clone(push_mpls:0x8847,pop_mpls:0x0800,dec_ttl)", 2000);
+    let registers: Vec<String> = (0..1000)
+        .map(|bit| format!("move:NXM_NX_REG0[{}]->NXM_NX_REG1[{}]", bit % 32, bit / 32))
+        .collect();
+    let action_set = format!("write_actions({},output:2)", registers.join(","));
+    let bucket = format!("{},output:2,dec_ttl", registers[..150].join(","));
+    let unsorted = format!(
+        "group_id=1,type=all{}",
+        format!(",bucket={bucket}").repeat(30)
+    );
+    let many = format!("group_id=1,type=select{}", ",bucket=output:2".repeat(4096));
+    let dead = format!(
+        "group_id=1,type=ff{}",
+        ",bucket=watch_port:3,output:2".repeat(4096)
+    );
+    let to_group = repeated(2000, "group:1");
+    for (name, rules) in [
+        ("moves", repeated(2000, &list(wide, 2000))),
+        ("tags", repeated(2000, &tags)),
+        ("stacks", repeated(100, &clones)),
+        ("labels", repeated(100, &labels)),
+        ("action sets", repeated(2000, &action_set)),
+        (
+            "buckets that are no sets",
+            format!("{unsorted}\n{to_group}"),
+        ),
+        ("buckets to choose from", format!("{many}\n{to_group}")),
+        ("buckets that are dead", format!("{dead}\n{to_group}")),
+        ("floods", repeated(2000, &list("normal", 2000))),
+    ] {
+        let pipeline = pipeline(&rules);
+        let passes = walk(&pipeline, &mut outbox());
+        let is_bound = |effect: &Effect| {
+            let reason = DropReason::TooManyLookups;
+            matches!(effect, Effect::Drop { reason: given, .. } if *given == reason)
+        };
+        assert!(passes[0].effects.iter().any(is_bound), "{name}");
+    }
+}
+
 #[test]
 fn there_is_no_end_of_functions() {
     let clones = vec!["clone(dec_ttl,output:2)"; 64].join(",");
-    let table = vec!["resubmit(,1)"; 512].join(",");
+    let table = vec!["resubmit(,1)"; 64].join(",");
     let rules = format!(
         "table=0,ip,actions={table},dec_ttl,move:NXM_NX_IP_TTL[]->NXM_NX_REG0[0..7],resubmit(,2)\n\
          table=1,ip,actions={clones}\ntable=2,reg0=1,actions=output:2"
     );
     let pipeline = pipeline(&rules);
     let passes = walk(&pipeline, &mut outbox());
-    assert!(passes[0].trace.len() > 512);
+    assert!(passes[0].trace.len() > 64);
 }

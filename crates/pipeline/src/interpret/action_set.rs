@@ -18,10 +18,23 @@ pub(super) fn add(set: &mut Vec<Action>, action: &Action) {
     set.insert(place, action.clone());
 }
 
+/// Whether a list of actions is a set as it stands.
+fn is_set(list: &[Action]) -> bool {
+    list.is_sorted_by(|one, next| rank(one) < rank(next))
+}
+
+/// In units of work, what it takes to make a set of a list.
+pub(super) fn cost_of_list(list: &[Action]) -> usize {
+    if is_set(list) {
+        list.len()
+    } else {
+        list.len() * list.len()
+    }
+}
+
 /// The set that a list of actions comes to; a bucket's list is one as a rule.
 pub(super) fn of_list(list: &[Action]) -> Cow<'_, [Action]> {
-    let is_set = list.is_sorted_by(|one, next| rank(one) < rank(next));
-    if is_set {
+    if is_set(list) {
         return Cow::Borrowed(list);
     }
     let mut set = Vec::with_capacity(list.len());

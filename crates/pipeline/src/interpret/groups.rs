@@ -64,13 +64,17 @@ impl Walk<'_> {
             self.drop(DropReason::TooManyLookups);
             return;
         }
-        self.lookups += 1;
         let kind = StepKind::Bucket {
             group: group.id,
             bucket: Some(bucket as u32),
         };
+        let actions = &group.buckets[bucket].actions;
+        if !self.spend(self.copy_cost() + action_set::cost_of_list(actions)) {
+            return;
+        }
+        self.lookups += 1;
         self.begin_step(kind);
-        let actions = action_set::of_list(&group.buckets[bucket].actions);
+        let actions = action_set::of_list(actions);
         self.on_copy(&actions, table, Nested::Bucket);
     }
 
@@ -117,7 +121,8 @@ impl Walk<'_> {
         depth: u32,
         dead: &mut BTreeMap<GroupId, u32>,
     ) -> bool {
-        if matches!(group.kind, GroupKind::Select { .. }) && bucket.weight == 0 {
+        let has_share = !matches!(group.kind, GroupKind::Select { .. }) || bucket.weight > 0;
+        if !has_share || !self.spend(1) {
             return false;
         }
         let port = bucket.watch_port.is_some_and(|port| {

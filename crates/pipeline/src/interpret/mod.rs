@@ -18,8 +18,8 @@
 //! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
 //!    translation can be repeated from a cached key.
 //! 3. **Bounded.** At most [`MAX_LOOKUPS`] lookups and buckets together, [`MAX_DEPTH`] nested,
-//!    [`MAX_EFFECTS`] effects, those of copies included. What would go beyond a bound is not done,
-//!    nothing before it is undone, and a packet that goes nowhere because of it says so.
+//!    [`MAX_EFFECTS`] effects, those of copies included, and [`MAX_WORK`] units of work. What would
+//!    go beyond a bound is not done, nothing before it is undone, and it is counted as a drop.
 //! 4. An action that exposes headers that were never parsed (popping the last MPLS label, or a
 //!    VLAN tag above one that was not looked at) is followed, before anything else is read, by a
 //!    recirculation: the rest of the walk is frozen into a [`Continuation`] that goes on from a
@@ -36,6 +36,7 @@ mod groups;
 mod normal;
 mod rewriting;
 mod walk;
+mod work;
 
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ use crate::effect::Effect;
 use crate::pipeline::Pipeline;
 use crate::state::Lifted;
 use crate::trace::Trace;
+pub use work::MAX_WORK;
 
 /// Lookups and buckets that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
 pub const MAX_LOOKUPS: usize = 4096;

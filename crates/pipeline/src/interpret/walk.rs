@@ -7,8 +7,8 @@ use thalweg_packet::{FieldId, PortId, Source, standard as f};
 
 use super::action_set;
 use super::{
-    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, Memory, Translation,
-    is_blind,
+    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, MAX_WORK, Memory,
+    Translation, is_blind,
 };
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
@@ -57,10 +57,12 @@ pub(super) struct Walk<'a> {
     pub(super) lookups: usize,
     /// Effects so far, those of copies included.
     emitted: usize,
+    /// Units of work that are left; none once they were too few.
+    pub(super) work_left: Option<usize>,
     /// Where lookups put what they examined.
     examined: Vec<u64>,
-    action_set: Vec<Action>,
-    stack: Vec<Lifted>,
+    pub(super) action_set: Vec<Action>,
+    pub(super) stack: Vec<Lifted>,
     rule: Option<RuleId>,
     /// Headers were exposed that the key knows nothing of.
     pub(super) is_reparse_needed: bool,
@@ -101,6 +103,7 @@ impl<'a> Walk<'a> {
             depth: 0,
             lookups: 0,
             emitted: 0,
+            work_left: Some(MAX_WORK),
             examined: Vec::new(),
             action_set: Vec::new(),
             stack: Vec::new(),
@@ -289,6 +292,7 @@ impl<'a> Walk<'a> {
                 Next::Exit => return next,
                 Next::Freeze => {
                     let rest = &actions[index + 1..];
+                    self.spend(rest.len());
                     self.frozen
                         .extend(rest.iter().map(|action| placed(action, table)));
                     return next;
@@ -299,6 +303,9 @@ impl<'a> Walk<'a> {
     }
 
     fn execute(&mut self, action: &Action, table: TableId) -> Next {
+        if !self.spend(self.cost(action)) {
+            return Next::Exit;
+        }
         match action {
             Action::Output(output) => self.output(output),
             Action::Group(group) => return self.group(*group, table),
@@ -410,6 +417,9 @@ impl<'a> Walk<'a> {
         let pipeline = self.pipeline;
         let mut is_sent = false;
         for (port, state) in pipeline.ports(self.version) {
+            if !self.spend(1) {
+                return;
+            }
             if port != in_port && is_chosen(state) {
                 self.emit(Effect::Output(port));
                 is_sent = true;
