@@ -4,12 +4,12 @@ use std::sync::RwLock;
 
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
-use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline};
+use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::dependency::{Dependencies, TraversalView};
-use crate::entry::{EntryId, Program};
+use crate::entry::{Credit, EntryId, Program};
 use crate::ledger::Ledger;
 use crate::maintain::{Caches, Maintainer, Repair, Work};
 use crate::statistics::{EvictReason, Statistics};
@@ -69,6 +69,8 @@ pub struct EntryView {
     pub mask: Vec<u64>,
     /// What is done with its packets; empty for nothing.
     pub effects: Vec<thalweg_pipeline::Effect>,
+    /// The rules that its walk met, in order.
+    pub rules: Vec<RuleId>,
     /// What it has counted and not yet passed on.
     pub counters: Counters,
     /// When it was last used.
@@ -212,6 +214,18 @@ impl Datapath {
         })
     }
 
+    /// Compares the record of what entries depend on with the entries, node by node: for tests, and
+    /// for whoever does not trust it.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub fn verify(&self) -> Result<(), String> {
+        with_core!(&self.core, core => {
+            let ids: Vec<EntryId> = core.entries.ids().collect();
+            core.dependencies.as_ref().map_or(Ok(()), |known| known.verify(&ids))
+        })
+    }
+
     /// The ways that entries' walks took through the tables, the most used first; empty if the
     /// maintainer does not ask what entries depend on.
     pub fn traversals(&self) -> Vec<TraversalView> {
@@ -266,6 +280,7 @@ impl<const W: usize> Core<W> {
             key: self.entries.key(id)[..ingress].to_vec(),
             mask: self.megaflow.mask(entry.subtable)[..ingress].to_vec(),
             effects,
+            rules: Credit::rules(&entry.credits).collect(),
             counters: entry.counters,
             used_at: entry.used_at,
         }

@@ -44,6 +44,16 @@ impl Credit {
     }
 }
 
+impl Credit {
+    /// The rules among those to be credited.
+    pub(crate) fn rules(credits: &[Credit]) -> impl Iterator<Item = RuleId> {
+        credits.iter().filter_map(|credit| match credit {
+            Credit::Rule(rule) => Some(*rule),
+            _ => None,
+        })
+    }
+}
+
 /// What is done with an entry's packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Program {

@@ -277,6 +277,30 @@ impl Dependencies {
         self.nodes.len()
     }
 
+    /// Invariant 2: compares the index with the paths of these entries, which are all.
+    pub(crate) fn verify(&self, entries: &[EntryId]) -> Result<(), String> {
+        let mut edges = 0;
+        for entry in entries {
+            let Some(traversal) = self.paths.traversal(*entry) else {
+                return Err(format!("{entry:?} has no path"));
+            };
+            if !self.traversals.is_taken(traversal) {
+                return Err(format!("nobody takes the traversal of {entry:?}"));
+            }
+            for edge in self.paths.edges(*entry) {
+                edges += 1;
+                let dependents = self.nodes.dependents(edge.node);
+                if dependents.get(edge.place as usize) != Some(entry) {
+                    return Err(format!("{:?} does not know of {entry:?}", edge.node));
+                }
+            }
+        }
+        if self.traversals.entries() != entries.len() as u64 {
+            return Err("traversals are taken by entries that are gone".to_owned());
+        }
+        self.nodes.verify(edges)
+    }
+
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes() + self.paths.memory_bytes() + self.traversals.memory_bytes()

@@ -536,6 +536,55 @@ impl Nodes {
         None
     }
 
+    /// Invariants 1 to 3, and that so many edges lead to nodes.
+    pub(super) fn verify(&self, edges: usize) -> Result<(), String> {
+        let mut dependents = 0;
+        let (mut lookups, mut of_rules) = (0, 0);
+        for (number, node) in self.nodes.iter().enumerate() {
+            let id = NodeId(number as u32);
+            dependents += node.dependents.len();
+            let is_free = matches!(node.what, What::Free);
+            if is_free != node.dependents.is_empty() {
+                return Err(format!(
+                    "{id:?}: a node is there while an entry depends on it"
+                ));
+            }
+            let is_found = match &node.what {
+                What::Free => true,
+                What::Cause(cause) => self.causes.get(&**cause) == Some(&id),
+                &What::Lookup {
+                    class, row, rule, ..
+                } => {
+                    lookups += 1;
+                    of_rules += usize::from(rule.is_some());
+                    let hash = hash_of(self.hash, &self.classes, node);
+                    let in_index = self.lookups.find(hash, |other| *other == id).is_some();
+                    let in_class = self.classes[class as usize].nodes[row as usize] == id;
+                    let in_rule = rule.is_none_or(|rule| self.of_rule(rule).contains(&id));
+                    in_index && in_class && in_rule && self.is_in_pivots(id, class, row)
+                }
+            };
+            if !is_found {
+                return Err(format!("{id:?} is not where it is looked for"));
+            }
+        }
+        let listed: usize = self.by_rule.values().map(Vec::len).sum();
+        let in_tables: usize = self.tables.iter().map(|table| table.count).sum();
+        let in_classes: usize = self.classes.iter().map(|class| class.nodes.len()).sum();
+        let counts = [self.lookups.len(), in_tables, in_classes];
+        if dependents != edges || listed != of_rules || counts != [lookups; 3] {
+            return Err("an index has what is not there".to_owned());
+        }
+        Ok(())
+    }
+
+    fn is_in_pivots(&self, node: NodeId, class: u32, row: u32) -> bool {
+        let table = &self.tables[usize::from(self.classes[class as usize].table.0)];
+        let pivots = table.pivots.iter().enumerate();
+        let mut made = pivots.filter_map(|(place, pivot)| Some((place, pivot.as_ref()?)));
+        made.all(|(place, pivot)| pivot.contains(self.prefix(class, row, place), node))
+    }
+
     /// Bytes of memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let spilled = |node: &Node| match node.dependents.spilled() {

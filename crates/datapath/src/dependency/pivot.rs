@@ -108,6 +108,10 @@ impl Pivot {
         self.lengths[prefix.length() as usize] -= 1;
     }
 
+    pub(super) fn contains(&self, prefix: Prefix, node: NodeId) -> bool {
+        self.nodes.contains(&(prefix, node))
+    }
+
     /// The nodes whose prefix begins with this one, or the other way round.
     pub(super) fn meeting(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
         let shorter = (0..prefix.length()).filter(|length| self.lengths[*length as usize] > 0);

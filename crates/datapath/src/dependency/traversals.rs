@@ -81,6 +81,15 @@ impl Traversals {
         }
     }
 
+    pub(super) fn is_taken(&self, number: u32) -> bool {
+        self.known[number as usize].1 > 0
+    }
+
+    /// How many entries take one.
+    pub(super) fn entries(&self) -> u64 {
+        self.known.iter().map(|(_, entries)| entries).sum()
+    }
+
     pub(super) fn written_words(&self, number: u32) -> u64 {
         self.known[number as usize].0.written_words
     }
