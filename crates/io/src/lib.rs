@@ -61,5 +61,6 @@ pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
+pub use sys::release_free_memory;
 pub use tap::TapPort;
 pub use trace::TracePort;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use thalweg_datapath::MaintainerKind;
-use thalweg_io::CaptureReader;
+use thalweg_io::{CaptureReader, release_free_memory};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::text::{Parser, PlacedChange};
 use thalweg_switch::{Config, Engine, Removal, RemovalReason};
@@ -136,6 +136,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         in_ports,
         start,
     )?;
+    drop(rules);
+    release_free_memory();
     let mut replay = Replay {
         engine,
         outputs: Outputs::new(arguments.out.as_deref())?,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use thalweg_config::Configuration;
-use thalweg_io::{PortConfig, PortKind};
+use thalweg_io::{PortConfig, PortKind, release_free_memory};
 use thalweg_pipeline::text::Rules;
 use thalweg_switch::{Switch, SwitchError, SwitchPort, replacement};
 
@@ -64,6 +64,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         }
         error => bad_input(error),
     })?;
+    drop(change);
+    release_free_memory();
     signals.interrupt(switch.interrupter());
     let mut running = Running {
         started: Instant::now(),
@@ -138,6 +140,7 @@ impl Running {
     /// Reads the rules again; those that cannot be used change nothing.
     fn reload(&mut self, config: &Configuration, switch: &mut Switch, console: &Console) {
         let done = rules::read(config).and_then(|rules| self.replace(config, switch, rules));
+        release_free_memory();
         match done {
             Ok(done) => {
                 let text = format!(
