@@ -77,9 +77,19 @@ impl Match {
         Some(self.terms[place])
     }
 
-    /// Gives back the memory kept for more conditions.
-    pub(crate) fn shrink(&mut self) {
-        self.terms.shrink_to_fit();
+    /// No conditions, and room for more than most matches have.
+    pub(crate) fn roomy() -> Match {
+        Match {
+            terms: Vec::with_capacity(16),
+        }
+    }
+
+    /// Moves the conditions to memory that has room for these alone.
+    ///
+    /// To shrink where they are would leave a hole behind each of half a million matches. What
+    /// outlives them would settle in the holes, and keep the pages of nearly all of them.
+    pub(crate) fn compact(&mut self) {
+        self.terms = self.terms.clone();
     }
 
     /// The match as words of a layout: value, then mask.

@@ -72,7 +72,7 @@ impl<'a> Conditions<'a> {
     pub(super) fn new(line: &'a Line<'a>) -> Conditions<'a> {
         Conditions {
             line,
-            matching: Match::default(),
+            matching: Match::roomy(),
             shape: Shape::default(),
             conditions: Vec::with_capacity(8),
         }
@@ -200,7 +200,7 @@ impl<'a> Conditions<'a> {
         }
         let shape = Shape::of(&self.matching);
         // There may be hundreds of thousands of them.
-        self.matching.shrink();
+        self.matching.compact();
         Ok((self.matching, shape))
     }
 }
