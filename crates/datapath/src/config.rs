@@ -49,7 +49,7 @@ impl Default for Config {
                 bytes: 256 << 20,
                 masks: 1_024,
             },
-            maintainer: MaintainerKind::Revalidate,
+            maintainer: MaintainerKind::Incremental,
             continuations: 65_536,
             seed: 0,
         }

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! 20 packets to port 2, 0 to port 3
-//! 20 entries looked at, 4 affected
+//! 4 entries looked at, 4 affected
 //! 16 packets to port 2, 4 to port 3
 //! 40 packets checked, 0 stale
 //! ```

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     changes: Option<PathBuf>,
     /// How caches follow changes: incremental, barrier, revalidate or flush
-    #[arg(long, value_name = "NAME", default_value = "revalidate")]
+    #[arg(long, value_name = "NAME", default_value = "incremental")]
     maintainer: MaintainerKind,
     /// Flows in the exact-match cache; 0 for none
     #[arg(

@@ -111,7 +111,7 @@ fn changes_take_effect_at_their_packets() {
     let changes = scene.write("c.changes", changes);
     let packets: Vec<_> = (0..8).map(|index| (index, datagram(1, 2, 64))).collect();
     let input = write_capture(&scene, "in.pcap", &packets);
-    for maintainer in ["revalidate", "flush"] {
+    for maintainer in ["incremental", "barrier", "revalidate", "flush"] {
         let report = scene.json(&[
             "replay",
             "--rules",
