@@ -10,14 +10,14 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{EntryView, MaintainerKind};
 use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
 use thalweg_pipeline::{
-    Change, Effect, Flow, Operation, Pipeline, RuleId, Selector, StepKind, TableId, Translation,
-    text, translate,
+    Action, Change, Effect, Flow, Group, GroupKind, Operation, Output, Pipeline, PortState, RuleId,
+    Selector, StepKind, TableId, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
 /// Changes that a run makes at the least.
-const CHANGES: u64 = if cfg!(debug_assertions) { 600 } else { 12_000 };
+const CHANGES: u64 = if cfg!(debug_assertions) { 400 } else { 8_000 };
 
 /// Packets of a region that are tried after each change, for each entry looked at.
 const TRIES: usize = 3;
@@ -101,13 +101,61 @@ impl Bench {
         read.into_iter().map(|placed| placed.change).collect()
     }
 
+    /// A change of rules, of a group, or of a port.
     fn change(&mut self) {
-        for change in self.next_changes() {
+        let change = match self.random.random_range(0..8) {
+            0 => self.next_group(),
+            1 => Some(self.next_port()),
+            _ => None,
+        };
+        let changes = change.map_or_else(|| self.next_changes(), |change| vec![change]);
+        for change in changes {
             let update = self.engine.apply(&change, Instant::ZERO);
             let work = update.expect("generated changes are right").work;
             self.examined += work.examined;
             self.affected += work.affected();
         }
+    }
+
+    /// A group with its buckets turned round and one of them changed, or gone.
+    fn next_group(&mut self) -> Option<Change> {
+        let pipeline = self.engine.pipeline();
+        let groups: Vec<Group> = pipeline
+            .groups(pipeline.version())
+            .map(|group| Group::clone(group))
+            .collect();
+        drop(pipeline);
+        if groups.is_empty() {
+            return None;
+        }
+        let mut group = groups[self.random.random_range(0..groups.len())].clone();
+        let is_indirect = matches!(group.kind, GroupKind::Indirect);
+        let by = usize::from(group.buckets.len() > 1);
+        group.buckets.rotate_left(by);
+        if self.random.random_ratio(1, 4) && !is_indirect {
+            group.buckets.pop();
+        }
+        let port = PortId(self.random.random_range(1..=4));
+        if let Some(bucket) = group.buckets.first_mut() {
+            match self.random.random_range(0..2) {
+                0 => bucket.actions = [Action::Output(Output::Port(port))].into(),
+                _ => bucket.weight = self.random.random_range(1..5),
+            }
+        }
+        Some(Change::one(Operation::SetGroup(group)))
+    }
+
+    /// A port goes, comes, goes up or down, or does not flood any more.
+    fn next_port(&mut self) -> Change {
+        let port = PortId(self.random.random_range(1..=4));
+        if self.random.random_ratio(1, 4) {
+            return Change::one(Operation::DeletePort(port));
+        }
+        let state = PortState {
+            is_up: self.random.random_ratio(2, 3),
+            floods: self.random.random_ratio(2, 3),
+        };
+        Change::one(Operation::SetPort(port, state))
     }
 
     /// I1, I2, I3 and I7.
@@ -218,6 +266,8 @@ fn i1_i2_i3_i7_every_entry_is_what_brute_force_says_after_each_change() {
             bench.change();
             bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
             bench.forward(10);
+            // What packets have taught is a change too.
+            bench.check(&format!("{} seed {seed}, after {round}", kind.name()));
             changes += 1;
         }
         if kind == MaintainerKind::Incremental {

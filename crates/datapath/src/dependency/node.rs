@@ -317,7 +317,7 @@ impl Nodes {
     /// Makes an entry a dependent of a node, and says its place there.
     pub(super) fn add_dependent(&mut self, node: NodeId, entry: EntryId) -> u32 {
         let dependents = &mut self.nodes[node.0 as usize].dependents;
-        if dependents.len() == dependents.capacity() && dependents.len() >= 64 {
+        if dependents.len() == dependents.capacity() && dependents.len() >= DOUBLED_UP_TO {
             dependents.reserve_exact(dependents.len() / 8);
         }
         dependents.push(entry);
@@ -615,6 +615,9 @@ impl Nodes {
             + self.causes.capacity() * 56
     }
 }
+
+/// Lists of dependents double until they have so many, and then grow by an eighth.
+const DOUBLED_UP_TO: usize = 4_096;
 
 /// Nodes that are scanned rather than searched for, at the least.
 const SCAN_FROM: usize = 64;
