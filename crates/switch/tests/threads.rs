@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use thalweg_datapath::MaintainerKind;
 use thalweg_io::{MemoryHandle, MemoryPort};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{Change, Operation, Station, text};
@@ -106,8 +107,10 @@ fn feed(sources: &[MemoryHandle], stop: &AtomicBool) -> u64 {
     count
 }
 
-fn changes_under_traffic(workers_count: usize) {
-    let (mut switch, ports) = start(workers(workers_count), 8);
+fn changes_under_traffic(workers_count: usize, maintainer: MaintainerKind) {
+    let mut config = workers(workers_count);
+    config.datapath.maintainer = maintainer;
+    let (mut switch, ports) = start(config, 8);
     let (sources, sinks) = ports.split_at(4);
     switch.apply(&numbered(1)).unwrap();
     let stop = AtomicBool::new(false);
@@ -166,12 +169,16 @@ fn changes_under_traffic(workers_count: usize) {
 
 #[test]
 fn acknowledged_means_followed_by_one_worker() {
-    changes_under_traffic(1);
+    for maintainer in MaintainerKind::ALL {
+        changes_under_traffic(1, maintainer);
+    }
 }
 
 #[test]
 fn acknowledged_means_followed_by_all_of_three_workers() {
-    changes_under_traffic(3);
+    for maintainer in MaintainerKind::ALL {
+        changes_under_traffic(3, maintainer);
+    }
 }
 
 #[test]
