@@ -17,6 +17,7 @@ mod generate;
 mod input;
 mod number;
 mod output;
+mod question;
 mod replay;
 mod report;
 mod run;

@@ -1,36 +1,27 @@
 //! `thalweg trace`: explains one packet, in the manner of `ofproto/trace`.
 //!
-//! The packet is described as a flow (`in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80`) or given as bytes.
 //! For every pass through the pipeline the tables are listed with the rule that matched, and with
 //! the bits that the step put into the mask of the cache entry; then the entry itself, and what is
 //! done with its packets.
 
-mod packet;
-mod place;
-
 use anyhow::Result;
 use serde::Serialize;
-use thalweg_packet::{Instant, Layout, Packet, PacketPool, PortId, standard as f};
+use thalweg_packet::{Instant, Layout};
 use thalweg_pipeline::text::{self, MegaflowStyle};
-use thalweg_pipeline::{Match, Outbox, Passes, Pipeline, Step, StepKind, Translation};
+use thalweg_pipeline::{Pipeline, Step, StepKind, Translation};
 use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
-use crate::failure::bad_input;
 use crate::input::{self, RulesArguments};
+use crate::question::PacketArguments;
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
-    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`; what is not said is zero, but for a TTL
-    /// of 64
-    #[arg(value_name = "FLOW")]
-    flow: String,
-    /// The packet's bytes in hexadecimal, in place of those made from FLOW
-    #[arg(long, value_name = "HEX")]
-    packet: Option<String>,
+    #[command(flatten)]
+    packet: PacketArguments,
 }
 
 /// What the command prints with `--json`.
@@ -71,66 +62,27 @@ struct StepReport {
 /// # Errors
 /// If the rules or the packet cannot be read.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let flow = text::parse_match(&arguments.flow);
-    let flow = flow.map_err(|error| place::explain(&arguments.flow, &error))?;
-    let in_port = PortId(flow.term(f::IN_PORT).map_or(0, |term| term.value as u32));
-    refuse_what_packets_lack(&flow)?;
-    let bytes = match &arguments.packet {
-        Some(digits) => bytes_of(digits)?,
-        None => packet::build(&flow)?,
-    };
+    let question = arguments.packet.read()?;
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(Config::default())?;
-    let now = Instant::ZERO;
-    input::load(&mut engine, &arguments.rules, &rules, [], [in_port], now)?;
-    let mut packet = Packet::from_bytes(&bytes);
-    packet.set_received(in_port, Instant::ZERO);
-    let mut passes = explain(&engine.pipeline(), packet)?;
+    let (in_ports, now) = ([question.in_port], Instant::ZERO);
+    input::load(&mut engine, &arguments.rules, &rules, [], in_ports, now)?;
+    let pipeline = engine.pipeline();
+    let passes = question.passes(&pipeline)?;
+    let mut passes: Vec<PassReport> = passes
+        .iter()
+        .map(|pass| report_pass(&pipeline, &pass.key, &pass.translation))
+        .collect();
     for pass in &passes {
         print_pass(pass, console)?;
     }
     let recirculated = passes.split_off(1);
     let first = passes.remove(0);
     console.print_json(&Report {
-        packet: digits_of(&bytes),
+        packet: question.digits(),
         first,
         recirculated,
     })
-}
-
-/// Fields of a flow that no packet can bring along.
-fn refuse_what_packets_lack(flow: &Match) -> Result<()> {
-    let fields = f::fields();
-    let register = flow
-        .terms()
-        .iter()
-        .find(|term| !fields[term.field.index()].is_ingress());
-    match register {
-        Some(term) => {
-            let name = &fields[term.field.index()].name;
-            Err(bad_input(format!(
-                "FLOW: {name} is zero when a packet comes in; leave it out"
-            )))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Walks the packet and its copies through all their passes.
-fn explain(pipeline: &Pipeline, packet: Packet) -> Result<Vec<PassReport>> {
-    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
-    outbox.grows = true;
-    let passes = Passes::new(pipeline, pipeline.version(), packet, &mut outbox);
-    let reports = passes.map(|pass| {
-        // A packet that is made from FLOW is a frame.
-        let pass = pass.map_err(|error| {
-            bad_input(format!(
-                "--packet: {error}; give all bytes from the destination address on"
-            ))
-        })?;
-        Ok(report_pass(pipeline, &pass.key, &pass.translation))
-    });
-    reports.collect()
 }
 
 fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> PassReport {
@@ -150,22 +102,25 @@ fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> P
 }
 
 fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport {
-    let mut table = None;
-    let mut rule = None;
-    let what = match step.kind {
-        StepKind::Lookup {
-            table: id,
-            rule: found,
-        } => {
-            table = Some(id.0);
-            rule = found
-                .and_then(|id| pipeline.flow_of(id))
-                .map(|flow| format!("{flow:#}"));
-            match found {
-                Some(_) => "matched".to_owned(),
-                None => "no rule matched".to_owned(),
-            }
-        }
+    let (table, rule) = match step.kind {
+        StepKind::Lookup { table, rule } => (Some(table.0), rule),
+        _ => (None, None),
+    };
+    let flow = rule.and_then(|rule| pipeline.flow_of(rule));
+    StepReport {
+        table,
+        depth: step.depth,
+        what: describe_step(step.kind),
+        rule: flow.map(|flow| format!("{flow:#}")),
+        examined: describe_bits(pipeline.layout(), key, step.added),
+    }
+}
+
+/// What a step came to, apart from its rule.
+pub(crate) fn describe_step(kind: StepKind) -> String {
+    match kind {
+        StepKind::Lookup { rule: Some(_), .. } => "matched".to_owned(),
+        StepKind::Lookup { rule: None, .. } => "no rule matched".to_owned(),
         StepKind::Bucket {
             group,
             bucket: Some(bucket),
@@ -185,14 +140,6 @@ fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport 
         }
         StepKind::ActionSet => "action set".to_owned(),
         StepKind::Resumption { .. } => "resumed".to_owned(),
-    };
-    let examined = describe_bits(pipeline.layout(), key, step.added);
-    StepReport {
-        table,
-        depth: step.depth,
-        what,
-        rule,
-        examined,
     }
 }
 
@@ -230,33 +177,4 @@ fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
         console.print(&format!("Drop reason: {reason}"))?;
     }
     console.print("")
-}
-
-fn bytes_of(digits: &str) -> Result<Vec<u8>> {
-    const EXAMPLE: &str = "give two hexadecimal digits for each byte, as in 0200000000fe";
-    let mut values = Vec::new();
-    for (index, digit) in digits.chars().enumerate() {
-        match digit.to_digit(16) {
-            Some(value) => values.push(value as u8),
-            None if digit.is_whitespace() => {}
-            None => {
-                let column = index + 1;
-                return Err(bad_input(format!(
-                    "--packet:1:{column}: {digit:?} is no hexadecimal digit; {EXAMPLE}"
-                )));
-            }
-        }
-    }
-    if !values.len().is_multiple_of(2) {
-        let count = values.len();
-        return Err(bad_input(format!(
-            "--packet: {count} is no even number of digits; {EXAMPLE}"
-        )));
-    }
-    let bytes = values.chunks(2).map(|pair| pair[0] << 4 | pair[1]);
-    Ok(bytes.collect())
-}
-
-fn digits_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
