@@ -12,6 +12,7 @@ mod bench;
 mod console;
 mod counters;
 mod demo;
+mod explain;
 mod failure;
 mod generate;
 mod input;
@@ -62,6 +63,11 @@ enum Command {
     /// The tables it visits, the rule that matches in each and the bits that decided it; then the
     /// cache entry that it makes, and what is done with it.
     Trace(trace::Arguments),
+    /// Say why each bit is in the mask of a packet's cache entry, and what would touch the entry
+    ///
+    /// For each field of the mask the steps that needed it: table, rule, and whether the lookup or
+    /// the rule's actions read it. Then, for each read, the kinds of change that would meet it.
+    Explain(explain::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
     /// Measure, with the baseline always a row
@@ -77,6 +83,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::execute(arguments, &console),
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
+        Command::Explain(arguments) => explain::execute(arguments, &console),
         Command::Generate(arguments) => generate::execute(arguments, &console),
         Command::Bench(command) => bench::execute(command, &console),
     };

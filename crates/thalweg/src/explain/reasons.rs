@@ -1,0 +1,184 @@
+//! Why a bit is in the mask: the steps that needed it.
+//!
+//! A step adds to the mask what no step before it has read. That is recorded bit by bit, so the
+//! first that needed a bit is known for sure. Those that read it again are known where the walk
+//! wrote nothing into the bit's word: there, a bit that a step read is the bit that came in. Reads
+//! of copies and in words that were written are told only when they were first.
+//!
+//! A lookup reads before the actions of its rule do. What it searched was read by the lookup; what
+//! the step examined besides, by the actions. Bits that it examined only as copies elsewhere are
+//! said to be of both, where both can have read the copy.
+
+use serde::Serialize;
+use thalweg_packet::{FieldId, Layout, standard as f};
+use thalweg_pipeline::{Pass, Pipeline, Step, StepKind, Trace};
+
+use super::rule_text;
+use crate::trace::describe_step;
+
+/// A field of a mask.
+#[derive(Serialize)]
+pub(super) struct FieldReport {
+    field: String,
+    value: String,
+    mask: String,
+    needed_by: Vec<ReaderReport>,
+}
+
+/// A step that needed bits of a field.
+#[derive(Serialize)]
+struct ReaderReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<u8>,
+    /// `lookup`, `actions`, `lookup_or_actions`, or what else it was that read.
+    by: &'static str,
+    /// The rule, or what the step came to where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    what: String,
+    /// The bits that it needed.
+    mask: String,
+}
+
+impl FieldReport {
+    /// The field and below it, a line each, who needed it.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("  {}={}/{}\n", self.field, self.value, self.mask);
+        for reader in &self.needed_by {
+            let table = reader
+                .table
+                .map_or(String::new(), |table| format!("{table}."));
+            let by = reader.by.replace('_', " ");
+            let part = if reader.mask == self.mask {
+                String::new()
+            } else {
+                format!(" of {}", reader.mask)
+            };
+            let what = reader.rule.as_ref().unwrap_or(&reader.what);
+            text += &format!("    {table:>4} {by}{part}: {what}\n");
+        }
+        text
+    }
+}
+
+/// The fields of a pass's mask, each with the steps that needed it, in their order.
+pub(super) fn report(pipeline: &Pipeline, pass: &Pass) -> Vec<FieldReport> {
+    let layout = pipeline.layout();
+    let reads = Reads::of(&pass.translation.trace, layout);
+    let fields = layout.fields_in(&pass.translation.mask);
+    let reports = fields.map(|(field, mask)| FieldReport {
+        field: layout.descriptor(field).name.to_string(),
+        value: hexadecimal(layout.get(&pass.key, field).unwrap_or(0) & mask),
+        mask: hexadecimal(mask),
+        needed_by: readers(pipeline, &reads, field, mask),
+    });
+    reports.collect()
+}
+
+/// Who needed bits of a field.
+fn readers(
+    pipeline: &Pipeline,
+    reads: &Reads<'_>,
+    field: FieldId,
+    mask: u128,
+) -> Vec<ReaderReport> {
+    if field == f::RECIRC_ID {
+        return vec![ReaderReport {
+            table: None,
+            by: "pass",
+            rule: None,
+            what: "each pass of a packet has entries of its own".to_owned(),
+            mask: hexadecimal(mask),
+        }];
+    }
+    let layout = pipeline.layout();
+    let readers = reads.reads.iter().filter_map(|read| {
+        let mask = layout.get(&read.bits, field).unwrap_or(0);
+        (mask != 0).then(|| {
+            let (table, rule) = match read.step.kind {
+                StepKind::Lookup { table, rule } => (Some(table.0), rule),
+                StepKind::Resumption { rule } => (None, rule),
+                _ => (None, None),
+            };
+            ReaderReport {
+                table,
+                by: read.by,
+                rule: rule.map(|rule| rule_text(pipeline, rule)),
+                what: describe_step(read.step.kind),
+                mask: hexadecimal(mask),
+            }
+        })
+    });
+    readers.collect()
+}
+
+/// Reads of ingress bits, in the order of the steps that made them.
+struct Reads<'a> {
+    reads: Vec<Read<'a>>,
+}
+
+struct Read<'a> {
+    step: Step<'a>,
+    by: &'static str,
+    /// Ingress words.
+    bits: Vec<u64>,
+}
+
+impl<'a> Reads<'a> {
+    fn of(trace: &'a Trace, layout: &Layout) -> Reads<'a> {
+        let mut reads = Vec::new();
+        let written = trace.written_words();
+        let is_written = |word: usize| written >> word & 1 == 1;
+        for step in trace.steps() {
+            let needed: Vec<u64> = (0..layout.ingress_words())
+                .map(|word| {
+                    let again = if is_written(word) {
+                        0
+                    } else {
+                        step.examined[word]
+                    };
+                    step.added[word] | again
+                })
+                .collect();
+            let may_search_copies = (step.searched.iter().enumerate())
+                .any(|(word, bits)| *bits != 0 && is_written(word));
+            for by in readers_of(step.kind) {
+                let bits = needed.iter().enumerate().map(|(word, needed)| {
+                    let (lookup, actions) = if step.searched == step.examined {
+                        (*needed, 0)
+                    } else {
+                        let searched = step.searched[word];
+                        (needed & searched, needed & step.examined[word] & !searched)
+                    };
+                    let copies = needed & !lookup & !actions;
+                    match *by {
+                        "lookup" => lookup,
+                        "lookup_or_actions" if may_search_copies => copies,
+                        "lookup_or_actions" => 0,
+                        "actions" if !may_search_copies => actions | copies,
+                        "actions" => actions,
+                        _ => *needed,
+                    }
+                });
+                let bits: Vec<u64> = bits.collect();
+                reads.push(Read { step, by, bits });
+            }
+        }
+        Reads { reads }
+    }
+}
+
+/// What can have read in a step.
+fn readers_of(kind: StepKind) -> &'static [&'static str] {
+    match kind {
+        StepKind::Lookup { .. } => &["lookup", "lookup_or_actions", "actions"],
+        StepKind::Bucket { .. } => &["group"],
+        StepKind::Station { .. } => &["normal"],
+        StepKind::ActionSet => &["action_set"],
+        StepKind::Resumption { .. } => &["resumed"],
+    }
+}
+
+fn hexadecimal(number: u128) -> String {
+    format!("{number:#x}")
+}

@@ -1,0 +1,125 @@
+//! What would touch an entry: for each read of its walk, the changes that could make it come out
+//! otherwise.
+//!
+//! These are the questions that `thalweg_datapath` asks of a change, in words (see the essay of its
+//! `dependency`): a new rule meets what a lookup had searched, and wins there; a rule that won
+//! goes, or does something else; a group, a port or a station is not what it was.
+
+use serde::Serialize;
+use thalweg_packet::Layout;
+use thalweg_packet::wire::MacAddress;
+use thalweg_pipeline::{Input, Match, Pipeline, RuleId, Step, StepKind, TableId, Trace};
+
+/// A kind of change that would touch an entry.
+#[derive(PartialEq, Eq, Serialize)]
+pub(super) struct TouchReport {
+    /// `table`, `group`, `port`, `ports`, `station` or `layout`.
+    kind: &'static str,
+    pub(super) what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<u8>,
+    /// New rules win from this priority on, exclusively; any priority where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    above_priority: Option<u16>,
+    /// Which packets new rules must be about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meets: Option<String>,
+}
+
+/// All of them, one for each read, reads of tables first.
+pub(super) fn report(pipeline: &Pipeline, trace: &Trace) -> Vec<TouchReport> {
+    let lookups = trace.steps().filter_map(|step| match step.kind {
+        StepKind::Lookup { table, rule } => Some(of_lookup(pipeline, &step, table, rule)),
+        _ => None,
+    });
+    let stations = trace.kinds().filter_map(|kind| match kind {
+        StepKind::Station { station, port } => {
+            let (mac, vlan) = (MacAddress::from_u64(station.mac), station.vlan);
+            let how = match port {
+                Some(_) => "seen elsewhere, or forgotten",
+                None => "seen",
+            };
+            Some(simple(
+                "station",
+                format!("station {mac} in VLAN {vlan} is {how}"),
+            ))
+        }
+        _ => None,
+    });
+    let inputs = trace.inputs().iter().map(|input| match input {
+        Input::Group(group) => simple("group", format!("group {} changes", group.0)),
+        Input::Port(port) => simple(
+            "port",
+            format!("port {port} comes or goes, or its link does"),
+        ),
+        Input::AllPorts => simple("ports", "the list of ports changes".to_owned()),
+    });
+    let layout = simple(
+        "layout",
+        "any table: a rule about a field that no rule has been about; all entries go".to_owned(),
+    );
+    let mut touches: Vec<TouchReport> = Vec::new();
+    for touch in lookups.chain(stations).chain(inputs).chain([layout]) {
+        // The same table can be asked the same again.
+        if !touches.contains(&touch) {
+            touches.push(touch);
+        }
+    }
+    touches
+}
+
+fn simple(kind: &'static str, what: String) -> TouchReport {
+    TouchReport {
+        kind,
+        what,
+        table: None,
+        above_priority: None,
+        meets: None,
+    }
+}
+
+fn of_lookup(
+    pipeline: &Pipeline,
+    step: &Step<'_>,
+    table: TableId,
+    rule: Option<RuleId>,
+) -> TouchReport {
+    let meets = conditions(pipeline.layout(), step.key, step.searched).to_string();
+    let that_meets = if meets.is_empty() {
+        String::new()
+    } else {
+        format!(" that meets {meets}")
+    };
+    let winner = rule.and_then(|rule| pipeline.flow_of(rule));
+    let what = match &winner {
+        None => format!("any rule{that_meets}"),
+        Some(winner) => {
+            let priority = winner.priority;
+            let mut of_winner = format!("priority={priority},{}", winner.matching);
+            of_winner.truncate(of_winner.trim_end_matches(',').len());
+            let change = format!("deleting or modifying {of_winner}");
+            match priority {
+                u16::MAX => change,
+                _ => format!("a rule above priority {priority}{that_meets}; {change}"),
+            }
+        }
+    };
+    TouchReport {
+        kind: "table",
+        what: format!("table {}: {what}", table.0),
+        table: Some(table.0),
+        above_priority: winner.map(|winner| winner.priority),
+        meets: Some(meets),
+    }
+}
+
+/// The bits of a state in a mask, as a rule would ask for them.
+fn conditions(layout: &Layout, state: &[u64], mask: &[u64]) -> Match {
+    let mut conditions = Match::default();
+    for (field, mask) in layout.fields_in(mask) {
+        let value = layout.get(state, field).unwrap_or(0);
+        let added = conditions.add(field, value, mask);
+        added.expect("each field comes once");
+    }
+    conditions
+}

@@ -1,0 +1,242 @@
+//! `thalweg explain` as its users see it: why masks are as they are, as golden text.
+
+mod command;
+
+use command::Scene;
+use expect_test::{Expect, expect};
+
+/// The rules of a small campus network.
+const CAMPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/campus.rules");
+
+fn explained(scene: &Scene, arguments: &[&str], expected: &Expect) {
+    expected.assert_eq(&scene.says(&[&["explain"], arguments].concat()));
+}
+
+#[test]
+fn a_routed_packet() {
+    let flow = "in_port=1,tcp,dl_src=02:00:00:00:01:01,dl_dst=02:00:00:00:00:fe,nw_src=10.0.1.1,\
+                nw_dst=10.0.2.1,tp_src=1000,tp_dst=80";
+    explained(
+        &Scene::new(),
+        &["--rules", CAMPUS, flow],
+        &expect![[r#"
+        Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
+        Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
+
+        Why its mask has
+          in_port=0x1/0xffffffff
+              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+              3. actions: table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
+          recirc_id=0x0/0xffffffff
+                 pass: each pass of a packet has entries of its own
+          eth_dst=0x200000000fe/0xffffffffffff
+              1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
+          eth_type=0x800/0xffff
+              1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
+          vlan_tci=0x0/0x1fff
+              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+          nw_dst=0xa000200/0xffffff00
+              2. lookup: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+          nw_ttl_above_1=0x1/0x1
+              2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+          tp_dst=0x40/0xffc0
+              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+          present:ipv4=0x1/0x1
+              2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+
+        What would touch it
+          table 0: a rule above priority 10 that meets in_port=1,vlan_tci=0x0000/0x1fff,tp_dst=0x40/0xffc0; deleting or modifying priority=10,in_port=1,vlan_tci=0x0000/0x1fff
+          table 1: a rule above priority 30 that meets ip,dl_dst=02:00:00:00:00:fe; deleting or modifying priority=30,ip,dl_dst=02:00:00:00:00:fe
+          table 2: a rule above priority 124 that meets ip,dl_vlan=101,nw_dst=10.0.2.0/24; deleting or modifying priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24
+          table 3: a rule above priority 10 that meets dl_vlan=201,dl_dst=02:00:00:00:02:01; deleting or modifying priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01
+          port 2 comes or goes, or its link does
+          any table: a rule about a field that no rule has been about; all entries go
+
+    "#]],
+    );
+}
+
+#[test]
+fn each_pass_is_a_part() {
+    let flow = "in_port=4,mpls,mpls_label=16";
+    explained(
+        &Scene::new(),
+        &["--rules", CAMPUS, flow],
+        &expect![[r#"
+        Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1
+        Datapath actions: pop_mpls(eth_type=0x800),recirc(0x0)
+
+        Why its mask has
+          in_port=0x4/0xffffffff
+              0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+          recirc_id=0x0/0xffffffff
+                 pass: each pass of a packet has entries of its own
+          eth_type=0x8847/0xffff
+              0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+          mpls_bos=0x1/0x1
+              0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+          present:mpls=0x1/0x1
+              0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+
+        What would touch it
+          table 0: a rule above priority 5 that meets mpls,in_port=4; deleting or modifying priority=5,mpls
+          any table: a rule about a field that no rule has been about; all entries go
+
+        Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff
+        Datapath actions: 3
+
+        Why its mask has
+          in_port=0x4/0xffffffff
+              2. actions: table=2,priority=100,ip,actions=output:3
+          recirc_id=0x1/0xffffffff
+                 pass: each pass of a packet has entries of its own
+          eth_type=0x800/0xffff
+              2. lookup: table=2,priority=100,ip,actions=output:3
+          vlan_tci=0x0/0x1fff
+              2. lookup: table=2,priority=100,ip,actions=output:3
+
+        What would touch it
+          table 2: a rule above priority 100 that meets ip,vlan_tci=0x0000/0x1fff; deleting or modifying priority=100,ip
+          port 3 comes or goes, or its link does
+          any table: a rule about a field that no rule has been about; all entries go
+
+    "#]],
+    );
+}
+
+#[test]
+fn groups_ports_and_stations_touch_entries() {
+    let scene = Scene::new();
+    let rules = "priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5\n\
+                 priority=65535,arp,actions=resubmit(,2),resubmit(,2)\n\
+                 priority=5,actions=move:eth_dst[0..31]->reg0[],resubmit(,1)\n\
+                 table=1,reg0=2,actions=normal\n";
+    let rules = scene.write("r.rules", rules);
+    let groups = "group_id=5,type=select,selection_method=hash,fields(ip_src),\
+                  bucket=output:2,bucket=watch_port:3,output:3\n";
+    let groups = scene.write("r.groups", groups);
+    let files = ["--rules", &rules, "--groups", &groups];
+    let ask = |flow: &str, expected: &Expect| {
+        explained(&scene, &[&files[..], &[flow]].concat(), expected);
+    };
+    ask(
+        "in_port=1,ip,nw_src=10.0.0.2,nw_dst=10.0.0.1",
+        &expect![[r#"
+        Megaflow: recirc_id=0,eth,ip,in_port=1,nw_src=10.0.0.2,nw_dst=10.0.0.0/8,nw_ttl_above_1=0x1
+        Datapath actions: dec_ttl,3
+
+        Why its mask has
+          in_port=0x1/0xffffffff
+                 group: group 5: bucket 1
+          eth_type=0x800/0xffff
+              0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+          nw_src=0xa000002/0xffffffff
+              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+          nw_dst=0xa000000/0xff000000
+              0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+          nw_ttl_above_1=0x1/0x1
+              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+          present:ipv4=0x1/0x1
+              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+
+        What would touch it
+          table 0: a rule above priority 10 that meets ip,nw_dst=10.0.0.0/8; deleting or modifying priority=10,ip,nw_dst=10.0.0.0/8
+          group 5 changes
+          port 3 comes or goes, or its link does
+          any table: a rule about a field that no rule has been about; all entries go
+
+    "#]],
+    );
+    ask(
+        "in_port=1,arp",
+        &expect![[r#"
+        Megaflow: recirc_id=0,eth,arp
+        Datapath actions: drop
+
+        Why its mask has
+          eth_type=0x806/0xffff
+              0. lookup: table=0,priority=65535,arp,actions=resubmit(,2),resubmit(,2)
+
+        What would touch it
+          table 0: deleting or modifying priority=65535,arp
+          table 2: any rule
+          any table: a rule about a field that no rule has been about; all entries go
+
+    "#]],
+    );
+    ask(
+        "in_port=1,dl_dst=00:00:00:00:00:02",
+        &expect![[r#"
+        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1fff,dl_src=00:00:00:00:00:00,dl_dst=00:00:00:00:00:02,dl_type=0x88b5
+        Datapath actions: 2,3
+
+        Why its mask has
+          in_port=0x1/0xffffffff
+              1. actions: table=1,reg0=0x2,actions=NORMAL
+                 normal: station 000000000002 in VLAN 0: unknown, flooded
+          eth_dst=0x2/0xffffffffffff
+              1. actions: table=1,reg0=0x2,actions=NORMAL
+          eth_src=0x0/0xffffffffffff
+              1. actions: table=1,reg0=0x2,actions=NORMAL
+          eth_type=0x88b5/0xffff
+              0. lookup: table=0,priority=5,actions=move:NXM_OF_ETH_DST[0..31]->NXM_NX_REG0[],resubmit(,1)
+          vlan_tci=0x0/0x1fff
+              1. actions: table=1,reg0=0x2,actions=NORMAL
+
+        What would touch it
+          table 0: a rule above priority 5 that meets dl_type=0x88b5; deleting or modifying priority=5
+          table 1: a rule above priority 32768 that meets reg0=0x2; deleting or modifying priority=32768,reg0=0x2
+          station 00:00:00:00:00:02 in VLAN 0 is seen
+          the list of ports changes
+          any table: a rule about a field that no rule has been about; all entries go
+
+    "#]],
+    );
+}
+
+#[test]
+fn json_has_the_keys_that_stay() {
+    let scene = Scene::new();
+    let flow = "in_port=4,mpls,mpls_label=16";
+    let report = scene.json(&["explain", "--rules", CAMPUS, flow]);
+    let field = &report["fields"][0];
+    assert_eq!(field["field"], "in_port");
+    assert_eq!(
+        (&field["value"], &field["mask"]),
+        (&"0x4".into(), &"0xffffffff".into())
+    );
+    assert_eq!(
+        field["needed_by"][0],
+        serde_json::json!({
+            "table": 0,
+            "by": "lookup",
+            "rule": "table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2",
+            "what": "matched",
+            "mask": "0xffffffff",
+        })
+    );
+    let touch = &report["touched_by"][0];
+    assert_eq!(
+        (&touch["kind"], &touch["table"], &touch["above_priority"]),
+        (&"table".into(), &0.into(), &5.into())
+    );
+    let second = &report["recirculated"][0];
+    assert!(
+        second["megaflow"]
+            .as_str()
+            .unwrap()
+            .contains("recirc_id=0x1"),
+        "{report}"
+    );
+}
+
+#[test]
+fn bad_input_is_refused_as_trace_does() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "");
+    scene.refuses(
+        &["explain", "--rules", &rules, "in_prot=1"],
+        &["FLOW:1:1: unknown field `in_prot`"],
+    );
+    scene.refuses(&["explain", "in_port=1"], &["--rules"]);
+}
