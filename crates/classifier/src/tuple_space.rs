@@ -47,7 +47,7 @@
 //! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: some 30 ns
 //! a sub-table, 20 in a burst. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
 //! space explosion*, CoNEXT 2019); [`TupleSpace::subtable_count`] is the bound, to be watched and
-//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word and about 35 for
+//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word and about 28 for
 //! index and id; stages and tries add up to 60 if its addresses are its own, and little if they
 //! are shared. Inserting and removing take a constant number of steps, a walk in each trie and a
 //! move in `order`; [`Classifier::abort`] and [`Classifier::reclaim`] as many as the rules
@@ -58,12 +58,11 @@ mod counting_set;
 mod examine;
 mod history;
 mod index;
+mod places;
 mod prefix_field;
 mod prefix_trie;
 mod subtable;
 mod write;
-
-use std::collections::HashMap;
 
 use thalweg_packet::{FieldId, Layout, MAX_WORDS, Slot, Stage};
 
@@ -72,6 +71,7 @@ use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
 use history::History;
 use index::Index;
+use places::{Place, Places};
 use prefix_field::PrefixField;
 use prefix_trie::{PrefixMatch, PrefixTrie};
 use subtable::{Rule, Subtable};
@@ -140,7 +140,7 @@ pub struct TupleSpace {
     free_subtables: Vec<u32>,
     /// From a mask's hash to its sub-table.
     masks: Index,
-    places: HashMap<RuleId, Place, WordHash>,
+    places: Places,
     history: History,
 }
 
@@ -156,13 +156,6 @@ impl Ranked {
     fn sort_key(&self) -> (std::cmp::Reverse<Precedence>, u32) {
         (std::cmp::Reverse(self.highest), self.subtable)
     }
-}
-
-/// Where a rule is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    subtable: u32,
-    record: u32,
 }
 
 /// The best rule of a lookup so far.
@@ -193,17 +186,18 @@ impl TupleSpace {
         );
         let mut words_by_stage: Box<[usize]> = (0..config.stages.len()).collect();
         words_by_stage.sort_by_key(|&word| config.stages[word]);
+        let hash = WordHash::new(config.seed);
         TupleSpace {
             stages: config.stages.into(),
             words_by_stage,
             tries: prefix_fields.iter().map(|_| PrefixTrie::new()).collect(),
             prefix_fields,
-            hash: WordHash::new(config.seed),
+            hash,
             order: Vec::new(),
             subtables: Vec::new(),
             free_subtables: Vec::new(),
             masks: Index::new(),
-            places: HashMap::with_hasher(WordHash::new(config.seed)),
+            places: Places::new(hash),
             history: History::default(),
         }
     }
@@ -238,11 +232,26 @@ impl TupleSpace {
         let subtable = self.subtables[number as usize].as_deref_mut();
         subtable.expect("a sub-table in the order is not free")
     }
+
+    /// Where the rule of this id is, if it has not been reclaimed.
+    fn place_of(&self, id: RuleId) -> Option<Place> {
+        self.places.find(id, id_in(&self.subtables))
+    }
+}
+
+/// Reads the id of the rule that is at a place.
+fn id_in(subtables: &[Option<Box<Subtable>>]) -> impl Fn(Place) -> RuleId + '_ {
+    |place| {
+        let subtable = subtables[place.subtable as usize].as_deref();
+        let subtable = subtable.expect("a sub-table with rules is not free");
+        subtable.rule(place.record).id
+    }
 }
 
 impl Classifier for TupleSpace {
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
         pattern.check(self.stages.len());
+        assert!(self.place_of(id).is_none(), "rule id in use");
         let number = self.subtable_of_mask(pattern.mask);
         let subtable = self.subtables[number as usize].as_deref_mut();
         let subtable = subtable.expect("a sub-table that was looked for is not free");
@@ -265,8 +274,7 @@ impl Classifier for TupleSpace {
             subtable: number,
             record,
         };
-        let former = self.places.insert(id, place);
-        assert!(former.is_none(), "rule id in use");
+        self.places.insert(id, place, id_in(&self.subtables));
         self.history.record_birth(id, born);
     }
 
@@ -334,7 +342,7 @@ impl Classifier for TupleSpace {
     }
 
     fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
-        let place = self.places.get(&id)?;
+        let place = self.place_of(id)?;
         let subtable = self.subtable(place.subtable);
         let (mut value, mut mask) = (vec![0; self.stages.len()], vec![0; self.stages.len()]);
         subtable
@@ -382,14 +390,15 @@ impl Classifier for TupleSpace {
         let subtables = self.subtables.iter().flatten();
         let subtable_bytes = |subtable: &Subtable| size_of::<Subtable>() + subtable.heap_bytes();
         let tries = self.tries.iter().map(PrefixTrie::heap_bytes);
-        subtables.map(|subtable| subtable_bytes(subtable)).sum::<usize>()
+        subtables
+            .map(|subtable| subtable_bytes(subtable))
+            .sum::<usize>()
             + tries.sum::<usize>()
             + self.order.capacity() * size_of::<Ranked>()
             + self.subtables.capacity() * size_of::<Option<Box<Subtable>>>()
             + self.free_subtables.capacity() * size_of::<u32>()
             + self.masks.heap_bytes()
-            // The standard map: seven slots in eight at most, and a byte of control each.
-            + self.places.capacity() * 8 / 7 * (size_of::<(RuleId, Place)>() + 1)
+            + self.places.heap_bytes()
             + self.history.heap_bytes()
     }
 }

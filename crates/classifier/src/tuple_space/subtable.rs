@@ -91,8 +91,8 @@ pub(crate) enum Begun {
 pub(crate) struct Removed {
     /// Whether no other rule has its value.
     pub(crate) is_last_of_value: bool,
-    /// The rule that has its record now.
-    pub(crate) moved: Option<RuleId>,
+    /// The rule that has its record now, and the record that it had before.
+    pub(crate) moved: Option<(RuleId, u32)>,
 }
 
 /// The rules under one mask.
@@ -364,7 +364,7 @@ impl Subtable {
         super::shrink(&mut self.block_highest);
         Removed {
             is_last_of_value,
-            moved: (record != last).then(|| self.rule(record).id),
+            moved: (record != last).then(|| (self.rule(record).id, last)),
         }
     }
 

@@ -5,8 +5,9 @@ use thalweg_packet::Stage;
 use crate::masked_words::MaskedWords;
 use crate::{Precedence, RuleId};
 
+use super::places::Place;
 use super::subtable::{PrefixCheck, Rule, Subtable};
-use super::{Ranked, TupleSpace, grow, shrink};
+use super::{Ranked, TupleSpace, grow, id_in, shrink};
 
 impl TupleSpace {
     /// The sub-table of a mask, made if there is none.
@@ -121,16 +122,14 @@ impl TupleSpace {
 
     /// The rule of this id, if it has not been reclaimed.
     pub(super) fn rule_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
-        let place = *self.places.get(&id)?;
+        let place = self.place_of(id)?;
         Some(self.subtable_mut(place.subtable).rule_mut(place.record))
     }
 
     /// Takes a rule out of everything but the history.
     pub(super) fn free(&mut self, id: RuleId) {
-        let place = self
-            .places
-            .remove(&id)
-            .expect("the history names rules that are present");
+        let place = self.places.remove(id, id_in(&self.subtables));
+        let place = place.expect("the history names rules that are present");
         let number = place.subtable;
         let subtable = self.subtables[number as usize].as_deref_mut();
         let subtable = subtable.expect("a sub-table with rules is not free");
@@ -146,8 +145,9 @@ impl TupleSpace {
                 self.tries[check.field].remove(prefix, check.length);
             }
         }
-        if let Some(moved) = removed.moved {
-            self.places.insert(moved, place);
+        if let Some((moved, record)) = removed.moved {
+            let from = Place { record, ..place };
+            self.places.relocate(moved, from, place);
         }
         if subtable.is_empty() {
             self.free_subtable(number, highest);
@@ -186,8 +186,6 @@ impl TupleSpace {
         shrink(&mut self.order);
         shrink(&mut self.subtables);
         shrink(&mut self.free_subtables);
-        if self.places.len() < self.places.capacity() / 4 {
-            self.places.shrink_to(self.places.len() * 2);
-        }
+        self.places.shrink(id_in(&self.subtables));
     }
 }

@@ -1,0 +1,88 @@
+//! From a rule's id to its sub-table and record: a hash table that does not keep the ids.
+//!
+//! A record has its rule's id, so the table keeps eight bytes a rule, and whoever asks says how to
+//! read the id that lies at a place.
+//!
+//! 1. Ids can be read at all places of the table whenever it is asked for one: a place is inserted
+//!    after the record, and removed before it. When a record has moved, [`Places::relocate`] comes
+//!    before all else, and reads no id.
+//!
+//! Costs: 9 bytes for each of 2^n slots, of which seven in eight at most are taken. Growing reads
+//! every record.
+
+use hashbrown::HashTable;
+
+use crate::RuleId;
+use crate::hash::WordHash;
+
+/// Where a rule is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) subtable: u32,
+    pub(super) record: u32,
+}
+
+/// The places of all rules.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    table: HashTable<Place>,
+    hash: WordHash,
+}
+
+impl Places {
+    pub(super) fn new(hash: WordHash) -> Places {
+        Places {
+            table: HashTable::new(),
+            hash,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn find(&self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
+        let found = self
+            .table
+            .find(hash_of(self.hash, id), |&at| id_at(at) == id);
+        found.copied()
+    }
+
+    /// Adds the place of a rule that has none yet.
+    pub(super) fn insert(&mut self, id: RuleId, place: Place, id_at: impl Fn(Place) -> RuleId) {
+        let hash = self.hash;
+        let hash_at = |&at: &Place| hash_of(hash, id_at(at));
+        self.table.insert_unique(hash_of(hash, id), place, hash_at);
+    }
+
+    pub(super) fn remove(&mut self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
+        let hash = hash_of(self.hash, id);
+        let found = self.table.find_entry(hash, |&at| id_at(at) == id);
+        Some(found.ok()?.remove().0)
+    }
+
+    /// Says that a rule is elsewhere now.
+    pub(super) fn relocate(&mut self, id: RuleId, from: Place, to: Place) {
+        let found = self
+            .table
+            .find_mut(hash_of(self.hash, id), |&at| at == from);
+        *found.expect("a rule that moves has a place") = to;
+    }
+
+    /// Gives memory back once three quarters of it are not used.
+    pub(super) fn shrink(&mut self, id_at: impl Fn(Place) -> RuleId) {
+        let (hash, len) = (self.hash, self.table.len());
+        if len < self.table.capacity() / 4 {
+            self.table
+                .shrink_to(len * 2, |&at| hash_of(hash, id_at(at)));
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+}
+
+fn hash_of(hash: WordHash, id: RuleId) -> u64 {
+    hash.hash_words(&[u64::from(id.0)])
+}
