@@ -97,11 +97,42 @@ pub struct Rule {
     /// What it has seen.
     pub counters: Counters,
     pub(crate) born: Version,
-    pub(crate) died: Version,
-    /// The rule that took this one's place.
+    /// How it ends; boxed, as few rules do at any time.
+    pub(crate) end: Option<Box<End>>,
+}
+
+/// The end of a rule.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    /// The first version without the rule.
+    died: Version,
+    /// The rule that took its place.
     pub(crate) successor: Option<RuleId>,
     /// Whether late counts are the successor's.
     pub(crate) hands_on_counts: bool,
+}
+
+impl End {
+    /// An end without a successor.
+    pub(crate) fn at(died: Version) -> Box<End> {
+        Box::new(End {
+            died,
+            successor: None,
+            hands_on_counts: false,
+        })
+    }
+}
+
+impl Rule {
+    /// Whether it has ended by a version.
+    fn is_dead_at(&self, version: Version) -> bool {
+        self.end.as_ref().is_some_and(|end| end.died <= version)
+    }
+
+    /// The rule that took its place.
+    pub(crate) fn successor(&self) -> Option<RuleId> {
+        self.end.as_ref()?.successor
+    }
 }
 
 /// The tables under one layout.
@@ -230,7 +261,7 @@ impl Pipeline {
 
     /// Whether another rule has taken the place of this one, so that it has not ended.
     pub fn is_succeeded(&self, id: RuleId) -> bool {
-        self.rule(id).is_some_and(|rule| rule.successor.is_some())
+        self.successor_of(id).is_some()
     }
 
     /// Who has a rule's place at a version: the rule itself, or one with the same table, match and
@@ -239,16 +270,16 @@ impl Pipeline {
         let mut id = id;
         loop {
             let rule = self.rule(id)?;
-            if version < rule.died {
+            if !rule.is_dead_at(version) {
                 return (rule.born <= version).then_some(id);
             }
-            id = rule.successor?;
+            id = rule.successor()?;
         }
     }
 
     /// The rule that has the place of a modified one: same table, match and precedence.
     pub fn successor_of(&self, id: RuleId) -> Option<RuleId> {
-        self.rule(id)?.successor
+        self.rule(id)?.successor()
     }
 
     /// A rule's value and mask, in the words of the layout.
@@ -283,7 +314,7 @@ impl Pipeline {
     pub fn rules(&self, version: Version) -> impl Iterator<Item = (RuleId, &Rule)> {
         let numbered = self.rules.iter().enumerate();
         let known = numbered.filter_map(|(id, rule)| Some((RuleId(id as u32), rule.as_ref()?)));
-        known.filter(move |(_, rule)| rule.born <= version && version < rule.died)
+        known.filter(move |(_, rule)| rule.born <= version && !rule.is_dead_at(version))
     }
 
     /// How many rules exist at `version`.
@@ -357,9 +388,10 @@ impl Pipeline {
             let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) else {
                 return;
             };
-            match rule.successor {
-                Some(successor) if rule.hands_on_counts => id = successor,
-                _ => {
+            let heir = rule.end.as_ref().filter(|end| end.hands_on_counts);
+            match heir.and_then(|end| end.successor) {
+                Some(successor) => id = successor,
+                None => {
                     rule.counters.add(counters);
                     rule.used_at = rule.used_at.max(used_at);
                     return;

@@ -22,7 +22,7 @@ use crate::change::{Change, ChangeError, Operation, Selector};
 use crate::check;
 use crate::flow::{Flow, Group};
 use crate::mac::{MacMove, Station};
-use crate::pipeline::{Counters, Generation, Pipeline, Rule};
+use crate::pipeline::{Counters, End, Generation, Pipeline, Rule};
 use crate::reads;
 
 /// What a change did: all that a maintainer of caches needs to know.
@@ -111,7 +111,7 @@ impl Pipeline {
         let lives = |id: &RuleId| {
             rules[id.0 as usize]
                 .as_ref()
-                .is_some_and(|rule| rule.died == Version::NEVER)
+                .is_some_and(|rule| rule.end.is_none())
         };
         prepared.delta.inserted.retain(lives);
         if let Some(mut former) = prepared.former {
@@ -136,13 +136,13 @@ impl Pipeline {
 
     /// Leaves a removed rule its late counts if who took its place has died with it.
     fn disown(&mut self, id: RuleId) {
-        let successor = |id: RuleId| self.rules[id.0 as usize].as_ref()?.successor;
-        let last = std::iter::successors(Some(id), |id| successor(*id)).last();
+        let last = std::iter::successors(Some(id), |id| self.successor_of(*id)).last();
         let lives = last
             .and_then(|last| self.rule(last))
-            .is_some_and(|rule| rule.died == Version::NEVER);
-        if let (false, Some(rule)) = (lives, &mut self.rules[id.0 as usize]) {
-            rule.successor = None;
+            .is_some_and(|rule| rule.end.is_none());
+        let rule = self.rules[id.0 as usize].as_mut();
+        if let (false, Some(end)) = (lives, rule.and_then(|rule| rule.end.as_mut())) {
+            end.successor = None;
         }
     }
 
@@ -155,8 +155,7 @@ impl Pipeline {
         let version = prepared.delta.version;
         for id in prepared.delta.removed {
             if let Some(rule) = &mut self.rules[id.0 as usize] {
-                rule.died = Version::NEVER;
-                rule.successor = None;
+                rule.end = None;
             }
         }
         match prepared.former {
@@ -246,7 +245,7 @@ impl Pipeline {
         for (id, rule) in self.rules.iter().enumerate() {
             let Some(rule) = rule else { continue };
             // What died before is of interest only to readers of the old layout, who start over.
-            if rule.died != Version::NEVER {
+            if rule.end.is_some() {
                 continue;
             }
             let id = RuleId(id as u32);
@@ -338,9 +337,7 @@ impl Pipeline {
             used_at: now,
             counters: Counters::default(),
             born: self.next_version(),
-            died: Version::NEVER,
-            successor: None,
-            hands_on_counts: false,
+            end: None,
         };
         match replaced {
             Some(id) => self.replace(index, id, rule, pattern, !flow.resets_counts),
@@ -362,10 +359,10 @@ impl Pipeline {
             rule.counters = self.rule(id).expect("it dies, but is still there").counters;
         }
         let successor = self.insert(index, rule, pattern)?;
-        let old = self.rules[id.0 as usize]
-            .as_mut()
-            .expect("it dies, but is still there");
-        (old.successor, old.hands_on_counts) = (Some(successor), hands_on_counts);
+        let old = self.rules[id.0 as usize].as_mut();
+        let end = old.and_then(|old| old.end.as_mut());
+        let end = end.expect("it dies, but is still there");
+        (end.successor, end.hands_on_counts) = (Some(successor), hands_on_counts);
         Ok(())
     }
 
@@ -483,7 +480,7 @@ impl Pipeline {
     fn remove(&mut self, id: RuleId) {
         let next = self.next_version();
         let rule = self.rules[id.0 as usize].as_mut().expect("the rule exists");
-        rule.died = next;
+        rule.end = Some(End::at(next));
         let table = rule.table;
         let table = self.generation.tables[usize::from(table.0)].as_mut();
         table
