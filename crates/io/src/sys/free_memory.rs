@@ -15,26 +15,3 @@ pub fn release_free_memory() {
         libc::malloc_trim(0);
     }
 }
-
-#[cfg(all(test, target_env = "gnu"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_between_blocks_in_use_are_given_back() {
-        let resident_pages = || -> i64 {
-            let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
-            let pages = text
-                .split_whitespace()
-                .nth(1)
-                .expect("two numbers at least");
-            pages.parse().expect("a number")
-        };
-        let before = resident_pages();
-        let mut blocks = vec![[1u8; 500].to_vec(); 50_000];
-        let grown = resident_pages() - before;
-        blocks.drain(..blocks.len() - 1);
-        release_free_memory();
-        assert!(resident_pages() - before < grown / 2);
-    }
-}

@@ -1,0 +1,23 @@
+//! Memory that is given back. The only test of its process: what others do changes what it measures.
+#![cfg(target_env = "gnu")]
+
+use thalweg_io::release_free_memory;
+
+fn resident_pages() -> i64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages = text
+        .split_whitespace()
+        .nth(1)
+        .expect("two numbers at least");
+    pages.parse().expect("a number")
+}
+
+#[test]
+fn pages_below_a_block_in_use_are_given_back() {
+    let before = resident_pages();
+    let mut blocks = vec![[1u8; 500].to_vec(); 50_000];
+    let grown = resident_pages() - before;
+    blocks.drain(..blocks.len() - 1);
+    release_free_memory();
+    assert!(resident_pages() - before < grown / 2);
+}
