@@ -104,8 +104,8 @@ fn each_pass_is_a_part() {
     );
 }
 
-#[test]
-fn groups_ports_and_stations_touch_entries() {
+/// Rules with a group, with resubmits, and with the table of stations.
+fn explained_by_others(flow: &str, expected: &Expect) {
     let scene = Scene::new();
     let rules = "priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5\n\
                  priority=65535,arp,actions=resubmit(,2),resubmit(,2)\n\
@@ -115,11 +115,13 @@ fn groups_ports_and_stations_touch_entries() {
     let groups = "group_id=5,type=select,selection_method=hash,fields(ip_src),\
                   bucket=output:2,bucket=watch_port:3,output:3\n";
     let groups = scene.write("r.groups", groups);
-    let files = ["--rules", &rules, "--groups", &groups];
-    let ask = |flow: &str, expected: &Expect| {
-        explained(&scene, &[&files[..], &[flow]].concat(), expected);
-    };
-    ask(
+    let arguments = ["--rules", &rules, "--groups", &groups, flow];
+    explained(&scene, &arguments, expected);
+}
+
+#[test]
+fn groups_and_ports_touch_entries() {
+    explained_by_others(
         "in_port=1,ip,nw_src=10.0.0.2,nw_dst=10.0.0.1",
         &expect![[r#"
         Megaflow: recirc_id=0,eth,ip,in_port=1,nw_src=10.0.0.2,nw_dst=10.0.0.0/8,nw_ttl_above_1=0x1
@@ -147,7 +149,11 @@ fn groups_ports_and_stations_touch_entries() {
 
     "#]],
     );
-    ask(
+}
+
+#[test]
+fn what_is_asked_twice_is_said_once() {
+    explained_by_others(
         "in_port=1,arp",
         &expect![[r#"
         Megaflow: recirc_id=0,eth,arp
@@ -164,7 +170,11 @@ fn groups_ports_and_stations_touch_entries() {
 
     "#]],
     );
-    ask(
+}
+
+#[test]
+fn stations_and_the_list_of_ports_touch_entries() {
+    explained_by_others(
         "in_port=1,dl_dst=00:00:00:00:00:02",
         &expect![[r#"
         Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1fff,dl_src=00:00:00:00:00:00,dl_dst=00:00:00:00:00:02,dl_type=0x88b5
