@@ -55,8 +55,9 @@ enum Command {
     /// Send a capture through the switch
     ///
     /// Every packet is answered by the caches and by the interpreter, and the answers are
-    /// compared. At the end it says what was sent, what was dropped and why, and what rules,
-    /// tables and groups have counted; with --json all of them.
+    /// compared. At the end it says what was sent, what was dropped and why, which ways through the
+    /// tables cache entries took, and what rules, tables and groups have counted; with --json all
+    /// of them.
     Replay(replay::Arguments),
     /// Explain what happens to one packet
     ///

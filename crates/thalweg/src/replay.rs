@@ -8,17 +8,19 @@
 //! ```
 //!
 //! The captures that are written get their names when all has gone well. Rules, tables and groups
-//! say at the end what they have counted.
+//! say at the end what they have counted, and what is in the cache then is told by the traversals
+//! that its entries took.
 //!
 //! Time is the captures': timeouts of rules and the memory of stations go by it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, TraversalView};
 use thalweg_io::{CaptureReader, release_free_memory};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::text::{Parser, PlacedChange};
@@ -30,6 +32,10 @@ use crate::failure::bad_input;
 use crate::input::{self, RulesArguments};
 use crate::number::{number, port};
 use crate::output::CaptureOutput;
+use crate::trace::describe_traversal;
+
+/// Traversals in the text, those with the most entries first.
+const TRAVERSALS_SHOWN: usize = 10;
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
@@ -73,6 +79,8 @@ struct Report {
     drops: BTreeMap<&'static str, u64>,
     caches: Caches,
     upcalls: u64,
+    /// The most used first; none if the maintainer does not ask what entries depend on.
+    traversals: Vec<TraversalReport>,
     changes: Vec<ChangeReport>,
     stale_packets: u64,
     checked_packets: u64,
@@ -93,6 +101,16 @@ struct CacheReport {
     hits: u64,
     misses: u64,
     entries: usize,
+}
+
+/// A way through the tables, and the entries that are there now and took it.
+#[derive(Serialize)]
+struct TraversalReport {
+    tables: Vec<u8>,
+    entries: u64,
+    /// Packets that these have answered since their counts were last credited to rules: a repair
+    /// does that, and a rule's timeout.
+    packets: u64,
 }
 
 #[derive(Serialize)]
@@ -213,6 +231,8 @@ impl Replay {
     }
 
     fn report(mut self, console: &Console) -> Result<()> {
+        // Entries have no counts any more once these are settled.
+        let traversals = report_traversals(self.engine.datapath().traversals());
         self.engine.settle();
         let removed = self.engine.take_removals();
         let statistics = self.engine.datapath().statistics();
@@ -233,6 +253,7 @@ impl Replay {
                 },
             },
             upcalls: statistics.upcalls,
+            traversals,
             changes: self.applied,
             stale_packets: audit.stale,
             checked_packets: audit.checked,
@@ -270,6 +291,7 @@ fn describe(report: &Report) -> String {
         text += &format!("{name} cache: {hits} hits, {misses} misses, {entries} entries\n");
     }
     text += &format!("upcalls: {}\n", report.upcalls);
+    text += &describe_traversals(&report.traversals);
     for change in &report.changes {
         let (position, us, affected) = (change.position, change.time_to_update_us, change.affected);
         text += &format!("change at packet {position}: {us:.1} us, {affected} entries affected\n");
@@ -278,6 +300,40 @@ fn describe(report: &Report) -> String {
     text += &format!("stale packets: {stale} of {checked} compared with the interpreter\n");
     text += &report.counters.text();
     text.truncate(text.trim_end().len());
+    text
+}
+
+/// Traversals by their tables: those that differ only in what was written on the way are one.
+fn report_traversals(views: Vec<TraversalView>) -> Vec<TraversalReport> {
+    let mut known: BTreeMap<Vec<u8>, (u64, u64)> = BTreeMap::new();
+    for view in views {
+        let tables = view.tables.iter().map(|table| table.0).collect();
+        let (entries, packets) = known.entry(tables).or_default();
+        *entries += view.entries;
+        *packets += view.packets;
+    }
+    let reports = known.into_iter();
+    let reports = reports.map(|(tables, (entries, packets))| TraversalReport {
+        tables,
+        entries,
+        packets,
+    });
+    let mut reports: Vec<TraversalReport> = reports.collect();
+    reports.sort_by_key(|report| Reverse((report.entries, report.packets)));
+    reports
+}
+
+fn describe_traversals(traversals: &[TraversalReport]) -> String {
+    let mut text = String::new();
+    for traversal in traversals.iter().take(TRAVERSALS_SHOWN) {
+        let way = describe_traversal(&traversal.tables);
+        let (entries, packets) = (traversal.entries, traversal.packets);
+        text += &format!("traversal {way}: {entries} entries, {packets} packets\n");
+    }
+    if let Some(more) = traversals.len().checked_sub(TRAVERSALS_SHOWN + 1) {
+        let more = more + 1;
+        text += &format!("{more} more traversals; --json has them\n");
+    }
     text
 }
 

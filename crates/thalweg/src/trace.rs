@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     rules: RulesArguments,
     #[command(flatten)]
     packet: PacketArguments,
+    /// Say also which tables it visits, in order: its traversal
+    #[arg(long)]
+    traversals: bool,
 }
 
 /// What the command prints with `--json`.
@@ -38,6 +41,9 @@ struct Report {
 #[derive(Serialize)]
 struct PassReport {
     steps: Vec<StepReport>,
+    /// The tables in the order in which they were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traversal: Option<Vec<u8>>,
     megaflow: String,
     actions: String,
     datapath_megaflow: String,
@@ -71,7 +77,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let passes = question.passes(&pipeline)?;
     let mut passes: Vec<PassReport> = passes
         .iter()
-        .map(|pass| report_pass(&pipeline, &pass.key, &pass.translation))
+        .map(|pass| PassReport {
+            traversal: (arguments.traversals).then(|| tables_of(&pass.translation)),
+            ..report_pass(&pipeline, &pass.key, &pass.translation)
+        })
         .collect();
     for pass in &passes {
         print_pass(pass, console)?;
@@ -94,11 +103,30 @@ fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> P
         .map(|step| report_step(pipeline, key, &step));
     PassReport {
         steps: steps.collect(),
+        traversal: None,
         megaflow: text::print_megaflow(layout, key, mask, MegaflowStyle::OpenFlow),
         datapath_megaflow: text::print_megaflow(layout, key, mask, MegaflowStyle::Datapath),
         actions: text::print_effects(&translation.effects, layout, key, mask),
         drop_reason: translation.drop_reason.map(|reason| reason.name()),
     }
+}
+
+/// The tables that a walk has asked.
+fn tables_of(translation: &Translation) -> Vec<u8> {
+    let tables = translation.trace.kinds().filter_map(|kind| match kind {
+        StepKind::Lookup { table, .. } => Some(table.0),
+        _ => None,
+    });
+    tables.collect()
+}
+
+/// Tables as a way through them: `0 -> 10 -> 20`; `none` if no table was asked.
+pub(crate) fn describe_traversal(tables: &[u8]) -> String {
+    if tables.is_empty() {
+        return "none".to_owned();
+    }
+    let tables: Vec<String> = tables.iter().map(u8::to_string).collect();
+    tables.join(" -> ")
 }
 
 fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport {
@@ -171,6 +199,9 @@ fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
         }
     }
     console.print("")?;
+    if let Some(tables) = &pass.traversal {
+        console.print(&format!("traversal: {}", describe_traversal(tables)))?;
+    }
     console.print(&format!("Megaflow: {}", pass.megaflow))?;
     console.print(&format!("Datapath actions: {}", pass.actions))?;
     if let Some(reason) = pass.drop_reason {

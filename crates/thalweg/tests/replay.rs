@@ -101,6 +101,50 @@ fn outputs_are_captures_byte_for_byte() {
 }
 
 #[test]
+fn the_traversals_of_entries_are_listed() {
+    let scene = Scene::new();
+    let mut rules = "ip,dl_dst=02:00:00:00:00:02,actions=goto_table:1\n\
+                     ip,dl_dst=02:00:00:00:00:03,actions=dec_ttl,goto_table:1\n\
+                     table=1,nw_dst=10.0.0.0/28,ip,actions=output:2\n"
+        .to_owned();
+    // Twelve ways of which each has one entry.
+    for table in 2..14 {
+        rules += &format!(
+            "dl_dst=02:00:00:00:00:{:02x},actions=goto_table:{table}\n",
+            table + 2
+        );
+    }
+    let rules = scene.write("r.rules", &rules);
+    let hosts = [2, 2, 3, 2].into_iter().chain(4..16);
+    let packets: Vec<_> = (hosts.enumerate())
+        .map(|(index, to)| (index as u64, datagram(1, to, 64)))
+        .collect();
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let arguments = ["replay", "--rules", &rules, "--pcap", &input];
+    let report = scene.json(&arguments);
+    let traversals = report["traversals"].as_array().unwrap();
+    assert_eq!(traversals.len(), 13);
+    assert_eq!(
+        traversals[0],
+        serde_json::json!({"tables": [0, 1], "entries": 2, "packets": 4})
+    );
+    assert_eq!(
+        traversals[12],
+        serde_json::json!({"tables": [0, 13], "entries": 1, "packets": 1})
+    );
+    let text = scene.says(&arguments);
+    let lines = text.lines().filter(|line| line.contains("traversal"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 11, "{text}");
+    assert_eq!(lines[0], "traversal 0 -> 1: 2 entries, 4 packets");
+    assert_eq!(lines[9], "traversal 0 -> 10: 1 entries, 1 packets");
+    assert_eq!(lines[10], "3 more traversals; --json has them");
+    // Who asks nothing of what entries depend on knows no traversals.
+    let report = scene.json(&[&arguments[..], &["--maintainer", "revalidate"]].concat());
+    assert_eq!(report["traversals"], serde_json::json!([]));
+}
+
+#[test]
 fn changes_take_effect_at_their_packets() {
     let scene = Scene::new();
     let rules = scene.write("r.rules", "priority=1,actions=output:2\n");
@@ -346,6 +390,7 @@ fn people_get_text() {
         microflow cache: 1 hits, 2 misses, 2 entries
         megaflow cache: 0 hits, 2 misses, 2 entries
         upcalls: 2
+        traversal 0: 2 entries, 3 packets
         stale packets: 0 of 3 compared with the interpreter
         table   0: 3 lookups, 2 matched
                    2 packets             120 bytes  table=0, ip actions=output:2

@@ -115,6 +115,31 @@ fn a_packet_given_as_bytes() {
 }
 
 #[test]
+fn a_traversal_is_the_tables_in_order() {
+    let scene = Scene::new();
+    let flow = "in_port=4,mpls,mpls_label=16";
+    let arguments = ["trace", "--rules", CAMPUS, "--traversals", flow];
+    let text = scene.says(&arguments);
+    let lines = text.lines().filter(|line| line.starts_with("traversal"));
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        ["traversal: 0", "traversal: 2"],
+        "{text}"
+    );
+    let report = scene.json(&arguments);
+    assert_eq!(report["traversal"], serde_json::json!([0]));
+    assert_eq!(
+        report["recirculated"][0]["traversal"],
+        serde_json::json!([2])
+    );
+    let report = scene.json(&["trace", "--rules", CAMPUS, flow]);
+    assert!(report.get("traversal").is_none(), "{report}");
+    let routed = "in_port=1,ip,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.1";
+    let text = scene.says(&["trace", "--rules", CAMPUS, "--traversals", routed]);
+    assert!(text.contains("\ntraversal: 0 -> 1 -> 2 -> 3\n"), "{text}");
+}
+
+#[test]
 fn json_has_the_keys_that_stay() {
     let scene = Scene::new();
     let flow = "in_port=4,mpls,mpls_label=16";
