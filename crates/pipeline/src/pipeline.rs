@@ -1,6 +1,6 @@
 //! The pipeline: tables, groups, ports and stations, at every version that is still in use.
 //!
-//! A [`Change`] is prepared as version `v + 1` while readers go on at `v`, then published or
+//! A [`crate::Change`] is prepared as version `v + 1` while readers go on at `v`, then published or
 //! aborted. Nothing that a reader at `v` sees is touched by either: rules carry the versions in
 //! which they exist, groups, ports and stations have histories. Once no reader holds an older
 //! version, [`Pipeline::reclaim`] drops what only those could see.

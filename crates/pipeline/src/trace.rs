@@ -104,7 +104,7 @@ impl Trace {
         }
     }
 
-    /// Begins a step; [`Trace::finish_step`] completes the last one begun.
+    /// Begins a step that has read nothing yet.
     pub(crate) fn begin_step(&mut self, kind: StepKind, depth: u32, key: &[u64]) {
         self.steps.push((kind, depth));
         self.arena.extend_from_slice(key);
