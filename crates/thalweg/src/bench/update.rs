@@ -24,6 +24,7 @@ use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 use super::clock::processor_time_ns;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::number::number;
 use crate::workload::{DEFAULT_SEED, PipelineArguments};
 
 /// What the command takes.
@@ -32,7 +33,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
     /// Entries in the cache, one row each
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [10_000, 100_000])]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_values_t = [10_000, 100_000],
+        value_parser = number::<usize>(32..=100_000_000)
+    )]
     entries: Vec<usize>,
     /// Maintainers
     #[arg(
@@ -43,16 +50,16 @@ pub(crate) struct Arguments {
     )]
     maintainer: Vec<String>,
     /// Changes for each row
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = number::<usize>(3..))]
     updates: usize,
     /// Processor time after which a row has changes enough
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = number::<u64>(..))]
     seconds: u64,
     /// Packets forwarded, and compared with the interpreter, after each change
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = number::<usize>(..))]
     packets: usize,
     /// Seed of everything
-    #[arg(long, default_value_t = DEFAULT_SEED)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
 }
 
@@ -118,6 +125,9 @@ const CLASSES: [(&str, u64, u64); 6] = [
 
 /// Changes that a row must have.
 const ROW_MIN: usize = 3;
+
+/// Rules that are away at a time.
+const AWAY_MAX: usize = 16;
 
 /// Measures and prints.
 ///
@@ -367,7 +377,8 @@ impl<'a> Bench<'a> {
 
     /// A rule goes, comes back, or does what another does.
     fn next_change(&mut self) -> Change {
-        if self.away.len() >= 16 || (!self.away.is_empty() && self.random.random_ratio(1, 3)) {
+        let must_return = self.away.len() >= AWAY_MAX || self.used.is_empty();
+        if must_return || (!self.away.is_empty() && self.random.random_ratio(1, 3)) {
             let flow = self.away.remove(0);
             self.used.push(flow.clone());
             return Change::one(Operation::Add(flow));
