@@ -6,6 +6,7 @@
 //! Open vSwitch.
 
 pub mod ci;
+pub mod dbsp;
 pub mod differential;
 pub mod fuzz;
 pub mod ovs;

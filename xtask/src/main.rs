@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, differential, fuzz, ovs, test, tidy};
+use xtask::{ci, dbsp, differential, fuzz, ovs, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -22,11 +22,16 @@ enum Command {
         /// Leave out the real clients and the shared data, and fuzz for a second only.
         #[arg(long)]
         quick: bool,
+        /// Test `extras/dbsp` as well, which takes many minutes to build.
+        #[arg(long)]
+        dbsp: bool,
     },
     /// Formatting, lints, documentation and tidy.
     Ci,
     /// The rules of the house that a program can check.
     Tidy,
+    /// Check and test `extras/dbsp`: KAIRO as published, on its engine.
+    Dbsp,
     /// Replay the committed corpus of each fuzz target, then mutate it.
     Fuzz {
         /// How long to mutate, for each target.
@@ -92,9 +97,16 @@ fn main() -> ExitCode {
 /// Runs one command; `false` means that it ran and found something wrong.
 fn run(command: Command) -> anyhow::Result<bool> {
     match command {
-        Command::Test { quick } => test::run(&Workspace::load()?, quick),
+        Command::Test { quick, dbsp } => {
+            let extent = test::Extent {
+                is_quick: quick,
+                has_dbsp: dbsp,
+            };
+            test::run(&Workspace::load()?, extent)
+        }
         Command::Ci => ci::run(&Workspace::load()?),
         Command::Tidy => tidy::run(&Workspace::load()?),
+        Command::Dbsp => dbsp::run(&Workspace::load()?),
         Command::Fuzz {
             seconds,
             seed,

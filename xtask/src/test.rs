@@ -13,6 +13,7 @@ use std::process::Stdio;
 
 use anyhow::Context;
 
+use crate::dbsp;
 use crate::differential;
 use crate::fuzz;
 use crate::packages;
@@ -64,8 +65,18 @@ struct Outcome {
     is_success: bool,
 }
 
-/// Runs everything; `is_quick` leaves out the real clients and the shared data.
-pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
+/// How much is tested.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Without the real clients and the shared data.
+    pub is_quick: bool,
+    /// With `extras/dbsp`, which takes many minutes to build.
+    pub has_dbsp: bool,
+}
+
+/// Runs everything that the extent asks for.
+pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
+    let is_quick = extent.is_quick;
     let mut phases = Phases::default();
     let mut left_out = Vec::new();
     let features = chosen_features(workspace, is_quick, &mut left_out);
@@ -100,6 +111,13 @@ pub fn run(workspace: &Workspace, is_quick: bool) -> anyhow::Result<bool> {
             target: None,
         };
         phases.run("fuzz targets", || fuzz::run(workspace, &config));
+    }
+    if extent.has_dbsp {
+        phases.run("cargo test of extras/dbsp", || {
+            Ok(summary.add(cargo_test(workspace, &dbsp::TEST_ARGUMENTS)?))
+        });
+    } else {
+        left_out.push("extras/dbsp: --dbsp was not given".to_owned());
     }
     if is_quick {
         left_out.push("comparison with Open vSwitch: --quick was given".to_owned());

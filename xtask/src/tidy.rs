@@ -28,6 +28,7 @@ mod words;
 use std::fmt;
 
 use self::source::{Source, TextFile};
+use crate::dbsp;
 use crate::workspace::Workspace;
 
 /// Whether a finding makes the command fail.
@@ -100,7 +101,36 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     findings.extend(check_texts(&texts));
     findings.extend(check_sources(&sources));
     findings.extend(edges::check(&edges::edges_of(workspace)));
-    findings.extend(dependencies::check(workspace, &texts));
+    findings.extend(dependencies::check(workspace, &texts, &dependencies::MAIN));
+    findings.extend(check_packages_of_dbsp(workspace, &texts));
+    print(findings, texts.len())
+}
+
+/// The licences of `extras/dbsp` alone, all of whose packages must be on this machine.
+///
+/// # Errors
+/// If they are not, or the files of the workspace cannot be read.
+pub fn run_on_dbsp(workspace: &Workspace) -> anyhow::Result<bool> {
+    let texts = source::read_files(&workspace.root)?;
+    let other = workspace.load_other(dbsp::MANIFEST)?;
+    let findings = dependencies::check(&other, &texts, &dependencies::DBSP);
+    print(findings, texts.len())
+}
+
+/// The same where the packages are here; fetching hundreds of them is not for this command.
+fn check_packages_of_dbsp(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
+    match workspace.load_other(dbsp::MANIFEST) {
+        Ok(other) => dependencies::check(&other, texts, &dependencies::DBSP),
+        Err(_) => {
+            let what = "the licences of its packages are not checked: they are not all here";
+            let remedy = "`cargo xtask dbsp` fetches and checks them";
+            vec![Finding::warning(dbsp::MANIFEST, 1, what, remedy)]
+        }
+    }
+}
+
+/// Prints what was found; `false` if there is an error among it.
+fn print(mut findings: Vec<Finding>, file_count: usize) -> anyhow::Result<bool> {
     findings.sort();
     findings.dedup();
     for finding in &findings {
@@ -111,10 +141,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
         .filter(|finding| finding.severity == Severity::Error)
         .count();
     let warnings = findings.len() - errors;
-    println!(
-        "tidy: {} files, {errors} errors, {warnings} warnings",
-        texts.len()
-    );
+    println!("tidy: {file_count} files, {errors} errors, {warnings} warnings");
     Ok(errors == 0)
 }
 

@@ -32,6 +32,23 @@ impl Workspace {
         Ok(Self { root, metadata })
     }
 
+    /// Another workspace inside this one, by its manifest's path from the root.
+    ///
+    /// Nothing is fetched: it is an error if the packages that it depends on are not all here.
+    pub fn load_other(&self, manifest: &str) -> anyhow::Result<Self> {
+        let mut command = MetadataCommand::new();
+        let mut options = vec!["--offline".to_owned()];
+        if let Some(platform) = host_platform()? {
+            options.extend(["--filter-platform".to_owned(), platform]);
+        }
+        command.other_options(options);
+        command.manifest_path(self.root.join(manifest));
+        let metadata = command.exec();
+        let metadata = metadata.with_context(|| format!("cargo metadata of {manifest} failed"))?;
+        let root = self.root.clone();
+        Ok(Self { root, metadata })
+    }
+
     /// The packages of the workspace, in no particular order.
     pub fn packages(&self) -> Vec<&Package> {
         self.metadata.workspace_packages()

@@ -3,6 +3,9 @@
 //! A licence outside the list is an error; two versions of one crate are a warning, as they are
 //! often the doing of a third. Once ARCHITECTURE.md exists, its section "Dependencies" has a row
 //! for each crate that a manifest of the workspace names.
+//!
+//! What lies in `extras/` has lock files of its own and is in no program of ours. The same list
+//! holds there; a licence that only such a package has is named beside it, and is a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +16,6 @@ use super::edges::{line_of, manifest_path};
 use super::source::TextFile;
 use crate::workspace::Workspace;
 
-const LOCK_FILE: &str = "Cargo.lock";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const LICENCES: [&str; 14] = [
     "0BSD",
@@ -32,15 +34,38 @@ const LICENCES: [&str; 14] = [
     "Zlib",
 ];
 
+/// A lock file, and how it is looked at.
+pub(super) struct Scope {
+    lock_file: &'static str,
+    /// Licences beside the list.
+    beside: &'static [&'static str],
+    /// Whether several versions of a crate are worth a word.
+    warns_of_versions: bool,
+}
+
+/// The workspace.
+pub(super) const MAIN: Scope = Scope {
+    lock_file: "Cargo.lock",
+    beside: &[],
+    warns_of_versions: true,
+};
+
+/// The workspace in `extras/dbsp`, whose many packages are its engine's choice.
+pub(super) const DBSP: Scope = Scope {
+    lock_file: "extras/dbsp/Cargo.lock",
+    beside: &["bzip2-1.0.6"],
+    warns_of_versions: false,
+};
+
 /// All three checks.
-pub(super) fn check(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
+pub(super) fn check(workspace: &Workspace, texts: &[TextFile], scope: &Scope) -> Vec<Finding> {
     let text_of = |path: &str| {
         texts
             .iter()
             .find(|file| file.path == path)
             .map_or("", |file| file.text.as_str())
     };
-    let lock = text_of(LOCK_FILE);
+    let lock = text_of(scope.lock_file);
     let mut findings = Vec::new();
     let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in workspace
@@ -53,18 +78,21 @@ pub(super) fn check(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
             .entry(&package.name)
             .or_default()
             .insert(package.version.to_string());
-        if let Some(trouble) = licence_trouble(package.license.as_deref()) {
+        let licence = package.license.as_deref();
+        if let Some(trouble) = licence_trouble(licence, &[]) {
             let what = format!("`{}` {}: {trouble}", package.name, package.version);
             let remedy = "use another crate, or add the licence to the list once it is cleared";
-            findings.push(Finding::error(
-                LOCK_FILE,
-                line_of(lock, &package.name),
-                what,
-                remedy,
-            ));
+            let finding = match licence_trouble(licence, scope.beside) {
+                None => Finding::warning,
+                Some(_) => Finding::error,
+            };
+            let line = line_of(lock, &package.name);
+            findings.push(finding(scope.lock_file, line, what, remedy));
         }
     }
-    findings.extend(duplicates(&versions, lock));
+    if scope.warns_of_versions {
+        findings.extend(duplicates(&versions, lock, scope));
+    }
     if let Some(architecture) = texts.iter().find(|file| file.path == ARCHITECTURE) {
         let described = described_crates(&architecture.text);
         findings.extend(undescribed(workspace, &described));
@@ -72,8 +100,8 @@ pub(super) fn check(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a licence expression, if anything is.
-fn licence_trouble(licence: Option<&str>) -> Option<String> {
+/// What is wrong with a licence expression, if anything is; `beside` are good as well.
+fn licence_trouble(licence: Option<&str>, beside: &[&str]) -> Option<String> {
     let Some(text) = licence else {
         return Some("no licence is declared".to_owned());
     };
@@ -90,19 +118,23 @@ fn licence_trouble(licence: Option<&str>) -> Option<String> {
         requirement
             .license
             .id()
-            .is_some_and(|id| LICENCES.contains(&id.name))
+            .is_some_and(|id| LICENCES.contains(&id.name) || beside.contains(&id.name))
     });
     (!is_allowed).then(|| format!("the licence `{text}` is not in the list"))
 }
 
-fn duplicates(versions: &BTreeMap<&str, BTreeSet<String>>, lock: &str) -> Vec<Finding> {
+fn duplicates(
+    versions: &BTreeMap<&str, BTreeSet<String>>,
+    lock: &str,
+    scope: &Scope,
+) -> Vec<Finding> {
     let several = versions.iter().filter(|(_, versions)| versions.len() > 1);
     several
         .map(|(name, versions)| {
             let list = versions.iter().cloned().collect::<Vec<_>>().join(", ");
             let what = format!("`{name}` is there in the versions {list}");
             let remedy = "`cargo tree --duplicates` says who asks for which";
-            Finding::warning(LOCK_FILE, line_of(lock, name), what, remedy)
+            Finding::warning(scope.lock_file, line_of(lock, name), what, remedy)
         })
         .collect()
 }
@@ -160,10 +192,10 @@ mod tests {
             "MIT/Apache-2.0",
             "(MIT OR GPL-3.0-only) AND Unicode-3.0",
         ] {
-            assert_eq!(licence_trouble(Some(good)), None, "{good}");
+            assert_eq!(licence_trouble(Some(good), &[]), None, "{good}");
         }
         assert_eq!(
-            licence_trouble(Some("Apache-2.0 WITH LLVM-exception")),
+            licence_trouble(Some("Apache-2.0 WITH LLVM-exception"), &[]),
             None
         );
         for bad in [
@@ -172,8 +204,11 @@ mod tests {
             Some("nonsense"),
             None,
         ] {
-            assert!(licence_trouble(bad).is_some(), "{bad:?}");
+            assert!(licence_trouble(bad, &[]).is_some(), "{bad:?}");
         }
+        let beside = Some("bzip2-1.0.6");
+        assert!(licence_trouble(beside, &[]).is_some());
+        assert_eq!(licence_trouble(beside, DBSP.beside), None);
     }
 
     #[test]
@@ -181,7 +216,7 @@ mod tests {
         let set = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let versions =
             BTreeMap::from([("one", set(&["1.0.0"])), ("two", set(&["1.0.0", "2.0.0"]))]);
-        let found = duplicates(&versions, "[[package]]\nname = \"two\"\n");
+        let found = duplicates(&versions, "[[package]]\nname = \"two\"\n", &MAIN);
         assert_eq!((found.len(), found[0].line), (1, 2));
         assert!(found[0].what.contains("1.0.0, 2.0.0"));
     }
