@@ -40,6 +40,12 @@ pub(super) fn page(scenario: &Scenario, rows: &[Row]) -> Result<Report> {
     report.heading("The changes");
     report.lines(&updates(scenario, rows))?;
     report.lines(&affected(scenario, rows))?;
+    report.heading("Traversals");
+    report.text(
+        "A traversal is a way that packets take through the tables. Maintainers that look at \
+         affected entries only keep a record of what each entry's walk has read on its way.",
+    );
+    report.table(&tables::traversals(rows));
     report.heading("Packets not sent");
     report.text(
         "Generated flows meet the access list's drop rules, and some would leave by the port \

@@ -16,7 +16,7 @@ use std::time::Instant as Clock;
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use thalweg_datapath::{MaintainerKind, Statistics, Work};
+use thalweg_datapath::{MaintainerKind, Statistics, TraversalView, Work};
 use thalweg_io::BURST;
 use thalweg_packet::{Instant, Packet};
 use thalweg_switch::{Config, Engine};
@@ -47,6 +47,8 @@ pub(super) struct Outcome {
     pub(super) sent: BTreeMap<u32, u64>,
     /// Copies that were not made for want of room.
     pub(super) copies_refused: u64,
+    /// The ways through the tables that entries remember, if the maintainer has a record of them.
+    pub(super) traversals: Vec<TraversalView>,
 }
 
 /// One change of the rules.
@@ -227,6 +229,7 @@ impl<'a> Pass<'a> {
             audited: audit.map(|audit| (audit.checked, audit.stale)),
             sent: self.sent,
             copies_refused,
+            traversals: datapath.traversals(),
         }
     }
 }

@@ -157,6 +157,10 @@ impl Row {
                 "examined": update.work.examined,
             })
         });
+        let traversals = measured.traversals.iter().map(|view| {
+            let tables: Vec<u8> = view.tables.iter().map(|table| table.0).collect();
+            json!({ "tables": tables, "entries": view.entries })
+        });
         let times = self.times_to_update();
         let microseconds = |ns: u64| ns as f64 / 1e3;
         let drops = statistics
@@ -187,6 +191,7 @@ impl Row {
             "drops": drops.collect::<serde_json::Map<_, _>>(),
             "outputs": measured.sent,
             "copies_refused": measured.copies_refused,
+            "traversals": traversals.collect::<Vec<_>>(),
             "changes": changes.collect::<Vec<_>>(),
             "timeline": measured.windows.iter().map(|window| window.to_json()).collect::<Vec<_>>(),
         })

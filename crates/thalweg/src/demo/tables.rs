@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use thalweg_pipeline::TableId;
+
 use super::pass::Window;
 use super::row::{Quantiles, Row};
 use super::scenario::Scenario;
 use crate::report::{Table, Unit, format_bytes, format_count};
+use crate::trace::describe_traversal;
 
 /// Rows of the timeline.
 const STRETCHES: usize = 10;
@@ -111,6 +114,33 @@ pub(super) fn drops(rows: &[Row]) -> Table {
         table.push(std::iter::once(reason.to_owned()).chain(cells).collect());
     }
     table
+}
+
+/// The ways through the tables that entries remember.
+pub(super) fn traversals(rows: &[Row]) -> Table {
+    let mut table = Table::new("Megaflow entries by the tables that their packets go through.")
+        .with_words("tables, in order");
+    for row in rows_with_traversals(rows) {
+        table = table.with_numbers(row.name());
+    }
+    let all = rows_with_traversals(rows).flat_map(|row| &row.measured.traversals);
+    let ways: BTreeSet<&[TableId]> = all.map(|view| &view.tables[..]).collect();
+    for way in ways {
+        let numbers: Vec<u8> = way.iter().map(|table| table.0).collect();
+        let entries = rows_with_traversals(rows).map(|row| {
+            let views = row.measured.traversals.iter();
+            let views = views.filter(|view| view.tables == way);
+            format_count(views.map(|view| view.entries).sum())
+        });
+        let name = std::iter::once(describe_traversal(&numbers));
+        table.push(name.chain(entries).collect());
+    }
+    table
+}
+
+fn rows_with_traversals(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter()
+        .filter(|row| !row.measured.traversals.is_empty())
 }
 
 /// Hit rate and cost, a tenth of the packets at a time.
