@@ -459,3 +459,33 @@ fn i3_memory_returns_to_where_it_was() {
         "memory grows with every round: {sizes:?}"
     );
 }
+
+#[test]
+fn i2_many_rules_for_few_entries_are_followed_by_a_sweep() {
+    for kind in [MaintainerKind::Incremental, MaintainerKind::Barrier] {
+        for seed in 0..12 {
+            let mut bench = Bench::new(kind, true, seed);
+            bench.forward(12);
+            // Rules as they are there, but at many priorities and to no port.
+            let flows: Vec<Flow> = {
+                let pipeline = bench.engine.pipeline();
+                let rules = pipeline.rules(pipeline.version());
+                rules.filter_map(|(id, _)| pipeline.flow_of(id)).collect()
+            };
+            let flows = flows.iter().step_by(2).flat_map(|flow| {
+                (0..80).map(|step| Flow {
+                    priority: 800 * step,
+                    actions: [].into(),
+                    ..flow.clone()
+                })
+            });
+            let change = Change::adding(flows);
+            let update = bench.engine.apply(&change, Instant::ZERO);
+            let update = update.expect("the rules are right");
+            assert!(!update.delta.has_new_layout);
+            bench.check(&format!("{} seed {seed}, other rules", kind.name()));
+            bench.forward(60);
+            bench.check(&format!("{} seed {seed}, afterwards", kind.name()));
+        }
+    }
+}

@@ -6,10 +6,11 @@
 //!
 //! Searching costs some microseconds a new rule, and a sweep some an entry: where a change has far
 //! more rules than there are entries, as when all rules are loaded anew, the entries are swept.
+//! `Barrier` then evicts them all.
 
 use thalweg_pipeline::{Delta, Pipeline};
 
-use super::{Maintainer, Outcome, Repair, Revalidate, Work};
+use super::{Flush, Maintainer, Outcome, Repair, Revalidate, Work};
 use crate::statistics::EvictReason;
 
 /// New rules for each entry from which on a sweep is cheaper than a search for each of them.
@@ -45,6 +46,9 @@ pub struct Barrier;
 
 impl Maintainer for Barrier {
     fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, delta: &Delta) -> Work {
+        if delta.inserted.len() / SWEEP_AT > repair.len() {
+            return Flush.maintain(repair, pipeline, delta);
+        }
         let (affected, nodes) = repair.affected(pipeline, delta);
         let mut work = Work {
             nodes,
