@@ -82,15 +82,18 @@ impl Bench {
         }
     }
 
+    fn sample(&mut self, count: usize) -> Vec<Packet> {
+        let packet = |_| {
+            let random = self.packets.next_packet();
+            let mut packet = Packet::from_bytes(&random.bytes);
+            packet.set_received(PortId(random.in_port), Instant::ZERO);
+            packet
+        };
+        (0..count).map(packet).collect()
+    }
+
     fn forward(&mut self, packets: usize) {
-        let mut burst: Vec<Packet> = (0..packets)
-            .map(|_| {
-                let random = self.packets.next_packet();
-                let mut packet = Packet::from_bytes(&random.bytes);
-                packet.set_received(PortId(random.in_port), Instant::ZERO);
-                packet
-            })
-            .collect();
+        let mut burst = self.sample(packets);
         self.engine.forward(&mut burst, Instant::ZERO);
         self.engine.outbox().recycle();
     }
@@ -303,22 +306,11 @@ fn answers(engine: &mut Engine, packets: &[Packet]) -> Vec<Vec<(PortId, Vec<u8>)
         .collect()
 }
 
-fn sample(bench: &mut Bench, count: usize) -> Vec<Packet> {
-    (0..count)
-        .map(|_| {
-            let random = bench.packets.next_packet();
-            let mut packet = Packet::from_bytes(&random.bytes);
-            packet.set_received(PortId(random.in_port), Instant::ZERO);
-            packet
-        })
-        .collect()
-}
-
 #[test]
 fn i4_a_rule_that_comes_and_goes_leaves_every_answer_as_it_was() {
     for seed in 0..30 {
         let mut bench = Bench::new(MaintainerKind::Incremental, false, seed);
-        let packets = sample(&mut bench, 60);
+        let packets = bench.sample(60);
         let before = answers(&mut bench.engine, &packets);
         let rules: Vec<Flow> = {
             let pipeline = bench.engine.pipeline();
@@ -360,7 +352,7 @@ fn i4_a_bundle_comes_to_what_its_parts_come_to() {
     for seed in 0..30 {
         let mut whole = Bench::new(MaintainerKind::Incremental, true, seed);
         let mut parts = Bench::new(MaintainerKind::Incremental, true, seed);
-        let packets = sample(&mut whole, 60);
+        let packets = whole.sample(60);
         answers(&mut whole.engine, &packets);
         answers(&mut parts.engine, &packets);
         let mut operations = Vec::new();
@@ -394,7 +386,7 @@ fn i4_a_bundle_comes_to_what_its_parts_come_to() {
 fn i4_a_bundle_with_one_bad_part_does_nothing() {
     for seed in 0..30 {
         let mut bench = Bench::new(MaintainerKind::Incremental, true, seed);
-        let packets = sample(&mut bench, 60);
+        let packets = bench.sample(60);
         let before = answers(&mut bench.engine, &packets);
         let entries = |bench: &Bench| {
             let entries = bench.engine.datapath().entries().into_iter();

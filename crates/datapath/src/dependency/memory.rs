@@ -9,7 +9,8 @@
 //!   bit in which the packet differs is enough to keep each out;
 //! - else, the table must be searched.
 //!
-//! So an insert never costs a search, and a delete only one in the rule's own table.
+//! So tables that a change has not touched are not searched, unless a packet looks otherwise there
+//! now than it did; nor is the table of a few new rules.
 
 use thalweg_classifier::{Precedence, RuleId, Version};
 use thalweg_pipeline::{Memory, Pipeline, TableId};

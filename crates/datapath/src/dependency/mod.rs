@@ -22,7 +22,7 @@
 //!
 //! 1. No false negative: an entry whose walk would change is found.
 //! 2. The index is that of the entries: what is added with an entry goes with it, to the last
-//!    node; see `rebuilt` in the tests.
+//!    node. [`Dependencies::verify`] compares the two.
 //!
 //! Source: KAIRO's traversals, of regions in place of recorded packets.
 
@@ -155,16 +155,14 @@ impl Dependencies {
 
     /// Appends the entries that a change may affect, each once.
     ///
-    /// `meets` says whether the region of an entry meets that of a new rule. Returns how many nodes
-    /// were compared with new rules.
+    /// `meets` says whether the region of an entry meets that of a new rule.
     pub(crate) fn affected(
         &mut self,
         pipeline: &Pipeline,
         delta: &Delta,
         meets: impl Fn(EntryId, &Region<'_>) -> bool,
         into: &mut Vec<EntryId>,
-    ) -> u64 {
-        let mut compared = 0;
+    ) {
         self.paths.begin_search();
         self.arrivals.clear();
         for rule in &delta.removed {
@@ -190,11 +188,10 @@ impl Dependencies {
         heirs.sort_unstable();
         for rule in &delta.inserted {
             if heirs.binary_search(rule).is_err() {
-                compared += self.affected_by_insert(pipeline, *rule, &meets, into);
+                self.affected_by_insert(pipeline, *rule, &meets, into);
             }
         }
         self.arrivals.sort();
-        compared
     }
 
     fn affected_by_insert(
@@ -203,12 +200,12 @@ impl Dependencies {
         id: RuleId,
         meets: impl Fn(EntryId, &Region<'_>) -> bool,
         into: &mut Vec<EntryId>,
-    ) -> u64 {
+    ) {
         let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.words_of(id)) else {
-            return 0;
+            return;
         };
         if self.nodes.table_len(rule.table) == 0 {
-            return 0;
+            return;
         }
         let new = NewRule {
             table: rule.table,
@@ -217,7 +214,7 @@ impl Dependencies {
         };
         let mut met = std::mem::take(&mut self.met);
         let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
-        let compared = nodes.meeting(new, |node, winner| {
+        nodes.meeting(new, |node, winner| {
             let winner = winner.and_then(|winner| pipeline.rule(winner));
             if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
                 return;
@@ -243,7 +240,6 @@ impl Dependencies {
             }
         }
         self.met = met;
-        compared
     }
 
     /// What an entry's walk knows of lookups, once all affected entries of the version were found.

@@ -468,22 +468,16 @@ impl Nodes {
         self.causes.get(&cause).copied()
     }
 
-    /// The nodes of a table whose certificate a new rule meets; says how many were looked at.
+    /// The nodes of a table whose certificate a new rule meets.
     ///
     /// The precedence of who won is left to the caller to compare.
-    pub(super) fn meeting(
-        &self,
-        new: NewRule<'_>,
-        mut found: impl FnMut(NodeId, Option<RuleId>),
-    ) -> u64 {
+    pub(super) fn meeting(&self, new: NewRule<'_>, mut found: impl FnMut(NodeId, Option<RuleId>)) {
         let Some(table) = self.tables.get(usize::from(new.table.0)) else {
-            return 0;
+            return;
         };
         let scan_at = SCAN_FROM.max(table.count / SCAN_SHARE);
         if let Some((pivot, prefix)) = self.best_pivot(table, new, scan_at) {
-            let mut looked_at = 0;
             for node in pivot.meeting(prefix) {
-                looked_at += 1;
                 if let &What::Lookup {
                     class, row, rule, ..
                 } = &self.nodes[node.0 as usize].what
@@ -492,7 +486,7 @@ impl Nodes {
                     found(node, rule);
                 }
             }
-            return looked_at;
+            return;
         }
         for class in &table.classes {
             let class = &self.classes[*class as usize];
@@ -504,7 +498,6 @@ impl Nodes {
                 }
             }
         }
-        table.count as u64
     }
 
     /// The pivot with the fewest nodes to look at, unless all have more than `limit`.
@@ -622,7 +615,8 @@ const DOUBLED_UP_TO: usize = 4_096;
 /// Nodes that are scanned rather than searched for, at the least.
 const SCAN_FROM: usize = 64;
 
-/// A scan looks at the next node in an eighth of the time that a pivot takes to find one.
+/// Pivots that would find more than this share of a table's nodes give way to a scan, which reads
+/// them side by side. Chosen, not measured.
 const SCAN_SHARE: usize = 8;
 
 impl Class {

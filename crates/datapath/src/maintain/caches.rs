@@ -17,10 +17,10 @@ impl<const W: usize> Caches for Core<W> {
         self.entries.ids().collect()
     }
 
-    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64) {
+    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId> {
         let mut affected = Vec::new();
         if self.entries.len() == 0 {
-            return (affected, 0);
+            return affected;
         }
         let dependencies = self.dependencies.as_mut();
         let dependencies = dependencies.expect("maintainers that ask for them have them");
@@ -36,8 +36,8 @@ impl<const W: usize> Caches for Core<W> {
                 region.written_words >> word & 1 == 1 || (key ^ value) & mask & care == 0
             })
         };
-        let nodes = dependencies.affected(pipeline, delta, meets, &mut affected);
-        (affected, nodes)
+        dependencies.affected(pipeline, delta, meets, &mut affected);
+        affected
     }
 
     fn settle(&mut self, id: EntryId) {

@@ -105,8 +105,6 @@ pub struct UnknownMaintainer {
 /// What a maintainer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Reads of walks that were compared with what changed.
-    pub nodes: u64,
     /// Entries that were looked at.
     pub examined: u64,
     /// Entries whose answer changed and were repaired in place.
@@ -155,7 +153,7 @@ pub struct Repair<'a> {
 pub(crate) trait Caches {
     fn len(&self) -> usize;
     fn ids(&self) -> Vec<EntryId>;
-    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64);
+    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId>;
     fn settle(&mut self, id: EntryId);
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);
@@ -189,11 +187,11 @@ impl<'a> Repair<'a> {
         self.len() == 0
     }
 
-    /// The entries that a change may affect, and how many reads were compared with it.
+    /// The entries that a change may affect.
     ///
     /// # Panics
     /// If the datapath does not note what entries depend on.
-    pub fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> (Vec<EntryId>, u64) {
+    pub fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId> {
         self.caches.affected(pipeline, delta)
     }
 
