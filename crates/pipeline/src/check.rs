@@ -39,7 +39,7 @@ pub(crate) fn actions(
                     to: to.0,
                 });
             }
-            Action::Group(group) if pipeline.group(*group, pipeline.version().next()).is_none() => {
+            Action::Group(group) if pipeline.group(*group, pipeline.open_version()).is_none() => {
                 let group = group.0;
                 return Err(ChangeError::UnknownGroup {
                     operation: index,
@@ -98,7 +98,7 @@ fn reaches(
     if refuted.get(&from).is_some_and(|known| *known <= depth) {
         return false;
     }
-    let Some(group) = pipeline.group(from, pipeline.version().next()) else {
+    let Some(group) = pipeline.group(from, pipeline.open_version()) else {
         return false;
     };
     let is_found = group.buckets.iter().any(|bucket| {

@@ -19,12 +19,18 @@ impl<T> Default for History<T> {
 impl<T> History<T> {
     /// The state at a version.
     pub(crate) fn at(&self, version: Version) -> Option<&T> {
-        let known = self
-            .states
-            .iter()
-            .rev()
-            .find(|(since, _)| *since <= version);
-        known.and_then(|(_, state)| state.as_ref())
+        let (_, state) = &self.states[self.place(version)?];
+        state.as_ref()
+    }
+
+    /// Since when the state at a version holds.
+    pub(crate) fn since(&self, version: Version) -> Option<Version> {
+        Some(self.states[self.place(version)?].0)
+    }
+
+    /// All states in which it existed.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &T> {
+        self.states.iter().filter_map(|(_, state)| state.as_ref())
     }
 
     /// Sets the state from a version on, which is not before any other.
@@ -33,23 +39,26 @@ impl<T> History<T> {
         self.states.push((since, state));
     }
 
-    /// Undoes what was recorded for a version.
-    pub(crate) fn abort(&mut self, version: Version) {
-        self.states.retain(|(since, _)| *since != version);
+    /// Undoes what was recorded for the last version; says whether nothing is left.
+    pub(crate) fn abort(&mut self, version: Version) -> bool {
+        self.states.pop_if(|(since, _)| *since == version);
+        self.states.is_empty()
     }
 
-    /// Drops states that no version from `oldest` on can see.
-    pub(crate) fn reclaim(&mut self, oldest: Version) {
-        if let Some(seen) = self.states.iter().rposition(|(since, _)| *since <= oldest) {
+    /// Drops states that no version from `oldest` on can see; says whether nothing is left.
+    pub(crate) fn reclaim(&mut self, oldest: Version) -> bool {
+        if let Some(seen) = self.place(oldest) {
             self.states.drain(..seen);
         }
         if let [(_, None)] = self.states[..] {
             self.states.clear();
         }
+        self.states.is_empty()
     }
 
-    /// Whether nothing is recorded.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.states.is_empty()
+    /// Where the state at a version is.
+    fn place(&self, version: Version) -> Option<usize> {
+        let later = self.states.partition_point(|(since, _)| *since <= version);
+        later.checked_sub(1)
     }
 }

@@ -17,6 +17,7 @@ mod matching;
 mod pipeline;
 mod prepare;
 mod reads;
+mod reclaim;
 mod reference;
 mod state;
 pub mod text;
@@ -32,7 +33,7 @@ pub use interpret::{Continuation, Memory, Translation, resume, translate, transl
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
-pub use prepare::Delta;
+pub use prepare::{Delta, Plan, Progress};
 pub use reference::{MAX_PASSES, Pass, Passes, forward};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};

@@ -67,19 +67,21 @@ impl MacTable {
             .record(since, change.port);
     }
 
-    /// Undoes what was recorded for `version`.
-    pub(crate) fn abort(&mut self, version: Version) {
-        self.stations.retain(|_, history| {
-            history.abort(version);
-            !history.is_empty()
-        });
+    /// Undoes what was recorded of a station for `version`, the last.
+    pub(crate) fn abort(&mut self, station: Station, version: Version) {
+        if let Some(history) = self.stations.get_mut(&station)
+            && history.abort(version)
+        {
+            self.stations.remove(&station);
+        }
     }
 
-    /// Forgets what no version from `oldest` on can see.
-    pub(crate) fn reclaim(&mut self, oldest: Version) {
-        self.stations.retain(|_, history| {
-            history.reclaim(oldest);
-            !history.is_empty()
-        });
+    /// Forgets what no version from `oldest` on can see of a station.
+    pub(crate) fn reclaim(&mut self, station: Station, oldest: Version) {
+        if let Some(history) = self.stations.get_mut(&station)
+            && history.reclaim(oldest)
+        {
+            self.stations.remove(&station);
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The pipeline: tables, groups, ports and stations, at every version that is still in use.
 //!
-//! A [`crate::Change`] is prepared as version `v + 1` while readers go on at `v`, then published or
-//! aborted. Nothing that a reader at `v` sees is touched by either: rules carry the versions in
+//! A [`crate::Change`] is prepared at later versions while readers go on at `v`, then published or
+//! undone. Nothing that a reader at `v` sees is touched by either: rules carry the versions in
 //! which they exist, groups, ports and stations have histories. Once no reader holds an older
-//! version, [`Pipeline::reclaim`] drops what only those could see.
+//! version, [`Pipeline::reclaim`] drops what only those could see. All of it can be done in steps.
 //!
-//! 1. At most one version is unpublished, and it is the newest plus one.
+//! 1. At most one change is unpublished. The versions at which it is done are later than all that
+//!    were published; the next is published next unless it is a large one (`prepare`).
 //! 2. A change is whole or nothing: an operation that cannot be done undoes those before it.
 //! 3. In a table at a version, no two rules have the same match and priority.
 //! 4. The layout covers every field that a living rule or group matches or reads. A change that
@@ -18,7 +19,7 @@
 //! 6. A group that replaces another starts counting at zero, but only once the former version is
 //!    reclaimed: until then what comes in was counted by the group before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thalweg_classifier::{Classifier, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
@@ -30,6 +31,7 @@ use crate::history::History;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::prepare::Prepared;
+use crate::reclaim::{Leavings, Places};
 
 /// Limits of a pipeline, fixed at the start.
 #[derive(Clone, Debug)]
@@ -190,12 +192,12 @@ pub struct Pipeline {
     pub(crate) fields: Arc<Vec<FieldDescriptor>>,
     pub(crate) generation: Generation,
     pub(crate) rules: Vec<Option<Rule>>,
-    pub(crate) free_rules: Vec<RuleId>,
+    pub(crate) places: Places,
+    /// Rules that exist at the newest version, published or not.
+    pub(crate) living: usize,
     pub(crate) next_age: u64,
     pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
-    /// Groups that replaced others, and the versions that did it (invariant 6).
-    pub(crate) replaced_groups: Vec<(Version, GroupId)>,
     /// Also of tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
@@ -203,7 +205,8 @@ pub struct Pipeline {
     pub(crate) version: Version,
     pub(crate) prepared: Option<Prepared>,
     /// Rules that died before the layout grew, and the version that outlives their last reader.
-    pub(crate) left_behind: Vec<(Version, RuleId)>,
+    pub(crate) left_behind: VecDeque<(Version, RuleId)>,
+    pub(crate) leavings: Leavings,
 }
 
 impl Pipeline {
@@ -220,17 +223,18 @@ impl Pipeline {
                 tables: Vec::new(),
             },
             rules: Vec::new(),
-            free_rules: Vec::new(),
+            places: Places::default(),
+            living: 0,
             next_age: 0,
             groups: BTreeMap::new(),
             group_counters: BTreeMap::new(),
-            replaced_groups: Vec::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             macs: MacTable::default(),
             version: Version::FIRST,
             prepared: None,
-            left_behind: Vec::new(),
+            left_behind: VecDeque::new(),
+            leavings: Leavings::default(),
         }
     }
 
@@ -279,7 +283,8 @@ impl Pipeline {
 
     /// The rule that has the place of a modified one: same table, match and precedence.
     pub fn successor_of(&self, id: RuleId) -> Option<RuleId> {
-        self.rule(id)?.successor()
+        let rule = self.rule(id)?;
+        rule.successor().filter(|_| rule.is_dead_at(self.version))
     }
 
     /// A rule's value and mask, in the words of the layout.
@@ -383,20 +388,18 @@ impl Pipeline {
 
     /// Credits packets to a rule, and says when it was last used.
     pub fn credit_rule(&mut self, id: RuleId, counters: Counters, used_at: Instant) {
+        let published = self.version;
         let mut id = id;
-        loop {
-            let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) else {
-                return;
-            };
-            let heir = rule.end.as_ref().filter(|end| end.hands_on_counts);
-            match heir.and_then(|end| end.successor) {
-                Some(successor) => id = successor,
-                None => {
-                    rule.counters.add(counters);
-                    rule.used_at = rule.used_at.max(used_at);
-                    return;
-                }
+        while let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) {
+            let end = rule.end.as_deref().filter(|end| end.hands_on_counts);
+            let heir = end.and_then(|end| end.successor);
+            // One that takes over in a change that is not published has a copy of the counts.
+            if heir.is_none() || !rule.is_dead_at(published) {
+                rule.counters.add(counters);
+                rule.used_at = rule.used_at.max(used_at);
             }
+            let Some(heir) = heir else { return };
+            id = heir;
         }
     }
 
@@ -422,57 +425,6 @@ impl Pipeline {
         if let Some(bucket) = bucket.and_then(|bucket| group.buckets.get_mut(bucket as usize)) {
             bucket.add(counters);
         }
-    }
-
-    /// Drops what no version from `oldest` on can see.
-    pub fn reclaim(&mut self, oldest: Version) {
-        let tables = self.generation.tables.iter_mut().flatten();
-        let mut freed: Vec<RuleId> = tables
-            .flat_map(|table| table.classifier.reclaim(oldest))
-            .collect();
-        let left = self
-            .left_behind
-            .extract_if(.., |(version, _)| *version <= oldest);
-        freed.extend(left.map(|(_, id)| id));
-        self.free(freed);
-        self.groups
-            .values_mut()
-            .for_each(|history| history.reclaim(oldest));
-        self.groups.retain(|_, history| !history.is_empty());
-        self.ports
-            .values_mut()
-            .for_each(|history| history.reclaim(oldest));
-        self.ports.retain(|_, history| !history.is_empty());
-        self.macs.reclaim(oldest);
-        let groups = &self.groups;
-        self.group_counters.retain(|id, _| groups.contains_key(id));
-        let replaced = self
-            .replaced_groups
-            .extract_if(.., |(version, _)| *version <= oldest);
-        for (_, id) in replaced {
-            let group = groups.get(&id).and_then(|history| history.at(oldest));
-            if let Some(group) = group {
-                let counters = GroupCounters::zero(group.buckets.len());
-                self.group_counters.insert(id, counters);
-            }
-        }
-    }
-
-    /// Gives the places of rules back, and memory if few are left.
-    pub(crate) fn free(&mut self, ids: Vec<RuleId>) {
-        for id in ids {
-            self.rules[id.0 as usize] = None;
-            self.free_rules.push(id);
-        }
-        if self.free_rules.len() < FREE_MIN || self.free_rules.len() * 4 < self.rules.len() * 3 {
-            return;
-        }
-        let used = self.rules.iter().rposition(Option::is_some);
-        let len = used.map_or(0, |last| last + 1);
-        self.rules.truncate(len);
-        self.free_rules.retain(|id| (id.0 as usize) < len);
-        self.rules.shrink_to(2 * len);
-        self.free_rules.shrink_to(2 * self.free_rules.len());
     }
 
     /// Bytes of memory that the rules take, their indexes included.
@@ -512,9 +464,6 @@ impl Generation {
         })
     }
 }
-
-/// Places for rules that are kept free without asking whether that is too many.
-const FREE_MIN: usize = 1_024;
 
 /// Fields that rules match by prefix; each has a trie in every table.
 const PREFIX_FIELDS: [FieldId; 8] = [

@@ -1,0 +1,41 @@
+//! A wider layout, and all rules moved to it.
+
+use std::sync::Arc;
+
+use thalweg_classifier::{Pattern, RuleId};
+use thalweg_packet::Layout;
+
+use crate::pipeline::{Generation, Pipeline};
+
+impl Pipeline {
+    /// Moves all rules to tables of another layout; those of the former are kept, to be undone to.
+    pub(super) fn move_to(&mut self, layout: Arc<Layout>) {
+        let mut next = Generation {
+            layout: layout.clone(),
+            tables: Vec::new(),
+        };
+        let (seed, version) = (self.config.seed, self.version);
+        for (id, rule) in self.rules.iter().enumerate() {
+            let Some(rule) = rule else { continue };
+            // What died before is of interest only to readers of the old layout, who start over.
+            if rule.end.is_some() {
+                continue;
+            }
+            let id = RuleId(id as u32);
+            let matching = self.match_of(id).expect("a living rule is in its table");
+            let (value, mask) = matching.compile(&layout);
+            let pattern = Pattern {
+                value: &value,
+                mask: &mask,
+            };
+            let table = next.table_or_new(rule.table, seed);
+            table
+                .classifier
+                .insert(pattern, rule.precedence, id, rule.born.min(version));
+        }
+        let former = std::mem::replace(&mut self.generation, next);
+        let prepared = self.unpublished();
+        prepared.former = Some(former);
+        prepared.delta.has_new_layout = true;
+    }
+}

@@ -1,0 +1,286 @@
+//! What each operation does, part by part.
+
+use std::sync::Arc;
+
+use thalweg_classifier::{Pattern, Precedence, RuleId};
+use thalweg_packet::PortId;
+
+use super::{Done, Plan};
+use crate::action::{Actions, GroupId};
+use crate::change::{ChangeError, Operation};
+use crate::check;
+use crate::flow::{Flow, Group, PortState};
+use crate::mac::MacMove;
+use crate::pipeline::{Counters, End, Pipeline, Rule};
+use crate::reclaim::Touched;
+
+impl Pipeline {
+    /// Does the next part of a plan that has one.
+    pub(super) fn perform_part(&mut self, plan: &mut Plan<'_>) -> Result<(), ChangeError> {
+        let next = plan.next_numbered();
+        let (index, operation) = next.expect("the plan is not over");
+        match operation {
+            Operation::Add(flow) => self.add(index, flow, plan)?,
+            Operation::SetGroup(group) => self.set_group(index, group)?,
+            Operation::SetPort(id, state) => self.set_port(*id, *state),
+            Operation::DeletePort(id) => self.delete_port(*id),
+            Operation::MoveMacs(moves) => {
+                if let Some(moved) = moves.get(plan.part()) {
+                    self.move_mac(*moved);
+                }
+                plan.advance(moves.len());
+                return Ok(());
+            }
+            Operation::Modify(..)
+            | Operation::Delete(_)
+            | Operation::DeleteAll
+            | Operation::DeleteGroup(_) => return self.perform_on_next(index, operation, plan),
+        }
+        plan.advance(1);
+        Ok(())
+    }
+
+    /// Does an operation on the next of the rules that it means.
+    fn perform_on_next(
+        &mut self,
+        index: usize,
+        operation: &Operation,
+        plan: &mut Plan<'_>,
+    ) -> Result<(), ChangeError> {
+        let part = plan.part();
+        let found = plan.found(|| self.meant_by(operation));
+        let (id, parts) = (found.get(part).copied(), found.len());
+        if let (Operation::DeleteGroup(group), 0) = (operation, part) {
+            self.delete_group(*group);
+        }
+        match (operation, id) {
+            (Operation::Modify(_, actions), Some(id)) => self.modify(index, id, actions)?,
+            (_, Some(id)) => self.remove(id),
+            (_, None) => {}
+        }
+        plan.advance(parts);
+        Ok(())
+    }
+
+    fn add(&mut self, index: usize, flow: &Flow, plan: &Plan<'_>) -> Result<(), ChangeError> {
+        check::flow(self, index, flow)?;
+        let (value, mask) = flow.matching.compile(self.layout());
+        let pattern = Pattern {
+            value: &value,
+            mask: &mask,
+        };
+        let replaced = self
+            .table(flow.table)
+            .and_then(|table| table.classifier.find(pattern, flow.priority))
+            .inspect(|id| debug_assert!(self.rule(*id).is_some(), "tables name known rules"));
+        let precedence = match replaced {
+            Some(id) => self.rule(id).expect("tables name known rules").precedence,
+            None => {
+                self.next_age += 1;
+                Precedence::new(flow.priority, self.next_age)
+            }
+        };
+        let rule = Rule {
+            table: flow.table,
+            precedence,
+            cookie: flow.cookie,
+            idle_timeout_s: flow.idle_timeout_s,
+            hard_timeout_s: flow.hard_timeout_s,
+            reports_removal: flow.reports_removal,
+            actions: flow.actions.clone(),
+            created_at: plan.now(),
+            used_at: plan.now(),
+            counters: Counters::default(),
+            born: self.open_version(),
+            end: None,
+        };
+        match replaced {
+            Some(id) => self.replace(index, id, rule, pattern, !flow.resets_counts),
+            None => self.insert(index, rule, pattern).map(|_| ()),
+        }
+    }
+
+    /// Puts a rule in the place of another.
+    fn replace(
+        &mut self,
+        index: usize,
+        id: RuleId,
+        mut rule: Rule,
+        pattern: Pattern<'_>,
+        hands_on_counts: bool,
+    ) -> Result<(), ChangeError> {
+        let old = self.rule(id).expect("it is there");
+        if hands_on_counts {
+            rule.counters = old.counters;
+        }
+        if old.born > self.version {
+            self.rewrite(id, rule, hands_on_counts);
+            return Ok(());
+        }
+        self.remove(id);
+        let successor = self.insert(index, rule, pattern)?;
+        let end = self.end_mut(id).expect("it dies, but is still there");
+        (end.successor, end.hands_on_counts) = (Some(successor), hands_on_counts);
+        self.unpublished().heirs.insert(successor, id);
+        Ok(())
+    }
+
+    /// Writes over a rule that nobody has seen yet (invariant 3).
+    fn rewrite(&mut self, id: RuleId, rule: Rule, hands_on_counts: bool) {
+        let old = self.rules[id.0 as usize].as_mut().expect("it is there");
+        let born = old.born;
+        *old = Rule { born, ..rule };
+        if !hands_on_counts && let Some(former) = self.unpublished().heirs.get(&id).copied() {
+            let end = self.end_mut(former);
+            end.expect("an heir's rule has ended").hands_on_counts = false;
+        }
+    }
+
+    fn end_mut(&mut self, id: RuleId) -> Option<&mut End> {
+        self.rules[id.0 as usize].as_mut()?.end.as_deref_mut()
+    }
+
+    fn insert(
+        &mut self,
+        index: usize,
+        rule: Rule,
+        pattern: Pattern<'_>,
+    ) -> Result<RuleId, ChangeError> {
+        if self.is_full() {
+            return Err(ChangeError::RulesFull {
+                operation: index,
+                capacity: self.config.rules,
+            });
+        }
+        let (id, is_new_place) = self.places.take(&mut self.rules);
+        let (seed, born) = (self.config.seed, rule.born);
+        if self.table(rule.table).is_none() {
+            self.note(Done::Table(rule.table));
+        }
+        let table = self.generation.table_or_new(rule.table, seed);
+        table.classifier.insert(pattern, rule.precedence, id, born);
+        self.rules[id.0 as usize] = Some(rule);
+        self.living += 1;
+        self.note(Done::Birth { id, is_new_place });
+        self.unpublished().delta.inserted.push(id);
+        Ok(id)
+    }
+
+    /// Whether there is no room for another rule at the version being prepared.
+    fn is_full(&self) -> bool {
+        let capacity = self.config.rules;
+        // Those of older versions have as much room again.
+        self.living >= capacity || self.places.used() >= 2 * capacity
+    }
+
+    fn modify(&mut self, index: usize, id: RuleId, actions: &Actions) -> Result<(), ChangeError> {
+        let rule = self.rule(id).expect("selected rules exist").clone();
+        if rule.actions == *actions {
+            return Ok(());
+        }
+        check::actions(self, index, rule.table, actions)?;
+        let table = self.table(rule.table).expect("a rule's table exists");
+        let pattern = table.classifier.pattern(id);
+        let (value, mask) = pattern.expect("a rule is in its table");
+        let rule = Rule {
+            actions: actions.clone(),
+            born: self.open_version(),
+            ..rule
+        };
+        let pattern = Pattern {
+            value: &value,
+            mask: &mask,
+        };
+        self.replace(index, id, rule, pattern, true)
+    }
+
+    fn remove(&mut self, id: RuleId) {
+        let (open, published) = (self.open_version(), self.version);
+        let rule = self.rules[id.0 as usize].as_mut().expect("the rule exists");
+        rule.end = Some(End::at(open));
+        let (table, is_published) = (rule.table, rule.born <= published);
+        let table = self.generation.tables[usize::from(table.0)].as_mut();
+        let table = table.expect("a rule's table exists");
+        table.classifier.remove(id, open);
+        self.living -= 1;
+        self.count_death(open);
+        self.note(Done::Death(id));
+        let prepared = self.unpublished();
+        if is_published {
+            prepared.delta.removed.push(id);
+            return;
+        }
+        prepared.stillborn += 1;
+        // Whose place it had keeps its late counts: nobody has that place now.
+        if let Some(former) = prepared.heirs.remove(&id)
+            && let Some(end) = self.end_mut(former)
+        {
+            end.successor = None;
+        }
+    }
+
+    fn set_group(&mut self, index: usize, group: &Group) -> Result<(), ChangeError> {
+        check::group(self, index, group)?;
+        self.record_group(group.id, Some(Arc::new(group.clone())));
+        let counters = self.group_counters.get(&group.id);
+        let before = counters.map(|counters| counters.buckets.len());
+        // Who still counts for the group before may do so until that is reclaimed.
+        let room = before.unwrap_or(0).max(group.buckets.len());
+        let counters = self.group_counters.entry(group.id).or_default();
+        counters.buckets.resize(room, Counters::default());
+        self.note(Done::GroupCounters(group.id, before));
+        if before.is_some() {
+            self.touch(Touched::GroupCounters(group.id));
+        }
+        Ok(())
+    }
+
+    /// Removes a group, if there is one; the rules that use it follow (OpenFlow 1.5.1, section
+    /// 6.7).
+    fn delete_group(&mut self, id: GroupId) {
+        if self.group(id, self.open_version()).is_some() {
+            self.record_group(id, None);
+        }
+    }
+
+    fn record_group(&mut self, id: GroupId, state: Option<Arc<Group>>) {
+        let open = self.open_version();
+        self.groups.entry(id).or_default().record(open, state);
+        self.touch(Touched::Group(id));
+        self.note(Done::Group(id));
+        self.unpublished().delta.groups.push(id);
+    }
+
+    fn set_port(&mut self, id: PortId, state: PortState) {
+        if self.port(id, self.open_version()) != Some(state) {
+            self.record_port(id, Some(state));
+        }
+    }
+
+    fn delete_port(&mut self, id: PortId) {
+        if self.port(id, self.open_version()).is_some() {
+            self.record_port(id, None);
+        }
+    }
+
+    fn record_port(&mut self, id: PortId, state: Option<PortState>) {
+        let open = self.open_version();
+        self.ports.entry(id).or_default().record(open, state);
+        self.touch(Touched::Port(id));
+        self.note(Done::Port(id));
+        self.unpublished().delta.ports.push(id);
+    }
+
+    fn move_mac(&mut self, moved: MacMove) {
+        let open = self.open_version();
+        let is_full = self.macs.len() >= self.config.stations;
+        let known = self.macs.lookup(moved.station, open);
+        if known == moved.port || (known.is_none() && is_full) {
+            return;
+        }
+        self.macs.record(moved, open);
+        self.touch(Touched::Station(moved.station));
+        self.note(Done::Station(moved.station));
+        self.unpublished().delta.stations.push(moved.station);
+    }
+}

@@ -1,0 +1,246 @@
+//! What a change asks for, checked by itself, and how much of it is done.
+//!
+//! Rules that the next operation means can be looked for while others read, as that changes
+//! nothing: the longest that is not divided into parts then keeps nobody waiting.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use thalweg_classifier::{Pattern, RuleId, Version};
+use thalweg_packet::{FieldId, Instant, Layout};
+
+use crate::action::TableId;
+use crate::change::{Change, ChangeError, Operation, Selector};
+use crate::check;
+use crate::pipeline::Pipeline;
+use crate::reads;
+
+/// A change that a pipeline has looked at, and how far it has come with it.
+///
+/// ```
+/// use thalweg_packet::Instant;
+/// use thalweg_pipeline::{Change, Config, Flow, Pipeline, Progress};
+///
+/// let mut pipeline = Pipeline::new(Config::default());
+/// let rules = (0..100).map(|priority| Flow { priority, ..Flow::default() });
+/// let change = Change::adding(rules);
+/// let mut plan = pipeline.plan(&change)?;
+/// pipeline.begin(&mut plan, Instant::ZERO);
+/// while pipeline.perform(&mut plan, 10)? == Progress::Unfinished {
+///     assert_eq!(pipeline.rule_count(pipeline.version()), 0); // readers come in here
+/// }
+/// assert_eq!(pipeline.publish().inserted.len(), 100);
+/// # Ok::<(), thalweg_pipeline::ChangeError>(())
+/// ```
+#[derive(Debug)]
+pub struct Plan<'a> {
+    change: &'a Change,
+    /// The published version that it was made for.
+    version: Version,
+    /// The layout that it needs, if that is another one.
+    layout: Option<Arc<Layout>>,
+    /// When it was begun.
+    begun_at: Option<Instant>,
+    /// The number of the next operation.
+    operation: usize,
+    /// How many parts of that are done.
+    part: usize,
+    /// The rules that it means, once they were looked for.
+    found: Option<Vec<RuleId>>,
+}
+
+impl<'a> Plan<'a> {
+    /// Whether the change reads fields that the layout lacks, so that keys will have another one.
+    ///
+    /// Who asks the pipeline with keys of the layout as it is must not do so once such a change is
+    /// begun.
+    pub fn needs_new_layout(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// Whether the next operation selects rules that have not been looked for yet.
+    pub fn needs_search(&self) -> bool {
+        let selects = |operation: &Operation| match operation {
+            Operation::Modify(..)
+            | Operation::Delete(_)
+            | Operation::DeleteAll
+            | Operation::DeleteGroup(_) => true,
+            Operation::Add(_)
+            | Operation::SetGroup(_)
+            | Operation::SetPort(..)
+            | Operation::DeletePort(_)
+            | Operation::MoveMacs(_) => false,
+        };
+        self.found.is_none() && self.next().is_some_and(selects)
+    }
+
+    pub(super) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
+    }
+
+    pub(super) fn start(&mut self, version: Version, now: Instant) {
+        assert_eq!(self.version, version, "the plan is of another version");
+        let begun_before = self.begun_at.replace(now);
+        assert!(begun_before.is_none(), "a plan is begun once");
+    }
+
+    pub(super) fn assert_begun(&self, version: Version) {
+        let is_begun = self.begun_at.is_some() && self.version == version;
+        assert!(is_begun, "this change is not begun");
+    }
+
+    /// When the change was begun.
+    pub(super) fn now(&self) -> Instant {
+        self.begun_at.expect("a plan is begun before it is done")
+    }
+
+    /// The next operation, and its number.
+    pub(super) fn next_numbered(&self) -> Option<(usize, &'a Operation)> {
+        Some((self.operation, self.next()?))
+    }
+
+    fn next(&self) -> Option<&'a Operation> {
+        self.change.operations.get(self.operation)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.operation == self.change.operations.len()
+    }
+
+    /// How many parts of the next operation are done.
+    pub(super) fn part(&self) -> usize {
+        self.part
+    }
+
+    /// The rules that the next operation means; looks for them if nobody has yet.
+    pub(super) fn found(&mut self, look: impl FnOnce() -> Vec<RuleId>) -> &[RuleId] {
+        self.found.get_or_insert_with(look)
+    }
+
+    /// A part is done, of as many as the operation has; of one that has none, too.
+    pub(super) fn advance(&mut self, parts: usize) {
+        self.part += 1;
+        if self.part >= parts {
+            self.operation += 1;
+            self.part = 0;
+            self.found = None;
+        }
+    }
+}
+
+impl Pipeline {
+    /// Checks what can be said of a change by itself, and finds the layout that it needs.
+    ///
+    /// It changes nothing, and takes time in proportion to the change.
+    ///
+    /// # Errors
+    /// If an operation cannot be done whatever rules there are, or no layout has room for the
+    /// fields.
+    pub fn plan<'a>(&self, change: &'a Change) -> Result<Plan<'a>, ChangeError> {
+        check::form::change(&self.fields, change)?;
+        let used = self.fields_used_after(change);
+        let layout = match used.len() == self.used_fields().len() {
+            true => None,
+            false => Some(Arc::new(Layout::new(self.fields.clone(), &used)?)),
+        };
+        Ok(Plan {
+            change,
+            version: self.version(),
+            layout,
+            begun_at: None,
+            operation: 0,
+            part: 0,
+            found: None,
+        })
+    }
+
+    /// Whether a change reads fields that the layout lacks, so that keys will have another one.
+    pub fn needs_new_layout(&self, change: &Change) -> bool {
+        self.fields_used_after(change).len() > self.used_fields().len()
+    }
+
+    /// Looks for the rules that the next operation means, if it selects any.
+    ///
+    /// [`Pipeline::perform`] does so itself if it must, but alone, while this lets others read.
+    ///
+    /// # Panics
+    /// If this change is not begun.
+    pub fn search(&self, plan: &mut Plan<'_>) {
+        plan.assert_begun(self.version());
+        if plan.needs_search()
+            && let Some((_, operation)) = plan.next_numbered()
+        {
+            plan.found(|| self.meant_by(operation));
+        }
+    }
+
+    /// The layout's fields, and those that the change reads.
+    fn fields_used_after(&self, change: &Change) -> BTreeSet<FieldId> {
+        let mut used = self.used_fields();
+        for operation in &change.operations {
+            match operation {
+                Operation::Add(flow) => reads::add_flow(flow, &self.fields, &mut used),
+                Operation::Modify(selector, actions) => {
+                    used.extend(selector.matching.terms().iter().map(|term| term.field));
+                    reads::add_actions(actions, &self.fields, &mut used);
+                }
+                Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
+                _ => {}
+            }
+        }
+        used
+    }
+
+    /// The rules that an operation means, as of the version being prepared.
+    pub(super) fn meant_by(&self, operation: &Operation) -> Vec<RuleId> {
+        let open = self.open_version();
+        match operation {
+            Operation::Modify(selector, _) | Operation::Delete(selector) => self.selected(selector),
+            Operation::DeleteAll => self.rules(open).map(|(id, _)| id).collect(),
+            Operation::DeleteGroup(group) if self.group(*group, open).is_some() => {
+                let users = self.rules(open);
+                let users = users.filter(|(_, rule)| check::uses_group(&rule.actions, *group));
+                users.map(|(id, _)| id).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The rules that a selector means, as of the version being prepared.
+    ///
+    /// A strict one is a lookup a table; another looks at the rules of those masks that have all
+    /// bits that it names.
+    fn selected(&self, selector: &Selector) -> Vec<RuleId> {
+        let in_layout = |field: FieldId| self.layout().slot(field).is_some();
+        let mut terms = selector.matching.terms().iter();
+        if !terms.all(|term| in_layout(term.field)) {
+            return Vec::new(); // no rule matches on that field
+        }
+        let (value, mask) = selector.matching.compile(self.layout());
+        let pattern = Pattern {
+            value: &value,
+            mask: &mask,
+        };
+        let tables = self.generation.tables.iter().enumerate();
+        let tables = tables.filter(|(number, _)| {
+            let number = TableId(*number as u8);
+            selector.table.is_none_or(|table| table == number)
+        });
+        let mut found = Vec::new();
+        for table in tables.filter_map(|(_, table)| table.as_ref()) {
+            match selector.strict_priority {
+                Some(priority) => found.extend(table.classifier.find(pattern, priority)),
+                None => table.classifier.find_within(pattern, &mut found),
+            }
+        }
+        if let Some((cookie, bits)) = selector.cookie {
+            found.retain(|id| {
+                let rule = self.rule(*id).expect("tables name known rules");
+                rule.cookie & bits == cookie & bits
+            });
+        }
+        // Reports of what a change did are the same every time.
+        found.sort_unstable();
+        found
+    }
+}

@@ -1,0 +1,91 @@
+//! Undoing a change that is not published, slice by slice, the last first.
+
+use std::collections::BTreeMap;
+
+use thalweg_classifier::Version;
+
+use super::{Done, Progress, Slice, Stage};
+use crate::history::History;
+use crate::pipeline::Pipeline;
+
+impl Pipeline {
+    /// Undoes so many parts of the change that was begun, in whole slices of 64; when that is
+    /// finished, the pipeline is as if it had never begun.
+    ///
+    /// # Panics
+    /// If no change is begun.
+    pub fn undo(&mut self, parts: usize) -> Progress {
+        self.unpublished().stage = Stage::Refused;
+        let mut left = parts.max(1);
+        while let Some(slice) = self.unpublished().slices.pop() {
+            left = left.saturating_sub(slice.done.len().max(1));
+            self.undo_slice(slice);
+            if left == 0 && !self.unpublished().slices.is_empty() {
+                return Progress::Unfinished;
+            }
+        }
+        let prepared = self.prepared.take().expect("a change was begun");
+        self.next_age = prepared.age_before;
+        if let Some(former) = prepared.former {
+            self.generation = former;
+        }
+        self.places.trim(&mut self.rules, usize::MAX);
+        Progress::Finished
+    }
+
+    /// Undoes all of the change that was begun.
+    ///
+    /// # Panics
+    /// If no change is begun.
+    pub fn abort(&mut self) {
+        while self.undo(usize::MAX) == Progress::Unfinished {}
+    }
+
+    fn undo_slice(&mut self, slice: Slice) {
+        // Tables of a layout that goes away need no care.
+        let is_grown = self.unpublished().former.is_some();
+        if !is_grown {
+            let tables = self.generation.tables.iter_mut().flatten();
+            tables.for_each(|table| table.classifier.abort(slice.version));
+        }
+        for done in slice.done.into_iter().rev() {
+            match done {
+                Done::Table(id) if !is_grown => {
+                    let tables = &mut self.generation.tables;
+                    tables[usize::from(id.0)] = None;
+                    while tables.last().is_some_and(Option::is_none) {
+                        tables.pop();
+                    }
+                }
+                Done::Table(_) => {}
+                Done::Birth { id, is_new_place } => {
+                    self.living -= 1;
+                    self.places.give_back(&mut self.rules, id, is_new_place);
+                }
+                Done::Death(id) => {
+                    self.living += 1;
+                    let rule = self.rules[id.0 as usize].as_mut();
+                    rule.expect("what it was born by is undone later").end = None;
+                }
+                Done::Group(id) => abort_in(&mut self.groups, id, slice.version),
+                Done::GroupCounters(id, None) => drop(self.group_counters.remove(&id)),
+                Done::GroupCounters(id, Some(buckets)) => {
+                    let counters = self.group_counters.get_mut(&id);
+                    counters.expect("they were there").buckets.truncate(buckets);
+                }
+                Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
+                Done::Station(station) => self.macs.abort(station, slice.version),
+            }
+        }
+        self.forget_touched(slice.version);
+    }
+}
+
+/// Undoes what a version did to one of these, which may be undone already.
+fn abort_in<I: Ord, T>(histories: &mut BTreeMap<I, History<T>>, id: I, version: Version) {
+    if let Some(history) = histories.get_mut(&id)
+        && history.abort(version)
+    {
+        histories.remove(&id);
+    }
+}
