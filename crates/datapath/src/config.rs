@@ -31,6 +31,8 @@ pub struct Config {
     pub megaflow: MegaflowConfig,
     /// How the caches follow the rules.
     pub maintainer: MaintainerKind,
+    /// Entries that are repaired between two bursts; 1 at the least.
+    pub slice: usize,
     /// Continuations of packets that are looked up again.
     pub continuations: usize,
     /// Seed of all hashing and of all chance.
@@ -50,6 +52,7 @@ impl Default for Config {
                 masks: 1_024,
             },
             maintainer: MaintainerKind::Incremental,
+            slice: 8,
             continuations: 65_536,
             seed: 0,
         }
@@ -69,6 +72,9 @@ pub enum ConfigError {
     /// There must be a mask to have an entry.
     #[error("megaflow masks must be at least 1")]
     NoMasks,
+    /// Nothing would ever be repaired.
+    #[error("a slice of maintenance must be 1 entry or more")]
+    EmptySlice,
     /// Admission is one in so many.
     #[error("microflow admission must be one in 1 or more")]
     NoAdmission,
@@ -86,6 +92,9 @@ impl Config {
         }
         if self.megaflow.masks == 0 {
             return Err(ConfigError::NoMasks);
+        }
+        if self.slice == 0 {
+            return Err(ConfigError::EmptySlice);
         }
         if self.microflow.admit_one_in == 0 {
             return Err(ConfigError::NoAdmission);

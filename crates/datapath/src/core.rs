@@ -11,8 +11,7 @@
 //!   packets that recirculate make the next pass
 //! ```
 //!
-//! 1. All packets of a call are answered at `version`, which only [`crate::Datapath::advance`]
-//!    changes.
+//! 1. All packets of a call are answered at `version`, which changes between calls only.
 //! 2. No entry is evicted between lookup and use: room is made after the burst, so that a cache
 //!    may hold one burst more than its capacity for a moment.
 //! 3. Packets leave in the order of arrival.
@@ -29,12 +28,14 @@ use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
 
 use crate::config::Config;
 use crate::continuation::Continuations;
-use crate::dependency::Dependencies;
+use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
+use crate::history::Histories;
 use crate::intern::Interner;
 use crate::ledger::Ledger;
 use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
+use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
 
 /// Times that one packet and its copies may be parsed and looked up.
@@ -80,8 +81,16 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) credits: Interner<Credit>,
     pub(crate) continuations: Continuations,
     /// What entries depend on, for maintainers that ask.
-    pub(crate) dependencies: Option<Dependencies>,
+    pub(crate) record: Record,
+    pub(crate) histories: Histories,
+    /// What was counted at the version that the caches have.
     pub(crate) ledger: Ledger,
+    /// What was counted at the version before.
+    pub(crate) ledger_before: Ledger,
+    /// Whether the caches have moved to their version and some entries wait for their repair.
+    pub(crate) is_repairing: bool,
+    /// Whether entries that are found may be of the version before.
+    pub(crate) are_others_old: bool,
     pub(crate) statistics: Statistics,
     /// Bytes of the lists that entries share.
     pub(crate) list_bytes: usize,
@@ -111,7 +120,8 @@ enum Pass<'a> {
 }
 
 impl<const W: usize> Core<W> {
-    pub(crate) fn new(config: &Config, pipeline: &Pipeline) -> Core<W> {
+    /// Empty caches. The record of what entries depend on goes on if there was one before.
+    pub(crate) fn new(config: &Config, pipeline: &Pipeline, former: Option<Index>) -> Core<W> {
         let layout = pipeline.layout().clone();
         assert!(
             layout.ingress_words() <= W,
@@ -122,6 +132,11 @@ impl<const W: usize> Core<W> {
         let secret = |index| thalweg_classifier::hash::hash_words(config.seed, &[index as u64]);
         let secrets = std::array::from_fn(secret);
         let microflow = &config.microflow;
+        let needs_record = config.maintainer.needs_dependencies();
+        let index = needs_record.then(|| {
+            let empty = Dependencies::new(pipeline.layout(), config.seed);
+            Index::with(empty, former)
+        });
         Core {
             fields: pipeline.fields().clone(),
             layout,
@@ -132,10 +147,12 @@ impl<const W: usize> Core<W> {
             effects: Interner::new(config.seed),
             credits: Interner::new(config.seed),
             continuations: Continuations::new(config.continuations, config.seed),
-            dependencies: (config.maintainer)
-                .needs_dependencies()
-                .then(|| Dependencies::new(pipeline.layout(), config.seed)),
+            record: Record::new(index),
+            histories: Histories::new(config.seed),
             ledger: Ledger::default(),
+            ledger_before: Ledger::default(),
+            is_repairing: false,
+            are_others_old: false,
             statistics: Statistics::default(),
             list_bytes: 0,
             secrets,
@@ -502,15 +519,18 @@ impl<const W: usize> Core<W> {
     /// Takes an entry out of the caches; what it counted is kept.
     pub(crate) fn evict(&mut self, id: EntryId, reason: EvictReason) {
         self.megaflow.remove(id, &self.entries);
-        if let Some(dependencies) = &mut self.dependencies {
-            dependencies.remove(id);
-        }
+        self.record.remove(id);
+        self.histories.forget(id);
+        let is_old = self.are_others_old || self.entries.is_refused(id);
         let entry = self.entries.remove(id);
         if self.entries.len() == 0 {
             self.megaflow.drop_empty();
         }
-        self.ledger
-            .add(&entry.credits, entry.counters, entry.used_at);
+        let ledger = match is_old {
+            true => &mut self.ledger_before,
+            false => &mut self.ledger,
+        };
+        ledger.add(&entry.credits, entry.counters, entry.used_at);
         self.forget_lists(&entry.program, &entry.credits);
         self.statistics.count_eviction(reason);
     }
@@ -523,16 +543,6 @@ impl<const W: usize> Core<W> {
     /// Takes an entry's lists off the account, if nobody else has them.
     pub(crate) fn forget_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
         self.list_bytes -= unshared_bytes(program, credits);
-    }
-
-    /// Moves what entries have counted to the ledger.
-    pub(crate) fn gather(&mut self) {
-        for id in self.entries.ids() {
-            let entry = self.entries.get_mut(id);
-            let counters = std::mem::take(&mut entry.counters);
-            let used_at = entry.used_at;
-            self.ledger.add(&entry.credits, counters, used_at);
-        }
     }
 }
 

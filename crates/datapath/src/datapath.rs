@@ -1,6 +1,6 @@
 //! The datapath: caches of a key width that is chosen when the layout is known.
 
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
@@ -8,10 +8,11 @@ use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
-use crate::dependency::{Dependencies, TraversalView};
+use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
+use crate::history::LastRepair;
 use crate::ledger::Ledger;
-use crate::maintain::{Caches, Maintainer, Repair, Work};
+use crate::maintain::{Following, Maintainer, Slice, Work};
 use crate::statistics::{EvictReason, Statistics};
 
 /// Caches of one worker, at one version of the pipeline.
@@ -35,7 +36,25 @@ use crate::statistics::{EvictReason, Statistics};
 pub struct Datapath {
     core: Width,
     maintainer: Box<dyn Maintainer + Send>,
+    /// The change that is being followed.
+    following: Option<Following>,
     config: Config,
+}
+
+/// How far the caches have followed a change.
+#[derive(Debug)]
+pub enum Progress {
+    /// Packets are answered at the version before.
+    Preparing,
+    /// Packets are answered at the new version; entries that are not repaired yet, by upcalls.
+    Repairing,
+    /// All entries are right.
+    Settled {
+        /// What that took.
+        work: Work,
+        /// What entries that changed or were evicted had counted at the version before.
+        ledger: Ledger,
+    },
 }
 
 /// Caches by the width of their keys, in words.
@@ -75,6 +94,8 @@ pub struct EntryView {
     pub counters: Counters,
     /// When it was last used.
     pub used_at: Instant,
+    /// When a change was last found to affect it, and what its repair took.
+    pub last_repair: Option<LastRepair>,
 }
 
 impl Datapath {
@@ -86,8 +107,9 @@ impl Datapath {
         config.check()?;
         let maintainer = config.maintainer.build();
         Ok(Datapath {
-            core: Width::new(&config, pipeline),
+            core: Width::new(&config, pipeline, None),
             maintainer,
+            following: None,
             config,
         })
     }
@@ -114,40 +136,86 @@ impl Datapath {
         with_core!(&mut self.core, core => core.process(packets, now, pipeline, outbox));
     }
 
-    /// Moves the caches to the pipeline's version, which `delta` has made from theirs.
-    pub fn advance(&mut self, pipeline: &Pipeline, delta: &Delta) -> Work {
+    /// The record in which a change is to be searched for before [`Datapath::begin`], on whichever
+    /// thread; `None` if the maintainer asks for none.
+    pub fn index(&self) -> Option<Index> {
+        with_core!(&self.core, core => core.record.index().cloned())
+    }
+
+    /// Begins to follow a change, which the pipeline has published; `findings` are of
+    /// [`Index::search`], and nothing if there is no index.
+    ///
+    /// # Panics
+    /// If the change before is not settled.
+    pub fn begin(&mut self, delta: Arc<Delta>, findings: Option<Arc<Findings>>) {
+        assert!(self.following.is_none(), "one change at a time");
+        let findings = findings.unwrap_or_default();
+        self.following = Some(Following::new(delta, findings));
+    }
+
+    /// One slice of the work that following a change takes.
+    ///
+    /// # Panics
+    /// If the pipeline is not at the version that the change makes.
+    pub fn step(&mut self, pipeline: &Pipeline) -> Progress {
+        let Some(mut following) = self.following.take() else {
+            return Progress::Settled {
+                work: Work::default(),
+                ledger: self.take_ledger_before(),
+            };
+        };
         assert_eq!(
-            delta.version,
+            following.delta.version,
             pipeline.version(),
-            "a change is followed as soon as it is made"
+            "a change is followed before the next is made"
         );
-        if delta.has_new_layout {
-            return self.start_over(pipeline);
-        }
-        with_core!(&mut self.core, core => {
-            core.version = pipeline.version();
-            let mut repair = Repair::new(&mut **core);
-            let work = self.maintainer.maintain(&mut repair, pipeline, delta);
-            if core.entries.len() == 0 {
-                core.continuations.clear();
+        let slice = if following.delta.has_new_layout {
+            Slice::Settled(self.start_over(pipeline))
+        } else {
+            let (maintainer, size) = (&*self.maintainer, self.config.slice);
+            with_core!(&mut self.core, core => {
+                following.step(maintainer, &mut **core, pipeline, size)
+            })
+        };
+        match slice {
+            Slice::Settled(work) => Progress::Settled {
+                work,
+                ledger: self.take_ledger_before(),
+            },
+            _ if following.has_moved() => {
+                self.following = Some(following);
+                Progress::Repairing
             }
-            work
-        })
+            _ => {
+                self.following = Some(following);
+                Progress::Preparing
+            }
+        }
+    }
+
+    /// Whether a change is being followed.
+    pub fn is_following(&self) -> bool {
+        self.following.is_some()
+    }
+
+    fn take_ledger_before(&mut self) -> Ledger {
+        with_core!(&mut self.core, core => std::mem::take(&mut core.ledger_before))
     }
 
     /// Empties the caches and takes the pipeline's version and layout.
     pub fn start_over(&mut self, pipeline: &Pipeline) -> Work {
         let mut evicted = 0;
         let (ledger, statistics) = with_core!(&mut self.core, core => {
-            for id in core.ids() {
+            let ids: Vec<EntryId> = core.entries.ids().collect();
+            for id in ids {
                 core.evict(id, EvictReason::Flushed);
                 evicted += 1;
             }
             (std::mem::take(&mut core.ledger), std::mem::take(&mut core.statistics))
         });
-        self.core = Width::new(&self.config, pipeline);
+        self.core = Width::new(&self.config, pipeline, self.index());
         with_core!(&mut self.core, core => {
-            core.ledger = ledger;
+            core.ledger_before = ledger;
             core.statistics = statistics;
         });
         Work {
@@ -159,15 +227,34 @@ impl Datapath {
 
     /// What entries have counted since the last call, to be settled with the pipeline.
     pub fn gather(&mut self) -> Ledger {
-        with_core!(&mut self.core, core => {
-            core.gather();
-            std::mem::take(&mut core.ledger)
-        })
+        self.gather_slice(0, u32::MAX);
+        self.take_ledger()
     }
 
-    /// What entries that changed or were evicted had counted, without asking those that remain.
+    /// Gathers from so many entries, from a number on; says where to go on.
+    pub fn gather_slice(&mut self, from: u32, count: u32) -> Option<u32> {
+        with_core!(&mut self.core, core => core.gather_slice(from, count))
+    }
+
+    /// What the entries that met one of these rules have counted since the last call, and what
+    /// entries that are gone had.
+    pub fn gather_rules(&mut self, rules: &[RuleId]) -> Ledger {
+        with_core!(&mut self.core, core => core.gather_rules(rules));
+        self.take_ledger()
+    }
+
+    /// For each rule, a use after that time, if there was one; not always the last.
+    pub fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
+        with_core!(&mut self.core, core => core.uses_since(rules))
+    }
+
+    /// What was gathered, and what entries that are gone had counted.
     pub fn take_ledger(&mut self) -> Ledger {
-        with_core!(&mut self.core, core => std::mem::take(&mut core.ledger))
+        with_core!(&mut self.core, core => {
+            let mut ledger = std::mem::take(&mut core.ledger_before);
+            ledger.merge(std::mem::take(&mut core.ledger));
+            ledger
+        })
     }
 
     /// What the datapath has seen.
@@ -203,14 +290,14 @@ impl Datapath {
     /// Bytes that the record of what entries depend on takes; 0 without one.
     pub fn dependency_bytes(&self) -> usize {
         with_core!(&self.core, core => {
-            core.dependencies.as_ref().map_or(0, Dependencies::memory_bytes)
+            core.record.look().map_or(0, |known| known.memory_bytes())
         })
     }
 
     /// Reads that entries depend on, each counted once however many entries share it.
     pub fn dependency_count(&self) -> usize {
         with_core!(&self.core, core => {
-            core.dependencies.as_ref().map_or(0, Dependencies::node_count)
+            core.record.look().map_or(0, |known| known.node_count())
         })
     }
 
@@ -222,7 +309,7 @@ impl Datapath {
     pub fn verify(&self) -> Result<(), String> {
         with_core!(&self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
-            core.dependencies.as_ref().map_or(Ok(()), |known| known.verify(&ids))
+            core.record.look().map_or(Ok(()), |known| known.verify(&ids))
         })
     }
 
@@ -234,24 +321,24 @@ impl Datapath {
 
     /// The entries of the wildcard cache.
     pub fn entries(&self) -> Vec<EntryView> {
-        with_core!(&self.core, core => core.ids().into_iter().map(|id| core.view(id)).collect())
+        with_core!(&self.core, core => core.entries.ids().map(|id| core.view(id)).collect())
     }
 }
 
 impl Width {
-    fn new(config: &Config, pipeline: &Pipeline) -> Width {
+    fn new(config: &Config, pipeline: &Pipeline, former: Option<Index>) -> Width {
         match pipeline.layout().ingress_words() {
-            0..=8 => Width::W8(Box::new(Core::new(config, pipeline))),
-            9..=16 => Width::W16(Box::new(Core::new(config, pipeline))),
-            17..=32 => Width::W32(Box::new(Core::new(config, pipeline))),
-            _ => Width::W64(Box::new(Core::new(config, pipeline))),
+            0..=8 => Width::W8(Box::new(Core::new(config, pipeline, former))),
+            9..=16 => Width::W16(Box::new(Core::new(config, pipeline, former))),
+            17..=32 => Width::W32(Box::new(Core::new(config, pipeline, former))),
+            _ => Width::W64(Box::new(Core::new(config, pipeline, former))),
         }
     }
 }
 
 impl<const W: usize> Core<W> {
     fn traversals(&self) -> Vec<TraversalView> {
-        let Some(dependencies) = &self.dependencies else {
+        let Some(dependencies) = self.record.look() else {
             return Vec::new();
         };
         let mut views = dependencies.traversals().views();
@@ -283,6 +370,7 @@ impl<const W: usize> Core<W> {
             rules: Credit::rules(&entry.credits).collect(),
             counters: entry.counters,
             used_at: entry.used_at,
+            last_repair: self.histories.get(id),
         }
     }
 
@@ -291,6 +379,7 @@ impl<const W: usize> Core<W> {
             + self.megaflow.memory_bytes()
             + self.effects.memory_bytes()
             + self.credits.memory_bytes()
+            + self.histories.memory_bytes()
     }
 }
 

@@ -8,6 +8,9 @@
 //!    a microflow that points to the entry then has too.
 //! 2. Counters of an entry belong to its credits as they are: before credits change, they are
 //!    gathered.
+//! 3. An entry that a change affects has its mark while the version is still the old one, and is
+//!    found as before. When the version moves, marks are refused: in constant time, no entry that
+//!    has one is found any more.
 
 use std::sync::Arc;
 
@@ -77,7 +80,34 @@ pub(crate) struct Entry {
     pub(crate) credits: Arc<[Credit]>,
     /// Whether it was used since the hand of second chance last passed.
     pub(crate) is_recent: bool,
+    /// The change that affects it, until it has been repaired.
+    pub(crate) mark: Mark,
 }
+
+/// Whether a change affects an entry.
+///
+/// Two marks take turns, since entries of one change are all repaired before the next is prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    /// None does.
+    Unmarked,
+    One,
+    Other,
+}
+
+impl Mark {
+    /// The mark of the next change.
+    fn next(self) -> Mark {
+        match self {
+            Mark::One => Mark::Other,
+            _ => Mark::One,
+        }
+    }
+}
+
+/// Entries that were used and are passed over for one victim: where all were, a burst must not wait
+/// until the hand has been round.
+const CHANCES: u32 = 256;
 
 /// Says that a slot has no entry.
 pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
@@ -91,6 +121,8 @@ pub(crate) struct Entries<const W: usize> {
     /// Where the hand of second chance is.
     hand: usize,
     count: usize,
+    /// Invariant 3; at the start no entry has it.
+    refused: Mark,
 }
 
 impl<const W: usize> Entries<W> {
@@ -101,6 +133,7 @@ impl<const W: usize> Entries<W> {
             free: Vec::new(),
             hand: 0,
             count: 0,
+            refused: Mark::Other,
         }
     }
 
@@ -123,10 +156,54 @@ impl<const W: usize> Entries<W> {
         &self.keys[id.0 as usize]
     }
 
-    /// The entry, if it is still of this generation.
+    /// Whether the entry is still of this generation, and its answer right.
     #[inline]
     pub(crate) fn is_current(&self, id: EntryId, generation: u32) -> bool {
-        self.hot[id.0 as usize].generation == generation
+        let entry = &self.hot[id.0 as usize];
+        entry.generation == generation && entry.mark != self.refused
+    }
+
+    /// Whether an entry's answer is that of a version before, so that it must not be found.
+    #[inline]
+    pub(crate) fn is_refused(&self, id: EntryId) -> bool {
+        self.hot[id.0 as usize].mark == self.refused
+    }
+
+    /// Marks an entry as affected by the change that is prepared; says its generation, if it was
+    /// not marked before.
+    pub(crate) fn mark(&mut self, id: EntryId) -> Option<u32> {
+        let mark = self.refused.next();
+        let entry = &mut self.hot[id.0 as usize];
+        let is_news = entry.mark != mark && entry.subtable != NO_SUBTABLE;
+        entry.mark = mark;
+        is_news.then_some(entry.generation)
+    }
+
+    /// Refuses the entries that are marked, in constant time.
+    pub(crate) fn refuse_marked(&mut self) {
+        self.refused = self.refused.next();
+    }
+
+    /// Says that an entry's answer is right again.
+    pub(crate) fn unmark(&mut self, id: EntryId) {
+        self.hot[id.0 as usize].mark = Mark::Unmarked;
+    }
+
+    /// Whether there is an entry of this number and generation.
+    pub(crate) fn is_taken(&self, id: EntryId, generation: u32) -> bool {
+        let entry = &self.hot[id.0 as usize];
+        entry.subtable != NO_SUBTABLE && entry.generation == generation
+    }
+
+    /// How many numbers have been given: entries are numbered from 0, with gaps.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.hot.len() as u32
+    }
+
+    /// Whether there is an entry of this number.
+    pub(crate) fn is_there(&self, id: EntryId) -> bool {
+        let entry = self.hot.get(id.0 as usize);
+        entry.is_some_and(|entry| entry.subtable != NO_SUBTABLE)
     }
 
     #[inline]
@@ -167,6 +244,7 @@ impl<const W: usize> Entries<W> {
             generation,
             credits: Arc::from([]),
             is_recent: false,
+            mark: Mark::Unmarked,
         };
         let entry = std::mem::replace(hot, empty);
         self.free.push(id);
@@ -183,19 +261,21 @@ impl<const W: usize> Entries<W> {
         taken.into_iter()
     }
 
-    /// The entry to make room with: the next one that was not used since the hand last passed.
-    ///
-    /// After two rounds every entry has been passed, so the search ends.
+    /// The entry to make room with: the next one that was not used since the hand last passed, or
+    /// the last of [`CHANCES`] that were.
     pub(crate) fn victim(&mut self) -> Option<EntryId> {
-        for _ in 0..2 * self.hot.len() {
+        let mut used = 0;
+        // Slots without an entry do not count: there are few where room is needed.
+        for _ in 0..self.hot.len() {
             self.hand = (self.hand + 1) % self.hot.len();
             let entry = &mut self.hot[self.hand];
             if entry.subtable == NO_SUBTABLE {
                 continue;
             }
-            if !std::mem::take(&mut entry.is_recent) {
+            if !std::mem::take(&mut entry.is_recent) || used == CHANCES {
                 return Some(EntryId(self.hand as u32));
             }
+            used += 1;
         }
         None
     }

@@ -34,6 +34,25 @@ impl Ledger {
         }
     }
 
+    /// Adds what another has.
+    pub fn merge(&mut self, other: Ledger) {
+        if self.credits.is_empty() {
+            self.credits = other.credits;
+            return;
+        }
+        for (credit, (counters, used_at)) in other.credits {
+            let (sum, last) = self.credits.entry(credit).or_default();
+            sum.add(counters);
+            *last = used_at.max(*last);
+        }
+    }
+
+    /// When a rule was last used, as far as this knows.
+    pub(crate) fn used_at(&self, rule: RuleId) -> Option<Instant> {
+        let known = self.credits.get(&Credit::Rule(rule));
+        known.map(|(_, used_at)| *used_at)
+    }
+
     /// Whether there is nothing to give.
     pub fn is_empty(&self) -> bool {
         self.credits.is_empty()

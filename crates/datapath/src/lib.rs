@@ -9,9 +9,10 @@
 //! ```
 //!
 //! A [`Datapath`] belongs to one worker. It holds the answers of the interpreter at *one* version,
-//! and [`Datapath::advance`] takes it to the next: the [`Maintainer`] repairs or evicts what the
-//! change affects before any packet is forwarded at the new version. This crate starts no thread,
-//! reads no clock, and does no input or output.
+//! and follows each change to the next in slices ([`Datapath::begin`], [`Datapath::step`]): what the
+//! change affects is marked, the version moves, and from then on no marked answer is used until
+//! the [`Maintainer`] has repaired or evicted it. This crate starts no thread, reads no clock, and
+//! does no input or output.
 
 mod config;
 mod continuation;
@@ -19,21 +20,25 @@ mod core;
 mod datapath;
 mod dependency;
 mod entry;
+mod gather;
+mod history;
 mod intern;
 mod ledger;
 mod maintain;
 mod megaflow;
 mod microflow;
+mod record;
 mod statistics;
 mod upcall;
 
 pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig};
-pub use datapath::{Datapath, EntryView};
-pub use dependency::TraversalView;
+pub use datapath::{Datapath, EntryView, Progress};
+pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;
+pub use history::LastRepair;
 pub use ledger::Ledger;
 pub use maintain::{
-    Barrier, Flush, Incremental, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
-    UnknownMaintainer, Work,
+    Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
+    Scope, UnknownMaintainer, Work,
 };
 pub use statistics::{CacheCounters, EvictReason, RefuseReason, Statistics};

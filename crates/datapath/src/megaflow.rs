@@ -11,6 +11,8 @@
 //!           probe the slot of hash(key & mask); compare key & mask with the entry's
 //! ```
 //!
+//! Entries whose answer is that of a version before are passed over until they are repaired.
+//!
 //! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and its
 //!    tag only decide where to look.
 //! 2. A sub-table is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves
@@ -218,7 +220,8 @@ impl Megaflow {
                 );
             }
             for index in bits_of(pending) {
-                if let Some(id) = subtable.find(hashes[index], &keys[index], entries) {
+                let is_right = |id| !entries.is_refused(id);
+                if let Some(id) = subtable.find(hashes[index], &keys[index], entries, is_right) {
                     found[index] = Some(id);
                     pending &= !(1 << index);
                     ranking.hits[number as usize] += 1;
@@ -243,7 +246,7 @@ impl Megaflow {
         subtable.is_same_region(key, entries.key(id))
     }
 
-    /// The entry of a sub-table whose masked key is this one's.
+    /// The entry of a sub-table whose masked key is this one's, refused or not.
     pub(crate) fn find_in<const W: usize>(
         &self,
         subtable: u32,
@@ -251,7 +254,7 @@ impl Megaflow {
         entries: &Entries<W>,
     ) -> Option<EntryId> {
         let subtable = self.subtable(subtable);
-        subtable.find(subtable.words.hash(key, self.hash), key, entries)
+        subtable.find(subtable.words.hash(key, self.hash), key, entries, |_| true)
     }
 
     /// Puts an entry, which is in the slab already, into its sub-table.
@@ -325,6 +328,7 @@ impl Subtable {
         hash: u64,
         key: &[u64; W],
         entries: &Entries<W>,
+        accepts: impl Fn(EntryId) -> bool,
     ) -> Option<EntryId> {
         let last = self.slots.len() - 1;
         let mut place = hash as usize & last;
@@ -335,7 +339,7 @@ impl Subtable {
             }
             if slot >> 32 == tag_of(hash) {
                 let id = EntryId(slot as u32);
-                if self.is_same_region(key, entries.key(id)) {
+                if self.is_same_region(key, entries.key(id)) && accepts(id) {
                     return Some(id);
                 }
             }

@@ -2,6 +2,8 @@
 
 use thalweg_pipeline::Drops;
 
+use crate::maintain::Outcome;
+
 /// Why an entry left the megaflow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EvictReason {
@@ -133,6 +135,7 @@ pub struct Statistics {
     pub(crate) drops: Drops,
     evictions: [u64; EvictReason::ALL.len()],
     refusals: [u64; RefuseReason::ALL.len()],
+    outcomes: [u64; Outcome::ALL.len()],
 }
 
 impl Statistics {
@@ -147,7 +150,8 @@ impl Statistics {
         self.drops.add(&other.drops);
         let evictions = self.evictions.iter_mut().zip(other.evictions);
         let refusals = self.refusals.iter_mut().zip(other.refusals);
-        for (sum, count) in evictions.chain(refusals) {
+        let outcomes = self.outcomes.iter_mut().zip(other.outcomes);
+        for (sum, count) in evictions.chain(refusals).chain(outcomes) {
             *sum += count;
         }
     }
@@ -171,6 +175,15 @@ impl Statistics {
     /// How often something was refused for this reason.
     pub fn refusals(&self, reason: RefuseReason) -> u64 {
         self.refusals[reason as usize]
+    }
+
+    /// Entries that a maintainer has looked at and that came to this.
+    pub fn outcomes(&self, outcome: Outcome) -> u64 {
+        self.outcomes[outcome as usize]
+    }
+
+    pub(crate) fn count_outcome(&mut self, outcome: Outcome) {
+        self.outcomes[outcome as usize] += 1;
     }
 
     pub(crate) fn count_eviction(&mut self, reason: EvictReason) {

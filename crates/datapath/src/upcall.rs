@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
-    Continuation, Counters, Effect, Pipeline, Trace, Translation, resume, translate,
+    Continuation, Counters, Effect, Pipeline, StepKind, Trace, Translation, resume, translate,
     translate_again,
 };
 
 use crate::core::{Answer, Core};
-use crate::entry::{Credit, Entry, EntryId, Program};
-use crate::statistics::RefuseReason;
+use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::statistics::{EvictReason, RefuseReason};
 
 /// What the interpreter's answer comes to as an entry.
 pub(crate) struct Content {
@@ -22,6 +22,9 @@ pub(crate) struct Content {
     pub(crate) program: Program,
     pub(crate) credits: Arc<[Credit]>,
     pub(crate) trace: Trace,
+    /// Lookups that the walk needed, and those whose outcome was still known.
+    pub(crate) lookups: u32,
+    pub(crate) recalled: u32,
 }
 
 impl<const W: usize> Core<W> {
@@ -66,13 +69,17 @@ impl<const W: usize> Core<W> {
             number => Some(self.continuations.get(number as u32)?.clone()),
         };
         let (continuation, version) = (continuation.as_deref(), self.version);
-        let translation = match (entry, &self.dependencies, continuation) {
-            (Some(entry), Some(dependencies), _) => {
-                let memory = dependencies.memory_of(entry, pipeline, version);
-                translate_again(pipeline, &key[..], continuation, version, &memory)
+        let mut recalled = 0;
+        let known = entry.and_then(|entry| Some((entry, self.record.lock()?)));
+        let translation = match (known, continuation) {
+            (Some((entry, known)), _) => {
+                let memory = known.memory_of(entry, pipeline, version);
+                let again = translate_again(pipeline, &key[..], continuation, version, &memory);
+                recalled = memory.recalled();
+                again
             }
-            (_, _, None) => translate(pipeline, &key[..], version),
-            (_, _, Some(continuation)) => resume(pipeline, &key[..], continuation, version),
+            (_, None) => translate(pipeline, &key[..], version),
+            (_, Some(continuation)) => resume(pipeline, &key[..], continuation, version),
         };
         let Translation {
             mask,
@@ -88,11 +95,14 @@ impl<const W: usize> Core<W> {
             _ => Program::Run(self.effects.share(effects)),
         };
         let credits = self.credits.share(Credit::of(&trace));
+        let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
         Some(Content {
             mask,
             program,
             credits,
+            lookups: trace.kinds().filter(is_lookup).count() as u32,
             trace,
+            recalled,
         })
     }
 
@@ -132,9 +142,17 @@ impl<const W: usize> Core<W> {
             program,
             credits,
             trace,
+            lookups,
+            recalled,
         } = content;
         mask.resize(W, 0);
         let subtable = self.subtable_for(&mask);
+        if self.is_repairing {
+            // One that waits for its repair gives way to what has just been found out.
+            let old = self.megaflow.find_in(subtable, key, &self.entries);
+            old.into_iter()
+                .for_each(|old| self.evict(old, EvictReason::Changed));
+        }
         let entry = Entry {
             program,
             counters: Counters::default(),
@@ -143,6 +161,7 @@ impl<const W: usize> Core<W> {
             generation: 0,
             credits,
             is_recent: true,
+            mark: Mark::Unmarked,
         };
         self.account_lists(&entry.program, &entry.credits);
         if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
@@ -158,13 +177,13 @@ impl<const W: usize> Core<W> {
                 program,
                 credits: Arc::from(&*entry.credits),
                 trace,
+                lookups,
+                recalled,
             }));
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
-        if let Some(dependencies) = &mut self.dependencies {
-            dependencies.add(id, &trace);
-        }
+        self.record.add(id, trace);
         self.statistics.megaflow.insertions += 1;
         Ok(id)
     }

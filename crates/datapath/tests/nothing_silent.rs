@@ -1,8 +1,8 @@
 //! Every packet is accounted for, and goes where the reference says.
 
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
-use thalweg_datapath::{Config, Datapath, EvictReason, RefuseReason};
+use thalweg_datapath::{Config, Datapath, EvictReason, Progress, RefuseReason};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState, forward};
@@ -71,7 +71,15 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
         .unwrap()
         .apply(&change, Instant::ZERO)
         .unwrap();
-    datapath.advance(&pipeline.read().unwrap(), &delta);
+    let findings = datapath.index().map(|index| {
+        let findings = index.search(&pipeline.read().unwrap(), &delta);
+        Arc::new(findings)
+    });
+    datapath.begin(Arc::new(delta), findings);
+    while !matches!(
+        datapath.step(&pipeline.read().unwrap()),
+        Progress::Settled { .. }
+    ) {}
     let mut outbox = outbox();
     let mut packets = vec![to_itself.clone(), to_itself];
     datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);

@@ -4,9 +4,12 @@
 //!   apply(change):
 //!     if keys will have another layout: hold every worker
 //!     prepare and publish, under the write lock     -- version v+1 is there; workers are at v
-//!     tell every worker to advance; wake those that sleep
-//!     collect an acknowledgement from each, with what its repaired entries had counted
-//!     drain packets of v that workers have left for each other
+//!     search each worker's record for the entries that the change may affect
+//!     tell every worker to advance, with what was found; wake those that sleep
+//!     collect an acknowledgement from each
+//!     drain packets of v that workers have left for each other        -- apply returns
+//!   later, or at the latest before the next change:
+//!     collect from each worker what its repaired entries had counted
 //!     settle the counts; only now may the pipeline forget v
 //! ```
 //!
@@ -14,7 +17,8 @@
 //! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
 //!
 //! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has
-//!    acknowledged, and needs the whole switch.
+//!    acknowledged, and needs the whole switch; the next begins when the last worker's caches are
+//!    repaired.
 //! 2. Packets that were answered at `v` and wait for another worker are sent before that: the
 //!    acknowledgements come first, so whatever waits afterwards has been left before, or is newer.
 //! 3. What packets teach costs a bounded share of the time: learning waits [`LEARNING_INTERVAL`],
@@ -26,11 +30,11 @@ use std::time::Duration;
 use crossbeam_channel::RecvTimeoutError;
 use thalweg_datapath::{Ledger, Work};
 use thalweg_io::PortStatus;
-use thalweg_packet::PortId;
-use thalweg_pipeline::{Change, ChangeError, Operation, Pipeline, RuleId, Station};
+use thalweg_packet::{Instant, PortId};
+use thalweg_pipeline::{Change, ChangeError, Delta, Operation, Pipeline, RuleId, Station};
 
-use crate::engine::{Removal, RemovalReason, Update};
-use crate::message::{Answer, Command, News, Report};
+use crate::engine::{Removal, RemovalReason};
+use crate::message::{Answer, Command, News, Report, Settled};
 use crate::switch::Switch;
 use crate::totals::Totals;
 
@@ -49,12 +53,23 @@ const NEWS_PER_POLL: usize = 1_024;
 /// How often a missing answer is wondered about.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// A change that every worker follows, and whose caches may not be repaired.
+pub(crate) struct Unsettled {
+    delta: Arc<Delta>,
+    over: Vec<(RuleId, RemovalReason)>,
+    made_at: Instant,
+    /// What workers have said that are done.
+    settled: Vec<Settled>,
+}
+
 impl Switch {
     /// Applies a change: all of it or, on an error, nothing. Returns when every worker follows it.
     ///
+    /// Their caches are repaired afterwards, between bursts: see [`Switch::settle`].
+    ///
     /// # Errors
     /// If any of its operations cannot be done.
-    pub fn apply(&mut self, change: &Change) -> Result<Update, ChangeError> {
+    pub fn apply(&mut self, change: &Change) -> Result<Delta, ChangeError> {
         self.apply_because(change, &[])
     }
 
@@ -73,21 +88,51 @@ impl Switch {
                 Err(_) => break,
             }
         }
+        while self.unsettled.is_some() {
+            match self.answers.try_recv() {
+                Ok(answer) => self.note_settled(answer),
+                Err(_) => break,
+            }
+        }
         self.learn();
         self.tick();
         self.mourn();
     }
 
+    /// Waits until the caches of every worker are repaired after the last change: what rules had
+    /// counted that it removed is known then, and their ends reported. Says what all changes so
+    /// far have taken.
+    pub fn settle(&mut self) -> Work {
+        while self.unsettled.is_some() {
+            let answer = self.receive();
+            self.note_settled(answer);
+        }
+        self.maintenance
+    }
+
     /// Asks every worker for what it has counted; rule counters are exact afterwards.
     pub fn totals(&mut self) -> Totals {
+        self.settle();
         let answers = self.ask(&Command::Report);
         self.sum(answers)
+    }
+
+    /// Brings what was counted for these rules to them; no entry is asked that has not met one.
+    pub fn count_rules(&mut self, rules: &[RuleId]) {
+        self.settle();
+        let answers = self.ask(&Command::Count(Arc::new(rules.to_vec())));
+        for answer in answers {
+            if let Answer::Counted(mut ledger) = answer {
+                self.settle_ledger(&mut ledger);
+            }
+        }
     }
 
     /// Ends the workers; packets that they have received are sent before.
     ///
     /// The pipeline with its counters remains; a second call gives empty totals.
     pub fn stop(&mut self) -> Totals {
+        self.settle();
         // Once all are held, nobody leaves packets for others any more.
         self.ask(&Command::Hold);
         let answers = self.ask(&Command::Stop);
@@ -102,6 +147,7 @@ impl Switch {
 
     /// Rules that ended and asked for it to be reported, since the last call.
     pub fn take_removals(&mut self) -> Vec<Removal> {
+        self.settle();
         self.upkeep.take_removals()
     }
 
@@ -109,7 +155,9 @@ impl Switch {
         &mut self,
         change: &Change,
         over: &[(RuleId, RemovalReason)],
-    ) -> Result<Update, ChangeError> {
+    ) -> Result<Delta, ChangeError> {
+        // Invariant 1.
+        self.settle();
         let now = self.now();
         let is_held = self.pipeline().needs_new_layout(change);
         if is_held {
@@ -125,35 +173,61 @@ impl Switch {
                 return Err(error);
             }
         };
-        let answers = self.ask(&Command::Advance(delta.clone()));
+        for worker in 0..self.handles.len() {
+            let index = self.handles[worker].index.as_ref();
+            let index = index.filter(|_| !delta.has_new_layout);
+            let findings = index.map(|index| index.search(&self.pipeline(), &delta));
+            self.tell(
+                worker,
+                Command::Advance(delta.clone(), findings.map(Arc::new)),
+            );
+        }
+        self.unsettled = Some(Unsettled {
+            delta: delta.clone(),
+            over: over.to_vec(),
+            made_at: now,
+            settled: Vec::new(),
+        });
+        (0..self.handles.len()).for_each(|_| drop(self.next_answer()));
         self.drain_exchanges();
-        let mut sum = Work::default();
+        Ok(Arc::unwrap_or_clone(delta))
+    }
+
+    /// Takes the answer of a worker whose caches are repaired; with the last, the change is over.
+    fn note_settled(&mut self, answer: Answer) {
+        let (Answer::Settled(settled), Some(unsettled)) = (answer, &mut self.unsettled) else {
+            unreachable!("whoever asks for something else waits for the answer");
+        };
+        unsettled.settled.push(settled);
+        if unsettled.settled.len() < self.handles.len() {
+            return;
+        }
+        let Some(unsettled) = self.unsettled.take() else {
+            return;
+        };
         let shared = self.shared.clone();
         let pipeline = shared.pipeline.write();
         let mut pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
-        for answer in answers {
-            if let Answer::Advanced { work, mut ledger } = answer {
-                ledger.settle(&mut pipeline);
-                sum.examined += work.examined;
-                sum.repaired += work.repaired;
-                sum.moved += work.moved;
-                sum.evicted += work.evicted;
-            }
+        for mut settled in unsettled.settled {
+            settled.ledger.settle(&mut pipeline);
+            self.maintenance.add(settled.work);
         }
-        self.upkeep.conclude(&mut pipeline, &delta, over, now);
-        Ok(Update {
-            delta: Arc::unwrap_or_clone(delta),
-            work: sum,
-        })
+        let Unsettled {
+            delta,
+            over,
+            made_at,
+            ..
+        } = unsettled;
+        self.upkeep.conclude(&mut pipeline, &delta, &over, made_at);
     }
 
     /// Invariant 2.
-    fn drain_exchanges(&self) {
+    fn drain_exchanges(&mut self) {
         let with_packets = self.handles.iter().zip(&self.shared.exchanges).enumerate();
         let with_packets = with_packets.filter(|(_, (_, exchange))| exchange.has_packets());
         let asked: Vec<usize> = with_packets.map(|(worker, _)| worker).collect();
         for worker in &asked {
-            self.tell(*worker, &Command::Drain);
+            self.tell(*worker, Command::Drain);
         }
         asked.iter().for_each(|_| drop(self.next_answer()));
     }
@@ -166,18 +240,30 @@ impl Switch {
     }
 
     /// Tells every worker something, and collects their answers.
-    fn ask(&self, command: &Command) -> Vec<Answer> {
-        (0..self.handles.len()).for_each(|worker| self.tell(worker, command));
-        self.handles.iter().map(|_| self.next_answer()).collect()
+    fn ask(&mut self, command: &Command) -> Vec<Answer> {
+        let workers = 0..self.handles.len();
+        let ask = |worker| self.tell(worker, command.clone());
+        workers.clone().for_each(ask);
+        workers.map(|_| self.next_answer()).collect()
     }
 
-    fn tell(&self, worker: usize, command: &Command) {
+    fn tell(&self, worker: usize, command: Command) {
         // A worker that is gone is noticed when its answer does not come.
-        let _ = self.handles[worker].commands.send(command.clone());
+        let _ = self.handles[worker].commands.send(command);
         self.shared.doorbells[worker].ring();
     }
 
-    fn next_answer(&self) -> Answer {
+    /// The next answer to a command; that caches are repaired is noted on the way.
+    fn next_answer(&mut self) -> Answer {
+        loop {
+            match self.receive() {
+                answer @ Answer::Settled(_) => self.note_settled(answer),
+                answer => return answer,
+            }
+        }
+    }
+
+    fn receive(&self) -> Answer {
         loop {
             match self.answers.recv_timeout(PATIENCE) {
                 Ok(answer) => return answer,
@@ -220,7 +306,7 @@ impl Switch {
         for report in reports {
             totals.add(&report);
             let Report { mut ledger, .. } = *report;
-            self.settle(&mut ledger);
+            self.settle_ledger(&mut ledger);
         }
         totals.stations_refused = self.upkeep.stations_refused();
         totals.removals_refused = self.upkeep.removals_refused();
@@ -232,7 +318,7 @@ impl Switch {
         totals
     }
 
-    fn settle(&self, ledger: &mut Ledger) {
+    fn settle_ledger(&self, ledger: &mut Ledger) {
         if !ledger.is_empty() {
             ledger.settle(&mut self.pipeline_mut());
         }
@@ -297,11 +383,22 @@ impl Switch {
         if let Some(change) = self.upkeep.forget_silent(now) {
             self.apply_own(&change, &[]);
         }
-        if !self.upkeep.is_timeout_check_due(now) {
-            return;
+        let shared = self.shared.clone();
+        let pipeline = || {
+            let pipeline = shared.pipeline.read();
+            pipeline.unwrap_or_else(PoisonError::into_inner)
+        };
+        let due = self.upkeep.due(&pipeline(), now);
+        let mut uses = vec![None; due.idle.len()];
+        if !due.idle.is_empty() {
+            for answer in self.ask(&Command::Uses(Arc::new(due.idle.clone()))) {
+                if let Answer::Used(of_worker) = answer {
+                    let pairs = uses.iter_mut().zip(of_worker);
+                    pairs.for_each(|(used, other)| *used = (*used).max(other));
+                }
+            }
         }
-        self.totals();
-        let expired = self.upkeep.expired(&self.pipeline(), now);
+        let expired = self.upkeep.expired(&pipeline(), due, &uses);
         if let Some(expired) = expired {
             self.apply_own(&expired.change, &expired.reasons);
         }
@@ -351,7 +448,7 @@ mod tests {
     /// Else one that takes longer to answer than [`PATIENCE`] would be waited for in vain.
     #[test]
     fn a_worker_that_has_stopped_ends_when_all_have() {
-        let switch = start(2);
+        let mut switch = start(2);
         switch.ask(&Command::Hold);
         switch.ask(&Command::Stop);
         for _ in 0..10_000 {

@@ -7,14 +7,21 @@
 //!   tick(now):              timeouts of rules, silence of stations
 //! ```
 //!
-//! 1. When [`Engine::apply`] returns, no packet will be answered at an older version.
+//! A worker of a running switch follows a change in slices between its bursts. So does an engine
+//! that is told to: [`Engine::start`] in place of `apply`, then [`Engine::step`], with packets
+//! between. `apply` takes all slices at once, unless the maintainer is lazy: then what is left to do
+//! is done a slice after each burst.
+//!
+//! 1. When [`Engine::apply`] returns, no packet will be answered at an older version, unless the
+//!    maintainer is lazy.
 //! 2. Rule counters are exact whenever [`Engine::settle`] has just been called.
 //! 3. Time is whatever the caller says; it should not run backwards.
+//! 4. One change is followed at a time: the next waits until all entries are right.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, Ledger, Work};
+use thalweg_datapath::{Datapath, Ledger, MaintainerKind, Progress, Work};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
@@ -65,8 +72,27 @@ pub enum EngineError {
 pub struct Update {
     /// What it did to the pipeline.
     pub delta: Delta,
-    /// What the maintainer did to the caches.
+    /// What the maintainer did to the caches until the change was acknowledged.
     pub work: Work,
+}
+
+/// How far an engine has followed a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Packets are answered as before the change.
+    Preparing,
+    /// The change is acknowledged, and entries are left to be repaired.
+    Repairing,
+    /// Nothing is left to do.
+    Settled(Work),
+}
+
+/// A change that is made and not yet followed to the end.
+struct Unsettled {
+    delta: Arc<Delta>,
+    over: Vec<(RuleId, RemovalReason)>,
+    made_at: Instant,
+    is_acknowledged: bool,
 }
 
 /// Why a rule ended.
@@ -119,6 +145,8 @@ pub struct Engine {
     outbox: Outbox,
     upkeep: Upkeep,
     audit: Option<Audit>,
+    unsettled: Option<Unsettled>,
+    is_lazy: bool,
 }
 
 impl Engine {
@@ -128,6 +156,7 @@ impl Engine {
     /// If a limit makes no sense.
     pub fn new(config: Config) -> Result<Engine, EngineError> {
         let upkeep = Upkeep::new(config.pipeline.stations);
+        let is_lazy = config.datapath.maintainer == MaintainerKind::Lazy;
         let pipeline = Pipeline::new(config.pipeline);
         let datapath = Datapath::new(config.datapath, &pipeline)?;
         let pool = PacketPool::with_capacity(config.packets, config.packet_bytes);
@@ -137,6 +166,8 @@ impl Engine {
             outbox: Outbox::new(pool),
             upkeep,
             audit: config.is_audited.then(Audit::new),
+            unsettled: None,
+            is_lazy,
         })
     }
 
@@ -211,6 +242,9 @@ impl Engine {
             self.datapath
                 .process(packets, now, &self.pipeline, &mut self.outbox);
         }
+        if self.is_lazy && self.unsettled.is_some() {
+            self.step();
+        }
         self.learn(now);
     }
 
@@ -220,7 +254,10 @@ impl Engine {
             return;
         };
         // What has been acknowledged is what counts, whatever version the caches think they have.
-        let version = self.pipeline().version();
+        let version = match &self.unsettled {
+            Some(unsettled) if !unsettled.is_acknowledged => self.datapath.version(),
+            _ => self.pipeline().version(),
+        };
         audit.expect(packets, &self.pipeline(), version);
         let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
         let mut answers = Outbox::new(pool);
@@ -267,20 +304,85 @@ impl Engine {
         now: Instant,
         over: &[(RuleId, RemovalReason)],
     ) -> Result<Update, ChangeError> {
-        let delta = self.pipeline_mut().apply(change, now)?;
-        let work = {
-            let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
-            self.datapath.advance(&pipeline, &delta)
+        let delta = self.start_because(change, now, over)?;
+        let mut step = self.step();
+        while step == Step::Preparing || step == Step::Repairing && !self.is_lazy {
+            step = self.step();
+        }
+        let work = match step {
+            Step::Settled(work) => work,
+            _ => Work::default(),
         };
-        // No entry has met a removed rule any more: all it has counted is in the ledger.
-        let ledger = self.datapath.take_ledger();
-        self.settle_ledger(ledger);
-        let pipeline = self
-            .pipeline
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.upkeep.conclude(pipeline, &delta, over, now);
+        let delta = Arc::unwrap_or_clone(delta);
         Ok(Update { delta, work })
+    }
+
+    /// Makes a change, and begins to follow it: [`Engine::step`] does the rest.
+    ///
+    /// # Errors
+    /// If any of its operations cannot be done.
+    pub fn start(&mut self, change: &Change, now: Instant) -> Result<Arc<Delta>, ChangeError> {
+        self.start_because(change, now, &[])
+    }
+
+    fn start_because(
+        &mut self,
+        change: &Change,
+        now: Instant,
+        over: &[(RuleId, RemovalReason)],
+    ) -> Result<Arc<Delta>, ChangeError> {
+        // Invariant 4.
+        self.finish();
+        let delta = Arc::new(self.pipeline_mut().apply(change, now)?);
+        let index = self.datapath.index().filter(|_| !delta.has_new_layout);
+        let findings = index.map(|index| index.search(&self.pipeline(), &delta).into());
+        self.datapath.begin(delta.clone(), findings);
+        self.unsettled = Some(Unsettled {
+            delta: delta.clone(),
+            over: over.to_vec(),
+            made_at: now,
+            is_acknowledged: false,
+        });
+        Ok(delta)
+    }
+
+    /// One slice of following the last change.
+    pub fn step(&mut self) -> Step {
+        let progress = {
+            let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
+            self.datapath.step(&pipeline)
+        };
+        match progress {
+            Progress::Preparing => Step::Preparing,
+            Progress::Repairing => {
+                let unsettled = self.unsettled.iter_mut();
+                unsettled.for_each(|unsettled| unsettled.is_acknowledged = true);
+                Step::Repairing
+            }
+            Progress::Settled { work, ledger } => {
+                // No entry has met a removed rule any more: all it has counted is in the ledger.
+                self.settle_ledger(ledger);
+                if let Some(Unsettled {
+                    delta,
+                    over,
+                    made_at,
+                    ..
+                }) = self.unsettled.take()
+                {
+                    let pipeline = self.pipeline.get_mut();
+                    let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
+                    self.upkeep.conclude(pipeline, &delta, &over, made_at);
+                }
+                Step::Settled(work)
+            }
+        }
+    }
+
+    /// Follows the last change to the end.
+    fn finish(&mut self) {
+        while self.unsettled.is_some() {
+            self.step();
+        }
     }
 
     /// Ends rules whose timeout is over, and forgets stations that have been silent.
@@ -289,11 +391,11 @@ impl Engine {
             self.apply(&change, now)
                 .expect("a station can always be forgotten");
         }
-        if !self.upkeep.is_timeout_check_due(now) {
-            return;
-        }
-        self.settle();
-        let expired = self.upkeep.expired(&self.pipeline(), now);
+        let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        let due = self.upkeep.due(&pipeline, now);
+        let uses = self.datapath.uses_since(&due.idle);
+        let expired = self.upkeep.expired(&pipeline, due, &uses);
+        drop(pipeline);
         if let Some(expired) = expired {
             self.apply_because(&expired.change, now, &expired.reasons)
                 .expect("a rule can always be deleted");
@@ -302,7 +404,15 @@ impl Engine {
 
     /// Brings what entries have counted to the rules, tables and groups they met.
     pub fn settle(&mut self) {
+        self.finish();
         let ledger = self.datapath.gather();
+        self.settle_ledger(ledger);
+    }
+
+    /// Brings what was counted for these rules to them, and asks no entry that has not met one.
+    pub fn settle_rules(&mut self, rules: &[RuleId]) {
+        self.finish();
+        let ledger = self.datapath.gather_rules(rules);
         self.settle_ledger(ledger);
     }
 

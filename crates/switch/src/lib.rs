@@ -25,7 +25,7 @@ mod upkeep;
 mod worker;
 
 pub use audit::Audit;
-pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Update};
+pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Step, Update};
 pub use message::PacketIn;
 pub use ports::SwitchPort;
 pub use replace::replacement;

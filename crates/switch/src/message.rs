@@ -1,31 +1,38 @@
 //! What control and workers tell each other.
 //!
 //! Commands go to every worker, and each gives one answer; one command is outstanding at a time,
-//! so their channels need little room. News are what workers say unasked: their channel is
+//! so their channels need little room. A change that was followed is answered twice: when the
+//! worker has moved to the new version, and when its caches are repaired, which the next change and
+//! the next report wait for. News are what workers say unasked: their channel is
 //! bounded, and what does not fit is counted by the worker and said again later.
 
 use std::sync::Arc;
 
-use thalweg_datapath::{Ledger, Statistics, Work};
+use thalweg_datapath::{Findings, Ledger, Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Delta, Notice, Station};
+use thalweg_pipeline::{Delta, Notice, RuleId, Station};
 
 use crate::totals::WorkerCounters;
 
 /// What a worker is asked between two bursts.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// To follow the change that was just published.
-    Advance(Arc<Delta>),
+    /// To follow the change that was just published; what it affects has been searched for, if
+    /// the worker keeps a record of that.
+    Advance(Arc<Delta>, Option<Arc<Findings>>),
     /// To wait for the next command, and to ask the pipeline nothing until then.
     Hold,
     /// To go on after a hold.
     Release,
     /// To send what other workers have left.
     Drain,
-    /// To say what it has counted.
+    /// To say what it has counted, caches and ports and all.
     Report,
+    /// To say what it has counted for these rules.
+    Count(Arc<Vec<RuleId>>),
+    /// To say whether these rules were used after these times.
+    Uses(Arc<Vec<(RuleId, Instant)>>),
     /// To send what others have left, to report, and to end.
     Stop,
 }
@@ -33,12 +40,26 @@ pub(crate) enum Command {
 /// A worker's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It has followed the change; the counts of what was evicted or repaired come with that.
-    Advanced { work: Work, ledger: Ledger },
+    /// Its packets are answered at the version that the change has made.
+    Advanced,
+    /// All its entries are right; what those had counted that were evicted or repaired comes with
+    /// that.
+    Settled(Settled),
     /// It has done as it was told.
     Done,
     /// What it has counted.
     Report(Box<Report>),
+    /// What was asked to be counted.
+    Counted(Ledger),
+    /// By rule: a use, if there was one.
+    Used(Vec<Option<Instant>>),
+}
+
+/// What it took to follow a change, and what was counted at the version before.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) work: Work,
+    pub(crate) ledger: Ledger,
 }
 
 /// What a worker has counted since it started; the ledger since the last report.

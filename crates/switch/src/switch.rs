@@ -18,18 +18,21 @@
 //! 3. What [`Switch::totals`] gives is exact: every packet that a port has received is counted
 //!    where it went.
 //! 4. Queues between threads are bounded, and what does not fit is counted.
+//! 5. Workers repair their caches in slices between bursts, after the change is acknowledged; the
+//!    next change waits for that.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use thalweg_datapath::Datapath;
+use thalweg_datapath::{Datapath, Index, Work};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState};
 
 use crate::clock::Clock;
+use crate::control::Unsettled;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
@@ -117,6 +120,8 @@ pub enum SwitchError {
 /// A worker, as the control side knows it.
 pub(crate) struct Handle {
     pub(crate) commands: Sender<Command>,
+    /// What its entries depend on, if it keeps a record of that.
+    pub(crate) index: Option<Index>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -156,6 +161,10 @@ pub struct Switch {
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
     pub(crate) own_changes: u64,
+    /// The last change, until every worker's caches are repaired.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// What following changes has taken.
+    pub(crate) maintenance: Work,
     /// The sources that have not finished.
     pub(crate) open_sources: Vec<PortId>,
     has_sources: bool,
@@ -230,6 +239,8 @@ impl Switch {
             moves: Vec::new(),
             next_learning: Instant::ZERO,
             own_changes: 0,
+            unsettled: None,
+            maintenance: Work::default(),
             has_sources: !sources.is_empty(),
             open_sources: sources,
             packet_ins,
@@ -258,6 +269,7 @@ impl Switch {
     ) -> Result<(), SwitchError> {
         let number = self.handles.len();
         let datapath = Datapath::new(config.datapath.clone(), &self.pipeline())?;
+        let index = datapath.index();
         let pool = PacketPool::with_capacity(config.packets_per_worker, config.packet_bytes);
         let shared = self.shared.clone();
         let outbox = Outbox::new(pool);
@@ -268,7 +280,11 @@ impl Switch {
             worker: number,
             source,
         })?;
-        self.handles.push(Handle { commands, thread });
+        self.handles.push(Handle {
+            commands,
+            index,
+            thread,
+        });
         Ok(())
     }
 

@@ -1,10 +1,18 @@
 //! Timeouts of rules: which are over.
 //!
-//! Rules with a timeout are in a list of their own, looked through once a second of the caller's
-//! time. An idle timeout needs to know when the rule was last used, which entries know before the
-//! rule does: the caller gathers counts first.
+//! Each rule with a timeout has a deadline, the first time at which it may be over, and the
+//! earliest deadline is known. An idle timeout needs to know when the rule was last used, which
+//! cache entries know before the rule does; only of a rule whose deadline has come are they asked,
+//! and a use that they know of moves the deadline.
+//!
+//! ```text
+//!   deadline over:  hard timeout over?             the rule ends
+//!                   used since, by the rule?       new deadline
+//!                   used since, by any entry?      new deadline, else the rule ends
+//! ```
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
 use thalweg_packet::Instant;
@@ -12,56 +20,116 @@ use thalweg_pipeline::{Pipeline, Rule, RuleId};
 
 use crate::engine::RemovalReason;
 
+/// How often deadlines are looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
 /// The rules that have a timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Timeouts {
-    timed: Vec<RuleId>,
+    /// The earliest on top; one that is not the rule's deadline any more means nothing.
+    queue: BinaryHeap<Reverse<(Instant, RuleId)>>,
+    deadlines: HashMap<RuleId, Instant>,
     next_check: Instant,
+}
+
+/// The rules whose deadline has come.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// Those whose time is over.
+    pub(crate) over: Vec<(RuleId, RemovalReason)>,
+    /// Those that are over unless an entry has used them since.
+    pub(crate) idle: Vec<(RuleId, Instant)>,
 }
 
 impl Timeouts {
     /// Takes in new rules.
     pub(crate) fn watch(&mut self, pipeline: &Pipeline, inserted: &[RuleId]) {
-        let has_timeout = |id: &&RuleId| {
-            pipeline
-                .rule(**id)
-                .is_some_and(|rule| rule.idle_timeout_s > 0 || rule.hard_timeout_s > 0)
-        };
-        self.timed.extend(inserted.iter().filter(has_timeout));
+        for id in inserted {
+            if let Some(rule) = pipeline.rule(*id) {
+                self.set_deadline(*id, rule, rule.used_at);
+            }
+        }
     }
 
     /// Forgets rules that are gone.
     pub(crate) fn forget(&mut self, removed: &[RuleId]) {
-        if self.timed.is_empty() {
+        if self.deadlines.is_empty() {
             return;
         }
-        let removed: BTreeSet<RuleId> = removed.iter().copied().collect();
-        self.timed.retain(|id| !removed.contains(id));
-    }
-
-    /// Whether it is time to look again, and there is anything to look at.
-    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
-        if now < self.next_check {
-            return false;
+        for id in removed {
+            self.deadlines.remove(id);
         }
-        self.next_check = now + Duration::from_secs(1);
-        !self.timed.is_empty()
+        // What means nothing any more must not outgrow what does.
+        if self.queue.len() > 64 + 2 * self.deadlines.len() {
+            let deadlines = self.deadlines.iter();
+            let queue = deadlines.map(|(id, deadline)| Reverse((*deadline, *id)));
+            self.queue = queue.collect();
+        }
     }
 
-    /// The rules whose time is over, and which of their timeouts it was.
-    pub(crate) fn over(&self, pipeline: &Pipeline, now: Instant) -> Vec<(RuleId, RemovalReason)> {
-        let reason = |rule: &Rule| {
-            let is_over = |limit_s: u16, since: Instant| {
-                limit_s > 0 && now - since >= Duration::from_secs(u64::from(limit_s))
-            };
-            if is_over(rule.hard_timeout_s, rule.created_at) {
-                return Some(RemovalReason::HardTimeout);
+    /// The rules whose deadline has come, if it is time to look again.
+    pub(crate) fn due(&mut self, pipeline: &Pipeline, now: Instant) -> Due {
+        let mut due = Due::default();
+        if now < self.next_check {
+            return due;
+        }
+        self.next_check = now + INTERVAL;
+        while let Some(Reverse((deadline, id))) = self.queue.peek().copied() {
+            if deadline > now {
+                break;
             }
-            is_over(rule.idle_timeout_s, rule.used_at).then_some(RemovalReason::IdleTimeout)
-        };
-        let timed = self.timed.iter();
-        timed
-            .filter_map(|id| Some((*id, reason(pipeline.rule(*id)?)?)))
-            .collect()
+            self.queue.pop();
+            if self.deadlines.get(&id) != Some(&deadline) {
+                continue;
+            }
+            self.deadlines.remove(&id);
+            let Some(rule) = pipeline.rule(id) else {
+                continue;
+            };
+            let hard = seconds(rule.hard_timeout_s);
+            let idle = seconds(rule.idle_timeout_s);
+            if hard.is_some_and(|hard| now - rule.created_at >= hard) {
+                due.over.push((id, RemovalReason::HardTimeout));
+            } else if let Some(idle) = idle.filter(|idle| now - rule.used_at >= *idle) {
+                // All that was used so long ago at the least is idle: time starts at zero.
+                due.idle
+                    .push((id, Instant::ZERO + ((now - Instant::ZERO) - idle)));
+            } else {
+                self.set_deadline(id, rule, rule.used_at);
+            }
+        }
+        due
     }
+
+    /// Sorts out the rules that may be idle, by the uses since that entries know of.
+    pub(crate) fn over(
+        &mut self,
+        pipeline: &Pipeline,
+        due: Due,
+        uses: &[Option<Instant>],
+    ) -> Vec<(RuleId, RemovalReason)> {
+        let mut over = due.over;
+        for ((id, _), used) in due.idle.into_iter().zip(uses) {
+            match (used, pipeline.rule(id)) {
+                (Some(used_at), Some(rule)) => self.set_deadline(id, rule, *used_at),
+                _ => over.push((id, RemovalReason::IdleTimeout)),
+            }
+        }
+        over
+    }
+
+    /// The first time at which the rule may be over, if it was last used then.
+    fn set_deadline(&mut self, id: RuleId, rule: &Rule, used_at: Instant) {
+        let hard = seconds(rule.hard_timeout_s).map(|limit| rule.created_at + limit);
+        let idle = seconds(rule.idle_timeout_s).map(|limit| used_at + limit);
+        if let Some(deadline) = hard.into_iter().chain(idle).min() {
+            self.deadlines.insert(id, deadline);
+            self.queue.push(Reverse((deadline, id)));
+        }
+    }
+}
+
+/// A timeout; 0 is none.
+fn seconds(timeout_s: u16) -> Option<Duration> {
+    (timeout_s > 0).then(|| Duration::from_secs(timeout_s.into()))
 }

@@ -1,8 +1,9 @@
 //! What a running switch has counted, all workers together.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use thalweg_datapath::Statistics;
+use thalweg_datapath::{Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
@@ -24,6 +25,10 @@ pub struct WorkerCounters {
     pub packet_ins: u64,
     /// Packets for the controller that the control side had no room for.
     pub packet_ins_refused: u64,
+    /// The longest time that maintenance and reports have taken between two bursts.
+    pub longest_pause: Duration,
+    /// The longest time from one look at the ports to the next with packets to look after.
+    pub longest_round: Duration,
 }
 
 impl WorkerCounters {
@@ -34,6 +39,8 @@ impl WorkerCounters {
         self.learned_refused += other.learned_refused;
         self.packet_ins += other.packet_ins;
         self.packet_ins_refused += other.packet_ins_refused;
+        self.longest_pause = self.longest_pause.max(other.longest_pause);
+        self.longest_round = self.longest_round.max(other.longest_round);
     }
 }
 
@@ -61,6 +68,8 @@ pub struct Totals {
     pub megaflows: usize,
     /// Masks in the wildcard caches.
     pub masks: usize,
+    /// What following changes has taken.
+    pub maintenance: Work,
     /// What workers count themselves.
     pub workers: WorkerCounters,
     /// Stations for which there was no room.

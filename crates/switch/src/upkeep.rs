@@ -16,7 +16,7 @@ use thalweg_pipeline::{
 
 use crate::aging::Aging;
 use crate::engine::{Removal, RemovalReason};
-use crate::timeouts::Timeouts;
+use crate::timeouts::{Due, Timeouts};
 
 /// Reports of ended rules that wait to be collected.
 const MAX_REMOVALS: usize = 65_536;
@@ -88,14 +88,19 @@ impl Upkeep {
         Some(Change::one(Operation::SetPort(port, state)))
     }
 
-    /// Whether it is time to look for rules whose time is over; counters are to be settled then.
-    pub(crate) fn is_timeout_check_due(&mut self, now: Instant) -> bool {
-        self.timeouts.is_due(now)
+    /// The rules whose time may be over; which of them were used, the caches are to be asked.
+    pub(crate) fn due(&mut self, pipeline: &Pipeline, now: Instant) -> Due {
+        self.timeouts.due(pipeline, now)
     }
 
-    /// The rules whose time is over, if there are any.
-    pub(crate) fn expired(&self, pipeline: &Pipeline, now: Instant) -> Option<Expired> {
-        let mut reasons = self.timeouts.over(pipeline, now);
+    /// The rules whose time is over, if there are any; `uses` are of those that may be idle.
+    pub(crate) fn expired(
+        &mut self,
+        pipeline: &Pipeline,
+        due: Due,
+        uses: &[Option<Instant>],
+    ) -> Option<Expired> {
+        let mut reasons = self.timeouts.over(pipeline, due, uses);
         reasons.sort_unstable_by_key(|(id, _)| *id);
         let flows = reasons.iter().filter_map(|(id, _)| pipeline.flow_of(*id));
         let operations: Vec<Operation> = flows
@@ -123,8 +128,8 @@ impl Upkeep {
         for id in &delta.removed {
             self.report_removal(pipeline, *id, over, now);
         }
-        self.timeouts.watch(pipeline, &delta.inserted);
         self.timeouts.forget(&delta.removed);
+        self.timeouts.watch(pipeline, &delta.inserted);
         pipeline.reclaim(delta.version);
     }
 

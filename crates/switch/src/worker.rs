@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   loop:
-//!     obey commands                                  -- only here does the version change
+//!     obey commands
+//!     a slice of maintenance, a slice of a report    -- only here does the version change
 //!     for port: receive a burst; caches answer; send, each port once
 //!     send what other workers have left for our ports
 //!     sometimes: look whether ports are up
@@ -14,7 +15,8 @@
 //!    packet of an older version; those it left with others are drained by the control side.
 //! 2. While it is held, a worker does not touch the pipeline or its ports.
 //! 3. A worker waits for nobody but in a hold: its news are refused if nobody takes them.
-//! 4. An answer follows every command, and the channel has room for it.
+//! 4. An answer follows every command, and the channel has room for it, and for the one that says
+//!    that caches are repaired.
 //! 5. A worker that was told to stop ends when the control side has heard all: one that ends
 //!    before has panicked.
 
@@ -22,7 +24,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use thalweg_datapath::Datapath;
+use thalweg_datapath::{Datapath, Progress};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{Delta, Outbox, Pipeline};
@@ -30,7 +32,7 @@ use thalweg_pipeline::{Delta, Outbox, Pipeline};
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
-use crate::message::{Answer, Command, News, PacketIn, Report};
+use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Attached, Routes};
 use crate::recent::Recent;
 use crate::totals::WorkerCounters;
@@ -47,6 +49,9 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// For how long a descriptor is not believed that was ready when nothing came.
 const QUIET_TIME: Duration = Duration::from_millis(10);
+
+/// Entries whose counts are gathered between two bursts.
+const GATHERED: u32 = 128;
 
 /// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
 const SHORTEST_NAP: Duration = Duration::from_micros(100);
@@ -88,6 +93,12 @@ pub(crate) struct Worker {
     idle_rounds: u32,
     nap: Duration,
     next_status_check: Instant,
+    /// The change that is being followed and not yet acknowledged: its stations.
+    moving: Option<Arc<Delta>>,
+    /// Where a report that is asked for goes on gathering.
+    reporting: Option<u32>,
+    /// When the ports were last looked at, if there was something to look after.
+    last_look: Option<Instant>,
 }
 
 impl Worker {
@@ -115,6 +126,9 @@ impl Worker {
             idle_rounds: 0,
             nap: SHORTEST_NAP,
             next_status_check: Instant::ZERO,
+            moving: None,
+            reporting: None,
+            last_look: None,
         }
     }
 
@@ -123,14 +137,23 @@ impl Worker {
         loop {
             match self.channels.commands.try_recv() {
                 Ok(command) => {
+                    let start = self.shared.clock.now();
                     if !self.obey(command) {
                         return;
                     }
+                    self.note_pause(start);
                 }
                 Err(error) if error.is_disconnected() => return,
                 Err(_) => {}
             }
-            if self.round() > 0 {
+            let is_busy = self.datapath.is_following() || self.reporting.is_some();
+            if is_busy {
+                let start = self.shared.clock.now();
+                self.maintain();
+                self.gather();
+                self.note_pause(start);
+            }
+            if self.round() > 0 || is_busy {
                 self.idle_rounds = 0;
                 self.nap = SHORTEST_NAP;
             } else if self.idle_rounds < IDLE_ROUNDS {
@@ -145,6 +168,9 @@ impl Worker {
     /// One burst from each port; says how many packets there were to do something with.
     fn round(&mut self) -> usize {
         let now = self.shared.clock.now();
+        if let Some(last) = self.last_look {
+            self.counters.longest_round = self.counters.longest_round.max(now - last);
+        }
         if now >= self.next_status_check {
             self.next_status_check = now + STATUS_INTERVAL;
             (0..self.ports.len()).for_each(|place| self.look_at(place));
@@ -167,7 +193,14 @@ impl Worker {
             }
             count += received;
         }
-        count + self.send_for_others(EXCHANGE_BURST)
+        count += self.send_for_others(EXCHANGE_BURST);
+        self.last_look = (count > 0).then_some(now);
+        count
+    }
+
+    fn note_pause(&mut self, start: Instant) {
+        let pause = self.shared.clock.now() - start;
+        self.counters.longest_pause = self.counters.longest_pause.max(pause);
     }
 
     /// Takes everything out of the outbox; invariant 1.
@@ -337,7 +370,19 @@ impl Worker {
     /// Does what it is told and answers; false when it is to end.
     fn obey(&mut self, command: Command) -> bool {
         match command {
-            Command::Advance(delta) => self.advance(&delta),
+            Command::Advance(delta, findings) => {
+                self.datapath.begin(delta.clone(), findings);
+                self.moving = Some(delta);
+                self.maintain();
+            }
+            Command::Count(rules) => {
+                let ledger = self.datapath.gather_rules(&rules);
+                self.answer(Answer::Counted(ledger));
+            }
+            Command::Uses(rules) => {
+                let uses = self.datapath.uses_since(&rules);
+                self.answer(Answer::Used(uses));
+            }
             Command::Hold => {
                 self.answer(Answer::Done);
                 // Invariant 2.
@@ -351,9 +396,13 @@ impl Worker {
                 self.drain();
                 self.answer(Answer::Done);
             }
-            Command::Report => self.report(),
+            Command::Report => {
+                self.reporting = Some(0);
+                self.gather();
+            }
             Command::Stop => {
                 self.drain();
+                self.datapath.gather_slice(0, u32::MAX);
                 self.report();
                 // Invariant 5.
                 while self.channels.commands.recv().is_ok() {}
@@ -363,17 +412,39 @@ impl Worker {
         true
     }
 
-    fn advance(&mut self, delta: &Delta) {
-        let work = {
+    /// A slice of following a change.
+    fn maintain(&mut self) {
+        if !self.datapath.is_following() {
+            return;
+        }
+        let progress = {
             let pipeline = self.shared.pipeline.read();
             let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
-            self.datapath.advance(&pipeline, delta)
+            self.datapath.step(&pipeline)
         };
-        for station in &delta.stations {
-            self.recent.forget(*station);
+        if matches!(progress, Progress::Preparing) {
+            return;
         }
-        let ledger = self.datapath.take_ledger();
-        self.answer(Answer::Advanced { work, ledger });
+        if let Some(delta) = self.moving.take() {
+            for station in &delta.stations {
+                self.recent.forget(*station);
+            }
+            self.answer(Answer::Advanced);
+        }
+        if let Progress::Settled { work, ledger } = progress {
+            self.answer(Answer::Settled(Settled { work, ledger }));
+            // If there is no room for this, the control side has enough to wake up for.
+            let _ = self.channels.news.try_send(News::Attention);
+        }
+    }
+
+    /// A slice of gathering what entries have counted, for a report; with the last, the report.
+    fn gather(&mut self) {
+        let Some(from) = self.reporting else { return };
+        self.reporting = self.datapath.gather_slice(from, GATHERED);
+        if self.reporting.is_none() {
+            self.report();
+        }
     }
 
     fn report(&mut self) {
@@ -383,7 +454,7 @@ impl Worker {
             ports: ports
                 .map(|port| (port.number, port.status, port.port.counters()))
                 .collect(),
-            ledger: self.datapath.gather(),
+            ledger: self.datapath.take_ledger(),
             statistics: self.datapath.statistics().clone(),
             counters: self.counters,
             microflows: self.datapath.microflow_count(),

@@ -121,15 +121,17 @@ impl Running {
     ) -> Result<Done> {
         let position = switch.totals().datapath.packets;
         let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
+        let affected = switch.settle().affected();
         let start = Instant::now();
-        let update = switch.apply(&change);
-        let update = update.map_err(|error| rules::refused(config, &change, &error))?;
+        let delta = switch.apply(&change);
+        let delta = delta.map_err(|error| rules::refused(config, &change, &error))?;
+        let time_to_update = start.elapsed();
         let done = Done {
             position,
-            time_to_update: start.elapsed(),
-            affected: update.work.affected(),
-            added: update.delta.inserted.len(),
-            removed: update.delta.removed.len(),
+            time_to_update,
+            affected: switch.settle().affected() - affected,
+            added: delta.inserted.len(),
+            removed: delta.removed.len(),
         };
         if self.changes.len() < MAX_CHANGES {
             self.changes.push(done);

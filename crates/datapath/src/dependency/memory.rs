@@ -12,6 +12,8 @@
 //! So tables that a change has not touched are not searched, unless a packet looks otherwise there
 //! now than it did; nor is the table of a few new rules.
 
+use std::cell::Cell;
+
 use thalweg_classifier::{Precedence, RuleId, Version};
 use thalweg_pipeline::{Memory, Pipeline, TableId};
 
@@ -113,12 +115,37 @@ impl Arrival {
 }
 
 /// The lookups of an entry's walk, as far as they are known at a version.
-pub(super) struct Recollection<'a> {
-    pub(super) nodes: &'a Nodes,
-    pub(super) arrivals: &'a Arrivals,
-    pub(super) path: &'a [Edge],
-    pub(super) pipeline: &'a Pipeline,
-    pub(super) version: Version,
+pub(crate) struct Recollection<'a> {
+    nodes: &'a Nodes,
+    arrivals: &'a Arrivals,
+    path: &'a [Edge],
+    pipeline: &'a Pipeline,
+    version: Version,
+    recalled: Cell<u32>,
+}
+
+impl<'a> Recollection<'a> {
+    pub(super) fn new(
+        nodes: &'a Nodes,
+        arrivals: &'a Arrivals,
+        path: &'a [Edge],
+        pipeline: &'a Pipeline,
+        version: Version,
+    ) -> Recollection<'a> {
+        Recollection {
+            nodes,
+            arrivals,
+            path,
+            pipeline,
+            version,
+            recalled: Cell::new(0),
+        }
+    }
+
+    /// How many lookups were answered.
+    pub(crate) fn recalled(&self) -> u32 {
+        self.recalled.get()
+    }
 }
 
 impl Memory for Recollection<'_> {
@@ -165,6 +192,7 @@ impl Memory for Recollection<'_> {
             let masks = examined.iter_mut().zip(&arrival.mask);
             masks.for_each(|(examined, mask)| *examined |= mask);
         }
+        self.recalled.set(self.recalled.get() + 1);
         Some(winner)
     }
 }

@@ -30,18 +30,22 @@ mod memory;
 mod node;
 mod paths;
 mod pivot;
+mod search;
 mod traversals;
 
 use thalweg_classifier::hash::WordHash;
 use thalweg_packet::{FieldId, Layout, standard as f};
-use thalweg_pipeline::{Delta, Input, Memory, Pipeline, RuleId, StepKind, Trace, Version};
+use thalweg_pipeline::{Pipeline, RuleId, StepKind, Trace, Version};
 
 use crate::entry::EntryId;
 
-use memory::{Arrivals, Recollection};
-use node::{Cause, NewRule, NodeId, Nodes};
+use memory::Arrivals;
+pub(crate) use memory::Recollection;
+use node::{Cause, NodeId, Nodes};
 use paths::{Edge, Paths};
 use pivot::{Bits, WIDTH_MAX};
+pub(crate) use search::Suspect;
+pub use search::{Findings, Index};
 pub use traversals::TraversalView;
 use traversals::Traversals;
 
@@ -64,18 +68,13 @@ pub(crate) struct Dependencies {
     traversals: Traversals,
     /// The new rules of the last change.
     arrivals: Arrivals,
+    /// Entries that were added since the search for those that a change affects has begun; none
+    /// while no change is prepared.
+    meanwhile: Option<Vec<EntryId>>,
     /// Kept from call to call.
     reached: Vec<NodeId>,
     met: Vec<NodeId>,
     edges: Vec<Edge>,
-}
-
-/// A part of the packets, as a new rule has it: words of value and mask.
-pub(crate) struct Region<'a> {
-    pub(crate) value: &'a [u64],
-    pub(crate) mask: &'a [u64],
-    /// One bit a word of the state, by its number: these were written by the walk in question.
-    pub(crate) written_words: u64,
 }
 
 impl Dependencies {
@@ -101,6 +100,7 @@ impl Dependencies {
             paths: Paths::default(),
             traversals: Traversals::new(WordHash::new(seed)),
             arrivals: Arrivals::default(),
+            meanwhile: None,
             reached: Vec::new(),
             met: Vec::new(),
             edges: Vec::new(),
@@ -109,13 +109,29 @@ impl Dependencies {
 
     /// Notes what a new entry depends on.
     pub(crate) fn add(&mut self, entry: EntryId, trace: &Trace) {
+        // What a walk finds while a change is prepared may not hold at the version after.
+        let is_certain = self.meanwhile.is_none();
+        if let Some(meanwhile) = &mut self.meanwhile {
+            if meanwhile.len() == meanwhile.capacity() {
+                // Many may be gone, or have come again.
+                let paths = &self.paths;
+                meanwhile.retain(|entry| paths.traversal(*entry).is_some());
+                meanwhile.sort_unstable();
+                meanwhile.dedup();
+            }
+            meanwhile.push(entry);
+        }
         let mut reached = std::mem::take(&mut self.reached);
         reached.clear();
         for step in trace.steps() {
             match step.kind {
                 StepKind::Lookup { table, rule } => {
                     let nodes = &mut self.nodes;
-                    reached.push(nodes.lookup(table, step.key, step.searched, rule));
+                    let node = nodes.lookup(table, step.key, step.searched, rule);
+                    if is_certain {
+                        nodes.confirm(node);
+                    }
+                    reached.push(node);
                 }
                 StepKind::Station { station, .. } => {
                     reached.push(self.nodes.cause(Cause::Station(station)));
@@ -153,109 +169,21 @@ impl Dependencies {
         self.edges = edges;
     }
 
-    /// Appends the entries that a change may affect, each once.
-    ///
-    /// `meets` says whether the region of an entry meets that of a new rule.
-    pub(crate) fn affected(
-        &mut self,
-        pipeline: &Pipeline,
-        delta: &Delta,
-        meets: impl Fn(EntryId, &Region<'_>) -> bool,
-        into: &mut Vec<EntryId>,
-    ) {
-        self.paths.begin_search();
-        self.arrivals.clear();
-        for rule in &delta.removed {
-            for node in self.nodes.of_rule(*rule) {
-                collect(&mut self.paths, self.nodes.dependents(*node), into);
-            }
-        }
-        let groups = delta.groups.iter().map(|group| Input::Group(*group));
-        let ports = delta.ports.iter().map(|port| Input::Port(*port));
-        let all_ports = (!delta.ports.is_empty()).then_some(Input::AllPorts);
-        let inputs = groups.chain(ports).chain(all_ports).map(Cause::Input);
-        let stations = delta.stations.iter().copied().map(Cause::Station);
-        for cause in inputs.chain(stations) {
-            if let Some(node) = self.nodes.of_cause(cause) {
-                collect(&mut self.paths, self.nodes.dependents(node), into);
-            }
-        }
-        // Who takes a rule's place, match and precedence is met where that rule was met.
-        let removed = delta.removed.iter();
-        let mut heirs: Vec<RuleId> = removed
-            .filter_map(|rule| pipeline.successor_of(*rule))
-            .collect();
-        heirs.sort_unstable();
-        for rule in &delta.inserted {
-            if heirs.binary_search(rule).is_err() {
-                self.affected_by_insert(pipeline, *rule, &meets, into);
-            }
-        }
-        self.arrivals.sort();
-    }
-
-    fn affected_by_insert(
-        &mut self,
-        pipeline: &Pipeline,
-        id: RuleId,
-        meets: impl Fn(EntryId, &Region<'_>) -> bool,
-        into: &mut Vec<EntryId>,
-    ) {
-        let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.words_of(id)) else {
-            return;
-        };
-        if self.nodes.table_len(rule.table) == 0 {
-            return;
-        }
-        let new = NewRule {
-            table: rule.table,
-            value: &value,
-            mask: &mask,
-        };
-        let mut met = std::mem::take(&mut self.met);
-        let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
-        nodes.meeting(new, |node, winner| {
-            let winner = winner.and_then(|winner| pipeline.rule(winner));
-            if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
-                return;
-            }
-            met.push(node);
-            for entry in nodes.dependents(node) {
-                let traversal = paths.traversal(*entry).expect("a dependent has a path");
-                let region = Region {
-                    value: &value,
-                    mask: &mask,
-                    written_words: traversals.written_words(traversal),
-                };
-                if meets(*entry, &region) && paths.is_first_find(*entry) {
-                    into.push(*entry);
-                }
-            }
-        });
-        if !met.is_empty() {
-            let arrival = self.arrivals.add(id, rule.precedence, value, mask);
-            for node in met.drain(..) {
-                let was_certain = self.nodes.doubt(node);
-                self.arrivals.meet(node, arrival, was_certain);
-            }
-        }
-        self.met = met;
-    }
-
     /// What an entry's walk knows of lookups, once all affected entries of the version were found.
     pub(crate) fn memory_of<'a>(
         &'a self,
         entry: EntryId,
         pipeline: &'a Pipeline,
         version: Version,
-    ) -> impl Memory + 'a {
-        Recollection {
-            nodes: &self.nodes,
-            arrivals: &self.arrivals,
-            path: self.paths.edges(entry),
-            pipeline,
-            version,
-        }
+    ) -> Recollection<'a> {
+        let path = self.paths.edges(entry);
+        Recollection::new(&self.nodes, &self.arrivals, path, pipeline, version)
+    }
+
+    /// The entries whose walks met a rule.
+    pub(crate) fn entries_of(&self, rule: RuleId) -> impl Iterator<Item = EntryId> + '_ {
+        let nodes = self.nodes.of_rule(rule).iter();
+        nodes.flat_map(|node| self.nodes.dependents(*node).iter().copied())
     }
 
     /// The traversals that entries have taken.
@@ -301,9 +229,4 @@ impl Dependencies {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.memory_bytes() + self.paths.memory_bytes() + self.traversals.memory_bytes()
     }
-}
-
-fn collect(paths: &mut Paths, dependents: &[EntryId], into: &mut Vec<EntryId>) {
-    let new = dependents.iter().copied();
-    into.extend(new.filter(|entry| paths.is_first_find(*entry)));
 }

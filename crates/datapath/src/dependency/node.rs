@@ -141,7 +141,7 @@ impl Nodes {
         table.map_or(0, |table| table.count)
     }
 
-    /// The node of a lookup.
+    /// The node of a lookup, which is not certain if it is new.
     pub(super) fn lookup(
         &mut self,
         table: TableId,
@@ -168,10 +168,6 @@ impl Nodes {
             _ => false,
         };
         if let Some(node) = self.lookups.find(hash, is_same).copied() {
-            // A search has just said so.
-            if let What::Lookup { is_certain, .. } = &mut self.nodes[node.0 as usize].what {
-                *is_certain = true;
-            }
             return node;
         }
         let class = &mut self.classes[class_number as usize];
@@ -183,7 +179,7 @@ impl Nodes {
             row,
             rule,
             place,
-            is_certain: true,
+            is_certain: false,
         });
         self.classes[class_number as usize].nodes.push(node);
         if let Some(rule) = rule {
@@ -419,6 +415,13 @@ impl Nodes {
         }
     }
 
+    /// Says that a search at the newest version has come to what the node says.
+    pub(super) fn confirm(&mut self, node: NodeId) {
+        if let What::Lookup { is_certain, .. } = &mut self.nodes[node.0 as usize].what {
+            *is_certain = true;
+        }
+    }
+
     /// Invariant 4; says whether the node was certain until now.
     pub(super) fn doubt(&mut self, node: NodeId) -> bool {
         match &mut self.nodes[node.0 as usize].what {
@@ -451,6 +454,30 @@ impl Nodes {
             is_certain,
             words: &class.words,
         })
+    }
+
+    /// The table of a node's lookup, and the rule that won; `None` if it is no lookup.
+    pub(super) fn lookup_of(&self, node: NodeId) -> Option<(TableId, Option<RuleId>)> {
+        match &self.nodes[node.0 as usize].what {
+            What::Lookup { class, rule, .. } => Some((self.classes[*class as usize].table, *rule)),
+            _ => None,
+        }
+    }
+
+    /// Whether a new rule meets the certificate of a node that is a lookup.
+    pub(super) fn is_met(&self, node: NodeId, new: NewRule<'_>) -> bool {
+        match &self.nodes[node.0 as usize].what {
+            What::Lookup { class, row, .. } => self.classes[*class as usize].meets(*row, new),
+            _ => false,
+        }
+    }
+
+    /// The cause that a node stands for, if it is no lookup.
+    pub(super) fn cause_of(&self, node: NodeId) -> Option<&Cause> {
+        match &self.nodes[node.0 as usize].what {
+            What::Cause(cause) => Some(cause),
+            _ => None,
+        }
     }
 
     /// The entries that depend on a node.

@@ -43,6 +43,7 @@ pub(super) struct Paths {
     paths: Vec<Path>,
     /// By length.
     rows: Vec<Rows>,
+    count: usize,
     search: u32,
 }
 
@@ -81,6 +82,7 @@ impl Paths {
         };
         let path = &mut self.paths[place];
         (path.row, path.length, path.traversal) = (row, edges.len() as u32, traversal);
+        self.count += 1;
     }
 
     /// Takes an entry's path out: sets `into` to its edges, and says its traversal.
@@ -96,6 +98,7 @@ impl Paths {
         }
         let emptied = &mut self.paths[entry.0 as usize];
         (emptied.length, emptied.traversal) = (0, NONE);
+        self.count -= 1;
         Some(path.traversal)
     }
 
@@ -140,6 +143,16 @@ impl Paths {
     pub(super) fn is_first_find(&mut self, entry: EntryId) -> bool {
         let path = &mut self.paths[entry.0 as usize];
         std::mem::replace(&mut path.found_by, self.search) != self.search
+    }
+
+    /// Whether this search has found the entry.
+    pub(super) fn is_found(&self, entry: EntryId) -> bool {
+        self.paths[entry.0 as usize].found_by == self.search
+    }
+
+    /// How many entries have a path.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// Bytes of memory.

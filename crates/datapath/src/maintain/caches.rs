@@ -1,102 +1,155 @@
-//! What maintainers may do to the caches.
+//! What following a change does to the caches.
 
+use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
 use super::{Caches, Outcome};
 use crate::core::Core;
-use crate::dependency::Region;
-use crate::entry::EntryId;
+use crate::dependency::{Findings, Suspect};
+use crate::entry::{EntryId, Mark};
+use crate::history::LastRepair;
 use crate::statistics::EvictReason;
+use crate::upcall::Content;
 
 impl<const W: usize> Caches for Core<W> {
-    fn len(&self) -> usize {
-        self.entries.len()
+    fn numbers(&self) -> u32 {
+        self.entries.numbers()
     }
 
-    fn ids(&self) -> Vec<EntryId> {
-        self.entries.ids().collect()
+    fn is_there(&self, id: EntryId) -> bool {
+        self.entries.is_there(id)
     }
 
-    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId> {
-        let mut affected = Vec::new();
-        if self.entries.len() == 0 {
-            return affected;
+    fn is_taken(&self, id: EntryId, generation: u32) -> bool {
+        self.entries.is_taken(id, generation)
+    }
+
+    fn mark(&mut self, id: EntryId) -> Option<u32> {
+        self.entries.mark(id)
+    }
+
+    fn mark_suspect(&mut self, findings: &Findings, suspect: &Suspect) -> Option<u32> {
+        let id = suspect.entry;
+        if !self.entries.is_there(id) {
+            return None;
         }
-        let dependencies = self.dependencies.as_mut();
-        let dependencies = dependencies.expect("maintainers that ask for them have them");
-        let (entries, megaflow) = (&self.entries, &self.megaflow);
-        let meets = |id: EntryId, region: &Region<'_>| {
-            let (key, mask) = (entries.key(id), megaflow.mask(entries.get(id).subtable));
-            let words = key
-                .iter()
-                .zip(mask)
-                .zip(region.value.iter().zip(region.mask));
-            let mut words = words.enumerate();
-            words.all(|(word, ((key, mask), (value, care)))| {
-                region.written_words >> word & 1 == 1 || (key ^ value) & mask & care == 0
-            })
-        };
-        dependencies.affected(pipeline, delta, meets, &mut affected);
-        affected
+        let mask = self.megaflow.mask(self.entries.get(id).subtable);
+        let is_met = findings.meets(suspect, self.entries.key(id), mask);
+        is_met.then(|| self.entries.mark(id)).flatten()
+    }
+
+    fn check_meanwhile(
+        &mut self,
+        pipeline: &Pipeline,
+        delta: &Delta,
+        count: usize,
+        affected: &mut Vec<EntryId>,
+    ) -> bool {
+        let known = self.record.lock();
+        known.is_none_or(|mut known| known.check_meanwhile(pipeline, delta, count, affected))
+    }
+
+    fn move_to(&mut self, version: Version, are_others_old: bool) {
+        self.version = version;
+        self.entries.refuse_marked();
+        self.is_repairing = true;
+        self.are_others_old = are_others_old;
+        let counted = std::mem::take(&mut self.ledger);
+        self.ledger_before.merge(counted);
+    }
+
+    fn settled(&mut self) {
+        (self.is_repairing, self.are_others_old) = (false, false);
+        if self.entries.len() == 0 {
+            self.continuations.clear();
+        }
     }
 
     fn settle(&mut self, id: EntryId) {
         let entry = self.entries.get_mut(id);
         let counters = std::mem::take(&mut entry.counters);
-        self.ledger.add(&entry.credits, counters, entry.used_at);
+        self.ledger_before
+            .add(&entry.credits, counters, entry.used_at);
     }
 
     fn evict(&mut self, id: EntryId, reason: EvictReason) {
         Core::evict(self, id, reason);
+        self.statistics.count_outcome(Outcome::Evicted);
     }
 
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome {
         let key = *self.entries.key(id);
-        let Some(mut content) = self.content(&key, pipeline, remembers.then_some(id)) else {
-            Core::evict(self, id, EvictReason::Changed);
-            return Outcome::Evicted;
+        let content = self.content(&key, pipeline, remembers.then_some(id));
+        let outcome = match content {
+            Some(content) => self.replace(id, &key, content),
+            None => {
+                Core::evict(self, id, EvictReason::Changed);
+                Outcome::Evicted
+            }
         };
+        self.statistics.count_outcome(outcome);
+        outcome
+    }
+}
+
+impl<const W: usize> Core<W> {
+    /// Gives an entry another content.
+    fn replace(&mut self, id: EntryId, key: &[u64; W], mut content: Content) -> Outcome {
         content.mask.resize(W, 0);
-        if let Some(dependencies) = &mut self.dependencies {
-            dependencies.remove(id);
-            dependencies.add(id, &content.trace);
-        }
         let subtable = self.subtable_for(&content.mask);
         let entry = self.entries.get_mut(id);
         let is_same_region = entry.subtable == subtable;
-        if is_same_region && entry.program == content.program && entry.credits == content.credits {
+        let is_same =
+            is_same_region && entry.program == content.program && entry.credits == content.credits;
+        let repair = LastRepair {
+            version: self.version,
+            outcome: Outcome::Repaired,
+            lookups: content.lookups,
+            recalled: content.recalled,
+        };
+        if is_same {
+            self.entries.unmark(id);
+            self.record.replace(id, content.trace);
             return Outcome::Unchanged;
         }
         // Invariant 2.
         let counters = std::mem::take(&mut entry.counters);
-        self.ledger.add(&entry.credits, counters, entry.used_at);
+        self.ledger_before
+            .add(&entry.credits, counters, entry.used_at);
         self.account_lists(&content.program, &content.credits);
         let entry = self.entries.get_mut(id);
         let program = std::mem::replace(&mut entry.program, content.program);
         let credits = std::mem::replace(&mut entry.credits, content.credits);
         self.forget_lists(&program, &credits);
         if is_same_region {
+            self.entries.unmark(id);
+            self.record.replace(id, content.trace);
+            self.histories.note(id, repair);
             return Outcome::Repaired;
         }
-        if self
-            .megaflow
-            .find_in(subtable, &key, &self.entries)
-            .is_some()
-        {
-            Core::evict(self, id, EvictReason::Duplicate);
-            return Outcome::Evicted;
+        if let Some(other) = self.megaflow.find_in(subtable, key, &self.entries) {
+            if !self.entries.is_refused(other) {
+                Core::evict(self, id, EvictReason::Duplicate);
+                return Outcome::Evicted;
+            }
+            Core::evict(self, other, EvictReason::Duplicate);
         }
+        let former = self.megaflow.mask(self.entries.get(id).subtable);
+        let mut words = former.iter().zip(&content.mask);
+        let is_part = words.all(|(former, mask)| former & !mask == 0);
+        let outcome = match is_part {
+            true => Outcome::Narrowed,
+            false => Outcome::Moved,
+        };
         self.megaflow.remove(id, &self.entries);
         let mut entry = self.entries.remove(id);
-        entry.subtable = subtable;
-        if let Some(dependencies) = &mut self.dependencies {
-            dependencies.remove(id);
-        }
-        let id = self.entries.insert(key, entry);
+        (entry.subtable, entry.mark) = (subtable, Mark::Unmarked);
+        self.record.remove(id);
+        self.histories.forget(id);
+        let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
-        if let Some(dependencies) = &mut self.dependencies {
-            dependencies.add(id, &content.trace);
-        }
-        Outcome::Moved
+        self.record.add(id, content.trace);
+        self.histories.note(id, LastRepair { outcome, ..repair });
+        outcome
     }
 }

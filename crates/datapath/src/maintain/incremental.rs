@@ -5,35 +5,22 @@
 //! and no state between them is ever seen.
 //!
 //! Searching costs some microseconds a new rule, and a sweep some an entry: where a change has far
-//! more rules than there are entries, as when all rules are loaded anew, the entries are swept.
-//! `Barrier` then evicts them all.
+//! more rules than there are entries, as when all rules are loaded anew, all entries are looked at.
 
-use thalweg_pipeline::{Delta, Pipeline};
-
-use super::{Flush, Maintainer, Outcome, Repair, Revalidate, Work};
+use super::{Maintainer, Outcome, Repair, Scope};
 use crate::statistics::EvictReason;
-
-/// New rules for each entry from which on a sweep is taken to be cheaper than a search for each of
-/// them. Chosen, not measured.
-const SWEEP_AT: usize = 4;
 
 /// Has the interpreter answer the affected entries' keys anew, and repairs what changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Incremental;
 
 impl Maintainer for Incremental {
-    fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, delta: &Delta) -> Work {
-        if delta.inserted.len() / SWEEP_AT > repair.len() {
-            return Revalidate.maintain(repair, pipeline, delta);
-        }
-        let mut work = Work::default();
-        for id in repair.affected(pipeline, delta) {
-            if !delta.groups.is_empty() {
-                repair.settle(id);
-            }
-            work.count(repair.repair(id, pipeline));
-        }
-        work
+    fn scope(&self) -> Scope {
+        Scope::Affected
+    }
+
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+        repair.retranslate()
     }
 }
 
@@ -42,15 +29,11 @@ impl Maintainer for Incremental {
 pub struct Barrier;
 
 impl Maintainer for Barrier {
-    fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, delta: &Delta) -> Work {
-        if delta.inserted.len() / SWEEP_AT > repair.len() {
-            return Flush.maintain(repair, pipeline, delta);
-        }
-        let mut work = Work::default();
-        for id in repair.affected(pipeline, delta) {
-            repair.evict(id, EvictReason::Changed);
-            work.count(Outcome::Evicted);
-        }
-        work
+    fn scope(&self) -> Scope {
+        Scope::Affected
+    }
+
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+        repair.evict(EvictReason::Changed)
     }
 }

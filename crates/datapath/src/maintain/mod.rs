@@ -1,35 +1,41 @@
 //! Maintainers: how the caches follow a change of the rules.
 //!
-//! A maintainer is given the caches as they were at the version before, and must leave them so
-//! that every answer in them is the interpreter's at the version after. How much it looks at is
-//! its own affair:
+//! A maintainer says which entries a change sends to it, and what becomes of each; when, and what
+//! packets get meanwhile, is told in `follow.rs`.
 //!
 //! - [`Flush`] evicts everything. Nothing is cheaper to get right, or dearer afterwards.
 //! - [`Revalidate`] has the interpreter answer every entry's key anew, and repairs what changed:
 //!   what Open vSwitch's revalidator threads do (*Revaliwhat?*, OVS conference 2014). Here it is
 //!   strict: it ends before a packet is forwarded at the new version. Cost: one walk an entry.
+//! - [`Lazy`] does the same while packets are forwarded, which get old answers from entries that it
+//!   has not reached: as Open vSwitch has it, and the one maintainer that breaks the contract.
 //! - [`Incremental`] has it answer the keys of those entries that the change may affect, found by
 //!   what their walks had read (KAIRO). Cost: one walk an affected entry.
 //! - [`Barrier`] evicts these instead: nothing is repaired, the packets' upcalls do that (B-Cache's
 //!   control barrier).
 //!
-//! 1. Afterwards, no entry's answer differs from the interpreter's anywhere in its region.
+//! 1. When a change is settled, no entry's answer differs from the interpreter's anywhere in its
+//!    region.
 //! 2. What evicted or changed entries had counted is credited to the rules they had met.
 //! 3. An entry whose region changes has a new generation, so that no microflow finds it by mistake.
 //! 4. Where groups change, what was counted before is credited before: a group that is replaced
 //!    starts from zero.
 
 mod caches;
+mod follow;
 mod incremental;
 mod sweep;
 
+use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
+use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
 use crate::statistics::EvictReason;
 
+pub(crate) use follow::{Following, Slice};
 pub use incremental::{Barrier, Incremental};
-pub use sweep::{Flush, Revalidate};
+pub use sweep::{Flush, Lazy, Revalidate};
 
 /// Which maintainer a datapath has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,13 +46,24 @@ pub enum MaintainerKind {
     Barrier,
     /// [`Revalidate`].
     Revalidate,
+    /// [`Lazy`].
+    Lazy,
     /// [`Flush`].
     Flush,
 }
 
 impl MaintainerKind {
     /// All that can be chosen.
-    pub const ALL: [MaintainerKind; 4] = [
+    pub const ALL: [MaintainerKind; 5] = [
+        MaintainerKind::Incremental,
+        MaintainerKind::Barrier,
+        MaintainerKind::Revalidate,
+        MaintainerKind::Lazy,
+        MaintainerKind::Flush,
+    ];
+
+    /// Those that never let a packet have an old answer once a change is acknowledged.
+    pub const STRICT: [MaintainerKind; 4] = [
         MaintainerKind::Incremental,
         MaintainerKind::Barrier,
         MaintainerKind::Revalidate,
@@ -59,6 +76,7 @@ impl MaintainerKind {
             MaintainerKind::Incremental => "incremental",
             MaintainerKind::Barrier => "barrier",
             MaintainerKind::Revalidate => "revalidate",
+            MaintainerKind::Lazy => "lazy",
             MaintainerKind::Flush => "flush",
         }
     }
@@ -73,6 +91,7 @@ impl MaintainerKind {
             MaintainerKind::Incremental => Box::new(Incremental),
             MaintainerKind::Barrier => Box::new(Barrier),
             MaintainerKind::Revalidate => Box::new(Revalidate),
+            MaintainerKind::Lazy => Box::new(Lazy),
             MaintainerKind::Flush => Box::new(Flush),
         }
     }
@@ -94,8 +113,8 @@ impl std::str::FromStr for MaintainerKind {
 /// A maintainer that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "there is no maintainer {name:?}; choose \"incremental\", \"barrier\", \"revalidate\" or \
-     \"flush\""
+    "there is no maintainer {name:?}; choose \"incremental\", \"barrier\", \"revalidate\", \
+     \"lazy\" or \"flush\""
 )]
 pub struct UnknownMaintainer {
     /// What was asked for.
@@ -122,9 +141,17 @@ impl Work {
         match outcome {
             Outcome::Unchanged => {}
             Outcome::Repaired => self.repaired += 1,
-            Outcome::Moved => self.moved += 1,
+            Outcome::Narrowed | Outcome::Moved => self.moved += 1,
             Outcome::Evicted => self.evicted += 1,
         }
+    }
+
+    /// Adds what another did, or the same another time.
+    pub fn add(&mut self, other: Work) {
+        self.examined += other.examined;
+        self.repaired += other.repaired;
+        self.moved += other.moved;
+        self.evicted += other.evicted;
     }
 
     /// Entries that were looked at and right.
@@ -138,86 +165,125 @@ impl Work {
     }
 }
 
-/// A way for caches to follow a change.
-pub trait Maintainer {
-    /// Makes every entry right at the delta's version, which the caches are already said to have.
-    fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, delta: &Delta) -> Work;
-}
-
-/// The caches, as a maintainer may work on them.
-pub struct Repair<'a> {
-    caches: &'a mut dyn Caches,
-}
-
-/// What [`Repair`] needs of caches of any key width.
-pub(crate) trait Caches {
-    fn len(&self) -> usize;
-    fn ids(&self) -> Vec<EntryId>;
-    fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId>;
-    fn settle(&mut self, id: EntryId);
-    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
-    fn evict(&mut self, id: EntryId, reason: EvictReason);
-}
-
 /// What became of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// It was right.
     Unchanged,
     /// Its effects or the rules it met are other ones now.
     Repaired,
-    /// Its region is another one now.
+    /// Its region is a part of what it was.
+    Narrowed,
+    /// Its region is another one now, wider or elsewhere.
     Moved,
     /// It is gone.
     Evicted,
 }
 
-impl<'a> Repair<'a> {
-    pub(crate) fn new(caches: &'a mut dyn Caches) -> Repair<'a> {
-        Repair { caches }
-    }
+impl Outcome {
+    /// All that can become of an entry.
+    pub const ALL: [Outcome; 5] = [
+        Outcome::Unchanged,
+        Outcome::Repaired,
+        Outcome::Narrowed,
+        Outcome::Moved,
+        Outcome::Evicted,
+    ];
 
-    /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.caches.len()
+    /// The outcome as reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Unchanged => "unchanged",
+            Outcome::Repaired => "repaired",
+            Outcome::Narrowed => "narrowed",
+            Outcome::Moved => "moved",
+            Outcome::Evicted => "evicted",
+        }
     }
+}
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+/// Which entries a change sends to a maintainer, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Those that the change may affect; until it is their turn, their packets are upcalls.
+    Affected,
+    /// All, before the next packet.
+    Everything,
+    /// All, while packets go on to use them.
+    Later,
+}
 
-    /// The entries that a change may affect.
-    ///
-    /// # Panics
-    /// If the datapath does not note what entries depend on.
-    pub fn affected(&mut self, pipeline: &Pipeline, delta: &Delta) -> Vec<EntryId> {
-        self.caches.affected(pipeline, delta)
-    }
+/// A way for caches to follow a change.
+pub trait Maintainer {
+    /// The entries that it is asked to treat.
+    fn scope(&self) -> Scope;
 
+    /// Makes an entry right at the version that the caches have, or evicts it.
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome;
+}
+
+/// An entry, as a maintainer may treat it.
+pub struct Repair<'a> {
+    caches: &'a mut dyn Caches,
+    pipeline: &'a Pipeline,
+    entry: EntryId,
+    remembers: bool,
+}
+
+/// What following a change needs of caches of any key width.
+pub(crate) trait Caches {
+    /// Entries have smaller numbers than this.
+    fn numbers(&self) -> u32;
+    fn is_there(&self, id: EntryId) -> bool;
+    fn is_taken(&self, id: EntryId, generation: u32) -> bool;
+    /// Marks an entry; says its generation if that is news.
+    fn mark(&mut self, id: EntryId) -> Option<u32>;
+    /// The same, if the suspicion holds for its region.
+    fn mark_suspect(&mut self, findings: &Findings, suspect: &Suspect) -> Option<u32>;
+    /// Looks at entries that were made since the search began; true when there is none any more.
+    fn check_meanwhile(
+        &mut self,
+        pipeline: &Pipeline,
+        delta: &Delta,
+        count: usize,
+        affected: &mut Vec<EntryId>,
+    ) -> bool;
+    /// Takes the version, and refuses what is marked. Others may be of the version before.
+    fn move_to(&mut self, version: Version, are_others_old: bool);
+    /// All entries are right again.
+    fn settled(&mut self);
     /// Credits what an entry has counted so far to what it has met so far.
-    pub fn settle(&mut self, id: EntryId) {
-        self.caches.settle(id);
+    fn settle(&mut self, id: EntryId);
+    fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
+    fn evict(&mut self, id: EntryId, reason: EvictReason);
+}
+
+impl<'a> Repair<'a> {
+    fn new(
+        caches: &'a mut dyn Caches,
+        pipeline: &'a Pipeline,
+        entry: EntryId,
+        remembers: bool,
+    ) -> Repair<'a> {
+        Repair {
+            caches,
+            pipeline,
+            entry,
+            remembers,
+        }
     }
 
-    /// All entries.
-    pub fn entries(&self) -> Vec<EntryId> {
-        self.caches.ids()
+    /// Has the interpreter answer the entry's key anew, and makes the entry say the same.
+    ///
+    /// Lookups whose outcome the entry's walk had recorded are not made again if the change has not
+    /// touched it.
+    pub fn retranslate(&mut self) -> Outcome {
+        (self.caches).retranslate(self.entry, self.pipeline, self.remembers)
     }
 
-    /// Has the interpreter answer an entry's key anew, and makes the entry say the same.
-    pub fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
-        self.caches.retranslate(id, pipeline, false)
-    }
-
-    /// The same, but lookups whose outcome the entry's walk had recorded are not made again if no
-    /// change has touched it: right only when [`Repair::affected`] has been told of every change.
-    pub fn repair(&mut self, id: EntryId, pipeline: &Pipeline) -> Outcome {
-        self.caches.retranslate(id, pipeline, true)
-    }
-
-    /// Evicts an entry.
-    pub fn evict(&mut self, id: EntryId, reason: EvictReason) {
-        self.caches.evict(id, reason);
+    /// Evicts the entry.
+    pub fn evict(&mut self, reason: EvictReason) -> Outcome {
+        self.caches.evict(self.entry, reason);
+        Outcome::Evicted
     }
 }

@@ -1,8 +1,6 @@
-//! Maintainers that look at every entry.
+//! Maintainers that look at every entry: the baselines.
 
-use thalweg_pipeline::{Delta, Pipeline};
-
-use super::{Maintainer, Outcome, Repair, Work};
+use super::{Maintainer, Outcome, Repair, Scope};
 use crate::statistics::EvictReason;
 
 /// Evicts everything.
@@ -10,29 +8,39 @@ use crate::statistics::EvictReason;
 pub struct Flush;
 
 impl Maintainer for Flush {
-    fn maintain(&mut self, repair: &mut Repair<'_>, _: &Pipeline, _: &Delta) -> Work {
-        let mut work = Work::default();
-        for id in repair.entries() {
-            repair.evict(id, EvictReason::Flushed);
-            work.count(Outcome::Evicted);
-        }
-        work
+    fn scope(&self) -> Scope {
+        Scope::Everything
+    }
+
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+        repair.evict(EvictReason::Flushed)
     }
 }
 
-/// Re-executes every entry: the baseline.
+/// Re-executes every entry before a packet is forwarded at the new version.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Revalidate;
 
 impl Maintainer for Revalidate {
-    fn maintain(&mut self, repair: &mut Repair<'_>, pipeline: &Pipeline, delta: &Delta) -> Work {
-        let mut work = Work::default();
-        for id in repair.entries() {
-            if !delta.groups.is_empty() {
-                repair.settle(id);
-            }
-            work.count(repair.retranslate(id, pipeline));
-        }
-        work
+    fn scope(&self) -> Scope {
+        Scope::Everything
+    }
+
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+        repair.retranslate()
+    }
+}
+
+/// Re-executes every entry while packets are forwarded, with old answers until it is their turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lazy;
+
+impl Maintainer for Lazy {
+    fn scope(&self) -> Scope {
+        Scope::Later
+    }
+
+    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+        repair.retranslate()
     }
 }

@@ -1,0 +1,97 @@
+//! What entries have counted, on request: of some rules, or of all.
+//!
+//! Entries count for all that their walks met. To know what a rule has seen, those that met it are
+//! asked, which the record of what entries depend on lists; without a record, all are.
+//!
+//! 1. What an entry has counted is given to all that it met at once, and counted once.
+//! 2. Whether a rule is in use is known with the first entry that says so.
+
+use std::collections::HashMap;
+
+use thalweg_packet::Instant;
+use thalweg_pipeline::RuleId;
+
+use crate::core::Core;
+use crate::entry::{Credit, Entries, EntryId};
+
+impl<const W: usize> Core<W> {
+    /// Moves what an entry has counted to the ledger.
+    fn gather_one(&mut self, id: EntryId) {
+        let is_old = self.are_others_old || self.entries.is_refused(id);
+        let entry = self.entries.get_mut(id);
+        let counters = std::mem::take(&mut entry.counters);
+        let ledger = match is_old {
+            true => &mut self.ledger_before,
+            false => &mut self.ledger,
+        };
+        ledger.add(&entry.credits, counters, entry.used_at);
+    }
+
+    /// Gathers from so many entries, from a number on; says where to go on.
+    pub(crate) fn gather_slice(&mut self, from: u32, count: u32) -> Option<u32> {
+        let numbers = self.entries.numbers();
+        let end = from.saturating_add(count).min(numbers);
+        for id in (from..end).map(EntryId) {
+            if self.entries.is_there(id) {
+                self.gather_one(id);
+            }
+        }
+        (end < numbers).then_some(end)
+    }
+
+    /// Gathers from the entries that met one of these rules.
+    pub(crate) fn gather_rules(&mut self, rules: &[RuleId]) {
+        let ids: Vec<EntryId> = match self.record.lock() {
+            Some(known) => {
+                let of_rules = rules.iter().flat_map(|rule| known.entries_of(*rule));
+                of_rules.collect()
+            }
+            None => self.entries.ids().collect(),
+        };
+        for id in ids {
+            if self.entries.is_there(id) {
+                self.gather_one(id);
+            }
+        }
+    }
+
+    /// For each rule, a use after that time, if there was one; not always the last.
+    pub(crate) fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
+        let ledgers = [&self.ledger, &self.ledger_before];
+        let in_ledgers = rules.iter().map(|(rule, since)| {
+            let used = ledgers.iter().filter_map(|ledger| ledger.used_at(*rule));
+            used.max().filter(|used_at| used_at > since)
+        });
+        let mut uses: Vec<Option<Instant>> = in_ledgers.collect();
+        let entries = &self.entries;
+        let Some(known) = self.record.lock() else {
+            uses_by_sweep(entries, rules, &mut uses);
+            return uses;
+        };
+        for (used, (rule, since)) in uses.iter_mut().zip(rules) {
+            let ids = known.entries_of(*rule);
+            let mut times = ids.map(|id| entries.get(id).used_at);
+            // Invariant 2.
+            *used = used.or_else(|| times.find(|used_at| used_at > since));
+        }
+        uses
+    }
+}
+
+fn uses_by_sweep<const W: usize>(
+    entries: &Entries<W>,
+    rules: &[(RuleId, Instant)],
+    uses: &mut [Option<Instant>],
+) {
+    let places = rules.iter().enumerate();
+    let places: HashMap<RuleId, usize> = places.map(|(place, (rule, _))| (*rule, place)).collect();
+    for entry in entries.ids().map(|id| entries.get(id)) {
+        for rule in Credit::rules(&entry.credits) {
+            if let Some(place) = places.get(&rule)
+                && entry.used_at > rules[*place].1
+            {
+                uses[*place] = uses[*place].max(Some(entry.used_at));
+            }
+        }
+    }
+}

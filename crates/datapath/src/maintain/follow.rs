@@ -1,0 +1,223 @@
+//! How the caches follow a change, a slice at a time, with packets between any two slices.
+//!
+//! ```text
+//!   at v:     mark the entries that the change may affect, and those that were made meanwhile
+//!   between two bursts, in constant time:   the version is v+1, marked entries are refused
+//!   at v+1:   repair or evict what is marked; until then its packets are upcalls
+//! ```
+//!
+//! That the caches have moved is what is acknowledged; how soon all is repaired is another matter.
+//! A maintainer whose scope is [`Scope::Everything`] treats all entries in the slice in which it
+//! moves: the baselines, which have no bound. One that is [`Scope::Later`] marks nothing, and
+//! packets get old answers until it has reached their entry.
+//!
+//! 1. No slice looks at more than [`MARKS`] times as many entries as it is allowed to treat, unless
+//!    the scope is everything.
+//! 2. Once the version has moved, no entry that the change affects is found before it is right,
+//!    unless the scope is later.
+//! 3. What entries counted before the version moved is told apart from what they count afterwards,
+//!    since a group that is replaced starts from zero.
+//! 4. The next change begins when this one is settled.
+
+use std::sync::Arc;
+
+use thalweg_pipeline::{Delta, Pipeline};
+
+use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
+use crate::dependency::Findings;
+use crate::entry::EntryId;
+
+/// Entries that may be marked in the time in which one is treated.
+const MARKS: usize = 32;
+
+/// A change that is being followed.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) delta: Arc<Delta>,
+    findings: Arc<Findings>,
+    stage: Stage,
+    /// Where the next slice goes on, among suspects, numbers or marked entries.
+    next: usize,
+    /// With their generations.
+    marked: Vec<(EntryId, u32)>,
+    /// Kept from slice to slice.
+    affected: Vec<EntryId>,
+    work: Work,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Marking,
+    Treating,
+}
+
+/// What a slice has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slice {
+    /// The version is the old one.
+    Preparing,
+    /// The version is the new one, and there is more to repair.
+    Repairing,
+    /// Nothing is left to do.
+    Settled(Work),
+}
+
+impl Following {
+    pub(crate) fn new(delta: Arc<Delta>, findings: Arc<Findings>) -> Following {
+        Following {
+            delta,
+            findings,
+            stage: Stage::Marking,
+            next: 0,
+            marked: Vec::new(),
+            affected: Vec::new(),
+            work: Work::default(),
+        }
+    }
+
+    /// Whether the version is the new one.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.stage == Stage::Treating
+    }
+
+    /// One slice, in which `size` entries may be treated.
+    pub(crate) fn step(
+        &mut self,
+        maintainer: &dyn Maintainer,
+        caches: &mut dyn Caches,
+        pipeline: &Pipeline,
+        size: usize,
+    ) -> Slice {
+        let scope = maintainer.scope();
+        match self.stage {
+            Stage::Marking => {
+                let is_ready = scope != Scope::Affected || self.mark(caches, pipeline, size);
+                if !is_ready {
+                    return Slice::Preparing;
+                }
+                caches.move_to(self.delta.version, scope != Scope::Affected);
+                (self.stage, self.next) = (Stage::Treating, 0);
+                match scope {
+                    Scope::Affected if self.marked.is_empty() => self.settle(caches),
+                    Scope::Affected | Scope::Later => Slice::Repairing,
+                    Scope::Everything => self.sweep(maintainer, caches, pipeline, usize::MAX),
+                }
+            }
+            Stage::Treating if scope == Scope::Affected => {
+                self.treat(maintainer, caches, pipeline, size)
+            }
+            Stage::Treating => self.sweep(maintainer, caches, pipeline, size),
+        }
+    }
+
+    /// Marks suspects; true when all that the change may affect are marked.
+    fn mark(&mut self, caches: &mut dyn Caches, pipeline: &Pipeline, size: usize) -> bool {
+        let mut room = size.saturating_mul(MARKS);
+        let count = match self.findings.is_everything {
+            true => caches.numbers() as usize,
+            false => self.findings.suspects.len(),
+        };
+        while self.next < count && room > 0 {
+            let (entry, marked) = match self.findings.is_everything {
+                true => {
+                    let entry = EntryId(self.next as u32);
+                    (entry, caches.mark(entry))
+                }
+                false => {
+                    let suspect = &self.findings.suspects[self.next];
+                    (suspect.entry, caches.mark_suspect(&self.findings, suspect))
+                }
+            };
+            self.marked
+                .extend(marked.map(|generation| (entry, generation)));
+            self.next += 1;
+            room -= 1;
+        }
+        if self.next < count || room == 0 {
+            return false;
+        }
+        // Entries that are made in a burst are fewer than those looked at between two.
+        let mut affected = std::mem::take(&mut self.affected);
+        let is_done = caches.check_meanwhile(pipeline, &self.delta, room, &mut affected);
+        for entry in affected.drain(..) {
+            let marked = caches.mark(entry);
+            self.marked
+                .extend(marked.map(|generation| (entry, generation)));
+        }
+        self.affected = affected;
+        is_done
+    }
+
+    /// Treats marked entries.
+    fn treat(
+        &mut self,
+        maintainer: &dyn Maintainer,
+        caches: &mut dyn Caches,
+        pipeline: &Pipeline,
+        size: usize,
+    ) -> Slice {
+        let mut treated = 0;
+        while treated < size {
+            let Some((entry, generation)) = self.marked.get(self.next).copied() else {
+                break;
+            };
+            self.next += 1;
+            // An upcall may have taken its place.
+            if caches.is_taken(entry, generation) {
+                self.treat_one(maintainer, caches, pipeline, entry);
+            } else {
+                self.work.count(Outcome::Evicted);
+            }
+            treated += 1;
+        }
+        match self.next == self.marked.len() {
+            true => self.settle(caches),
+            false => Slice::Repairing,
+        }
+    }
+
+    /// Treats entries one by one, marked or not.
+    fn sweep(
+        &mut self,
+        maintainer: &dyn Maintainer,
+        caches: &mut dyn Caches,
+        pipeline: &Pipeline,
+        size: usize,
+    ) -> Slice {
+        let mut treated = 0;
+        while treated < size && self.next < caches.numbers() as usize {
+            let entry = EntryId(self.next as u32);
+            self.next += 1;
+            if caches.is_there(entry) {
+                self.treat_one(maintainer, caches, pipeline, entry);
+                treated += 1;
+            }
+        }
+        match self.next == caches.numbers() as usize {
+            true => self.settle(caches),
+            false => Slice::Repairing,
+        }
+    }
+
+    fn treat_one(
+        &mut self,
+        maintainer: &dyn Maintainer,
+        caches: &mut dyn Caches,
+        pipeline: &Pipeline,
+        entry: EntryId,
+    ) {
+        // Invariant 3: what an entry counted goes to the group as it was.
+        if !self.delta.groups.is_empty() {
+            caches.settle(entry);
+        }
+        let remembers = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
+        let mut repair = Repair::new(caches, pipeline, entry, remembers);
+        let outcome = maintainer.treat(&mut repair);
+        self.work.count(outcome);
+    }
+
+    fn settle(&mut self, caches: &mut dyn Caches) -> Slice {
+        caches.settled();
+        Slice::Settled(self.work)
+    }
+}
