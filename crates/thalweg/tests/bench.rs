@@ -46,7 +46,7 @@ fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
     scene.refuses(&["bench", "update", "--entries", "0"], &["--entries", "32"]);
     scene.refuses(
-        &["bench", "update", "--maintainer", "lazy"],
-        &["lazy", "incremental"],
+        &["bench", "update", "--maintainer", "idle"],
+        &["idle", "incremental"],
     );
 }

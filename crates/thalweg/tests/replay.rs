@@ -463,7 +463,7 @@ fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
         &["--changes", &changes],
         &["--changes: @1: rule `table=0, actions=group:3`"],
     );
-    refuses(&["--maintainer", "lazy"], &["lazy", "revalidate", "flush"]);
+    refuses(&["--maintainer", "idle"], &["idle", "revalidate", "flush"]);
     refuses(&["--out", &good], &["--out", "in.pcap", "name a folder"]);
     refuses(
         &["--in-port", "65280"],

@@ -315,8 +315,8 @@ fn what_is_not_there_yet_is_refused_by_name() {
         ),
         ("switch.mode = \"flows\"", "there is no mode \"flows\""),
         (
-            "switch.maintainer = \"lazy\"",
-            "there is no maintainer \"lazy\"; choose",
+            "switch.maintainer = \"idle\"",
+            "there is no maintainer \"idle\"; choose",
         ),
         ("switch.workers = 0", "workers must be 1 to 256"),
         (
