@@ -3,6 +3,7 @@
 mod command;
 
 use command::Scene;
+use serde_json::Value;
 
 #[test]
 fn updates_leave_nothing_stale_and_rows_tell_maintainers_apart() {
@@ -21,8 +22,9 @@ fn updates_leave_nothing_stale_and_rows_tell_maintainers_apart() {
     assert_eq!(report["command"], "bench update");
     let rows = report["rows"].as_array().expect("rows");
     for maintainer in ["incremental", "barrier", "revalidate"] {
-        let of_all =
-            |row: &&serde_json::Value| row["maintainer"] == maintainer && row["class"] == "all";
+        let of_all = |row: &&Value| {
+            row["maintainer"] == maintainer && row["class"] == "all" && row["kind"] == "all"
+        };
         let of_all: Vec<_> = rows.iter().filter(of_all).collect();
         assert_eq!(of_all.len(), 2, "{maintainer}: one row for each size");
         for row in of_all {
@@ -41,12 +43,266 @@ fn updates_leave_nothing_stale_and_rows_tell_maintainers_apart() {
     }
 }
 
+/// All changes of one maintainer.
+fn of_all<'a>(report: &'a Value, maintainer: &str) -> &'a Value {
+    let rows = report["rows"].as_array().expect("rows");
+    let is_it = |row: &&Value| {
+        row["maintainer"] == maintainer && row["class"] == "all" && row["kind"] == "all"
+    };
+    rows.iter().find(is_it).expect("a row of all changes")
+}
+
+#[test]
+fn every_kind_of_change_has_a_row() {
+    let kinds = ["insert", "delete", "modify", "priority", "group", "port"];
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--rules",
+        "600",
+        "--entries",
+        "200",
+        "--updates",
+        "120",
+        "--maintainer",
+        "incremental",
+        "--change",
+        &kinds.join(","),
+    ]);
+    let rows = report["rows"].as_array().expect("rows");
+    let mut updates = 0;
+    for kind in kinds {
+        let mut of_kind = rows.iter().filter(|row| row["kind"] == kind);
+        let row = of_kind.next().unwrap_or_else(|| panic!("{kind} has a row"));
+        assert_eq!(
+            (&row["class"], &row["stale_packets"]),
+            (&"all".into(), &0.into()),
+            "{row}"
+        );
+        updates += row["updates"].as_u64().expect("a count");
+    }
+    assert_eq!(updates, 120);
+    assert_eq!(of_all(&report, "incremental")["stale_packets"], 0);
+}
+
+#[test]
+fn one_kind_alone_can_be_asked_for() {
+    for kind in ["insert", "delete"] {
+        let report = Scene::new().json(&[
+            "bench",
+            "update",
+            "--rules",
+            "600",
+            "--entries",
+            "200",
+            "--updates",
+            "60",
+            "--maintainer",
+            "barrier",
+            "--change",
+            kind,
+        ]);
+        let row = of_all(&report, "barrier");
+        assert_eq!(
+            (&row["updates"], &row["stale_packets"]),
+            (&60.into(), &0.into())
+        );
+        // Rules that come back meet entries that were made without them, and those that go had
+        // entries: at least one in two here.
+        assert!(row["affected"].as_f64() > Some(0.5), "{row}");
+    }
+}
+
+#[test]
+fn a_bundle_is_one_change() {
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--rules",
+        "600",
+        "--entries",
+        "200",
+        "--updates",
+        "20",
+        "--maintainer",
+        "incremental",
+        "--bundle",
+        "8",
+    ]);
+    let row = of_all(&report, "incremental");
+    assert_eq!(
+        (&row["operations"], &row["updates"]),
+        (&8.into(), &20.into())
+    );
+    assert_eq!(row["stale_packets"], 0);
+}
+
+/// A file as `bench/peers/ovs_revalidate.py` writes it.
+const PEER: &str = r#"{"peer": "openvswitch", "rows": [{"maintainer": "openvswitch",
+    "entries": 64, "updates": 5, "time_to_update_us": {"median": 1e3, "p99": 2e3, "max": 3e3}}]}"#;
+
+#[test]
+fn a_peer_is_a_row_and_a_line() {
+    let scene = Scene::new();
+    let peer = scene.write("peer.json", PEER);
+    let arguments = [
+        "bench",
+        "update",
+        "--rules",
+        "600",
+        "--entries",
+        "64,200",
+        "--updates",
+        "20",
+        "--maintainer",
+        "incremental",
+        "--peer",
+        &peer,
+        "--plot",
+        "times.svg",
+    ];
+    let report = scene.json(&arguments);
+    let row = of_all(&report, "openvswitch");
+    assert_eq!(row["time_to_update_us"]["p99"], 2e3);
+    assert_eq!(row.get("affected"), None, "it does not know");
+    let picture = std::fs::read_to_string(scene.path("times.svg")).expect("a picture");
+    for part in [
+        "<svg ",
+        "openvswitch",
+        "incremental",
+        "Time to update, median",
+    ] {
+        assert!(picture.contains(part), "{part}");
+    }
+    let page = [&arguments[..arguments.len() - 1], &["times.html"]].concat();
+    let text = scene.says(&page);
+    assert!(text.contains("openvswitch"), "{text}");
+    let page = std::fs::read_to_string(scene.path("times.html")).expect("a page");
+    assert!(page.contains("Both axes are logarithmic."), "{page}");
+}
+
+#[test]
+fn figure_2_has_hits_beside_times() {
+    let scene = Scene::new();
+    let report = scene.json(&[
+        "bench",
+        "update",
+        "--figure",
+        "2",
+        "--rules",
+        "600",
+        "--entries",
+        "64,400",
+        "--updates",
+        "3",
+        "--flows",
+        "2000",
+        "--plot",
+        "figure.html",
+    ]);
+    let hits = report["hits"].as_array().expect("a list");
+    let rate = |place: usize| hits[place]["hit_rate"].as_f64().expect("a share");
+    assert!(
+        0.0 < rate(0) && rate(0) < rate(1) && rate(1) < 1.0,
+        "{hits:?}"
+    );
+    for size in hits {
+        let count = |key: &str| size[key].as_u64().expect("a count");
+        assert_eq!(count("hits") + count("misses"), 6000);
+        assert_eq!(count("packets"), 6000);
+    }
+    of_all(&report, "revalidate");
+    of_all(&report, "incremental");
+    let page = std::fs::read_to_string(scene.path("figure.html")).expect("a page");
+    assert_eq!(
+        page.matches("<svg ").count(),
+        4,
+        "two of times, two of hits"
+    );
+}
+
+#[test]
+fn table_1_has_a_line_for_each_scheme() {
+    let scene = Scene::new();
+    let peer = scene.write("peer.json", PEER);
+    let text = scene.says(&[
+        "bench",
+        "update",
+        "--table",
+        "1",
+        "--rules",
+        "600",
+        "--entries",
+        "64,200",
+        "--updates",
+        "3",
+        "--peer",
+        &peer,
+    ]);
+    for scheme in ["incremental", "revalidate", "openvswitch"] {
+        let mut lines = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let line = lines.find(|words| words.first() == Some(&scheme));
+        let line = line.unwrap_or_else(|| panic!("{scheme}: {text}"));
+        // A number and its unit for each size; the peer has one of them.
+        let cells = if scheme == "openvswitch" { 1 } else { 2 };
+        assert_eq!(line.len(), 1 + 2 * cells, "{line:?}");
+    }
+    assert!(!text.contains("poster's KAIRO"), "other sizes: {text}");
+}
+
+#[test]
+fn depth_compares_pipelines() {
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--depth",
+        "--rules",
+        "4000",
+        "--entries",
+        "200",
+        "--updates",
+        "3",
+        "--maintainer",
+        "incremental",
+    ]);
+    let rows = report["rows"].as_array().expect("rows");
+    let shapes: Vec<_> = rows
+        .iter()
+        .map(|row| (&row["pipeline"], &row["tables"]))
+        .collect();
+    let deep = (&"synthetic".into(), &22.into());
+    let expected = [
+        (&"psc".into(), &7.into()),
+        (&"ofd".into(), &10.into()),
+        deep,
+        deep,
+        deep,
+    ];
+    assert_eq!(shapes, expected);
+    let ways = |place: usize| rows[place]["traversals"].as_u64().expect("a count");
+    assert!(ways(2) < ways(3) && ways(3) < ways(4), "{rows:?}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
-    scene.refuses(&["bench", "update", "--entries", "0"], &["--entries", "32"]);
-    scene.refuses(
-        &["bench", "update", "--maintainer", "idle"],
-        &["idle", "incremental"],
+    let refuses = |arguments: &[&str], expected: &[&str]| {
+        scene.refuses(&[&["bench", "update"], arguments].concat(), expected);
+    };
+    refuses(&["--entries", "0"], &["--entries", "32"]);
+    refuses(&["--maintainer", "quick"], &["quick", "incremental"]);
+    refuses(&["--figure", "3"], &["--figure", "2"]);
+    refuses(&["--figure", "2", "--table", "1"], &["--table"]);
+    refuses(&["--full"], &["--figure"]);
+    refuses(&["--plot", "x.png"], &["x.png", ".svg or .html"]);
+    refuses(&["--plot", "no/x.svg"], &["no existing folder"]);
+    let peer = scene.write("peer.json", "{}");
+    refuses(
+        &["--peer", &peer],
+        &["peer.json", "missing field `rows`", "ovs_revalidate.py"],
     );
+    let few = ["--rules", "600", "--entries", "64", "--bundle", "500"];
+    refuses(&few, &["--bundle", "1001 are needed"]);
 }

@@ -10,6 +10,9 @@ use super::colors;
 /// Width and height, in the picture's own units.
 const SIZE: (u32, u32) = (880, 330);
 const FONT: (&str, u32) = ("sans-serif", 14);
+/// Caption and names, above a picture that is a file of its own.
+const HEAD_HEIGHT: u32 = 60;
+const CAPTION_FONT: (&str, u32) = ("sans-serif", 18);
 
 /// One picture.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Series {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     Line,
+    /// A line with a dot at each value, for a few of them.
+    MarkedLine,
     Dots,
 }
 
@@ -61,6 +66,50 @@ impl Lines {
             .and_then(|()| area.present().map_err(|error| anyhow!("{error}")))?;
         drop(area);
         Ok(svg)
+    }
+
+    /// The picture as a file of its own: with its caption, and the names of its series.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub(crate) fn to_file(&self) -> Result<String> {
+        let mut svg = String::new();
+        let size = (SIZE.0, SIZE.1 + HEAD_HEIGHT);
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        area.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
+        let (head, body) = area.split_vertically(HEAD_HEIGHT);
+        self.draw_head(&head)?;
+        self.draw(&body)
+            .and_then(|()| area.present().map_err(|error| anyhow!("{error}")))?;
+        drop((area, head, body));
+        Ok(svg)
+    }
+
+    fn draw_head(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+        let text = |text: &str, at: (i32, i32), style: TextStyle<'_>| {
+            let text = Text::new(text.to_owned(), at, style);
+            area.draw(&text).map_err(|error| anyhow!("{error}"))
+        };
+        text(
+            &self.caption,
+            (16, 12),
+            CAPTION_FONT.into_font().color(&colors::INK),
+        )?;
+        let mut left = 16;
+        for (place, series) in self.series.iter().enumerate() {
+            let square = Rectangle::new(
+                [(left, 40), (left + 12, 52)],
+                colors::series(place).filled(),
+            );
+            area.draw(&square).map_err(|error| anyhow!("{error}"))?;
+            text(
+                &series.name,
+                (left + 18, 39),
+                FONT.into_font().color(&colors::INK),
+            )?;
+            left += 42 + 8 * series.name.chars().count() as i32;
+        }
+        Ok(())
     }
 
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
@@ -112,6 +161,14 @@ impl Lines {
                 Shape::Line => chart
                     .draw_series(LineSeries::new(points, color.stroke_width(2)))
                     .map(drop),
+                Shape::MarkedLine => {
+                    let points: Vec<(f64, f64)> = points.collect();
+                    let dots = points.iter().map(|at| Circle::new(*at, 4, color.filled()));
+                    chart.draw_series(dots).map(drop).and_then(|()| {
+                        let line = LineSeries::new(points.iter().copied(), color.stroke_width(2));
+                        chart.draw_series(line).map(drop)
+                    })
+                }
                 Shape::Dots => chart
                     .draw_series(points.map(|at| Circle::new(at, 3, color.filled())))
                     .map(drop),

@@ -1,0 +1,252 @@
+//! A cache that is filled by flows through a generated pipeline, and then changed.
+
+use anyhow::{Context, Result};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_datapath::MaintainerKind;
+use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_pipeline::{Change, Group, Operation, text};
+use thalweg_switch::{Config, Engine, Update};
+use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
+
+use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
+use super::row::{About, Row, Sample, rows_of};
+use crate::bench::clock::processor_time_ns;
+use crate::failure::bad_input;
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub(super) struct Effort {
+    /// Changes for each row.
+    pub(super) updates: usize,
+    /// Processor time after which there are changes enough.
+    pub(super) seconds: u64,
+    /// Packets between two changes.
+    pub(super) packets: usize,
+    /// Which changes.
+    pub(super) mix: Mix,
+    /// Of everything.
+    pub(super) seed: u64,
+}
+
+/// Changes that a row must have.
+pub(super) const UPDATES_MIN: usize = 3;
+
+/// Packets of a burst.
+const BURST: usize = 32;
+
+/// A filled cache.
+pub(super) struct FilledCache<'a> {
+    pipeline: &'a Pipeline,
+    kind: MaintainerKind,
+    engine: Engine,
+    groups: Vec<Group>,
+    flows: Vec<Packet>,
+    random: Pcg64Mcg,
+}
+
+/// A switch with the pipeline's rules, and the groups that were put into them.
+///
+/// # Errors
+/// If the generated rules are refused.
+pub(super) fn load(
+    pipeline: &Pipeline,
+    config: Config,
+    has_groups: bool,
+) -> Result<(Engine, Vec<Group>)> {
+    let mut engine = Engine::new(config)?;
+    for port in &pipeline.ports {
+        engine.add_port(PortId(*port), Instant::ZERO);
+    }
+    let rules = text::parse_rules("the generated pipeline", &pipeline.rules_text());
+    let mut rules = rules.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
+    if has_groups {
+        rules.groups = put_groups_in(&mut rules.flows);
+    }
+    let groups = rules.groups.clone();
+    engine.apply(&rules.into_change(), Instant::ZERO)?;
+    Ok((engine, groups))
+}
+
+impl<'a> FilledCache<'a> {
+    /// A cache of so many entries.
+    ///
+    /// # Errors
+    /// If the pipeline's flows make no such number of entries.
+    pub(super) fn new(
+        pipeline: &'a Pipeline,
+        kind: MaintainerKind,
+        entries: usize,
+        effort: &Effort,
+    ) -> Result<FilledCache<'a>> {
+        let mut config = Config {
+            is_audited: true,
+            packets: 4_096,
+            ..Config::default()
+        };
+        config.datapath.maintainer = kind;
+        config.datapath.seed = effort.seed;
+        config.datapath.megaflow.entries = 2 * entries;
+        config.datapath.megaflow.bytes = usize::MAX;
+        config.datapath.megaflow.masks = 1 << 20;
+        let (engine, groups) = load(pipeline, config, effort.mix.has(Kind::Group))?;
+        let mut cache = FilledCache {
+            pipeline,
+            kind,
+            engine,
+            groups,
+            flows: Vec::new(),
+            random: Pcg64Mcg::seed_from_u64(effort.seed),
+        };
+        cache.fill(entries, effort.seed)?;
+        Ok(cache)
+    }
+
+    /// Forwards a packet of each of so many flows that the cache has the entries wanted.
+    fn fill(&mut self, entries: usize, seed: u64) -> Result<()> {
+        let mut source = FlowSource::new(self.pipeline, &FlowConfig::new(entries, seed));
+        for _ in 0..8 * entries {
+            let template = source.next_template();
+            let Some(flow) = source.draw(template) else {
+                continue;
+            };
+            let mut packet = Packet::from_bytes(&flow.packet(60));
+            packet.set_received(PortId(flow.in_port), Instant::ZERO);
+            self.flows.push(packet);
+            if self.flows.len().is_multiple_of(BURST) {
+                let start = self.flows.len() - BURST;
+                self.forward(start..start + BURST);
+                if self.engine.datapath().megaflow_count() >= entries {
+                    break;
+                }
+            }
+        }
+        let reached = self.engine.datapath().megaflow_count();
+        if reached < entries {
+            let flows = self.flows.len();
+            return Err(bad_input(format!(
+                "--entries {entries}: {flows} flows make only {reached} entries; ask for more rules"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Rules that packets have met, and what else can be changed.
+    fn ground(&mut self) -> Ground {
+        self.engine.settle();
+        let pipeline = self.engine.pipeline();
+        let met = pipeline.rules(pipeline.version());
+        let met = met.filter(|(_, rule)| rule.counters.packets > 0);
+        let used = met.filter_map(|(id, _)| pipeline.flow_of(id));
+        Ground {
+            used: used.collect(),
+            groups: self.groups.clone(),
+            ports: self.pipeline.ports.clone(),
+        }
+    }
+
+    /// Ways through the tables that entries remember, as lists of tables; 0 without a record.
+    pub(super) fn traversal_count(&self) -> usize {
+        let views = self.engine.datapath().traversals();
+        let mut ways: Vec<_> = views.into_iter().map(|view| view.tables).collect();
+        ways.sort();
+        ways.dedup();
+        ways.len()
+    }
+
+    /// Lookups of an entry's walk, in the mean; 0 without a record.
+    pub(super) fn mean_lookups(&self) -> f64 {
+        let views = self.engine.datapath().traversals();
+        let lookups: usize = (views.iter())
+            .map(|view| view.tables.len() * view.entries as usize)
+            .sum();
+        lookups as f64 / self.engine.datapath().megaflow_count() as f64
+    }
+
+    fn forward(&mut self, flows: std::ops::Range<usize>) {
+        let mut burst = self.flows[flows].to_vec();
+        self.engine.forward(&mut burst, Instant::ZERO);
+        self.engine.outbox().recycle();
+    }
+
+    /// Changes the rules, and gives a row for each class and kind of changes.
+    ///
+    /// # Errors
+    /// If there is nothing to change.
+    pub(super) fn measure(
+        &mut self,
+        effort: &Effort,
+        progress: &indicatif::ProgressBar,
+    ) -> Result<Vec<Row>> {
+        let mut changes = Changes::new(effort.mix.clone(), self.ground(), effort.seed)?;
+        let datapath = self.engine.datapath();
+        let entries = datapath.megaflow_count();
+        let bytes = |bytes: usize| bytes as f64 / entries as f64;
+        let about = About {
+            maintainer: self.kind.name().to_owned(),
+            entries,
+            operations: effort.mix.bundle,
+            cache_bytes_per_entry: bytes(datapath.megaflow_bytes()),
+            dependency_bytes_per_entry: bytes(datapath.dependency_bytes()),
+        };
+        let start = processor_time_ns();
+        let mut samples = Vec::new();
+        for _ in 0..effort.updates {
+            samples.push(self.sample(&mut changes, effort.packets)?);
+            progress.inc(1);
+            let spent = (processor_time_ns() - start) / 1_000_000_000;
+            if spent >= effort.seconds && samples.len() >= UPDATES_MIN {
+                progress.inc((effort.updates - samples.len()) as u64);
+                break;
+            }
+        }
+        Ok(rows_of(&about, &samples))
+    }
+
+    /// Makes one change, and forwards packets after it.
+    fn sample(&mut self, changes: &mut Changes, packets: usize) -> Result<Sample> {
+        if let Some(preparation) = changes.prepare() {
+            self.apply(&preparation)?;
+            self.forward_some(BURST);
+        }
+        let drawn = changes.draw();
+        let before = self.audited();
+        let (update, time_ns) = self.apply(&drawn.change)?;
+        self.forward_some(packets);
+        let after = self.audited();
+        Ok(Sample {
+            kind: drawn.kind,
+            time_us: time_ns as f64 / 1e3,
+            repair_us: time_ns as f64 / 1e3,
+            affected: update.work.affected(),
+            falsely_affected: update.work.falsely_affected(),
+            packets: after.0 - before.0,
+            stale_packets: after.1 - before.1,
+        })
+    }
+
+    fn forward_some(&mut self, packets: usize) {
+        for _ in 0..packets.div_ceil(BURST) {
+            let place = self.random.random_range(0..self.flows.len() / BURST) * BURST;
+            self.forward(place..place + BURST);
+        }
+    }
+
+    /// Packets compared so far, and those that differed.
+    fn audited(&self) -> (u64, u64) {
+        let audit = self.engine.audit();
+        audit.map_or((0, 0), |audit| (audit.checked, audit.stale))
+    }
+
+    fn apply(&mut self, change: &Change) -> Result<(Update, u64)> {
+        let start = processor_time_ns();
+        let update = self.engine.apply(change, Instant::ZERO);
+        let time_ns = processor_time_ns() - start;
+        let first = change.operations.first();
+        let update = update.with_context(|| match first {
+            Some(Operation::Add(flow)) => format!("a generated change was refused: {flow}"),
+            _ => "a generated change was refused".to_owned(),
+        });
+        Ok((update?, time_ns))
+    }
+}

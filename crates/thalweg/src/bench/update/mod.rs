@@ -1,0 +1,249 @@
+//! `thalweg bench update`: what a change of the rules costs, by maintainer and size of the cache.
+//!
+//! The cache is filled by flows through a generated pipeline. Then rules are changed, drawn from
+//! those that packets have met ([`changes`]). Each change is timed from its submission until no
+//! packet can be answered by an older version, in processor time. Between two changes some packets
+//! are forwarded, each of them compared with the interpreter.
+//!
+//! A rule that many entries met costs more than one that few met, whatever the maintainer. So rows
+//! are told apart by how many entries the change affected: at equal numbers, a maintainer that does
+//! not look at the others takes the same time in a small cache and in a large one. Further rows are
+//! by what the change did.
+//!
+//! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
+//! poster, and the cost by the depth of the pipeline. Peers are rows beside ours ([`peer`]).
+
+mod cache;
+mod changes;
+mod peer;
+mod plot;
+mod row;
+mod studies;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use thalweg_datapath::MaintainerKind;
+use thalweg_workload::Pipeline;
+
+use self::cache::{Effort, FilledCache, UPDATES_MIN};
+use self::changes::{Kind, Mix};
+use self::row::Row;
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::number::number;
+use crate::workload::{DEFAULT_SEED, PipelineArguments};
+
+/// What the command takes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pipeline: PipelineArguments,
+    /// Entries in the cache, one row each [default: 10000,100000]
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        value_parser = number::<usize>(32..=100_000_000)
+    )]
+    entries: Vec<usize>,
+    /// Maintainers [default: incremental,barrier,revalidate]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    maintainer: Vec<String>,
+    /// What changes do, drawn evenly
+    #[arg(
+        long,
+        value_name = "KIND,...",
+        value_delimiter = ',',
+        value_enum,
+        default_values_t = [Kind::Insert, Kind::Delete, Kind::Modify]
+    )]
+    change: Vec<Kind>,
+    /// Operations in each change, which takes effect as a whole
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<usize>(1..=10_000))]
+    bundle: usize,
+    /// Changes for each row
+    #[arg(
+        long, value_name = "N", default_value_t = 2_000,
+        value_parser = number::<usize>(UPDATES_MIN as u64..)
+    )]
+    updates: usize,
+    /// Processor time after which a row has changes enough [default: 20; 5 in the studies]
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>(..))]
+    seconds: Option<u64>,
+    /// Packets forwarded, and compared with the interpreter, after each change
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = number::<usize>(..))]
+    packets: usize,
+    /// Seed of everything
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
+    seed: u64,
+    /// Rows of a peer, as bench/peers/ovs_revalidate.py or `cargo xtask dbsp` writes them
+    #[arg(long, value_name = "FILE")]
+    peer: Vec<PathBuf>,
+    /// Draw the time to update against the size of the cache: a picture (.svg), or a page (.html)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Figure 2 of the KAIRO poster: hits, misses and time to update by the size of the cache
+    #[arg(long, value_name = "2", value_parser = number::<u8>(2..=2), group = "study")]
+    figure: Option<u8>,
+    /// Table 1 of the KAIRO poster: time to update by scheme and size
+    #[arg(long, value_name = "1", value_parser = number::<u8>(1..=1), group = "study")]
+    table: Option<u8>,
+    /// Time to update by the depth of the pipeline, and by the number of ways through it
+    #[arg(long, group = "study")]
+    depth: bool,
+    /// Unique flows of the figure [default: 100000; with --full 1000000]
+    #[arg(
+        long, value_name = "N", requires = "figure",
+        value_parser = number::<usize>(100..=100_000_000)
+    )]
+    flows: Option<usize>,
+    /// The poster's sizes, which take many minutes, in place of a tenth
+    #[arg(long, requires = "study")]
+    full: bool,
+}
+
+/// What the command prints with `--json`.
+#[derive(Serialize, Debug)]
+struct Report {
+    command: &'static str,
+    seed: u64,
+    pipeline: String,
+    rules: usize,
+    rows: Vec<Row>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If an argument makes no sense, a file cannot be read or written, or the result not be printed.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    // Slips are told before minutes of measuring.
+    let peers = peer::read(&arguments.peer)?;
+    arguments.maintainers(&[])?;
+    if let Some(path) = &arguments.plot {
+        plot::check(path)?;
+    }
+    match arguments {
+        Arguments {
+            figure: Some(_), ..
+        } => studies::figure_2(arguments, peers, console),
+        Arguments { table: Some(_), .. } => studies::table_1(arguments, peers, console),
+        Arguments { depth: true, .. } => studies::depth(arguments, console),
+        _ => print_rows(arguments, peers, console),
+    }
+}
+
+fn print_rows(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Result<()> {
+    let kinds = arguments.maintainers(&[
+        MaintainerKind::Incremental,
+        MaintainerKind::Barrier,
+        MaintainerKind::Revalidate,
+    ])?;
+    let pipeline = arguments.pipeline.generate(arguments.seed)?;
+    let sizes = arguments.entries(&[10_000, 100_000]);
+    let mut rows = measure(arguments, &pipeline, &sizes, &kinds, console)?;
+    rows.extend(peers);
+    let title = "Time from a change to the last old answer, processor time";
+    let table = row::table(&rows);
+    if let Some(path) = &arguments.plot {
+        let setting = setting(arguments, &pipeline);
+        plot::write(path, title, &setting, &plot::times(&rows), &[&table])?;
+    }
+    console.headline(title)?;
+    console.print(&table.to_text())?;
+    console.print_json(&Report {
+        command: "bench update",
+        seed: arguments.seed,
+        pipeline: pipeline.name,
+        rules: pipeline.rules.len(),
+        rows,
+    })
+}
+
+/// Rows of every size and maintainer.
+fn measure(
+    arguments: &Arguments,
+    pipeline: &Pipeline,
+    sizes: &[usize],
+    kinds: &[MaintainerKind],
+    console: &Console,
+) -> Result<Vec<Row>> {
+    let effort = arguments.effort();
+    let progress = progress(console, sizes.len() * kinds.len() * effort.updates);
+    let mut rows = Vec::new();
+    for entries in sizes {
+        for kind in kinds {
+            progress.set_message(format!("{}, {entries} entries", kind.name()));
+            let mut cache = FilledCache::new(pipeline, *kind, *entries, &effort)?;
+            rows.extend(cache.measure(&effort, &progress)?);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(rows)
+}
+
+fn progress(console: &Console, steps: usize) -> ProgressBar {
+    console.progress(steps as u64)
+}
+
+/// What was measured, in a sentence.
+fn setting(arguments: &Arguments, pipeline: &Pipeline) -> String {
+    let kinds: Vec<&str> = arguments.change.iter().map(|kind| kind.name()).collect();
+    let what = match arguments.bundle {
+        1 => "of one operation".to_owned(),
+        many => format!("of {many} operations"),
+    };
+    format!(
+        "Pipeline {} with {} rules in {} tables; changes {what} ({}) to rules that packets have \
+         met; seed {}. A time is from the submission of a change until no packet can be answered \
+         by an older version, in processor time.",
+        pipeline.name,
+        pipeline.rules.len(),
+        pipeline.tables.len(),
+        kinds.join(", "),
+        arguments.seed
+    )
+}
+
+impl Arguments {
+    fn is_study(&self) -> bool {
+        self.figure.is_some() || self.table.is_some() || self.depth
+    }
+
+    fn maintainers(&self, default: &[MaintainerKind]) -> Result<Vec<MaintainerKind>> {
+        let kinds = self.maintainer.iter().map(|name| {
+            let kind = name.parse::<MaintainerKind>();
+            kind.map_err(|error| bad_input(format!("--maintainer: {error}")))
+        });
+        let kinds: Vec<MaintainerKind> = kinds.collect::<Result<_>>()?;
+        Ok(if kinds.is_empty() {
+            default.to_vec()
+        } else {
+            kinds
+        })
+    }
+
+    fn entries(&self, default: &[usize]) -> Vec<usize> {
+        if self.entries.is_empty() {
+            return default.to_vec();
+        }
+        self.entries.clone()
+    }
+
+    fn effort(&self) -> Effort {
+        let seconds = if self.is_study() { 5 } else { 20 };
+        Effort {
+            updates: self.updates,
+            seconds: self.seconds.unwrap_or(seconds),
+            packets: self.packets,
+            mix: Mix {
+                kinds: self.change.clone(),
+                bundle: self.bundle,
+            },
+            seed: self.seed,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Pictures of what was measured: time against the size of the cache, a line for each maintainer.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::row::{ALL, Row, TEN};
+use crate::failure::bad_input;
+use crate::output::write_text;
+use crate::report::{Axis, Lines, Report, Series, Shape, Table, Unit};
+
+/// Finds out that a file cannot be written before there is one.
+///
+/// # Errors
+/// If it has no name of a picture or page, or is in no folder.
+pub(super) fn check(path: &Path) -> Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let has_folder = folder.is_none_or(Path::is_dir);
+    let path = path.display();
+    if !has_folder {
+        return Err(bad_input(format!(
+            "--plot: {path} is in no existing folder; make it, or name another"
+        )));
+    }
+    if !is_page(path.to_string().as_ref()) && !is_picture(path.to_string().as_ref()) {
+        return Err(bad_input(format!(
+            "--plot: {path} is neither a picture nor a page; name a file .svg or .html"
+        )));
+    }
+    Ok(())
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == "html")
+}
+
+fn is_picture(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "svg")
+}
+
+/// Writes the first picture, or a page with all of them and the tables.
+///
+/// # Errors
+/// If it cannot be drawn or written.
+pub(super) fn write(
+    path: &Path,
+    title: &str,
+    setting: &str,
+    pictures: &[Lines],
+    tables: &[&Table],
+) -> Result<()> {
+    if is_picture(path)
+        && let Some(picture) = pictures.first()
+    {
+        return write_text(path, &picture.to_file()?);
+    }
+    let mut report = Report::new(title);
+    report.text(setting);
+    for picture in pictures {
+        report.lines(picture)?;
+    }
+    for table in tables {
+        report.table(table);
+    }
+    report.write(path)
+}
+
+/// Times against sizes: all changes, those that affect about ten entries, and the slow ones.
+pub(super) fn times(rows: &[Row]) -> Vec<Lines> {
+    let median = |row: &Row| row.time_to_update_us.median;
+    let slow = |row: &Row| row.time_to_update_us.p99;
+    let is_of_ten = |row: &Row| row.class == TEN && row.kind == ALL;
+    let mut pictures = vec![
+        time("Time to update, median", rows, Row::is_of_all, median),
+        time(
+            "Time to update where 5 to 20 entries are affected, median",
+            rows,
+            is_of_ten,
+            median,
+        ),
+        time(
+            "Time to update, 99 in 100 within",
+            rows,
+            Row::is_of_all,
+            slow,
+        ),
+    ];
+    pictures.retain(|picture| !picture.series.is_empty());
+    pictures
+}
+
+fn time(
+    caption: &str,
+    rows: &[Row],
+    is_shown: fn(&Row) -> bool,
+    microseconds: fn(&Row) -> f64,
+) -> Lines {
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows.iter().filter(|row| is_shown(row)) {
+        let point = (row.entries as f64, microseconds(row) * 1e3);
+        match series.iter_mut().find(|one| one.name == row.maintainer) {
+            Some(one) => one.points.push(point),
+            None => series.push(Series {
+                name: row.maintainer.clone(),
+                shape: Shape::MarkedLine,
+                points: vec![point],
+            }),
+        }
+    }
+    for one in &mut series {
+        one.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    Lines {
+        caption: caption.to_owned(),
+        note: "Both axes are logarithmic.".to_owned(),
+        x: entries_axis(),
+        y: Axis::logarithmic("time to update", Unit::Nanoseconds),
+        series,
+        bands: Vec::new(),
+    }
+}
+
+/// Sizes of caches.
+pub(super) fn entries_axis() -> Axis {
+    Axis::logarithmic("entries in the cache", Unit::Count)
+}

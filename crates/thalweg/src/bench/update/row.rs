@@ -1,0 +1,233 @@
+//! Rows: the changes of one maintainer and one size, by how many entries they affected and by what
+//! they did.
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Table, Unit, format_count};
+
+/// One maintainer, one size, one class of changes.
+///
+/// What a peer does not know is not there.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(super) struct Row {
+    pub(super) maintainer: String,
+    pub(super) entries: usize,
+    /// Which changes: by the number of entries that they affected.
+    #[serde(default = "all")]
+    pub(super) class: String,
+    /// Which changes: by what they did; `all`, a kind, or `bundle`.
+    #[serde(default = "all")]
+    pub(super) kind: String,
+    /// Operations in each change.
+    #[serde(default = "one")]
+    pub(super) operations: usize,
+    pub(super) updates: usize,
+    /// In the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) affected: Option<f64>,
+    /// Until no packet is answered by an older version.
+    pub(super) time_to_update_us: Quantiles,
+    /// Until every entry is right again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) time_to_repair_us: Option<Quantiles>,
+    /// In the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) falsely_affected: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) microseconds_per_affected: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cache_bytes_per_entry: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dependency_bytes_per_entry: Option<f64>,
+    /// Forwarded between the changes, each compared with the interpreter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) packets: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stale_packets: Option<u64>,
+}
+
+fn all() -> String {
+    ALL.to_owned()
+}
+
+fn one() -> usize {
+    1
+}
+
+/// The class of all changes, and the kind.
+pub(super) const ALL: &str = "all";
+
+/// Of a number of measurements.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub(super) struct Quantiles {
+    pub(super) median: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+impl Quantiles {
+    fn of(mut times: Vec<f64>) -> Quantiles {
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        Quantiles {
+            median: at(0.5),
+            p99: at(0.99),
+            max: at(1.0),
+        }
+    }
+}
+
+/// Changes by how many entries they affected: from, to.
+const CLASSES: [(&str, u64, u64); 6] = [
+    (ALL, 0, u64::MAX),
+    ("0", 0, 0),
+    ("1", 1, 1),
+    ("5 to 20", 5, 20),
+    ("50 to 200", 50, 200),
+    ("more", 201, u64::MAX),
+];
+
+/// The class in which sizes are best compared: about ten entries.
+pub(super) const TEN: &str = CLASSES[3].0;
+
+/// Changes that a row must have.
+const ROW_MIN: usize = 3;
+
+/// A timed change.
+pub(super) struct Sample {
+    pub(super) kind: &'static str,
+    pub(super) time_us: f64,
+    pub(super) repair_us: f64,
+    pub(super) affected: u64,
+    pub(super) falsely_affected: u64,
+    pub(super) packets: u64,
+    pub(super) stale_packets: u64,
+}
+
+/// What the rows of one maintainer and size have in common.
+pub(super) struct About {
+    pub(super) maintainer: String,
+    pub(super) entries: usize,
+    pub(super) operations: usize,
+    pub(super) cache_bytes_per_entry: f64,
+    pub(super) dependency_bytes_per_entry: f64,
+}
+
+/// A row for each class, and one for each kind if there are several, that has changes enough.
+pub(super) fn rows_of(about: &About, samples: &[Sample]) -> Vec<Row> {
+    let of_class = CLASSES.iter().filter_map(|(class, from, to)| {
+        let is_in = |sample: &&Sample| (*from..=*to).contains(&sample.affected);
+        row(about, class, ALL, samples.iter().filter(is_in).collect())
+    });
+    let mut kinds: Vec<&str> = samples.iter().map(|sample| sample.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.len() == 1 {
+        kinds.clear();
+    }
+    let of_kind = kinds.into_iter().filter_map(|kind| {
+        let is_in = |sample: &&Sample| sample.kind == kind;
+        row(about, ALL, kind, samples.iter().filter(is_in).collect())
+    });
+    of_class.chain(of_kind).collect()
+}
+
+fn row(about: &About, class: &str, kind: &str, samples: Vec<&Sample>) -> Option<Row> {
+    if samples.len() < ROW_MIN {
+        return None;
+    }
+    let sum = |value: fn(&Sample) -> u64| -> u64 { samples.iter().map(|one| value(one)).sum() };
+    let mean = |value: fn(&Sample) -> u64| sum(value) as f64 / samples.len() as f64;
+    let affected = mean(|sample| sample.affected);
+    let total_us: f64 = samples.iter().map(|sample| sample.repair_us).sum();
+    let each = total_us / samples.len() as f64 / affected;
+    let times = |value: fn(&Sample) -> f64| {
+        Quantiles::of(samples.iter().map(|sample| value(sample)).collect())
+    };
+    Some(Row {
+        maintainer: about.maintainer.clone(),
+        entries: about.entries,
+        class: class.to_owned(),
+        kind: kind.to_owned(),
+        operations: about.operations,
+        updates: samples.len(),
+        affected: Some(affected),
+        time_to_update_us: times(|sample| sample.time_us),
+        time_to_repair_us: Some(times(|sample| sample.repair_us)),
+        falsely_affected: Some(mean(|sample| sample.falsely_affected)),
+        microseconds_per_affected: (affected > 0.0).then_some(each),
+        cache_bytes_per_entry: Some(about.cache_bytes_per_entry),
+        dependency_bytes_per_entry: Some(about.dependency_bytes_per_entry),
+        packets: Some(sum(|sample| sample.packets)),
+        stale_packets: Some(sum(|sample| sample.stale_packets)),
+    })
+}
+
+/// All rows, for the terminal and for a report.
+pub(super) fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new("Time to update by maintainer, size of the cache, and change.")
+        .with_words("maintainer")
+        .with_numbers("entries")
+        .with_words("changes that")
+        .with_numbers("changes")
+        .with_numbers("affected")
+        .with_numbers("falsely")
+        .with_numbers("median")
+        .with_numbers("p99")
+        .with_numbers("longest")
+        .with_numbers("each affected")
+        .with_numbers("B/entry")
+        .with_numbers("record B/entry")
+        .with_numbers("packets")
+        .with_numbers("stale");
+    for row in rows {
+        table.push(cells(row));
+    }
+    table
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let time = row.time_to_update_us;
+    let decimals = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
+    let whole = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.0}"));
+    let count = |value: Option<u64>| value.map_or(String::new(), format_count);
+    vec![
+        row.maintainer.clone(),
+        format_count(row.entries as u64),
+        row.changes_in_words(),
+        format_count(row.updates as u64),
+        decimals(row.affected),
+        decimals(row.falsely_affected),
+        in_words(time.median),
+        in_words(time.p99),
+        in_words(time.max),
+        row.microseconds_per_affected
+            .map_or(String::new(), in_words),
+        whole(row.cache_bytes_per_entry),
+        whole(row.dependency_bytes_per_entry),
+        count(row.packets),
+        count(row.stale_packets),
+    ]
+}
+
+/// Microseconds in the unit that suits them.
+pub(super) fn in_words(microseconds: f64) -> String {
+    Unit::Nanoseconds.format(microseconds * 1e3)
+}
+
+impl Row {
+    /// Which changes it is about.
+    fn changes_in_words(&self) -> String {
+        match (self.class.as_str(), self.kind.as_str()) {
+            (ALL, ALL) => "all".to_owned(),
+            (ALL, kind) => kind.to_owned(),
+            ("more", _) => "affect more".to_owned(),
+            (class, _) => format!("affect {class}"),
+        }
+    }
+
+    /// Whether it is about all changes.
+    pub(super) fn is_of_all(&self) -> bool {
+        self.class == ALL && self.kind == ALL
+    }
+}
