@@ -58,24 +58,41 @@ impl Ledger {
         self.credits.is_empty()
     }
 
-    /// Gives the counts to the rules, tables and groups they belong to, and forgets them.
-    ///
-    /// Returns the rules that were credited.
-    pub fn settle(&mut self, pipeline: &mut Pipeline) -> Vec<RuleId> {
-        let mut rules = Vec::new();
-        for (credit, (counters, used_at)) in self.credits.drain() {
+    /// The counts, to be given to those they belong to.
+    pub fn into_counts(self) -> Counts {
+        Counts(self.credits.into_iter().collect())
+    }
+
+    /// Gives all counts to the rules, tables and groups they belong to.
+    pub fn settle(self, pipeline: &mut Pipeline) {
+        self.into_counts().settle(pipeline, usize::MAX);
+    }
+}
+
+/// Counts that are to be given to rules, tables and groups.
+#[derive(Debug)]
+pub struct Counts(Vec<(Credit, (Counters, Instant))>);
+
+impl Counts {
+    /// Whether all were given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives so many to those they belong to.
+    pub fn settle(&mut self, pipeline: &mut Pipeline, count: usize) {
+        let rest = self.0.len().saturating_sub(count);
+        for (credit, (counters, used_at)) in self.0.drain(rest..) {
             match credit {
                 Credit::Rule(rule) => {
                     if let Some(table) = pipeline.rule(rule).map(|rule| rule.table) {
                         pipeline.credit_table(table, counters.packets, counters.packets);
                     }
                     pipeline.credit_rule(rule, counters, used_at);
-                    rules.push(rule);
                 }
                 Credit::Miss(table) => pipeline.credit_table(table, counters.packets, 0),
                 Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
             }
         }
-        rules
     }
 }

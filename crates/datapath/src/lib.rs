@@ -36,7 +36,7 @@ pub use datapath::{Datapath, EntryView, Progress};
 pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;
 pub use history::LastRepair;
-pub use ledger::Ledger;
+pub use ledger::{Counts, Ledger};
 pub use maintain::{
     Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
     Scope, UnknownMaintainer, Work,

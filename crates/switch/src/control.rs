@@ -3,7 +3,7 @@
 //! ```text
 //!   apply(change):
 //!     if keys will have another layout: hold every worker
-//!     prepare and publish, under the write lock     -- version v+1 is there; workers are at v
+//!     make it in steps, and publish it      -- the next version is there; workers are at v
 //!     search each worker's record for the entries that the change may affect
 //!     tell every worker to advance, with what was found; wake those that sleep
 //!     collect an acknowledgement from each
@@ -13,7 +13,7 @@
 //!     settle the counts; only now may the pipeline forget v
 //! ```
 //!
-//! While workers are at `v` and the pipeline at `v + 1`, they answer misses at `v`: the pipeline
+//! While workers are at `v` and the pipeline at the next version, they answer misses at `v`: the pipeline
 //! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
 //!
 //! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has
@@ -24,17 +24,18 @@
 //! 3. What packets teach costs a bounded share of the time: learning waits [`LEARNING_INTERVAL`],
 //!    and four times as long as the last change took, before the next one.
 
-use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
-use thalweg_datapath::{Ledger, Work};
+use thalweg_datapath::Work;
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Change, ChangeError, Delta, Operation, Pipeline, RuleId, Station};
+use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
 
 use crate::engine::{Removal, RemovalReason};
-use crate::message::{Answer, Command, News, Report, Settled};
+use crate::message::{Answer, Command, News, Settled};
+use crate::steps;
 use crate::switch::Switch;
 use crate::totals::Totals;
 
@@ -122,8 +123,8 @@ impl Switch {
         self.settle();
         let answers = self.ask(&Command::Count(Arc::new(rules.to_vec())));
         for answer in answers {
-            if let Answer::Counted(mut ledger) = answer {
-                self.settle_ledger(&mut ledger);
+            if let Answer::Counted(ledger) = answer {
+                steps::settle(&self.shared.pipeline, ledger);
             }
         }
     }
@@ -163,8 +164,7 @@ impl Switch {
         if is_held {
             self.ask(&Command::Hold);
         }
-        let applied = self.pipeline_mut().apply(change, now);
-        let delta = match applied {
+        let delta = match steps::apply(&self.shared.pipeline, change, now) {
             Ok(delta) => Arc::new(delta),
             Err(error) => {
                 if is_held {
@@ -206,10 +206,8 @@ impl Switch {
             return;
         };
         let shared = self.shared.clone();
-        let pipeline = shared.pipeline.write();
-        let mut pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
-        for mut settled in unsettled.settled {
-            settled.ledger.settle(&mut pipeline);
+        for settled in unsettled.settled {
+            steps::settle(&shared.pipeline, settled.ledger);
             self.maintenance.add(settled.work);
         }
         let Unsettled {
@@ -218,7 +216,10 @@ impl Switch {
             made_at,
             ..
         } = unsettled;
-        self.upkeep.conclude(&mut pipeline, &delta, &over, made_at);
+        let pipeline = steps::read(&shared.pipeline);
+        self.upkeep.conclude(&pipeline, &delta, &over, made_at);
+        drop(pipeline);
+        steps::reclaim(&shared.pipeline, delta.version);
     }
 
     /// Invariant 2.
@@ -230,13 +231,6 @@ impl Switch {
             self.tell(*worker, Command::Drain);
         }
         asked.iter().for_each(|_| drop(self.next_answer()));
-    }
-
-    fn pipeline_mut(&self) -> RwLockWriteGuard<'_, Pipeline> {
-        self.shared
-            .pipeline
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells every worker something, and collects their answers.
@@ -305,8 +299,7 @@ impl Switch {
         });
         for report in reports {
             totals.add(&report);
-            let Report { mut ledger, .. } = *report;
-            self.settle_ledger(&mut ledger);
+            steps::settle(&self.shared.pipeline, report.ledger);
         }
         totals.stations_refused = self.upkeep.stations_refused();
         totals.removals_refused = self.upkeep.removals_refused();
@@ -316,12 +309,6 @@ impl Switch {
         totals.rules = pipeline.rule_count(totals.version);
         drop(pipeline);
         totals
-    }
-
-    fn settle_ledger(&self, ledger: &mut Ledger) {
-        if !ledger.is_empty() {
-            ledger.settle(&mut self.pipeline_mut());
-        }
     }
 
     fn handle_news(&mut self, news: News) {
@@ -384,11 +371,7 @@ impl Switch {
             self.apply_own(&change, &[]);
         }
         let shared = self.shared.clone();
-        let pipeline = || {
-            let pipeline = shared.pipeline.read();
-            pipeline.unwrap_or_else(PoisonError::into_inner)
-        };
-        let due = self.upkeep.due(&pipeline(), now);
+        let due = self.upkeep.due(&steps::read(&shared.pipeline), now);
         let mut uses = vec![None; due.idle.len()];
         if !due.idle.is_empty() {
             for answer in self.ask(&Command::Uses(Arc::new(due.idle.clone()))) {
@@ -398,7 +381,9 @@ impl Switch {
                 }
             }
         }
-        let expired = self.upkeep.expired(&pipeline(), due, &uses);
+        let expired = self
+            .upkeep
+            .expired(&steps::read(&shared.pipeline), due, &uses);
         if let Some(expired) = expired {
             self.apply_own(&expired.change, &expired.reasons);
         }

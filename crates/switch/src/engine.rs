@@ -372,6 +372,7 @@ impl Engine {
                     let pipeline = self.pipeline.get_mut();
                     let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
                     self.upkeep.conclude(pipeline, &delta, &over, made_at);
+                    pipeline.reclaim(delta.version);
                 }
                 Step::Settled(work)
             }
@@ -416,7 +417,7 @@ impl Engine {
         self.settle_ledger(ledger);
     }
 
-    fn settle_ledger(&mut self, mut ledger: Ledger) {
+    fn settle_ledger(&mut self, ledger: Ledger) {
         if !ledger.is_empty() {
             ledger.settle(
                 self.pipeline

@@ -18,6 +18,7 @@ mod message;
 mod ports;
 mod recent;
 mod replace;
+mod steps;
 mod switch;
 mod timeouts;
 mod totals;

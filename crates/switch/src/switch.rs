@@ -215,7 +215,8 @@ impl Switch {
         };
         for change in [&announced, rules] {
             let delta = pipeline.apply(change, clock.now())?;
-            upkeep.conclude(&mut pipeline, &delta, &[], clock.now());
+            upkeep.conclude(&pipeline, &delta, &[], clock.now());
+            pipeline.reclaim(delta.version);
         }
         let doorbells = (0..config.workers)
             .map(|worker| Doorbell::new().map_err(|source| SwitchError::System { worker, source }));

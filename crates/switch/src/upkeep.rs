@@ -5,7 +5,8 @@
 //! are reported with all that they have counted.
 //!
 //! 1. [`Upkeep::conclude`] comes last in a change: every cache has followed it, and what the
-//!    caches had counted is settled. Only then may the pipeline forget the version before.
+//!    caches had counted is settled. Only then may the pipeline forget the version before, which
+//!    is the caller's to do.
 //! 2. What nobody collects does not grow without end: reports beyond [`MAX_REMOVALS`] are counted
 //!    and dropped.
 
@@ -120,7 +121,7 @@ impl Upkeep {
     /// Ends a change: see invariant 1. `over` is sorted by rule.
     pub(crate) fn conclude(
         &mut self,
-        pipeline: &mut Pipeline,
+        pipeline: &Pipeline,
         delta: &Delta,
         over: &[(RuleId, RemovalReason)],
         now: Instant,
@@ -130,7 +131,6 @@ impl Upkeep {
         }
         self.timeouts.forget(&delta.removed);
         self.timeouts.watch(pipeline, &delta.inserted);
-        pipeline.reclaim(delta.version);
     }
 
     /// Reports of ended rules, since the last call.

@@ -1,0 +1,64 @@
+//! Work on the pipeline in steps, so that workers can ask it in between.
+//!
+//! A worker reads the pipeline for each upcall. A change of 200,000 rules, the counts of as many
+//! and their end take a good part of a second; here the pipeline is held for some hundred of them
+//! at a time, which is some hundred microseconds.
+//!
+//! 1. Between steps readers of the published version see nothing of a change.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use thalweg_datapath::Ledger;
+use thalweg_packet::Instant;
+use thalweg_pipeline::{Change, ChangeError, Delta, Pipeline, Progress, Version};
+
+/// Rules that are changed, credited or forgotten while readers wait.
+const PARTS: usize = 128;
+
+/// Makes a change and publishes it.
+///
+/// # Errors
+/// If any of its operations cannot be done; then nothing is.
+pub(crate) fn apply(
+    pipeline: &RwLock<Pipeline>,
+    change: &Change,
+    now: Instant,
+) -> Result<Delta, ChangeError> {
+    let mut plan = read(pipeline).plan(change)?;
+    write(pipeline).begin(&mut plan, now);
+    loop {
+        if plan.needs_search() {
+            read(pipeline).search(&mut plan);
+        }
+        let progress = write(pipeline).perform(&mut plan, PARTS);
+        match progress {
+            Ok(Progress::Unfinished) => {}
+            Ok(Progress::Finished) => return Ok(write(pipeline).publish()),
+            Err(error) => {
+                while write(pipeline).undo(PARTS) == Progress::Unfinished {}
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Gives counts to those they belong to.
+pub(crate) fn settle(pipeline: &RwLock<Pipeline>, ledger: Ledger) {
+    let mut counts = ledger.into_counts();
+    while !counts.is_empty() {
+        counts.settle(&mut write(pipeline), PARTS);
+    }
+}
+
+/// Forgets what no version from this one on can see.
+pub(crate) fn reclaim(pipeline: &RwLock<Pipeline>, oldest: Version) {
+    while write(pipeline).reclaim_some(oldest, PARTS) == Progress::Unfinished {}
+}
+
+pub(crate) fn read(pipeline: &RwLock<Pipeline>) -> RwLockReadGuard<'_, Pipeline> {
+    pipeline.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(pipeline: &RwLock<Pipeline>) -> RwLockWriteGuard<'_, Pipeline> {
+    pipeline.write().unwrap_or_else(PoisonError::into_inner)
+}
