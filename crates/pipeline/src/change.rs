@@ -5,7 +5,7 @@
 
 use thalweg_packet::PortId;
 
-use crate::action::{GroupId, TableId};
+use crate::action::{Action, GroupId, Output, TableId};
 use crate::flow::{Flow, Group, PortState};
 use crate::mac::MacMove;
 use crate::matching::Match;
@@ -23,15 +23,64 @@ pub struct Selector {
     pub cookie: Option<(u64, u64)>,
 }
 
+/// Where a rule's actions lead; what is not named does not count.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Target {
+    /// Some action sends packets there (OpenFlow `out_port`).
+    pub output: Option<Output>,
+    /// Some action uses this group (OpenFlow `out_group`).
+    pub group: Option<GroupId>,
+}
+
+impl Target {
+    /// Whether a list of actions leads there, nested lists included.
+    ///
+    /// To send to the controller is one target, however much of the packet is sent.
+    pub fn is_led_to_by(&self, list: &[Action]) -> bool {
+        let sends = |target: &Output| {
+            has(
+                list,
+                &|action| matches!(action, Action::Output(output) if is_same(output, target)),
+            )
+        };
+        let output = self.output.as_ref().is_none_or(sends);
+        output && self.group.is_none_or(|group| uses_group(list, group))
+    }
+}
+
+fn is_same(one: &Output, other: &Output) -> bool {
+    let is_controller = |output: &Output| matches!(output, Output::Controller { .. });
+    one == other || is_controller(one) && is_controller(other)
+}
+
+/// Whether a list of actions names the group, nested lists included.
+pub fn uses_group(list: &[Action], group: GroupId) -> bool {
+    has(list, &|action| *action == Action::Group(group))
+}
+
+/// Whether an action of a list, or of one nested in it, is such.
+fn has(list: &[Action], is_such: &impl Fn(&Action) -> bool) -> bool {
+    list.iter().any(|action| match action {
+        Action::Clone(nested) | Action::WriteActions(nested) => has(nested, is_such),
+        _ => is_such(action),
+    })
+}
+
 /// One step of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Adds a rule; one with the same table, priority and match is replaced.
     Add(Flow),
+    /// Adds a rule, unless a packet could match both it and another of its table and priority,
+    /// even one of the same match (OpenFlow `OFPFF_CHECK_OVERLAP`). Looks at all rules of the
+    /// table.
+    AddChecked(Flow),
     /// Gives these actions to the rules selected.
     Modify(Selector, crate::action::Actions),
     /// Removes the rules selected.
     Delete(Selector),
+    /// Removes those of the rules selected that lead to a port or group.
+    DeleteLeading(Selector, Target),
     /// Removes all rules.
     DeleteAll,
     /// Adds a group, or replaces the one with its number.
@@ -105,6 +154,17 @@ pub enum ChangeError {
         /// Where it wants to go.
         to: u8,
     },
+    /// A rule that is to be alone shares packets with another of its priority.
+    #[error(
+        "operation {operation}: a packet can match this rule and one of the same priority, \
+         `{rule}`; give it another priority, or add it without the check"
+    )]
+    Overlap {
+        /// Which operation, from 0.
+        operation: usize,
+        /// The rule that is there.
+        rule: String,
+    },
     /// An action names a group that does not exist.
     #[error("operation {operation}: group {group} does not exist; add it before the rule")]
     UnknownGroup {
@@ -165,6 +225,7 @@ impl ChangeError {
             ChangeError::RulesFull { operation, .. }
             | ChangeError::GroupsFull { operation, .. }
             | ChangeError::GotoBackwards { operation, .. }
+            | ChangeError::Overlap { operation, .. }
             | ChangeError::UnknownGroup { operation, .. }
             | ChangeError::GroupLoop { operation, .. }
             | ChangeError::BadGroup { operation, .. }

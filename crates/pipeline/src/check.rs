@@ -127,12 +127,3 @@ fn collect_groups(list: &[Action], found: &mut Vec<GroupId>) {
         }
     }
 }
-
-/// Whether a list of actions names the group, nested lists included.
-pub fn uses_group(list: &[Action], group: GroupId) -> bool {
-    list.iter().any(|action| match action {
-        Action::Group(used) => *used == group,
-        Action::Clone(nested) | Action::WriteActions(nested) => uses_group(nested, group),
-        _ => false,
-    })
-}

@@ -24,8 +24,7 @@ pub mod text;
 mod trace;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
-pub use change::{Change, ChangeError, Operation, Selector};
-pub use check::uses_group;
+pub use change::{Change, ChangeError, Operation, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};

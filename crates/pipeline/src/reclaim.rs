@@ -134,7 +134,7 @@ impl Pipeline {
         while self.reclaim_some(oldest, usize::MAX) == Progress::Unfinished {}
     }
 
-    /// The same in steps: drops so many rules and former states at most, or a slice of 64.
+    /// The same in steps: drops so many rules and former states, or as many as fill a slice.
     ///
     /// Changes may be begun and done in between.
     ///
@@ -180,19 +180,13 @@ impl Pipeline {
         while touched.pop_back_if(|(last, _)| *last == version).is_some() {}
     }
 
+    /// Slice by slice, so that places become free in the same order however long the steps are.
     fn reclaim_rules(&mut self, oldest: Version, left: &mut usize) {
-        let deaths = &mut self.leavings.deaths;
-        let (mut until, mut sum) = (None, 0);
-        while let Some((version, count)) = deaths.front().copied()
-            && version <= oldest
-            && (until.is_none() || sum + count <= *left)
+        let is_due = |(version, _): &mut (Version, usize)| *version <= oldest;
+        while *left > 0
+            && let Some((version, count)) = self.leavings.deaths.pop_front_if(is_due)
         {
-            deaths.pop_front();
-            sum += count;
-            until = Some(version);
-        }
-        *left = left.saturating_sub(sum);
-        if let Some(version) = until {
+            *left = left.saturating_sub(count);
             self.reclaim_tables(version);
         }
     }

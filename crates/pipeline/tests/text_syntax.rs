@@ -6,7 +6,7 @@ use thalweg_pipeline::text::{
     LOCAL_PORT, NO_PORT, Parser, TextError, parse_changes, parse_flow, parse_groups, parse_match,
     parse_rules,
 };
-use thalweg_pipeline::{Action, Operation, Output, TableId, Write};
+use thalweg_pipeline::{Action, GroupId, Operation, Output, Selector, TableId, Target, Write};
 
 fn printed(text: &str) -> String {
     let flow = parse_flow(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -611,7 +611,9 @@ fn changes_are_read() {
         ("delete actions=1", "no actions"),
         ("delete priority=1", "delete_strict"),
         ("delete cookie=1", "mask"),
-        ("delete out_port=1", "not supported"),
+        ("modify out_port=1,actions=1", "only a deletion"),
+        ("add out_group=1,actions=1", "only a deletion"),
+        ("delete out_port=uplink", "uplink"),
         ("insert_bucket group_id=1", "insert_bucket"),
     ] {
         let errors = parse_changes("c", text).expect_err(text);
@@ -619,6 +621,42 @@ fn changes_are_read() {
     }
     let errors = parse_rules("r", "delete ip").expect_err("a rules file only adds");
     assert!(errors[0].to_string().contains("only adds"), "{}", errors[0]);
+}
+
+#[test]
+fn what_a_request_asks_beside_the_rule_is_read() {
+    let mut parser = Parser::new();
+    let mut read = |text: &str| parser.parse_operation(text).expect(text);
+    let leading = |output, group| {
+        let target = Target {
+            output,
+            group: Option::map(group, GroupId),
+        };
+        Operation::DeleteLeading(Selector::default(), target)
+    };
+    let port = |number| Some(Output::Port(PortId(number)));
+    assert_eq!(read("delete out_port=7"), leading(port(7), None));
+    assert_eq!(read("delete out_group=9"), leading(None, Some(9)));
+    assert_eq!(
+        read("delete out_group=9,out_port=in_port"),
+        leading(Some(Output::InPort), Some(9))
+    );
+    assert_eq!(
+        read("delete out_port=ANY,out_group=any"),
+        Operation::DeleteAll
+    );
+    let strict = read("delete_strict table=1,priority=2,ip,out_port=3");
+    let Operation::DeleteLeading(selector, _) = strict else {
+        panic!("a deletion of what leads to a port");
+    };
+    assert_eq!(selector.strict_priority, Some(2));
+    let flow = parse_flow("table=3,tcp,actions=output:1").expect("a rule");
+    assert_eq!(
+        read("add check_overlap,table=3,tcp,actions=output:1"),
+        Operation::AddChecked(flow.clone())
+    );
+    let rules = parse_rules("dump", "table=3,tcp check_overlap actions=output:1");
+    assert_eq!(rules.expect("a rule").flows, [flow]);
 }
 
 #[test]

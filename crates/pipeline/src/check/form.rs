@@ -103,7 +103,7 @@ impl Form<'_> {
             what,
         };
         match operation {
-            Operation::Add(flow) => {
+            Operation::Add(flow) | Operation::AddChecked(flow) => {
                 table(flow.table).map_err(bad_rule)?;
                 self.matching(&flow.matching).map_err(bad_rule)?;
                 self.list(&flow.actions, Owner::Rule, 1).map_err(bad_action)
@@ -112,7 +112,9 @@ impl Form<'_> {
                 self.matching(&selector.matching).map_err(bad_rule)?;
                 self.list(actions, Owner::Rule, 1).map_err(bad_action)
             }
-            Operation::Delete(selector) => self.matching(&selector.matching).map_err(bad_rule),
+            Operation::Delete(selector) | Operation::DeleteLeading(selector, _) => {
+                self.matching(&selector.matching).map_err(bad_rule)
+            }
             Operation::SetGroup(group) => {
                 let bad_group = |what| ChangeError::BadGroup {
                     operation: index,

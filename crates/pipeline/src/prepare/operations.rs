@@ -21,6 +21,17 @@ impl Pipeline {
         let (index, operation) = next.expect("the plan is not over");
         match operation {
             Operation::Add(flow) => self.add(index, flow, plan)?,
+            Operation::AddChecked(flow) => {
+                let found = plan.found(|| self.meant_by(operation));
+                if let Some(id) = found.first().copied() {
+                    let rule = self.flow_of(id).expect("it was just found");
+                    return Err(ChangeError::Overlap {
+                        operation: index,
+                        rule: rule.to_string(),
+                    });
+                }
+                self.add(index, flow, plan)?;
+            }
             Operation::SetGroup(group) => self.set_group(index, group)?,
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
@@ -33,6 +44,7 @@ impl Pipeline {
             }
             Operation::Modify(..)
             | Operation::Delete(_)
+            | Operation::DeleteLeading(..)
             | Operation::DeleteAll
             | Operation::DeleteGroup(_) => return self.perform_on_next(index, operation, plan),
         }

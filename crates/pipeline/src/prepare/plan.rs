@@ -10,8 +10,9 @@ use thalweg_classifier::{Pattern, RuleId, Version};
 use thalweg_packet::{FieldId, Instant, Layout};
 
 use crate::action::TableId;
-use crate::change::{Change, ChangeError, Operation, Selector};
+use crate::change::{Change, ChangeError, Operation, Selector, uses_group};
 use crate::check;
+use crate::flow::Flow;
 use crate::pipeline::Pipeline;
 use crate::reads;
 
@@ -62,7 +63,9 @@ impl<'a> Plan<'a> {
     pub fn needs_search(&self) -> bool {
         let selects = |operation: &Operation| match operation {
             Operation::Modify(..)
+            | Operation::AddChecked(_)
             | Operation::Delete(_)
+            | Operation::DeleteLeading(..)
             | Operation::DeleteAll
             | Operation::DeleteGroup(_) => true,
             Operation::Add(_)
@@ -179,7 +182,9 @@ impl Pipeline {
         let mut used = self.used_fields();
         for operation in &change.operations {
             match operation {
-                Operation::Add(flow) => reads::add_flow(flow, &self.fields, &mut used),
+                Operation::Add(flow) | Operation::AddChecked(flow) => {
+                    reads::add_flow(flow, &self.fields, &mut used);
+                }
                 Operation::Modify(selector, actions) => {
                     used.extend(selector.matching.terms().iter().map(|term| term.field));
                     reads::add_actions(actions, &self.fields, &mut used);
@@ -196,14 +201,43 @@ impl Pipeline {
         let open = self.open_version();
         match operation {
             Operation::Modify(selector, _) | Operation::Delete(selector) => self.selected(selector),
+            Operation::DeleteLeading(selector, target) => {
+                let mut found = self.selected(selector);
+                let leads = |id: &RuleId| {
+                    let rule = self.rule(*id).expect("tables name known rules");
+                    target.is_led_to_by(&rule.actions)
+                };
+                found.retain(leads);
+                found
+            }
+            Operation::AddChecked(flow) => self.overlapped_by(flow).into_iter().collect(),
             Operation::DeleteAll => self.rules(open).map(|(id, _)| id).collect(),
             Operation::DeleteGroup(group) if self.group(*group, open).is_some() => {
                 let users = self.rules(open);
-                let users = users.filter(|(_, rule)| check::uses_group(&rule.actions, *group));
+                let users = users.filter(|(_, rule)| uses_group(&rule.actions, *group));
                 users.map(|(id, _)| id).collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    /// A rule of the same table and priority that shares packets with this one.
+    fn overlapped_by(&self, flow: &Flow) -> Option<RuleId> {
+        let (value, mask) = flow.matching.compile(self.layout());
+        let table = self.table(flow.table)?;
+        let shares_packets = |id: RuleId| {
+            let pattern = table.classifier.pattern(id);
+            let (others_value, others_mask) = pattern.expect("a rule is in its table");
+            let values = value.iter().zip(&others_value);
+            let masks = mask.iter().zip(&others_mask);
+            let mut words = values.zip(masks);
+            words.all(|((one, other), (mask, others))| (one ^ other) & mask & others == 0)
+        };
+        let rules = self.rules(self.open_version());
+        let mut rules = rules.filter(|(_, rule)| {
+            rule.table == flow.table && rule.precedence.priority() == flow.priority
+        });
+        rules.find(|(id, _)| shares_packets(*id)).map(|(id, _)| id)
     }
 
     /// The rules that a selector means, as of the version being prepared.

@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         let mut rules = Rules::default();
         self.lines(name, text, |line, text, interner| {
             match read_operation(line, text, interner)? {
-                Operation::Add(flow) => rules.flows.push(flow),
+                Operation::Add(flow) | Operation::AddChecked(flow) => rules.flows.push(flow),
                 Operation::SetGroup(group) => rules.groups.push(group),
                 _ => {
                     let what = "a rules file only adds; put this into a file of changes";

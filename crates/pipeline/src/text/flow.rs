@@ -2,18 +2,20 @@
 //!
 //! A rule is pairs in any order, the actions last: keywords (`table`, `priority`, ...), conditions,
 //! `actions=`. What a dump adds (counters, ages) is skipped. So are `importance` and the flags that
-//! ask for checks or no counters (`check_overlap`, `no_packet_counts`, `no_byte_counts`): they
-//! change no packet.
+//! ask for no counters (`no_packet_counts`, `no_byte_counts`): they change no packet. And so is
+//! `check_overlap` in a file of rules, where a dump says what was checked once; in a change it is
+//! done.
 
-use super::actions::{ActionReader, table_id};
+use super::actions::{ActionReader, group_id, output, table_id};
 use super::error::Parsed;
 use super::fields;
 use super::intern::Interner;
 use super::line::{Line, Mark, Pair};
 use super::matches::Conditions;
 use super::shape::Shape;
-use crate::action::{Actions, TableId};
-use crate::change::{Operation, Selector};
+use super::value::{PortWord, UNKNOWN_PORT};
+use crate::action::{Actions, GroupId, Output, TableId};
+use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
 use crate::flow::{DEFAULT_PRIORITY, Flow};
 use crate::matching::Match;
@@ -62,6 +64,8 @@ struct Rule<'a> {
     hard_timeout_s: u16,
     reports_removal: bool,
     resets_counts: bool,
+    checks_overlap: bool,
+    target: Target,
     matching: Match,
     shape: Shape,
     actions: Option<&'a str>,
@@ -73,9 +77,18 @@ pub(super) fn read_flow<'a>(
     text: &'a str,
     interner: &'a mut Interner,
 ) -> Parsed<Flow> {
+    read_checked_flow(line, text, interner).map(|(flow, _)| flow)
+}
+
+/// Reads a rule to be added, and whether it asks not to overlap others.
+fn read_checked_flow<'a>(
+    line: &'a Line<'a>,
+    text: &'a str,
+    interner: &'a mut Interner,
+) -> Parsed<(Flow, bool)> {
     let rule = read_rule(line, text, Command::Add)?;
     let actions = read_actions(line, &rule, interner)?;
-    Ok(Flow {
+    let flow = Flow {
         table: rule.table.unwrap_or_default(),
         priority: rule.priority.unwrap_or(DEFAULT_PRIORITY),
         cookie: rule.cookie,
@@ -85,7 +98,8 @@ pub(super) fn read_flow<'a>(
         resets_counts: rule.resets_counts,
         matching: rule.matching,
         actions,
-    })
+    };
+    Ok((flow, rule.checks_overlap))
 }
 
 /// Reads what is to be done with rules.
@@ -96,7 +110,11 @@ pub(super) fn read_operation<'a>(
 ) -> Parsed<Operation> {
     let (command, text) = Command::split(text);
     if command == Command::Add {
-        return read_flow(line, text, interner).map(Operation::Add);
+        let (flow, checks_overlap) = read_checked_flow(line, text, interner)?;
+        return Ok(match checks_overlap {
+            true => Operation::AddChecked(flow),
+            false => Operation::Add(flow),
+        });
     }
     let rule = read_rule(line, text, command)?;
     let selector = Selector {
@@ -111,9 +129,12 @@ pub(super) fn read_operation<'a>(
         let actions = read_actions(line, &rule, interner)?;
         return Ok(Operation::Modify(selector, actions));
     }
-    Ok(match selector == Selector::default() {
-        true => Operation::DeleteAll,
-        false => Operation::Delete(selector),
+    Ok(match (rule.target, selector) {
+        (target, selector) if target != Target::default() => {
+            Operation::DeleteLeading(selector, target)
+        }
+        (_, selector) if selector == Selector::default() => Operation::DeleteAll,
+        (_, selector) => Operation::Delete(selector),
     })
 }
 
@@ -145,6 +166,8 @@ fn read_rule<'a>(line: &'a Line<'a>, text: &'a str, command: Command) -> Parsed<
         hard_timeout_s: 0,
         reports_removal: false,
         resets_counts: false,
+        checks_overlap: false,
+        target: Target::default(),
         matching: Match::default(),
         shape: Shape::default(),
         actions: None,
@@ -191,11 +214,14 @@ impl<'a> Rule<'a> {
             }
             "send_flow_rem" if is_flow => self.reports_removal = true,
             "reset_counts" if is_flow => self.resets_counts = true,
-            "check_overlap" | "no_packet_counts" | "no_byte_counts" if is_flow => {}
+            "check_overlap" if is_flow => self.checks_overlap = true,
+            "no_packet_counts" | "no_byte_counts" if is_flow => {}
             "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" => {}
             "no_readonly_table" | "allow_hidden_fields" => {}
-            "out_port" | "out_group" if command != Command::Add => {
-                return Err(line.unsupported(pair.key, pair.key));
+            "out_port" if !is_flow => self.target.output = out_port(line, pair.value)?,
+            "out_group" if !is_flow => self.target.group = out_group(line, pair.value)?,
+            "out_port" | "out_group" => {
+                return Err(line.syntax(pair.key, "only a deletion looks at where rules lead"));
             }
             _ => return Ok(false),
         }
@@ -218,6 +244,24 @@ impl<'a> Rule<'a> {
         self.cookie = line.cookie(cookie)?;
         self.cookie_mask = Some(line.cookie(mask)?).filter(|&mask| mask != 0);
         Ok(())
+    }
+}
+
+/// The port that deleted rules send to; `None` for any.
+fn out_port(line: &Line<'_>, value: &str) -> Parsed<Option<Output>> {
+    match line.port_word(value)? {
+        Some(PortWord::None) => Ok(None),
+        Some(port) => output(line, value, port).map(Some),
+        None if value.eq_ignore_ascii_case("any") => Ok(None),
+        None => Err(line.unknown(value, "port", UNKNOWN_PORT)),
+    }
+}
+
+/// The group that deleted rules use; `None` for any.
+fn out_group(line: &Line<'_>, value: &str) -> Parsed<Option<GroupId>> {
+    match value.eq_ignore_ascii_case("any") {
+        true => Ok(None),
+        false => group_id(line, value).map(Some),
     }
 }
 

@@ -15,7 +15,7 @@
 mod send;
 mod write;
 
-pub(super) use send::{group_id, table_id};
+pub(super) use send::{group_id, output, table_id};
 
 use super::error::Parsed;
 use super::fields::{self, Format, Name};

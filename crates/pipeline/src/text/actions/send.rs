@@ -55,7 +55,7 @@ impl<'a> ActionReader<'a> {
 }
 
 /// What sending to a port means.
-pub(super) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Parsed<Output> {
+pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Parsed<Output> {
     match port {
         PortWord::Number(port) => Ok(Output::Port(port)),
         PortWord::InPort => Ok(Output::InPort),

@@ -1,0 +1,352 @@
+//! Operations that a program may put together from the public types, and a pipeline for them.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
+use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
+use thalweg_pipeline::text::parse_rules;
+use thalweg_pipeline::{
+    Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, MacMove, Match,
+    Operation, Output, Pipeline, PortState, Selector, Slice, Station, Subfield, TableId, Target,
+    Write, translate,
+};
+
+const RULES: &str = "\
+    group_id=1,type=select,bucket=weight:1,actions=output:2,bucket=weight:2,actions=output:3\n\
+    group_id=2,type=all,bucket=actions=group:1\n\
+    table=0,priority=7,ip,nw_dst=10.0.0.0/8,actions=set_field:1->reg0,group:2\n\
+    table=0,priority=5,tcp,tp_dst=80,actions=push_vlan:0x8100,goto_table:1\n\
+    table=0,priority=0,actions=resubmit(,1)\n\
+    table=1,reg0=1,actions=normal\n\
+    table=1,priority=0,actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG1[0..15],output:2";
+
+/// With room for so many rules.
+pub(crate) fn pipeline(rules: usize) -> Pipeline {
+    let config = Config {
+        rules,
+        groups: 4,
+        stations: 3,
+        ..Config::default()
+    };
+    let mut pipeline = Pipeline::new(config);
+    let state = PortState {
+        is_up: true,
+        floods: true,
+    };
+    let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
+    let rules = parse_rules("rules", RULES).expect("the test's rules are right");
+    let station = Station { vlan: 0, mac: 2 };
+    let port = Some(PortId(2));
+    let macs = Operation::MoveMacs(vec![MacMove { station, port }]);
+    let operations = ports.chain(rules.into_change().operations).chain([macs]);
+    let operations = operations.collect();
+    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
+    applied.expect("the test's rules can be loaded");
+    pipeline
+}
+
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let address = |last: u64| MacAddress::from_u64(0x0200_0000_0000 | last);
+    let ethernet = || PacketBuilder::ethernet(address(1), address(2));
+    let tcp = |builder: PacketBuilder| {
+        let builder = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        builder.tcp(1000, 80).tcp_flags(TcpFlags(2)).build()
+    };
+    vec![
+        tcp(ethernet()),
+        tcp(ethernet().vlan(7, 3)),
+        tcp(ethernet().mpls(16, 0, 64)),
+        vec![0; 14],
+    ]
+}
+
+/// All that can be seen of a pipeline, answers to packets included.
+pub(crate) fn picture(pipeline: &Pipeline) -> String {
+    let version = pipeline.version();
+    let mut text = format!("{version} {:?}\n", pipeline.layout().used());
+    for (id, rule) in pipeline.rules(version) {
+        let flow = pipeline.flow_of(id).expect("it exists");
+        text += &format!("{id:?} {rule:?} {flow:?}\n");
+    }
+    for group in pipeline.groups(version) {
+        text += &format!("{group:?} {:?}\n", pipeline.group_counters(group.id));
+    }
+    text += &format!("{:?}\n", pipeline.ports(version).collect::<Vec<_>>());
+    let mut stations: Vec<_> = pipeline.macs().stations(version).collect();
+    stations.sort_unstable();
+    text += &format!("{stations:?} {}\n", pipeline.rule_count(version));
+    for frame in frames() {
+        let headers = Headers::parse(&frame).expect("a frame");
+        let mut key = vec![0; pipeline.layout().ingress_words()];
+        let receipt = Receipt::from_port(1);
+        pipeline
+            .layout()
+            .extract(&frame, &headers, &receipt, &mut key);
+        text += &format!("{:?}\n", translate(pipeline, &key, version));
+    }
+    text
+}
+
+fn field() -> impl Strategy<Value = FieldId> {
+    let count = f::fields().len() as u16;
+    let common = select(vec![
+        f::IN_PORT,
+        f::VLAN_TCI,
+        f::REG0,
+        f::METADATA,
+        f::IP_DST,
+        f::IPV6_SRC,
+        f::TP_DST,
+    ]);
+    prop_oneof![
+        6 => common,
+        4 => (0..count).prop_map(FieldId),
+        1 => select(vec![count, count + 1, u16::MAX]).prop_map(FieldId),
+    ]
+}
+
+fn width_of(field: FieldId) -> u16 {
+    f::fields()
+        .get(field.index())
+        .map_or(32, |field| field.width_bits)
+}
+
+fn slice() -> impl Strategy<Value = Slice> {
+    let odd = select(vec![0, 1, 15, 16, 31, 32, 33, 64, 127, 128, 129, u16::MAX]);
+    (field(), 0..4_u8, any::<(u16, u16)>(), odd.clone(), odd).prop_map(
+        |(field, kind, (offset, width), odd_offset, odd_width)| {
+            let all = width_of(field);
+            let (offset, width_bits) = match kind {
+                0 => (0, all),
+                1 => (odd_offset, odd_width),
+                _ => (offset % all, 1 + width % all),
+            };
+            let fits = kind == 1 || offset + width_bits <= all;
+            let width_bits = if fits { width_bits } else { all - offset };
+            Slice {
+                field,
+                offset,
+                width_bits,
+            }
+        },
+    )
+}
+
+fn subfield() -> impl Strategy<Value = Subfield> {
+    let count = prop_oneof![9 => 1..2_usize, 2 => 2..5_usize, 1 => 0..1_usize];
+    count
+        .prop_flat_map(|count| prop::collection::vec(slice(), count))
+        .prop_map(|slices| Subfield {
+            slices: slices.into(),
+        })
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    (field(), any::<(u128, u128)>(), 0..6_u8).prop_map(|(field, (value, mask), kind)| {
+        let ones = u128::MAX >> (128 - width_of(field));
+        let (value, mask) = match kind {
+            0 => (value, mask),
+            1 => (value & ones, mask & ones),
+            2 => (0, 0),
+            3 => (value & ones, ones),
+            _ => (value & mask & ones, mask & ones),
+        };
+        Write { field, value, mask }
+    })
+}
+
+fn output() -> impl Strategy<Value = Output> {
+    let port = select(vec![0, 1, 2, 3, 9, 0xffff, 0xfffe, u32::MAX]);
+    let controller = any::<(u16, Vec<u8>)>();
+    prop_oneof![
+        port.prop_map(|port| Output::Port(PortId(port))),
+        select(vec![
+            Output::InPort,
+            Output::All,
+            Output::Flood,
+            Output::Normal,
+            Output::Local
+        ]),
+        controller.prop_map(|(max_len_bytes, userdata)| Output::Controller {
+            max_len_bytes,
+            userdata: userdata.into(),
+        }),
+        subfield().prop_map(Output::Field),
+    ]
+}
+
+fn number() -> impl Strategy<Value = u16> {
+    let known = vec![
+        0, 5, 7, 8, 100, 4095, 4096, 0x0800, 0x8100, 0x88a8, 0x8847, 0x8848,
+    ];
+    prop_oneof![9 => select(known), 1 => any::<u16>()]
+}
+
+fn table() -> impl Strategy<Value = TableId> {
+    select(vec![0, 1, 2, 9, 254, 255]).prop_map(TableId)
+}
+
+pub(crate) fn action() -> impl Strategy<Value = Action> {
+    let port = select(vec![0, 1, 2, 0xffff, u32::MAX]).prop_map(PortId);
+    let moved = (subfield(), subfield(), any::<bool>()).prop_map(|(source, mut written, fits)| {
+        if let ([read], [slice], true) = (&*source.slices, &mut *written.slices, fits) {
+            slice.width_bits = read.width_bits;
+        }
+        Action::Move {
+            source,
+            destination: written,
+        }
+    });
+    let number = || number();
+    let tag = (
+        prop::option::of(number()),
+        prop::option::of(0..10_u8),
+        any::<bool>(),
+    );
+    let group = select(vec![1, 2, 3, 4, 77, 0xffff_ff00, u32::MAX]);
+    let leaf = prop_oneof![
+        output().prop_map(Action::Output),
+        group.prop_map(|group| Action::Group(GroupId(group))),
+        prop::collection::vec(write(), 0..3).prop_map(|list| Action::SetField(list.into())),
+        write().prop_map(|write| Action::SetField([write].into())),
+        moved,
+        subfield().prop_map(Action::Push),
+        subfield().prop_map(Action::Pop),
+        tag.prop_map(|(id, priority, adds_tag)| Action::SetVlan {
+            id,
+            priority,
+            adds_tag
+        }),
+        number().prop_map(Action::PushVlan),
+        number().prop_map(Action::PushMpls),
+        number().prop_map(Action::PopMpls),
+        select(vec![
+            Action::PopVlan,
+            Action::DecTtl,
+            Action::DecMplsTtl,
+            Action::Exit
+        ]),
+        (prop::option::of(port), prop::option::of(table()))
+            .prop_map(|(in_port, table)| Action::Resubmit { in_port, table }),
+        any::<Vec<u8>>().prop_map(|bytes| Action::Note(bytes.into())),
+        Just(Action::ClearActions),
+        any::<(u64, u64)>().prop_map(|(value, mask)| Action::WriteMetadata { value, mask }),
+        any::<(u64, u64)>().prop_map(|(value, mask)| Action::WriteMetadata {
+            value: value & mask,
+            mask
+        }),
+        table().prop_map(Action::Goto),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let list = prop::collection::vec(inner, 0..4).prop_map(Actions::from);
+        prop_oneof![
+            list.clone().prop_map(Action::Clone),
+            list.prop_map(Action::WriteActions),
+        ]
+    })
+}
+
+pub(crate) fn actions() -> impl Strategy<Value = Actions> {
+    prop::collection::vec(action(), 0..4).prop_map(Actions::from)
+}
+
+fn matching() -> impl Strategy<Value = Match> {
+    prop::collection::vec(write(), 0..3).prop_map(|writes| {
+        let mut matching = Match::default();
+        for write in writes {
+            let _ = matching.add(write.field, write.value, write.mask);
+        }
+        matching
+    })
+}
+
+fn selector() -> impl Strategy<Value = Selector> {
+    let priority = prop::option::of(select(vec![0, 5, 7]));
+    (prop::option::of(table()), matching(), priority).prop_map(
+        |(table, matching, strict_priority)| Selector {
+            table,
+            matching,
+            strict_priority,
+            cookie: None,
+        },
+    )
+}
+
+pub(crate) fn group() -> impl Strategy<Value = Group> {
+    let hashed = prop::collection::vec(write(), 0..3).prop_map(|writes| GroupKind::Select {
+        fields: writes
+            .iter()
+            .map(|write| (write.field, write.mask))
+            .collect(),
+    });
+    let kind = prop_oneof![
+        Just(GroupKind::All),
+        hashed,
+        Just(GroupKind::Indirect),
+        Just(GroupKind::FastFailover),
+    ];
+    let watched = prop::option::of(select(vec![1, 2, 9, u32::MAX]));
+    let bucket = (
+        select(vec![0, 1, 2, 3, u32::MAX]),
+        any::<u16>(),
+        watched.clone(),
+        watched,
+        actions(),
+    );
+    let bucket = bucket.prop_map(|(id, weight, port, group, actions)| Bucket {
+        id,
+        weight,
+        watch_port: port.map(PortId),
+        watch_group: group.map(GroupId),
+        actions,
+    });
+    let id = select(vec![1, 2, 3, 4, 5, 0xffff_ff00, u32::MAX]);
+    (id, kind, prop::collection::vec(bucket, 0..3)).prop_map(|(id, kind, buckets)| Group {
+        id: GroupId(id),
+        kind,
+        buckets,
+    })
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let group = select(vec![1, 2, 77]).prop_map(GroupId);
+    (prop::option::of(output()), prop::option::of(group))
+        .prop_map(|(output, group)| Target { output, group })
+}
+
+pub(crate) fn operation() -> impl Strategy<Value = Operation> {
+    let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
+        |(table, priority, matching, actions)| Flow {
+            table,
+            priority: priority % 8,
+            matching,
+            actions,
+            ..Flow::default()
+        },
+    );
+    let port = select(vec![0, 1, 2, 3, 4, 0xffff, u32::MAX]).prop_map(PortId);
+    let state = any::<(bool, bool)>().prop_map(|(is_up, floods)| PortState { is_up, floods });
+    let station = (select(vec![0, 7, 4096]), select(vec![2_u64, 3, 1 << 48]));
+    let moved = (station, prop::option::of(port.clone())).prop_map(|((vlan, mac), port)| MacMove {
+        station: Station { vlan, mac },
+        port,
+    });
+    prop_oneof![
+        8 => (flow, 0..4_u8).prop_map(|(flow, kind)| match kind {
+            0 => Operation::AddChecked(flow),
+            _ => Operation::Add(flow),
+        }),
+        2 => (selector(), actions()).prop_map(|(one, two)| Operation::Modify(one, two)),
+        1 => selector().prop_map(Operation::Delete),
+        1 => (selector(), target()).prop_map(|(one, two)| Operation::DeleteLeading(one, two)),
+        1 => Just(Operation::DeleteAll),
+        2 => group().prop_map(Operation::SetGroup),
+        1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group))),
+        1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
+        1 => port.prop_map(Operation::DeletePort),
+        1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
+    ]
+}
