@@ -12,7 +12,7 @@ use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
-use crate::maintain::{Following, Maintainer, Slice, Work};
+use crate::maintain::{Following, Maintainer, Outcome, Slice, Work};
 use crate::statistics::{EvictReason, Statistics};
 
 /// Caches of one worker, at one version of the pipeline.
@@ -209,6 +209,7 @@ impl Datapath {
             let ids: Vec<EntryId> = core.entries.ids().collect();
             for id in ids {
                 core.evict(id, EvictReason::Flushed);
+                core.statistics.count_outcome(Outcome::Evicted);
                 evicted += 1;
             }
             (std::mem::take(&mut core.ledger), std::mem::take(&mut core.statistics))

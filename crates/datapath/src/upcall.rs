@@ -146,12 +146,14 @@ impl<const W: usize> Core<W> {
             recalled,
         } = content;
         mask.resize(W, 0);
-        let subtable = self.subtable_for(&mask);
-        if self.is_repairing {
-            // One that waits for its repair gives way to what has just been found out.
-            let old = self.megaflow.find_in(subtable, key, &self.entries);
-            old.into_iter()
-                .for_each(|old| self.evict(old, EvictReason::Changed));
+        let mut subtable = self.subtable_for(&mask);
+        if self.is_repairing
+            && let Some(old) = self.megaflow.find_in(subtable, key, &self.entries)
+        {
+            // One that waits for its repair gives way to what has just been found out. If it was
+            // the last of all, no sub-table is left.
+            self.evict(old, EvictReason::Changed);
+            subtable = self.subtable_for(&mask);
         }
         let entry = Entry {
             program,

@@ -74,21 +74,22 @@ impl<const W: usize> Caches for Core<W> {
 
     fn evict(&mut self, id: EntryId, reason: EvictReason) {
         Core::evict(self, id, reason);
-        self.statistics.count_outcome(Outcome::Evicted);
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        self.statistics.count_outcome(outcome);
     }
 
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome {
         let key = *self.entries.key(id);
         let content = self.content(&key, pipeline, remembers.then_some(id));
-        let outcome = match content {
+        match content {
             Some(content) => self.replace(id, &key, content),
             None => {
                 Core::evict(self, id, EvictReason::Changed);
                 Outcome::Evicted
             }
-        };
-        self.statistics.count_outcome(outcome);
-        outcome
+        }
     }
 }
 

@@ -166,7 +166,7 @@ impl Following {
             if caches.is_taken(entry, generation) {
                 self.treat_one(maintainer, caches, pipeline, entry);
             } else {
-                self.work.count(Outcome::Evicted);
+                self.count(caches, Outcome::Evicted);
             }
             treated += 1;
         }
@@ -213,7 +213,12 @@ impl Following {
         let remembers = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
         let mut repair = Repair::new(caches, pipeline, entry, remembers);
         let outcome = maintainer.treat(&mut repair);
+        self.count(caches, outcome);
+    }
+
+    fn count(&mut self, caches: &mut dyn Caches, outcome: Outcome) {
         self.work.count(outcome);
+        caches.count(outcome);
     }
 
     fn settle(&mut self, caches: &mut dyn Caches) -> Slice {

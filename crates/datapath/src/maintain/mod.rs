@@ -250,6 +250,7 @@ pub(crate) trait Caches {
     ) -> bool;
     /// Takes the version, and refuses what is marked. Others may be of the version before.
     fn move_to(&mut self, version: Version, are_others_old: bool);
+    fn count(&mut self, outcome: Outcome);
     /// All entries are right again.
     fn settled(&mut self);
     /// Credits what an entry has counted so far to what it has met so far.

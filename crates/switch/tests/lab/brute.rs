@@ -1,0 +1,288 @@
+//! Random pipelines that are changed at random, compared with brute force: the interpreter, asked
+//! anew for every entry, and for packets of its region that try to be treated otherwise.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_datapath::{EntryView, EvictReason, MaintainerKind};
+use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
+use thalweg_pipeline::{
+    Action, Change, Effect, Group, GroupKind, Operation, Output, Pipeline, PortState, RuleId,
+    StepKind, Translation, text, translate,
+};
+use thalweg_switch::{Config, Engine};
+use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+
+/// Packets of a region that are tried after each change, for each entry looked at.
+const TRIES: usize = 3;
+
+/// An engine with a random pipeline, and what brute force has found so far.
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) rules: RandomPipeline,
+    pub(crate) packets: PacketSource,
+    pub(crate) random: Pcg64Mcg,
+    pub(crate) examined: u64,
+    pub(crate) affected: u64,
+    /// Bits that entries' masks have and fresh translations would not, and entries compared.
+    pub(crate) extra_bits: u64,
+    pub(crate) compared: u64,
+}
+
+impl Bench {
+    pub(crate) fn new(kind: MaintainerKind, is_broad: bool, seed: u64) -> Bench {
+        Bench::with(kind, is_broad, seed, Config::default())
+    }
+
+    /// The same, with limits of its own where this does not set them.
+    pub(crate) fn with(
+        kind: MaintainerKind,
+        is_broad: bool,
+        seed: u64,
+        mut config: Config,
+    ) -> Bench {
+        let mut shape = match is_broad {
+            true => RandomConfig::broad(),
+            false => RandomConfig::default(),
+        };
+        shape.tables = 2 + (seed % 5) as u8;
+        shape.rules_per_table = [4, 10, 25][seed as usize % 3];
+        config.datapath.maintainer = kind;
+        config.datapath.seed = seed;
+        config.pipeline.seed = seed;
+        config.datapath.megaflow.entries = [60, 200][seed as usize % 2];
+        let mut engine = Engine::new(config).expect("a sound configuration");
+        for port in 1..=shape.ports {
+            engine.add_port(PortId(port), Instant::ZERO);
+        }
+        let rules = RandomPipeline::new(&shape, seed).expect("a sound configuration");
+        let groups: String = rules
+            .groups()
+            .iter()
+            .map(|group| format!("{group}\n"))
+            .collect();
+        for text in [groups, rules.rules_text()] {
+            let read = text::parse_rules("random", &text).expect("generated text is right");
+            let loaded = engine.apply(&read.into_change(), Instant::ZERO);
+            loaded.expect("generated rules are right");
+        }
+        Bench {
+            engine,
+            rules,
+            packets: PacketSource::new(&shape, seed),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            examined: 0,
+            affected: 0,
+            extra_bits: 0,
+            compared: 0,
+        }
+    }
+
+    pub(crate) fn sample(&mut self, count: usize) -> Vec<Packet> {
+        let packet = |_| {
+            let random = self.packets.next_packet();
+            let mut packet = Packet::from_bytes(&random.bytes);
+            packet.set_received(PortId(random.in_port), Instant::ZERO);
+            packet
+        };
+        (0..count).map(packet).collect()
+    }
+
+    pub(crate) fn forward(&mut self, packets: usize) {
+        let mut burst = self.sample(packets);
+        self.engine.forward(&mut burst, Instant::ZERO);
+        self.engine.outbox().recycle();
+    }
+
+    /// Forwards these, twenty at a time.
+    pub(crate) fn forward_all(&mut self, packets: &[Packet]) {
+        for burst in packets.chunks(20) {
+            self.engine.forward(&mut burst.to_vec(), Instant::ZERO);
+            self.engine.outbox().recycle();
+        }
+    }
+
+    /// Packets that teach nothing, whatever the rules: learning is a change of its own.
+    pub(crate) fn sample_untaught(&mut self, count: usize) -> Vec<Packet> {
+        let mut packets = self.sample(count);
+        for packet in &mut packets {
+            // From a multicast address, which is no station's.
+            if let Some(byte) = packet.bytes_mut().get_mut(6) {
+                *byte |= 1;
+            }
+        }
+        packets
+    }
+
+    pub(crate) fn forward_untaught(&mut self, count: usize) {
+        let packets = self.sample_untaught(count);
+        self.forward_all(&packets);
+    }
+
+    /// Entries that were evicted because a change gave them another answer.
+    pub(crate) fn evicted(&self) -> u64 {
+        let statistics = self.engine.datapath().statistics();
+        statistics.evictions(EvictReason::Changed)
+    }
+
+    pub(crate) fn next_changes(&mut self) -> Vec<Change> {
+        let change = self.rules.next_change().to_string();
+        let read = text::parse_changes("random", &change).expect("generated text is right");
+        read.into_iter().map(|placed| placed.change).collect()
+    }
+
+    /// Changes of rules, of a group, or of a port.
+    pub(crate) fn any_changes(&mut self) -> Vec<Change> {
+        let change = match self.random.random_range(0..8) {
+            0 => self.next_group(),
+            1 => Some(self.next_port()),
+            _ => None,
+        };
+        change.map_or_else(|| self.next_changes(), |change| vec![change])
+    }
+
+    pub(crate) fn change(&mut self) {
+        for change in self.any_changes() {
+            let update = self.engine.apply(&change, Instant::ZERO);
+            let work = update.expect("generated changes are right").work;
+            self.examined += work.examined;
+            self.affected += work.affected();
+        }
+    }
+
+    /// A group with its buckets turned round and one of them changed, or gone.
+    pub(crate) fn next_group(&mut self) -> Option<Change> {
+        let pipeline = self.engine.pipeline();
+        let groups: Vec<Group> = pipeline
+            .groups(pipeline.version())
+            .map(|group| Group::clone(group))
+            .collect();
+        drop(pipeline);
+        if groups.is_empty() {
+            return None;
+        }
+        let mut group = groups[self.random.random_range(0..groups.len())].clone();
+        let is_indirect = matches!(group.kind, GroupKind::Indirect);
+        let by = usize::from(group.buckets.len() > 1);
+        group.buckets.rotate_left(by);
+        if self.random.random_ratio(1, 4) && !is_indirect {
+            group.buckets.pop();
+        }
+        let port = PortId(self.random.random_range(1..=4));
+        if let Some(bucket) = group.buckets.first_mut() {
+            match self.random.random_range(0..2) {
+                0 => bucket.actions = [Action::Output(Output::Port(port))].into(),
+                _ => bucket.weight = self.random.random_range(1..5),
+            }
+        }
+        Some(Change::one(Operation::SetGroup(group)))
+    }
+
+    /// A port goes, comes, goes up or down, or does not flood any more.
+    pub(crate) fn next_port(&mut self) -> Change {
+        let port = PortId(self.random.random_range(1..=4));
+        if self.random.random_ratio(1, 4) {
+            return Change::one(Operation::DeletePort(port));
+        }
+        let state = PortState {
+            is_up: self.random.random_ratio(2, 3),
+            floods: self.random.random_ratio(2, 3),
+        };
+        Change::one(Operation::SetPort(port, state))
+    }
+
+    /// I1, I2, I3 and I7.
+    pub(crate) fn check(&mut self, context: &str) {
+        let verified = self.engine.datapath().verify();
+        assert_eq!(verified, Ok(()), "I3, {context}");
+        let entries = self.engine.datapath().entries();
+        let pipeline = self.engine.pipeline();
+        let layout = pipeline.layout().clone();
+        for entry in &entries {
+            // Those of frozen walks are reached through the entries before them only.
+            if layout.get(&entry.key, standard::RECIRC_ID) != Some(0) {
+                continue;
+            }
+            let fresh = translate(&pipeline, &entry.key, pipeline.version());
+            // I2: whatever the change made of it, the maintainer has found out.
+            let is_same = is_alike(&entry.effects, &fresh.effects) && entry.rules == met(&fresh);
+            assert!(is_same, "I2, {context}: {entry:?} should be {fresh:?}");
+            self.compared += 1;
+            let extra = entry.mask.iter().zip(&fresh.mask);
+            let extra = extra.map(|(mask, fresh)| (mask & !fresh).count_ones());
+            self.extra_bits += u64::from(extra.sum::<u32>());
+            // I1: so it is for every packet of its region, also for those that try.
+            for _ in 0..TRIES {
+                let key = someone_else(entry, &layout, &pipeline, &mut self.random);
+                let other = translate(&pipeline, &key, pipeline.version());
+                let is_same =
+                    other.trace.kinds().eq(fresh.trace.kinds()) && other.effects == fresh.effects;
+                assert!(
+                    is_same,
+                    "I1, {context}: {entry:?}, {key:x?}: {other:?}, not {fresh:?}"
+                );
+            }
+        }
+    }
+}
+
+fn met(translation: &Translation) -> Vec<RuleId> {
+    let rule = |kind| match kind {
+        StepKind::Lookup { rule, .. } => rule,
+        _ => None,
+    };
+    translation.trace.kinds().filter_map(rule).collect()
+}
+
+/// Whether effects are the same; continuations are numbered by whoever keeps them.
+fn is_alike(one: &[Effect], other: &[Effect]) -> bool {
+    let pairs = one.iter().zip(other);
+    one.len() == other.len()
+        && pairs.into_iter().all(|pair| match pair {
+            (Effect::Recirculate(_), Effect::Recirculate(_)) => true,
+            (Effect::Clone(one), Effect::Clone(other)) => is_alike(one, other),
+            (one, other) => one == other,
+        })
+}
+
+/// Another key of an entry's region, as near to a rule of the pipeline as the mask lets it be.
+fn someone_else(
+    entry: &EntryView,
+    layout: &Layout,
+    pipeline: &Pipeline,
+    random: &mut Pcg64Mcg,
+) -> Vec<u64> {
+    let rules: Vec<RuleId> = pipeline
+        .rules(pipeline.version())
+        .map(|(id, _)| id)
+        .collect();
+    let rule = (!rules.is_empty()).then(|| rules[random.random_range(0..rules.len())]);
+    let words = rule.and_then(|rule| pipeline.words_of(rule));
+    let mut key = entry.key.clone();
+    for &field in layout.used() {
+        let Some(slot) = layout.slot(field) else {
+            continue;
+        };
+        // No packet has a number that no continuation has.
+        if !layout.descriptor(field).is_ingress() || field == standard::RECIRC_ID {
+            continue;
+        }
+        for bit in 0..slot.width_bits {
+            let (word, shift) = slot.position(bit);
+            if entry.mask[word] >> shift & 1 == 1 {
+                continue;
+            }
+            let wanted = words
+                .as_ref()
+                .filter(|(_, mask)| mask[word] >> shift & 1 == 1);
+            let is_set = match wanted {
+                Some((value, _)) => value[word] >> shift & 1 == 1,
+                None => random.random_ratio(1, 2),
+            };
+            key[word] = key[word] & !(1 << shift) | u64::from(is_set) << shift;
+        }
+    }
+    key
+}

@@ -1,0 +1,212 @@
+//! Changes that are followed in slices, with packets between any two: what packets get, and when.
+//!
+//! Every answer is audited: until the change is acknowledged it must be that of the version before,
+//! and from then on that of the new one.
+
+#[path = "lab/brute.rs"]
+mod brute;
+
+use std::sync::Arc;
+
+use brute::Bench;
+use thalweg_datapath::{MaintainerKind, Outcome};
+use thalweg_packet::Instant;
+use thalweg_pipeline::{Change, Counters, RuleId};
+use thalweg_switch::{Config, Step};
+
+const SEEDS: u64 = if cfg!(debug_assertions) { 20 } else { 240 };
+
+fn bench(kind: MaintainerKind, seed: u64, slice: usize) -> Bench {
+    let mut config = Config {
+        is_audited: true,
+        ..Config::default()
+    };
+    config.datapath.slice = slice;
+    let mut bench = Bench::with(kind, seed % 2 == 1, seed, config);
+    bench.engine.outbox().grows = true;
+    bench
+}
+
+fn stale(bench: &Bench) -> u64 {
+    bench.engine.audit().expect("it is audited").stale
+}
+
+/// Follows a change to its end, with packets between the slices; says how many slices there were.
+fn follow(bench: &mut Bench, packets: usize) -> (u64, u64) {
+    let (mut preparing, mut repairing) = (0, 0);
+    loop {
+        match bench.engine.step() {
+            Step::Preparing => preparing += 1,
+            Step::Repairing => repairing += 1,
+            Step::Settled(_) => return (preparing, repairing),
+        }
+        // What these teach would be the next change, which waits for this one.
+        bench.forward_untaught(packets);
+    }
+}
+
+/// A change that affects many entries.
+fn bundle(bench: &mut Bench) -> Change {
+    let changes = (0..10).flat_map(|_| bench.next_changes());
+    let operations = changes.flat_map(|change| change.operations);
+    Change {
+        operations: operations.collect(),
+    }
+}
+
+#[test]
+fn packets_between_slices_get_the_answers_of_one_version_or_the_other() {
+    let (mut preparing, mut repairing) = (0, 0);
+    for seed in 0..SEEDS {
+        let kind = [MaintainerKind::Incremental, MaintainerKind::Barrier][seed as usize % 2];
+        let mut bench = bench(kind, seed, 1);
+        bench.forward(150);
+        for round in 0..12 {
+            let changes = match round % 3 {
+                0 => vec![bundle(&mut bench)],
+                _ => bench.any_changes(),
+            };
+            for change in changes {
+                let started = bench.engine.start(&change, Instant::ZERO);
+                started.expect("generated changes are right");
+                let slices = follow(&mut bench, 3);
+                preparing += slices.0;
+                repairing += slices.1;
+            }
+            assert_eq!(stale(&bench), 0, "{} seed {seed}", kind.name());
+            bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
+            bench.forward(10);
+        }
+    }
+    // Else nothing was tried: what is found in one slice has no packets within.
+    let slices = format!("{preparing} and {repairing} slices");
+    assert!(preparing > SEEDS && repairing > 10 * SEEDS, "{slices}");
+}
+
+#[test]
+fn an_upcall_takes_the_place_of_an_entry_that_waits_for_its_repair() {
+    let mut replaced = 0;
+    for seed in 0..SEEDS / 4 {
+        let mut bench = bench(MaintainerKind::Incremental, seed, 1);
+        let packets = bench.sample_untaught(150);
+        bench.forward_all(&packets);
+        for _ in 0..6 {
+            for change in bench.any_changes() {
+                let evicted = bench.evicted();
+                let started = bench.engine.start(&change, Instant::ZERO);
+                started.expect("generated changes are right");
+                while bench.engine.step() == Step::Preparing {}
+                bench.forward_all(&packets);
+                assert_eq!(stale(&bench), 0, "seed {seed}");
+                replaced += bench.evicted() - evicted;
+            }
+        }
+        bench.engine.settle();
+        bench.check(&format!("seed {seed}"));
+    }
+    assert!(replaced > SEEDS / 4, "only {replaced} were replaced");
+}
+
+#[test]
+fn lazy_answers_as_before_until_the_sweep_has_come_by() {
+    let mut stale_packets = 0;
+    for seed in 0..SEEDS / 4 {
+        let mut bench = bench(MaintainerKind::Lazy, seed, 1);
+        let packets = bench.sample_untaught(150);
+        bench.forward_all(&packets);
+        for round in 0..6 {
+            for change in bench.next_changes() {
+                let applied = bench.engine.apply(&change, Instant::ZERO);
+                applied.expect("generated changes are right");
+            }
+            let before = stale(&bench);
+            bench.forward_all(&packets[..20]);
+            stale_packets += stale(&bench) - before;
+            // Once all is settled, all is right.
+            bench.engine.settle();
+            let before = stale(&bench);
+            bench.forward_all(&packets);
+            assert_eq!(stale(&bench), before, "seed {seed}, round {round}");
+            bench.check(&format!("lazy seed {seed}, change {round}"));
+        }
+    }
+    assert!(stale_packets > 0, "the measure is dead");
+}
+
+/// What rules have counted, by rule.
+fn counted(bench: &Bench) -> Vec<(RuleId, Counters)> {
+    let pipeline = bench.engine.pipeline();
+    let rules = pipeline.rules(pipeline.version());
+    rules.map(|(id, rule)| (id, rule.counters)).collect()
+}
+
+#[test]
+fn the_counts_of_a_rule_are_known_from_the_entries_that_met_it() {
+    for kind in MaintainerKind::STRICT {
+        for seed in 0..SEEDS / 8 {
+            let (mut some, mut all) = (bench(kind, seed, 8), bench(kind, seed, 8));
+            for bench in [&mut some, &mut all] {
+                let packets = bench.sample_untaught(300);
+                bench.forward_all(&packets);
+                bench.forward_all(&packets[..100]);
+            }
+            all.engine.settle();
+            let expected = counted(&all);
+            for (rule, counters) in &expected {
+                some.engine.settle_rules(&[*rule]);
+                let pipeline = some.engine.pipeline();
+                let rule = pipeline.rule(*rule).expect("both have it");
+                assert_eq!(rule.counters, *counters, "{} seed {seed}", kind.name());
+            }
+            // Nothing is counted twice.
+            some.engine.settle();
+            assert_eq!(counted(&some), expected, "{} seed {seed}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn every_repair_has_its_kind_counted_and_its_history_kept() {
+    let mut bench = bench(MaintainerKind::Incremental, 4, 8);
+    bench.forward(300);
+    let mut taken = 0;
+    for _ in 0..60 {
+        for change in bench.next_changes() {
+            let update = bench.engine.apply(&change, Instant::ZERO);
+            taken += update.expect("generated changes are right").work.examined;
+        }
+        bench.forward(20);
+    }
+    let statistics = bench.engine.datapath().statistics();
+    let kinds = Outcome::ALL.map(|outcome| statistics.outcomes(outcome));
+    assert!(kinds.iter().sum::<u64>() >= taken && taken > 0, "{kinds:?}");
+    assert!(kinds.iter().all(|count| *count > 0), "{kinds:?}");
+    let entries = bench.engine.datapath().entries();
+    let repaired: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| entry.last_repair)
+        .collect();
+    assert!(repaired.iter().any(|repair| repair.recalled > 0));
+    for repair in repaired {
+        assert!(repair.recalled <= repair.lookups && repair.version <= bench.engine.version());
+    }
+}
+
+#[test]
+fn a_change_is_over_before_the_next_begins() {
+    let mut bench = bench(MaintainerKind::Incremental, 3, 1);
+    bench.forward(200);
+    for _ in 0..20 {
+        let changes = bench.next_changes();
+        let started = changes.iter().map(|change| {
+            let started = bench.engine.start(change, Instant::ZERO);
+            Arc::unwrap_or_clone(started.expect("generated changes are right")).version
+        });
+        let versions: Vec<_> = started.collect();
+        assert!(versions.is_sorted());
+        bench.forward_untaught(5);
+        assert_eq!(stale(&bench), 0);
+    }
+    bench.engine.settle();
+    bench.check("after many changes");
+}
