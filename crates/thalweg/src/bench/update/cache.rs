@@ -3,10 +3,10 @@
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, Work};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Group, Operation, text};
-use thalweg_switch::{Config, Engine, Update};
+use thalweg_switch::{Config, Engine, Step};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
@@ -211,18 +211,51 @@ impl<'a> FilledCache<'a> {
         }
         let drawn = changes.draw();
         let before = self.audited();
-        let (update, time_ns) = self.apply(&drawn.change)?;
+        let followed = self.follow(&drawn.change)?;
+        let during = self.audited().0 - before.0;
         self.forward_some(packets);
         let after = self.audited();
         Ok(Sample {
             kind: drawn.kind,
-            time_us: time_ns as f64 / 1e3,
-            repair_us: time_ns as f64 / 1e3,
-            affected: update.work.affected(),
-            falsely_affected: update.work.falsely_affected(),
+            time_us: followed.update_ns as f64 / 1e3,
+            repair_us: followed.repair_ns as f64 / 1e3,
+            pause_us: followed.pause_ns as f64 / 1e3,
+            affected: followed.work.affected(),
+            falsely_affected: followed.work.falsely_affected(),
+            packets_during: during,
             packets: after.0 - before.0,
             stale_packets: after.1 - before.1,
         })
+    }
+
+    /// Follows a change slice by slice, with bursts of packets in between that are not timed.
+    ///
+    /// A sweep takes thousands of slices. A burst after each of them would take longer than the
+    /// sweep, with every packet compared; so from the 16th on bursts become rarer.
+    fn follow(&mut self, change: &Change) -> Result<Followed> {
+        let mut followed = Followed::default();
+        let start = processor_time_ns();
+        let started = self.engine.start(change, Instant::ZERO);
+        started.with_context(|| refused(change))?;
+        followed.repair_ns = processor_time_ns() - start;
+        for slice in 1_usize.. {
+            let start = processor_time_ns();
+            let step = self.engine.step();
+            let slice_ns = processor_time_ns() - start;
+            followed.repair_ns += slice_ns;
+            followed.pause_ns = followed.pause_ns.max(slice_ns);
+            if step != Step::Preparing && followed.update_ns == 0 {
+                followed.update_ns = followed.repair_ns;
+            }
+            if let Step::Settled(work) = step {
+                followed.work = work;
+                break;
+            }
+            if slice.is_multiple_of((slice / 16).next_power_of_two()) {
+                self.forward_some(BURST);
+            }
+        }
+        Ok(followed)
     }
 
     fn forward_some(&mut self, packets: usize) {
@@ -238,15 +271,28 @@ impl<'a> FilledCache<'a> {
         audit.map_or((0, 0), |audit| (audit.checked, audit.stale))
     }
 
-    fn apply(&mut self, change: &Change) -> Result<(Update, u64)> {
-        let start = processor_time_ns();
+    /// Makes a change that is not measured.
+    fn apply(&mut self, change: &Change) -> Result<()> {
         let update = self.engine.apply(change, Instant::ZERO);
-        let time_ns = processor_time_ns() - start;
-        let first = change.operations.first();
-        let update = update.with_context(|| match first {
-            Some(Operation::Add(flow)) => format!("a generated change was refused: {flow}"),
-            _ => "a generated change was refused".to_owned(),
-        });
-        Ok((update?, time_ns))
+        update.map(drop).with_context(|| refused(change))
+    }
+}
+
+/// What following a change took.
+#[derive(Default)]
+struct Followed {
+    /// Until no packet can be answered by an older version.
+    update_ns: u64,
+    /// Until every entry is right again.
+    repair_ns: u64,
+    /// The longest slice, in which no packet is forwarded.
+    pause_ns: u64,
+    work: Work,
+}
+
+fn refused(change: &Change) -> String {
+    match change.operations.first() {
+        Some(Operation::Add(flow)) => format!("a generated change was refused: {flow}"),
+        _ => "a generated change was refused".to_owned(),
     }
 }

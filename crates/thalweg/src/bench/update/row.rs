@@ -39,7 +39,13 @@ pub(super) struct Row {
     pub(super) cache_bytes_per_entry: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dependency_bytes_per_entry: Option<f64>,
-    /// Forwarded between the changes, each compared with the interpreter.
+    /// The longest slice of a change, in which no packet is forwarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) longest_pause_us: Option<Quantiles>,
+    /// Forwarded before the last slice of a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) packets_during: Option<u64>,
+    /// Forwarded during and after the changes, each compared with the interpreter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +104,8 @@ pub(super) struct Sample {
     pub(super) kind: &'static str,
     pub(super) time_us: f64,
     pub(super) repair_us: f64,
+    pub(super) pause_us: f64,
+    pub(super) packets_during: u64,
     pub(super) affected: u64,
     pub(super) falsely_affected: u64,
     pub(super) packets: u64,
@@ -158,6 +166,8 @@ fn row(about: &About, class: &str, kind: &str, samples: Vec<&Sample>) -> Option<
         microseconds_per_affected: (affected > 0.0).then_some(each),
         cache_bytes_per_entry: Some(about.cache_bytes_per_entry),
         dependency_bytes_per_entry: Some(about.dependency_bytes_per_entry),
+        longest_pause_us: Some(times(|sample| sample.pause_us)),
+        packets_during: Some(sum(|sample| sample.packets_during)),
         packets: Some(sum(|sample| sample.packets)),
         stale_packets: Some(sum(|sample| sample.stale_packets)),
     })
@@ -165,21 +175,31 @@ fn row(about: &About, class: &str, kind: &str, samples: Vec<&Sample>) -> Option<
 
 /// All rows, for the terminal and for a report.
 pub(super) fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new("Time to update by maintainer, size of the cache, and change.")
+    let caption = "\"Repaired\" is the median time until every entry is right, \"pause\" the \
+                   longest in which no packet was forwarded; \"during\" are packets forwarded \
+                   before entries were right, \"packets\" all that were compared.";
+    let mut table = Table::new(caption)
         .with_words("maintainer")
         .with_numbers("entries")
         .with_words("changes that")
-        .with_numbers("changes")
-        .with_numbers("affected")
-        .with_numbers("falsely")
-        .with_numbers("median")
-        .with_numbers("p99")
-        .with_numbers("longest")
-        .with_numbers("each affected")
-        .with_numbers("B/entry")
-        .with_numbers("record B/entry")
-        .with_numbers("packets")
-        .with_numbers("stale");
+        .with_numbers("changes");
+    for number in [
+        "affected",
+        "falsely",
+        "median",
+        "p99",
+        "longest",
+        "repaired",
+        "pause",
+        "per affected",
+        "B/entry",
+        "record",
+        "during",
+        "packets",
+        "stale",
+    ] {
+        table = table.with_numbers(number);
+    }
     for row in rows {
         table.push(cells(row));
     }
@@ -191,6 +211,7 @@ fn cells(row: &Row) -> Vec<String> {
     let decimals = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
     let whole = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.0}"));
     let count = |value: Option<u64>| value.map_or(String::new(), format_count);
+    let words = |value: Option<f64>| value.map_or(String::new(), in_words);
     vec![
         row.maintainer.clone(),
         format_count(row.entries as u64),
@@ -201,10 +222,12 @@ fn cells(row: &Row) -> Vec<String> {
         in_words(time.median),
         in_words(time.p99),
         in_words(time.max),
-        row.microseconds_per_affected
-            .map_or(String::new(), in_words),
+        words(row.time_to_repair_us.map(|time| time.median)),
+        words(row.longest_pause_us.map(|time| time.max)),
+        words(row.microseconds_per_affected),
         whole(row.cache_bytes_per_entry),
         whole(row.dependency_bytes_per_entry),
+        count(row.packets_during),
         count(row.packets),
         count(row.stale_packets),
     ]
@@ -224,6 +247,11 @@ impl Row {
             ("more", _) => "affect more".to_owned(),
             (class, _) => format!("affect {class}"),
         }
+    }
+
+    /// Until every entry is right; of a peer, the time that it gives.
+    pub(super) fn until_right_us(&self) -> Quantiles {
+        self.time_to_repair_us.unwrap_or(self.time_to_update_us)
     }
 
     /// Whether it is about all changes.
