@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ import sys
 import tempfile
 import time
 
+import machine
 import workloads
 from private_switch import (PeerError, PrivateSwitch, find_thread, hugepages, install_packages,
                             thread_cpu_ns)
@@ -242,14 +242,6 @@ def standard_rows(options, inputs):
         yield measure_upcalls(options, inputs)
 
 
-def machine():
-    """What the figures were taken on."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    found = re.search(r"model name\s*: (.*)", text)
-    return {"processor": found.group(1) if found else platform.machine(),
-            "cores": os.cpu_count(), "kernel": platform.release()}
-
-
 def parse_arguments():
     """The command line, checked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -314,7 +306,7 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 1
     document = {"peer": "openvswitch-dpdk", "version": version,
-                "command": " ".join(sys.argv), "machine": machine(), "rows": rows}
+                "command": " ".join(sys.argv), "machine": machine.describe(), "rows": rows}
     text = json.dumps(document, indent=1)
     if options.out is None:
         print(text)

@@ -18,25 +18,25 @@ DAEMON = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 HUGEPAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 PACKAGES = ["openvswitch-switch", "openvswitch-switch-dpdk", "dpdk-dev"]
-PROGRAMS = ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "dpdk-testpmd"]
+TOOLS = ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"]
+PROGRAMS = [*TOOLS, "dpdk-testpmd", DAEMON]
 
 
 class PeerError(Exception):
     """The peer cannot be measured here; the text says why and what to do."""
 
 
-def install_packages():
+def install_packages(packages=PACKAGES, programs=PROGRAMS):
     """Installs what is missing with apt, as root; says what to run where that is not allowed."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if not missing and os.path.exists(DAEMON):
+    if all(shutil.which(name) is not None for name in programs):
         return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise PeerError(f"Open vSwitch with DPDK is missing; run: {' '.join(command)}")
+        raise PeerError(f"Open vSwitch is missing; run: {' '.join(command)}")
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     subprocess.run(["apt-get", "update"], check=True, env=environment, stdout=subprocess.DEVNULL)
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    missing = [name for name in [*PROGRAMS, DAEMON] if shutil.which(name) is None]
+    missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         raise PeerError(f"still missing after the installation: {', '.join(missing)}")
 
@@ -75,8 +75,21 @@ def find_thread(process_id, prefix):
     raise PeerError(f"process {process_id} has no thread named {prefix}*")
 
 
+# Megaflows stay, and are looked at when rules change and not besides.
+LIMITS = {
+    "n-handler-threads": "1",
+    "n-revalidator-threads": "1",
+    "max-idle": "600000",
+    "max-revalidator": "120000",
+    "flow-limit": "2000000",
+}
+
+
 class PrivateSwitch:
     """One bridge `br0`; port 1 is the source (a capture), port 2 the sink (`net_null`)."""
+
+    datapath_type = "netdev"
+    daemon_arguments = ()
 
     def __init__(self, cores, daemon=DAEMON):
         self.cores = cores
@@ -107,26 +120,27 @@ class PrivateSwitch:
                     f"--unixctl={folder}/ovsdb.ctl", f"--pidfile={folder}/ovsdb.pid")
         self._wait_for(folder / "db.sock")
         self.configure_database("init")
+        self.set_options(**LIMITS, **self._extra_options())
+        self.daemon = self._spawn(self.daemon_path, self.database, *self.daemon_arguments,
+                                  f"--unixctl={folder}/vswitchd.ctl",
+                                  f"--pidfile={folder}/vswitchd.pid",
+                                  f"--log-file={folder}/vswitchd.log")
+        self._wait_for(folder / "vswitchd.ctl")
+        self._configure("add-br", "br0", "--", "set", "bridge", "br0",
+                        f"datapath_type={self.datapath_type}", "fail_mode=secure")
+        self._add_first_ports()
+
+    def _extra_options(self):
         main_core, poll_core = self.cores
-        self.set_options(**{
+        return {
             "dpdk-init": "true",
             "dpdk-socket-mem": "1536",
             "dpdk-lcore-mask": hex(1 << main_core),
             "pmd-cpu-mask": hex(1 << poll_core),
             "dpdk-extra": '"--no-pci --in-memory --no-telemetry"',
-            "n-handler-threads": "1",
-            "n-revalidator-threads": "1",
-            "max-idle": "600000",
-            "max-revalidator": "120000",
-            "flow-limit": "2000000",
-        })
-        self.daemon = self._spawn(self.daemon_path, self.database,
-                                  f"--unixctl={folder}/vswitchd.ctl",
-                                  f"--pidfile={folder}/vswitchd.pid",
-                                  f"--log-file={folder}/vswitchd.log")
-        self._wait_for(folder / "vswitchd.ctl")
-        self._configure("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev",
-                        "fail_mode=secure")
+        }
+
+    def _add_first_ports(self):
         self._add_port("sink", 2, "net_null0,no-rx=1")
 
     def _stop(self):
