@@ -27,9 +27,20 @@
 //! 4. Versions depend on the change alone, not on how it was cut into steps.
 //!
 //! Costs: a part does one insert and one remove in a classifier at most. Three things are not
-//! divided. A new layout moves every rule, in [`Pipeline::begin`]. Arrays that grow or shrink are
-//! copied, each time for as many more parts. And an operation that selects rules looks for them
-//! first, which [`Pipeline::search`] can do while others read.
+//! divided. A new layout moves every rule, in [`Pipeline::begin`]. Arrays and hash tables of a
+//! classifier that grow or shrink are copied, each time for as many more parts. And an operation
+//! that selects rules looks for them first, which [`Pipeline::search`] can do while others read.
+//! Processor time of 128 parts, with 200,000 rules added, and 500,000 (one mask):
+//!
+//! | | 200,000 rules | 500,000 rules |
+//! | --- | --- | --- |
+//! | add: median, 99 in 100, most | 0.12, 0.36, 9 ms | 0.12, 0.34, 39 ms |
+//! | modify | 0.18, 0.37, 15 ms | 0.20, 0.36, 91 ms |
+//! | delete | 0.03, 0.08, 0.2 ms | 0.05, 0.10, 0.2 ms |
+//! | undo an add | 0.11, 0.27, 4 ms | 0.08, 0.23, 14 ms |
+//! | reclaim what was deleted | 0.19, 0.58, 5 ms | 0.31, 0.60, 21 ms |
+//! | search for all, publish | 1.3, 0.02 ms | 2.9, 0.03 ms |
+//! | move all to a new layout | 307 ms | 600 ms |
 
 mod grow;
 mod operations;
@@ -118,13 +129,15 @@ enum Stage {
 }
 
 /// What was done at one version.
-struct Slice {
+#[derive(Debug)]
+pub(crate) struct Slice {
     version: Version,
     done: Vec<Done>,
 }
 
 /// One thing that was done.
-enum Done {
+#[derive(Debug)]
+pub(crate) enum Done {
     /// A table was made.
     Table(TableId),
     /// A rule was born, in a place that was free or in a new one.
@@ -229,6 +242,7 @@ impl Pipeline {
         let is_complete = prepared.stage == Stage::Complete;
         assert!(is_complete, "a change is published when all of it is done");
         self.version = version;
+        self.leavings.add_slices(prepared.slices);
         if let Some(mut former) = prepared.former {
             // Rules that had died already are not in the new tables, and must not be forgotten.
             let long_ago = Version(Version::NEVER.0 - 1);
@@ -274,19 +288,26 @@ impl Pipeline {
 
     fn complete_if_over(&mut self, plan: &Plan<'_>) {
         let prepared = self.unpublished();
-        let is_sifted =
-            prepared.stillborn == 0 || prepared.sifted.0 == prepared.delta.inserted.len();
-        if plan.is_over() && is_sifted {
+        let (looked_at, living) = prepared.sifted;
+        let is_sifted = prepared.stillborn == 0 || looked_at == prepared.delta.inserted.len();
+        if plan.is_over() && is_sifted && prepared.heirs.is_empty() {
             prepared.stage = Stage::Complete;
             if prepared.stillborn > 0 {
-                prepared.delta.inserted.truncate(prepared.sifted.1);
+                prepared.delta.inserted.truncate(living);
             }
         }
     }
 
-    /// Looks which of the next rules that were born still live, and moves those forward.
+    /// Looks which of the next rules that were born still live, and moves those forward; forgets
+    /// some of the heirs.
     fn sift(&mut self) {
         let prepared = self.prepared.as_mut().expect("a change was begun");
+        for _ in 0..SLICE {
+            prepared.heirs.pop_first();
+        }
+        if prepared.stillborn == 0 {
+            return;
+        }
         let (mut looked_at, mut living) = prepared.sifted;
         let inserted = &mut prepared.delta.inserted;
         let end = inserted.len().min(looked_at + SLICE);

@@ -16,16 +16,36 @@ use thalweg_packet::PortId;
 use crate::action::GroupId;
 use crate::mac::Station;
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
-use crate::prepare::Progress;
+use crate::prepare::{Progress, Slice};
 
 /// What may be reclaimed some day, and when it was left.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Leavings {
     /// How many rules have died at a version.
     deaths: VecDeque<(Version, usize)>,
     touched: VecDeque<(Version, Touched)>,
+    /// How published changes could have been undone; memory that is freed bit by bit.
+    slices: Vec<Slice>,
     /// Up to here the tables have been told.
     settled: Version,
+}
+
+impl Leavings {
+    pub(crate) fn add_slices(&mut self, mut slices: Vec<Slice>) {
+        match self.slices.is_empty() {
+            true => self.slices = slices,
+            false => self.slices.append(&mut slices),
+        }
+    }
+
+    fn forget_slices(&mut self, left: &mut usize) {
+        while *left > 0 && self.slices.pop().is_some() {
+            *left -= 1;
+        }
+        if *left > 0 {
+            self.slices = Vec::new();
+        }
+    }
 }
 
 /// Something that has had another state.
@@ -146,6 +166,7 @@ impl Pipeline {
         self.reclaim_rules(oldest, &mut left);
         self.reclaim_left_behind(oldest, &mut left);
         self.reclaim_touched(oldest, &mut left);
+        self.leavings.forget_slices(&mut left);
         let places = left.saturating_mul(TRIMMED_PER_PART);
         if left == 0 || !self.places.trim(&mut self.rules, places) {
             return Progress::Unfinished;
