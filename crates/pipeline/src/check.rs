@@ -30,29 +30,36 @@ pub(crate) fn actions(
     table: TableId,
     list: &[Action],
 ) -> Result<(), ChangeError> {
-    for action in list {
-        match action {
-            Action::Goto(to) if *to <= table => {
-                return Err(ChangeError::GotoBackwards {
-                    operation: index,
-                    from: table.0,
-                    to: to.0,
-                });
-            }
-            Action::Group(group) if pipeline.group(*group, pipeline.open_version()).is_none() => {
-                let group = group.0;
-                return Err(ChangeError::UnknownGroup {
-                    operation: index,
-                    group,
-                });
-            }
-            Action::Clone(nested) | Action::WriteActions(nested) => {
-                actions(pipeline, index, table, nested)?;
-            }
-            _ => {}
-        }
+    // An instruction stands only in a rule's own list.
+    let back = list.iter().find_map(|action| match action {
+        Action::Goto(to) if *to <= table => Some(*to),
+        _ => None,
+    });
+    if let Some(to) = back {
+        return Err(ChangeError::GotoBackwards {
+            operation: index,
+            from: table.0,
+            to: to.0,
+        });
     }
-    Ok(())
+    groups_of(pipeline, index, list)
+}
+
+/// Checks that the groups which actions name are there, whatever rule the actions are for.
+pub(crate) fn groups_of(
+    pipeline: &Pipeline,
+    index: usize,
+    list: &[Action],
+) -> Result<(), ChangeError> {
+    let open = pipeline.open_version();
+    let mut named = nested_groups(list);
+    match named.find(|group| pipeline.group(*group, open).is_none()) {
+        None => Ok(()),
+        Some(group) => Err(ChangeError::UnknownGroup {
+            operation: index,
+            group: group.0,
+        }),
+    }
 }
 
 /// Checks a group against the state being prepared.

@@ -62,8 +62,13 @@ impl Pipeline {
         let part = plan.part();
         let found = plan.found(|| self.meant_by(operation));
         let (id, parts) = (found.get(part).copied(), found.len());
-        if let (Operation::DeleteGroup(group), 0) = (operation, part) {
-            self.delete_group(*group);
+        match operation {
+            Operation::DeleteGroup(group) if part == 0 => self.delete_group(*group),
+            // A modification that finds no rule is refused like another.
+            Operation::Modify(_, actions) if part == 0 => {
+                check::groups_of(self, index, actions)?;
+            }
+            _ => {}
         }
         match (operation, id) {
             (Operation::Modify(_, actions), Some(id)) => self.modify(index, id, actions)?,

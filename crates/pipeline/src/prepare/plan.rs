@@ -178,6 +178,9 @@ impl Pipeline {
     }
 
     /// The layout's fields, and those that the change reads.
+    ///
+    /// A modification of rules with a condition on a field that none has finds no rule, and so
+    /// reads nothing.
     fn fields_used_after(&self, change: &Change) -> BTreeSet<FieldId> {
         let mut used = self.used_fields();
         for operation in &change.operations {
@@ -185,12 +188,17 @@ impl Pipeline {
                 Operation::Add(flow) | Operation::AddChecked(flow) => {
                     reads::add_flow(flow, &self.fields, &mut used);
                 }
-                Operation::Modify(selector, actions) => {
-                    used.extend(selector.matching.terms().iter().map(|term| term.field));
-                    reads::add_actions(actions, &self.fields, &mut used);
-                }
                 Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
                 _ => {}
+            }
+        }
+        let matched = used.clone();
+        for operation in &change.operations {
+            if let Operation::Modify(selector, actions) = operation {
+                let mut terms = selector.matching.terms().iter();
+                if terms.all(|term| matched.contains(&term.field)) {
+                    reads::add_actions(actions, &self.fields, &mut used);
+                }
             }
         }
         used
