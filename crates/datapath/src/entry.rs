@@ -189,6 +189,13 @@ impl<const W: usize> Entries<W> {
         self.hot[id.0 as usize].mark = Mark::Unmarked;
     }
 
+    /// Gives an entry, which is right, another region: of the same key, in another sub-table.
+    pub(crate) fn renew(&mut self, id: EntryId, subtable: u32) {
+        let entry = self.get_mut(id);
+        entry.generation = entry.generation.wrapping_add(1);
+        (entry.subtable, entry.mark) = (subtable, Mark::Unmarked);
+    }
+
     /// Whether there is an entry of this number and generation.
     pub(crate) fn is_taken(&self, id: EntryId, generation: u32) -> bool {
         let entry = &self.hot[id.0 as usize];

@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 
 use thalweg_pipeline::Trace;
 
-use crate::dependency::{Dependencies, Index};
+use crate::dependency::{Dependencies, Index, Known};
 use crate::entry::EntryId;
 
 /// Invariant 1.
@@ -18,7 +18,7 @@ const NOTES_MAX: usize = 4_096;
 /// What an entry depends on, or that it is gone.
 #[derive(Debug)]
 enum Note {
-    Added(EntryId, Trace),
+    Set(Box<(EntryId, Trace, Known)>),
     Removed(EntryId),
 }
 
@@ -41,41 +41,30 @@ impl Record {
         self.index.as_ref()
     }
 
-    /// Notes what a new entry depends on.
-    pub(crate) fn add(&mut self, entry: EntryId, trace: Trace) {
-        self.write(Note::Added(entry, trace));
+    /// Notes what an entry depends on, a new one or one that has been repaired; of its walk's
+    /// lookups, some were known.
+    pub(crate) fn set(&mut self, entry: EntryId, trace: Trace, known: Known) {
+        let Some(index) = &self.index else { return };
+        match free(index, &mut self.notes) {
+            Some(mut record) => record.set(entry, &trace, &known),
+            None => self.notes.push(Note::Set(Box::new((entry, trace, known)))),
+        }
     }
 
     /// Forgets an entry.
     pub(crate) fn remove(&mut self, entry: EntryId) {
-        self.write(Note::Removed(entry));
-    }
-
-    /// An entry depends on something else now.
-    pub(crate) fn replace(&mut self, entry: EntryId, trace: Trace) {
-        self.remove(entry);
-        self.add(entry, trace);
-    }
-
-    fn write(&mut self, note: Note) {
         let Some(index) = &self.index else { return };
-        let known = match self.notes.len() < NOTES_MAX {
-            true => index.try_lock(),
-            false => Some(index.lock()),
-        };
-        let Some(mut known) = known else {
-            self.notes.push(note);
-            return;
-        };
-        self.notes.drain(..).for_each(|note| note.apply(&mut known));
-        note.apply(&mut known);
+        match free(index, &mut self.notes) {
+            Some(mut record) => record.remove(entry),
+            None => self.notes.push(Note::Removed(entry)),
+        }
     }
 
     /// The record with all that was noted, once nobody else has it; `None` if there is none.
     pub(crate) fn lock(&mut self) -> Option<MutexGuard<'_, Dependencies>> {
-        let mut known = self.index.as_ref()?.lock();
-        self.notes.drain(..).for_each(|note| note.apply(&mut known));
-        Some(known)
+        let mut record = self.index.as_ref()?.lock();
+        write(&mut self.notes, &mut record);
+        Some(record)
     }
 
     /// The record as it is, for reports.
@@ -85,11 +74,21 @@ impl Record {
     }
 }
 
-impl Note {
-    fn apply(self, known: &mut Dependencies) {
-        match self {
-            Note::Added(entry, trace) => known.add(entry, &trace),
-            Note::Removed(entry) => known.remove(entry),
+/// The record with all that was noted, unless somebody else has it and there is room for notes.
+fn free<'a>(index: &'a Index, notes: &mut Vec<Note>) -> Option<MutexGuard<'a, Dependencies>> {
+    let mut record = match notes.len() < NOTES_MAX {
+        true => index.try_lock()?,
+        false => index.lock(),
+    };
+    write(notes, &mut record);
+    Some(record)
+}
+
+fn write(notes: &mut Vec<Note>, record: &mut Dependencies) {
+    for note in notes.drain(..) {
+        match note {
+            Note::Set(walk) => record.set(walk.0, &walk.1, &walk.2),
+            Note::Removed(entry) => record.remove(entry),
         }
     }
 }

@@ -13,6 +13,7 @@ use thalweg_pipeline::{
 };
 
 use crate::core::{Answer, Core};
+use crate::dependency::Known;
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::statistics::{EvictReason, RefuseReason};
 
@@ -24,7 +25,7 @@ pub(crate) struct Content {
     pub(crate) trace: Trace,
     /// Lookups that the walk needed, and those whose outcome was still known.
     pub(crate) lookups: u32,
-    pub(crate) recalled: u32,
+    pub(crate) known: Known,
 }
 
 impl<const W: usize> Core<W> {
@@ -69,13 +70,13 @@ impl<const W: usize> Core<W> {
             number => Some(self.continuations.get(number as u32)?.clone()),
         };
         let (continuation, version) = (continuation.as_deref(), self.version);
-        let mut recalled = 0;
-        let known = entry.and_then(|entry| Some((entry, self.record.lock()?)));
-        let translation = match (known, continuation) {
-            (Some((entry, known)), _) => {
-                let memory = known.memory_of(entry, pipeline, version);
+        let mut known = Known::default();
+        let record = entry.and_then(|entry| Some((entry, self.record.lock()?)));
+        let translation = match (record, continuation) {
+            (Some((entry, record)), _) => {
+                let memory = record.memory_of(entry, pipeline, version);
                 let again = translate_again(pipeline, &key[..], continuation, version, &memory);
-                recalled = memory.recalled();
+                known = memory.into_known();
                 again
             }
             (_, None) => translate(pipeline, &key[..], version),
@@ -102,7 +103,7 @@ impl<const W: usize> Core<W> {
             credits,
             lookups: trace.kinds().filter(is_lookup).count() as u32,
             trace,
-            recalled,
+            known,
         })
     }
 
@@ -143,7 +144,7 @@ impl<const W: usize> Core<W> {
             credits,
             trace,
             lookups,
-            recalled,
+            known,
         } = content;
         mask.resize(W, 0);
         let mut subtable = self.subtable_for(&mask);
@@ -180,12 +181,12 @@ impl<const W: usize> Core<W> {
                 credits: Arc::from(&*entry.credits),
                 trace,
                 lookups,
-                recalled,
+                known,
             }));
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
-        self.record.add(id, trace);
+        self.record.set(id, trace, known);
         self.statistics.megaflow.insertions += 1;
         Ok(id)
     }

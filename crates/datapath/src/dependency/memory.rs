@@ -12,8 +12,9 @@
 //! So tables that a change has not touched are not searched, unless a packet looks otherwise there
 //! now than it did; nor is the table of a few new rules.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
+use smallvec::SmallVec;
 use thalweg_classifier::{Precedence, RuleId, Version};
 use thalweg_pipeline::{Memory, Pipeline, TableId};
 
@@ -121,7 +122,18 @@ pub(crate) struct Recollection<'a> {
     path: &'a [Edge],
     pipeline: &'a Pipeline,
     version: Version,
-    recalled: Cell<u32>,
+    /// By lookup so far: whether it was known, and where that still is all there is to say of it,
+    /// the node that said so.
+    known: RefCell<Known>,
+}
+
+/// What of a walk's lookups was known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// By lookup: its node, if that is the same as before.
+    pub(crate) nodes: SmallVec<[Option<NodeId>; 16]>,
+    /// Lookups that were answered.
+    pub(crate) recalled: u32,
 }
 
 impl<'a> Recollection<'a> {
@@ -138,13 +150,69 @@ impl<'a> Recollection<'a> {
             path,
             pipeline,
             version,
-            recalled: Cell::new(0),
+            known: RefCell::default(),
         }
     }
 
-    /// How many lookups were answered.
-    pub(crate) fn recalled(&self) -> u32 {
-        self.recalled.get()
+    /// What was known of the walk's lookups.
+    pub(crate) fn into_known(self) -> Known {
+        self.known.into_inner()
+    }
+
+    /// The rule that wins, and the node if it is all there is to say.
+    fn answer(
+        &self,
+        place: usize,
+        table: TableId,
+        words: &[u64],
+        examined: &mut [u64],
+    ) -> Option<(Option<RuleId>, Option<NodeId>)> {
+        // Most walks look things up in the order in which they did before.
+        let (before, from) = self.path.split_at(place.min(self.path.len()));
+        let mut edges = from.iter().chain(before);
+        edges.find_map(|edge| self.answer_by(edge.node, table, words, examined))
+    }
+
+    fn answer_by(
+        &self,
+        node: NodeId,
+        table: TableId,
+        words: &[u64],
+        examined: &mut [u64],
+    ) -> Option<(Option<RuleId>, Option<NodeId>)> {
+        let certificate = self.nodes.certificate(node, table, words)?;
+        let mut above: SmallVec<[(usize, u64); 8]> = SmallVec::new();
+        let mut best = None;
+        if !certificate.is_certain {
+            let arrivals = self.arrivals.of(node)?;
+            if arrivals.len() > ARRIVALS_MAX {
+                return None;
+            }
+            for arrival in arrivals {
+                let Some(difference) = arrival.difference(words) else {
+                    best = Some(arrival);
+                    break;
+                };
+                above.push(difference);
+            }
+        }
+        let winner = match (best, certificate.winner) {
+            (Some(arrival), _) => Some(arrival.id),
+            (None, Some(rule)) => Some(self.pipeline.heir_of(rule, self.version)?),
+            (None, None) => None,
+        };
+        let is_same = certificate.is_certain && winner == certificate.winner;
+        certificate
+            .words
+            .add_to(0..certificate.words.len(), examined);
+        for (word, bit) in above {
+            examined[word] |= bit;
+        }
+        if let Some(arrival) = best {
+            let masks = examined.iter_mut().zip(&arrival.mask);
+            masks.for_each(|(examined, mask)| *examined |= mask);
+        }
+        Some((winner, is_same.then_some(node)))
     }
 }
 
@@ -155,44 +223,10 @@ impl Memory for Recollection<'_> {
         words: &[u64],
         examined: &mut [u64],
     ) -> Option<Option<RuleId>> {
-        let known = |edge: &Edge| {
-            let certificate = self.nodes.certificate(edge.node, table, words)?;
-            let mut above = Vec::new();
-            if !certificate.is_certain {
-                let arrivals = self.arrivals.of(edge.node)?;
-                if arrivals.len() > ARRIVALS_MAX {
-                    return None;
-                }
-                for arrival in arrivals {
-                    let Some(difference) = arrival.difference(words) else {
-                        return Some((certificate, above, Some(arrival)));
-                    };
-                    above.push(difference);
-                }
-            }
-            Some((certificate, above, None))
-        };
-        let mut found = self.path.iter().filter_map(known);
-        let (certificate, above, arrival, winner) =
-            found.find_map(|(certificate, above, arrival)| {
-                let winner = match (arrival, certificate.winner) {
-                    (Some(arrival), _) => Some(arrival.id),
-                    (None, Some(rule)) => Some(self.pipeline.heir_of(rule, self.version)?),
-                    (None, None) => None,
-                };
-                Some((certificate, above, arrival, winner))
-            })?;
-        certificate
-            .words
-            .add_to(0..certificate.words.len(), examined);
-        for (word, bit) in above {
-            examined[word] |= bit;
-        }
-        if let Some(arrival) = arrival {
-            let masks = examined.iter_mut().zip(&arrival.mask);
-            masks.for_each(|(examined, mask)| *examined |= mask);
-        }
-        self.recalled.set(self.recalled.get() + 1);
-        Some(winner)
+        let mut known = self.known.borrow_mut();
+        let answer = self.answer(known.nodes.len(), table, words, examined);
+        known.nodes.push(answer.and_then(|(_, node)| node));
+        known.recalled += u32::from(answer.is_some());
+        answer.map(|(winner, _)| winner)
     }
 }

@@ -40,7 +40,7 @@ use thalweg_pipeline::{Pipeline, RuleId, StepKind, Trace, Version};
 use crate::entry::EntryId;
 
 use memory::Arrivals;
-pub(crate) use memory::Recollection;
+pub(crate) use memory::{Known, Recollection};
 use node::{Cause, NodeId, Nodes};
 use paths::{Edge, Paths};
 use pivot::{Bits, WIDTH_MAX};
@@ -60,6 +60,9 @@ const PIVOTS: [FieldId; 7] = [
     f::ARP_TPA,
 ];
 
+/// Nodes of a walk from which on they are sorted to find those that are the same.
+const SORTED_FROM: usize = 32;
+
 /// What entries depend on.
 #[derive(Debug)]
 pub(crate) struct Dependencies {
@@ -75,6 +78,7 @@ pub(crate) struct Dependencies {
     reached: Vec<NodeId>,
     met: Vec<NodeId>,
     edges: Vec<Edge>,
+    former: Vec<Edge>,
 }
 
 impl Dependencies {
@@ -104,13 +108,13 @@ impl Dependencies {
             reached: Vec::new(),
             met: Vec::new(),
             edges: Vec::new(),
+            former: Vec::new(),
         }
     }
 
-    /// Notes what a new entry depends on.
-    pub(crate) fn add(&mut self, entry: EntryId, trace: &Trace) {
-        // What a walk finds while a change is prepared may not hold at the version after.
-        let is_certain = self.meanwhile.is_none();
+    /// Notes what an entry depends on: a new one, or one that has been repaired. Of the walk's
+    /// lookups, what was known may be known still.
+    pub(crate) fn set(&mut self, entry: EntryId, trace: &Trace, known: &Known) {
         if let Some(meanwhile) = &mut self.meanwhile {
             if meanwhile.len() == meanwhile.capacity() {
                 // Many may be gone, or have come again.
@@ -123,14 +127,48 @@ impl Dependencies {
         }
         let mut reached = std::mem::take(&mut self.reached);
         reached.clear();
+        self.reach(trace, known, &mut reached);
+        let mut former = std::mem::take(&mut self.former);
+        let former_traversal = self.paths.remove(entry, &mut former);
+        self.edges.clear();
+        for node in &reached {
+            // Most of what a repaired entry depends on is what it did before.
+            let kept = former.iter().position(|edge| edge.node == *node);
+            let edge = match kept {
+                Some(place) => former.swap_remove(place),
+                None => Edge {
+                    node: *node,
+                    place: self.nodes.add_dependent(*node, entry),
+                },
+            };
+            self.edges.push(edge);
+        }
+        let traversal = self.traversals.enter(trace);
+        self.paths.insert(entry, &self.edges, traversal);
+        if let Some(traversal) = former_traversal {
+            self.leave(traversal, &former);
+        }
+        (self.reached, self.former) = (reached, former);
+    }
+
+    /// The nodes of a walk, each once, in the order of the walk if it is not too long.
+    fn reach(&mut self, trace: &Trace, known: &Known, reached: &mut Vec<NodeId>) {
+        // What a walk finds while a change is prepared may not hold at the version after.
+        let is_certain = self.meanwhile.is_none();
+        let mut lookups = 0;
         for step in trace.steps() {
             match step.kind {
                 StepKind::Lookup { table, rule } => {
+                    let same = known.nodes.get(lookups).copied().flatten();
+                    lookups += 1;
                     let nodes = &mut self.nodes;
-                    let node = nodes.lookup(table, step.key, step.searched, rule);
-                    if is_certain {
-                        nodes.confirm(node);
-                    }
+                    let node = same.unwrap_or_else(|| {
+                        let node = nodes.lookup(table, step.key, step.searched, rule);
+                        if is_certain {
+                            nodes.confirm(node);
+                        }
+                        node
+                    });
                     reached.push(node);
                 }
                 StepKind::Station { station, .. } => {
@@ -143,30 +181,38 @@ impl Dependencies {
         for input in trace.inputs() {
             reached.push(self.nodes.cause(Cause::Input(*input)));
         }
-        reached.sort_unstable();
-        reached.dedup();
-        self.edges.clear();
-        for node in &reached {
-            let place = self.nodes.add_dependent(*node, entry);
-            self.edges.push(Edge { node: *node, place });
+        if reached.len() > SORTED_FROM {
+            reached.sort_unstable();
+            reached.dedup();
+            return;
         }
-        let traversal = self.traversals.enter(trace);
-        self.paths.insert(entry, &self.edges, traversal);
-        self.reached = reached;
+        let mut count = 0;
+        for place in 0..reached.len() {
+            let node = reached[place];
+            if !reached[..count].contains(&node) {
+                reached[count] = node;
+                count += 1;
+            }
+        }
+        reached.truncate(count);
+    }
+
+    fn leave(&mut self, traversal: u32, edges: &[Edge]) {
+        self.traversals.leave(traversal);
+        for edge in edges {
+            if let Some(moved) = self.nodes.remove_dependent(edge.node, edge.place) {
+                self.paths.set_place(moved, edge.node, edge.place);
+            }
+        }
     }
 
     /// Forgets an entry.
     pub(crate) fn remove(&mut self, entry: EntryId) {
-        let mut edges = std::mem::take(&mut self.edges);
-        if let Some(traversal) = self.paths.remove(entry, &mut edges) {
-            self.traversals.leave(traversal);
-            for edge in &edges {
-                if let Some(moved) = self.nodes.remove_dependent(edge.node, edge.place) {
-                    self.paths.set_place(moved, edge.node, edge.place);
-                }
-            }
+        let mut former = std::mem::take(&mut self.former);
+        if let Some(traversal) = self.paths.remove(entry, &mut former) {
+            self.leave(traversal, &former);
         }
-        self.edges = edges;
+        self.former = former;
     }
 
     /// What an entry's walk knows of lookups, once all affected entries of the version were found.

@@ -25,7 +25,7 @@ use super::pivot::{Bits, Pivot, Prefix};
 
 /// The number of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct NodeId(pub(super) u32);
+pub(crate) struct NodeId(pub(super) u32);
 
 /// What a walk asked that is not a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

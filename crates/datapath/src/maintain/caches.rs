@@ -6,7 +6,7 @@ use thalweg_pipeline::{Delta, Pipeline};
 use super::{Caches, Outcome};
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
-use crate::entry::{EntryId, Mark};
+use crate::entry::EntryId;
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
 use crate::upcall::Content;
@@ -106,11 +106,11 @@ impl<const W: usize> Core<W> {
             version: self.version,
             outcome: Outcome::Repaired,
             lookups: content.lookups,
-            recalled: content.recalled,
+            recalled: content.known.recalled,
         };
         if is_same {
             self.entries.unmark(id);
-            self.record.replace(id, content.trace);
+            self.record.set(id, content.trace, content.known);
             return Outcome::Unchanged;
         }
         // Invariant 2.
@@ -124,7 +124,7 @@ impl<const W: usize> Core<W> {
         self.forget_lists(&program, &credits);
         if is_same_region {
             self.entries.unmark(id);
-            self.record.replace(id, content.trace);
+            self.record.set(id, content.trace, content.known);
             self.histories.note(id, repair);
             return Outcome::Repaired;
         }
@@ -143,13 +143,9 @@ impl<const W: usize> Core<W> {
             false => Outcome::Moved,
         };
         self.megaflow.remove(id, &self.entries);
-        let mut entry = self.entries.remove(id);
-        (entry.subtable, entry.mark) = (subtable, Mark::Unmarked);
-        self.record.remove(id);
-        self.histories.forget(id);
-        let id = self.entries.insert(*key, entry);
+        self.entries.renew(id, subtable);
         self.megaflow.insert(id, &self.entries);
-        self.record.add(id, content.trace);
+        self.record.set(id, content.trace, content.known);
         self.histories.note(id, LastRepair { outcome, ..repair });
         outcome
     }
