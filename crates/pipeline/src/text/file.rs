@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use super::entry;
 use super::error::{Parsed, TextError};
 use super::flow;
 use super::group;
@@ -130,6 +131,16 @@ impl<'a> Parser<'a> {
     /// If a field is unknown, has no such value, or lacks what it needs.
     pub fn parse_match(&mut self, text: &str) -> Result<crate::Match, TextError> {
         self.one("match", text, |line, text, _| flow::read_match(line, text))
+    }
+
+    /// Reads a cache entry's key and mask, whatever bits of whatever fields they have.
+    ///
+    /// # Errors
+    /// If a field is unknown or has no such value.
+    pub fn parse_megaflow(&mut self, text: &str) -> Result<crate::Match, TextError> {
+        self.one("megaflow", text, |line, text, _| {
+            entry::read_entry(line, text)
+        })
     }
 
     /// Reads one line of a bundle: a rule or group to add, modify or delete.

@@ -45,7 +45,7 @@ const SHORTHANDS: [(&str, u16, u8); 17] = [
 ];
 
 /// The EtherType and the protocol that a word stands for.
-fn shorthand(word: &str) -> Option<(u16, u8)> {
+pub(super) fn shorthand(word: &str) -> Option<(u16, u8)> {
     let found = SHORTHANDS.iter().find(|entry| entry.0 == word)?;
     Some((found.1, found.2))
 }

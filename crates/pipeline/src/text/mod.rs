@@ -25,6 +25,7 @@
 //! what a rule's match says about the packet (`shape`) decides which fields it may use.
 
 mod actions;
+mod entry;
 mod error;
 mod fields;
 mod file;
@@ -68,6 +69,23 @@ pub fn parse_flow(text: &str) -> Result<Flow, TextError> {
 /// If a field is unknown, has no such value, or lacks what it needs.
 pub fn parse_match(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_match(text)
+}
+
+/// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in OpenFlow's spelling, or
+/// a [`Match`] of any bits as it prints itself.
+///
+/// ```
+/// use thalweg_pipeline::text::parse_megaflow;
+///
+/// let entry = parse_megaflow("recirc_id=0,eth,dl_type=0x0800/0xff00,nw_dst=10.0.0.0/8,present:tcp=0x0")?;
+/// assert_eq!(entry.terms().len(), 4);
+/// # Ok::<(), thalweg_pipeline::text::TextError>(())
+/// ```
+///
+/// # Errors
+/// If a field is unknown or has no such value.
+pub fn parse_megaflow(text: &str) -> Result<Match, TextError> {
+    Parser::new().parse_megaflow(text)
 }
 
 /// Reads rules, one a line; `name` stands for the file in messages.
