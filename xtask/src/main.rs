@@ -30,8 +30,8 @@ enum Command {
     Ci,
     /// The rules of the house that a program can check.
     Tidy,
-    /// Check and test `extras/dbsp`: KAIRO as published, on its engine.
-    Dbsp,
+    /// Check and test `extras/dbsp`: KAIRO as published, on its engine; or measure it.
+    Dbsp(dbsp::Arguments),
     /// Replay the committed corpus of each fuzz target, then mutate it.
     Fuzz {
         /// How long to mutate, for each target.
@@ -106,7 +106,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         }
         Command::Ci => ci::run(&Workspace::load()?),
         Command::Tidy => tidy::run(&Workspace::load()?),
-        Command::Dbsp => dbsp::run(&Workspace::load()?),
+        Command::Dbsp(arguments) => dbsp::run(&Workspace::load()?, &arguments),
         Command::Fuzz {
             seconds,
             seed,

@@ -9,11 +9,14 @@
 //!    other failures. A reader that goes away (`| head`) is no failure.
 
 mod bench;
+mod captures;
+mod change_text;
 mod console;
 mod counters;
 mod demo;
 mod explain;
 mod failure;
+mod follow;
 mod generate;
 mod input;
 mod number;
@@ -68,6 +71,8 @@ enum Command {
     ///
     /// For each field of the mask the steps that needed it: table, rule, and whether the lookup or
     /// the rule's actions read it. Then, for each read, the kinds of change that would meet it.
+    /// With --pcap the same of the entries that a capture leaves behind, and when a change was last
+    /// found to affect each.
     Explain(explain::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),

@@ -15,20 +15,21 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use thalweg_datapath::{MaintainerKind, TraversalView};
-use thalweg_io::{CaptureReader, release_free_memory};
-use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_io::release_free_memory;
+use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::text::{Parser, PlacedChange};
 use thalweg_switch::{Config, Engine, Removal, RemovalReason};
 
+use crate::captures::Sources;
 use crate::console::Console;
 use crate::counters::CountersReport;
 use crate::failure::bad_input;
+use crate::follow::{acknowledge, follow, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::number::{number, port};
 use crate::output::CaptureOutput;
@@ -54,7 +55,8 @@ pub(crate) struct Arguments {
     /// Changes of the rules, each at its packet position (`@N add ...`)
     #[arg(long, value_name = "FILE")]
     changes: Option<PathBuf>,
-    /// How caches follow changes: incremental, barrier, revalidate or flush
+    /// How caches follow changes: incremental, barrier, revalidate or flush; lazy, which forwards
+    /// stale packets while it sweeps, to see what that comes to
     #[arg(long, value_name = "NAME", default_value = "incremental")]
     maintainer: MaintainerKind,
     /// Flows in the exact-match cache; 0 for none
@@ -116,8 +118,22 @@ struct TraversalReport {
 #[derive(Serialize)]
 struct ChangeReport {
     position: u64,
+    /// Until no packet could be answered by older rules.
     time_to_update_us: f64,
+    /// Until every entry was right.
+    time_to_repair_us: f64,
     affected: u64,
+    #[serde(flatten)]
+    work: WorkReport,
+}
+
+/// What became of entries.
+#[derive(Serialize)]
+struct WorkReport {
+    examined: u64,
+    repaired: u64,
+    moved: u64,
+    evicted: u64,
 }
 
 #[derive(Serialize)]
@@ -134,7 +150,7 @@ struct RemovalReport {
 /// # Errors
 /// If a file cannot be read or written, or a rule is refused.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let mut sources = Sources::open(arguments)?;
+    let mut sources = Sources::open(&arguments.pcap, arguments.in_port)?;
     let mut changes = match &arguments.changes {
         Some(path) => input::read_changes(path)?,
         None => Vec::new(),
@@ -158,6 +174,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     release_free_memory();
     let mut replay = Replay {
         engine,
+        maintainer: arguments.maintainer,
         outputs: Outputs::new(arguments.out.as_deref())?,
         packets: 0,
         applied: Vec::new(),
@@ -167,6 +184,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     while let Some(packet) = sources.next()? {
         while let Some(due) = changes.next_if(|change| change.position <= replay.packets) {
             replay.apply(&due, packet.received_at())?;
+            progress.set_message(replay.news());
         }
         progress.set_position(sources.read_bytes);
         replay.forward(packet)?;
@@ -193,25 +211,61 @@ fn config(arguments: &Arguments) -> Config {
 /// A replay under way.
 struct Replay {
     engine: Engine,
+    maintainer: MaintainerKind,
     outputs: Outputs,
     packets: u64,
     applied: Vec<ChangeReport>,
 }
 
+impl ChangeReport {
+    fn entries_in_words(&self) -> String {
+        let (affected, work) = (self.affected, &self.work);
+        format!(
+            "{affected} entries affected ({} repaired, {} moved, {} evicted)",
+            work.repaired, work.moved, work.evicted
+        )
+    }
+}
+
 impl Replay {
     fn apply(&mut self, placed: &PlacedChange, now: Instant) -> Result<()> {
-        let start = std::time::Instant::now();
-        let update = self.engine.apply(&placed.change, now);
-        let update = update.map_err(|error| {
+        let followed = match self.maintainer {
+            MaintainerKind::Lazy => acknowledge(&mut self.engine, &placed.change, now, wall_ns),
+            _ => follow(&mut self.engine, &placed.change, now, wall_ns, |_, _| ()),
+        };
+        let followed = followed.map_err(|error| {
             let place = format!("--changes: @{}", placed.position);
             input::refused(&placed.change, &error, [], &mut Parser::new()).context(place)
         })?;
+        let work = followed.work;
         self.applied.push(ChangeReport {
             position: self.packets,
-            time_to_update_us: start.elapsed().as_secs_f64() * 1e6,
-            affected: update.work.affected(),
+            time_to_update_us: followed.update_ns as f64 / 1e3,
+            time_to_repair_us: followed.repair_ns as f64 / 1e3,
+            affected: work.affected(),
+            work: WorkReport {
+                examined: work.examined,
+                repaired: work.repaired,
+                moved: work.moved,
+                evicted: work.evicted,
+            },
         });
         Ok(())
+    }
+
+    /// How it goes, in a line.
+    fn news(&self) -> String {
+        let Some(last) = self.applied.last() else {
+            return format!("{} packets", self.packets);
+        };
+        let stale = self.engine.audit().map_or(0, |audit| audit.stale);
+        format!(
+            "{} packets, {} changes; the last: {:.1} us, {}; {stale} stale",
+            self.packets,
+            self.applied.len(),
+            last.time_to_update_us,
+            last.entries_in_words()
+        )
     }
 
     fn forward(&mut self, packet: Packet) -> Result<()> {
@@ -265,7 +319,7 @@ impl Replay {
         console.print_json(&report)?;
         let stale = report.stale_packets;
         ensure!(
-            stale == 0,
+            stale == 0 || self.maintainer == MaintainerKind::Lazy,
             "{stale} packets were forwarded otherwise than the rules say: a fault of this program"
         );
         Ok(())
@@ -293,8 +347,11 @@ fn describe(report: &Report) -> String {
     text += &format!("upcalls: {}\n", report.upcalls);
     text += &describe_traversals(&report.traversals);
     for change in &report.changes {
-        let (position, us, affected) = (change.position, change.time_to_update_us, change.affected);
-        text += &format!("change at packet {position}: {us:.1} us, {affected} entries affected\n");
+        let (position, update) = (change.position, change.time_to_update_us);
+        let (repair, entries) = (change.time_to_repair_us, change.entries_in_words());
+        text += &format!(
+            "change at packet {position}: {update:.1} us, {entries}, all right after {repair:.1} us\n"
+        );
     }
     let (stale, checked) = (report.stale_packets, report.checked_packets);
     text += &format!("stale packets: {stale} of {checked} compared with the interpreter\n");
@@ -348,103 +405,6 @@ fn report_removal(removal: &Removal) -> RemovalReport {
         packets: removal.counters.packets,
         bytes: removal.counters.bytes,
         duration_ms: removal.duration.as_millis() as u64,
-    }
-}
-
-/// The captures that are read, merged by time.
-struct Sources {
-    readers: Vec<Source>,
-    size_bytes: u64,
-    read_bytes: u64,
-    now: Instant,
-}
-
-struct Source {
-    port: PortId,
-    reader: CaptureReader<File>,
-    next: Option<Packet>,
-}
-
-impl Sources {
-    fn open(arguments: &Arguments) -> Result<Sources> {
-        let mut sources = Sources {
-            readers: Vec::new(),
-            size_bytes: 0,
-            read_bytes: 0,
-            now: Instant::ZERO,
-        };
-        for argument in &arguments.pcap {
-            let (port, path) = port_and_path(argument, arguments.in_port)?;
-            sources.size_bytes += std::fs::metadata(path).map_or(0, |data| data.len());
-            let reader = CaptureReader::open(path).map_err(bad_input)?;
-            let mut source = Source {
-                port: PortId(port),
-                reader,
-                next: None,
-            };
-            source.advance()?;
-            sources.readers.push(source);
-        }
-        Ok(sources)
-    }
-
-    fn ports(&self) -> Vec<PortId> {
-        self.readers.iter().map(|source| source.port).collect()
-    }
-
-    /// When the first packet comes.
-    fn start(&self) -> Instant {
-        let waiting = self
-            .readers
-            .iter()
-            .filter_map(|source| source.next.as_ref());
-        waiting.map(Packet::received_at).min().unwrap_or(self.now)
-    }
-
-    /// The earliest packet of all captures; of two at one time, that of the first capture.
-    fn next(&mut self) -> Result<Option<Packet>> {
-        let waiting = self
-            .readers
-            .iter_mut()
-            .filter(|source| source.next.is_some());
-        let earliest = waiting.min_by_key(|source| source.next.as_ref().map(Packet::received_at));
-        let Some(source) = earliest else {
-            return Ok(None);
-        };
-        let Some(mut packet) = source.next.take() else {
-            return Ok(None);
-        };
-        source.advance()?;
-        // A record of a capture has 16 bytes in front.
-        self.read_bytes += packet.len() as u64 + 16;
-        // Clocks of captures step back now and then; the switch's does not.
-        self.now = self.now.max(packet.received_at());
-        packet.set_received(source.port, self.now);
-        Ok(Some(packet))
-    }
-}
-
-/// What stands before `=` is a port if it is a number; else it belongs to the path.
-fn port_and_path(argument: &str, in_port: u32) -> Result<(u32, &Path)> {
-    let refused = |what: &str| Err(bad_input(format!("--pcap {argument}: {what}")));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (port, path) = match argument.split_once('=') {
-        Some((before, path)) if digits(before) => match port(before) {
-            Ok(port) => (port, path),
-            Err(error) => return refused(&format!("{before} is no port; {error}")),
-        },
-        _ => (in_port, argument),
-    };
-    if path.is_empty() {
-        return refused("no file is named; give FILE or PORT=FILE");
-    }
-    Ok((port, Path::new(path)))
-}
-
-impl Source {
-    fn advance(&mut self) -> Result<()> {
-        self.next = self.reader.next().transpose().map_err(bad_input)?;
-        Ok(())
     }
 }
 

@@ -160,6 +160,12 @@ fn a_bundle_is_one_change() {
     assert_eq!(row["stale_packets"], 0);
 }
 
+/// A file as `cargo xtask dbsp --out` writes it.
+const VIEW: &str = r#"{"command": "thalweg-dbsp", "seed": 1, "pipeline": "ofd", "rules": 600,
+    "rows": [{"maintainer": "dbsp", "entries": 64, "class": "all", "updates": 9, "affected": 7.5,
+    "time_to_update_us": {"median": 4e3, "p99": 5e3, "max": 6e3},
+    "wall_us": {"median": 4e3, "p99": 5e3, "max": 6e3}, "rebuild_ms": 9.5}]}"#;
+
 /// A file as `bench/peers/ovs_revalidate.py` writes it.
 const PEER: &str = r#"{"peer": "openvswitch", "rows": [{"maintainer": "openvswitch",
     "entries": 64, "updates": 5, "time_to_update_us": {"median": 1e3, "p99": 2e3, "max": 3e3}}]}"#;
@@ -168,6 +174,7 @@ const PEER: &str = r#"{"peer": "openvswitch", "rows": [{"maintainer": "openvswit
 fn a_peer_is_a_row_and_a_line() {
     let scene = Scene::new();
     let peer = scene.write("peer.json", PEER);
+    let view = scene.write("view.json", VIEW);
     let arguments = [
         "bench",
         "update",
@@ -181,10 +188,13 @@ fn a_peer_is_a_row_and_a_line() {
         "incremental",
         "--peer",
         &peer,
+        "--peer",
+        &view,
         "--plot",
         "times.svg",
     ];
     let report = scene.json(&arguments);
+    assert_eq!(of_all(&report, "dbsp")["affected"], 7.5);
     let row = of_all(&report, "openvswitch");
     assert_eq!(row["time_to_update_us"]["p99"], 2e3);
     assert_eq!(row.get("affected"), None, "it does not know");

@@ -2,8 +2,13 @@
 
 mod command;
 
+use std::path::Path;
+
 use command::Scene;
 use expect_test::{Expect, expect};
+use thalweg_io::CaptureWriter;
+use thalweg_packet::Instant;
+use thalweg_packet::wire::{MacAddress, PacketBuilder};
 
 /// The rules of a small campus network.
 const CAMPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/campus.rules");
@@ -240,6 +245,132 @@ fn json_has_the_keys_that_stay() {
     );
 }
 
+/// Two hosts that each send, and changes in between: a route's next hop, and a rule beside it.
+struct Town {
+    scene: Scene,
+    rules: String,
+    capture: String,
+    changes: String,
+}
+
+impl Town {
+    fn new() -> Town {
+        let scene = Scene::new();
+        let rules = "table=0,priority=10,ip,actions=goto_table:1\n\
+                     table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:2\n\
+                     table=1,priority=108,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,output:3\n";
+        let rules = scene.write("r.rules", rules);
+        let changes = "@2 modify_strict table=1,priority=124,ip,nw_dst=10.0.2.0/24,\
+                       actions=dec_ttl,output:4\n\
+                       @3 add table=1,priority=128,ip,nw_dst=10.0.2.64/28,actions=drop\n";
+        let changes = scene.write("c.changes", changes);
+        let capture = scene.path("in.pcap");
+        let mut writer = CaptureWriter::create(Path::new(&capture)).unwrap();
+        for (ms, to) in [(0, [10, 0, 2, 1]), (1, [10, 9, 9, 9]), (2, [10, 0, 2, 1])] {
+            let ethernet = PacketBuilder::ethernet(MacAddress([2; 6]), MacAddress([4; 6]));
+            let packet = ethernet
+                .ipv4([10, 0, 1, 1].into(), to.into())
+                .udp(1, 2)
+                .pad_to(60);
+            let at = Instant::ZERO + std::time::Duration::from_millis(ms);
+            writer.write(&packet.build(), at).unwrap();
+        }
+        writer.flush().unwrap();
+        Town {
+            scene,
+            rules,
+            capture,
+            changes,
+        }
+    }
+
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let with = ["explain", "--rules", &self.rules, "--pcap", &self.capture];
+        [&with[..], &["--changes", &self.changes], more].concat()
+    }
+}
+
+#[test]
+fn an_entry_says_which_change_it_was_repaired_for() {
+    let town = Town::new();
+    let text = town.scene.says(&town.arguments(&["ip,nw_dst=10.0.2.1"]));
+    expect![[r#"
+        2 entries after 3 packets and 2 changes, at version 7
+
+        Entry 0, 0 packets
+        Last repaired at version 7 (change 2, before packet 3: add table=1,priority=128,ip,nw_dst=10.0.2.64/28,actions=drop): narrowed, 2 lookups of which 2 were still known
+        Megaflow: recirc_id=0,eth,ip,in_port=1,nw_dst=10.0.2.0/255.255.255.64,nw_ttl_above_1=0x1
+        Datapath actions: dec_ttl,4
+
+        Why its mask has
+          in_port=0x1/0xffffffff
+              1. actions: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+          eth_type=0x800/0xffff
+              0. lookup: table=0,priority=10,ip,actions=goto_table:1
+              1. lookup: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+          nw_dst=0xa000200/0xffffff40
+              1. lookup of 0xffffffc0: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+          nw_ttl_above_1=0x1/0x1
+              1. actions: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+          present:ipv4=0x1/0x1
+              1. actions: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+
+        What would touch it
+          table 0: a rule above priority 10 that meets ip; deleting or modifying priority=10,ip
+          table 1: a rule above priority 124 that meets ip,nw_dst=10.0.2.0/26; deleting or modifying priority=124,ip,nw_dst=10.0.2.0/24
+          port 4 comes or goes, or its link does
+          any table: a rule about a field that no rule has been about; all entries go
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn entries_in_json_have_the_keys_that_stay() {
+    let town = Town::new();
+    let report = town.scene.json(&town.arguments(&[]));
+    assert_eq!(
+        (&report["packets"], &report["entries"]),
+        (&3.into(), &2.into())
+    );
+    assert_eq!(report["changes"][0]["position"], 2);
+    let entries = report["explained"].as_array().expect("a list");
+    assert_eq!(entries.len(), 2);
+    let repaired = entries.iter().find(|entry| !entry["last_repair"].is_null());
+    let repaired = repaired.expect("one was repaired");
+    assert_eq!(repaired["last_repair"]["change"], 2);
+    assert_eq!(
+        repaired["last_repair"]["version"],
+        report["changes"][1]["version"]
+    );
+    assert!(
+        repaired["fields"]
+            .as_array()
+            .is_some_and(|fields| !fields.is_empty())
+    );
+    let number = repaired["entry"].to_string();
+    let alone = town.scene.json(&town.arguments(&["--entry", &number]));
+    assert_eq!(alone["explained"], serde_json::json!([repaired]));
+    town.scene.refuses(
+        &town.arguments(&["--entry", "7"]),
+        &["--entry 7", "no such entry"],
+    );
+}
+
+#[test]
+fn maintainers_that_evict_leave_entries_that_were_never_repaired() {
+    let town = Town::new();
+    let report = town
+        .scene
+        .json(&town.arguments(&["--maintainer", "barrier"]));
+    let entries = report["explained"].as_array().expect("a list");
+    assert!(
+        entries.iter().all(|entry| entry["last_repair"].is_null()),
+        "{report}"
+    );
+    let affected = |place: usize| &report["changes"][place]["affected"];
+    assert_eq!((affected(0), affected(1)), (&1.into(), &1.into()));
+}
+
 #[test]
 fn bad_input_is_refused_as_trace_does() {
     let scene = Scene::new();
@@ -249,4 +380,7 @@ fn bad_input_is_refused_as_trace_does() {
         &["FLOW:1:1: unknown field `in_prot`"],
     );
     scene.refuses(&["explain", "in_port=1"], &["--rules"]);
+    scene.refuses(&["explain", "--rules", &rules], &["FLOW"]);
+    let with = ["explain", "--rules", &rules, "in_port=1", "--entry", "3"];
+    scene.refuses(&with, &["--pcap"]);
 }

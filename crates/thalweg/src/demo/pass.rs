@@ -22,6 +22,8 @@ use thalweg_packet::{Instant, Packet};
 use thalweg_switch::{Config, Engine};
 
 use super::scenario::Scenario;
+use crate::follow::{follow, wall_ns};
+use crate::report::Unit;
 
 /// Windows of the timeline.
 const WINDOWS: usize = 50;
@@ -55,7 +57,10 @@ pub(super) struct Outcome {
 pub(super) struct UpdateSample {
     /// Packets forwarded before it.
     pub(super) position: u64,
+    /// Until no packet could be answered by older rules.
     pub(super) time_ns: u64,
+    /// Until every entry was right.
+    pub(super) repair_ns: u64,
     pub(super) work: Work,
 }
 
@@ -88,6 +93,7 @@ pub(super) fn run(
         let before = pass.position;
         pass.run_window(end)?;
         progress.inc((end - before) as u64);
+        progress.set_message(pass.news(kind));
     }
     Ok(pass.finish())
 }
@@ -133,6 +139,23 @@ impl<'a> Pass<'a> {
         })
     }
 
+    /// How it goes, in a line.
+    fn news(&self, kind: MaintainerKind) -> String {
+        let audit = self.engine.audit();
+        let which = audit.map_or("measured", |_| "audited");
+        let mut news = format!("{}: {which} pass", kind.name());
+        if let Some(last) = self.updates.last() {
+            let time = Unit::Nanoseconds.format(last.time_ns as f64);
+            let affected: u64 = self.updates.iter().map(|one| one.work.affected()).sum();
+            let changes = self.updates.len();
+            news += &format!(", {changes} changes, the last {time}, {affected} entries affected");
+        }
+        if let Some(audit) = audit {
+            news += &format!(", {} stale", audit.stale);
+        }
+        news
+    }
+
     fn now(&self) -> Instant {
         Instant::from_nanos(self.position as u64 * PACKET_GAP_NS)
     }
@@ -154,7 +177,7 @@ impl<'a> Pass<'a> {
         window.megaflow_hits = after.megaflow.hits - before.megaflow.hits;
         window.upcalls = after.upcalls - before.upcalls;
         let updates = &self.updates[first_update..];
-        window.update_ns = updates.iter().map(|update| update.time_ns).sum();
+        window.update_ns = updates.iter().map(|update| update.repair_ns).sum();
         self.windows.push(window);
         self.engine.tick(self.now());
         Ok(())
@@ -169,14 +192,13 @@ impl<'a> Pass<'a> {
                 break;
             }
             let now = self.now();
-            let start = Clock::now();
-            let update = self.engine.apply(&due.change, now);
-            let time_ns = start.elapsed().as_nanos() as u64;
-            let update = update.context("a generated change was refused")?;
+            let followed = follow(&mut self.engine, &due.change, now, wall_ns, |_, _| ());
+            let followed = followed.context("a generated change was refused")?;
             self.updates.push(UpdateSample {
                 position,
-                time_ns,
-                work: update.work,
+                time_ns: followed.update_ns,
+                repair_ns: followed.repair_ns,
+                work: followed.work,
             });
             self.next_change += 1;
         }

@@ -1,7 +1,7 @@
 //! One maintainer's figures, out of its measured and its audited pass.
 
 use serde_json::{Value, json};
-use thalweg_datapath::{CacheCounters, MaintainerKind};
+use thalweg_datapath::{CacheCounters, MaintainerKind, Work};
 
 use super::pass::{Outcome, Window};
 
@@ -105,7 +105,7 @@ impl Row {
     /// Nanoseconds that all changes took.
     pub(super) fn update_ns(&self) -> u64 {
         let updates = self.measured.updates.iter();
-        updates.map(|update| update.time_ns).sum()
+        updates.map(|update| update.repair_ns).sum()
     }
 
     /// Packets a second while changes are made, too.
@@ -117,6 +117,19 @@ impl Row {
     /// Nanoseconds from a change's submission until no packet is answered by older rules.
     pub(super) fn times_to_update(&self) -> Quantiles {
         Quantiles::of(self.measured.updates.iter().map(|update| update.time_ns))
+    }
+
+    /// Nanoseconds from a change's submission until every entry is right.
+    pub(super) fn times_to_repair(&self) -> Quantiles {
+        Quantiles::of(self.measured.updates.iter().map(|update| update.repair_ns))
+    }
+
+    /// What became of entries, all changes together.
+    pub(super) fn work(&self) -> Work {
+        let mut work = Work::default();
+        let updates = self.measured.updates.iter();
+        updates.for_each(|update| work.add(update.work));
+        work
     }
 
     /// Entries that a change repaired, moved or evicted.
@@ -161,7 +174,7 @@ impl Row {
             let tables: Vec<u8> = view.tables.iter().map(|table| table.0).collect();
             json!({ "tables": tables, "entries": view.entries })
         });
-        let times = self.times_to_update();
+        let (times, repairs, work) = (self.times_to_update(), self.times_to_repair(), self.work());
         let microseconds = |ns: u64| ns as f64 / 1e3;
         let drops = statistics
             .drops()
@@ -183,6 +196,17 @@ impl Row {
                 "median": microseconds(times.median),
                 "p99": microseconds(times.p99),
                 "max": microseconds(times.max),
+            },
+            "time_to_repair_us": {
+                "median": microseconds(repairs.median),
+                "p99": microseconds(repairs.p99),
+                "max": microseconds(repairs.max),
+            },
+            "work": {
+                "examined": work.examined,
+                "repaired": work.repaired,
+                "moved": work.moved,
+                "evicted": work.evicted,
             },
             "affected": self.affected().to_json(),
             "examined": self.examined().to_json(),

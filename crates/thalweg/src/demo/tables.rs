@@ -78,6 +78,9 @@ fn push_updates(table: &mut Table, rows: &[Row]) {
     push(table, rows, "time to update, longest", |row| {
         time(row.times_to_update().max)
     });
+    push(table, rows, "until every entry is right, median", |row| {
+        time(row.times_to_repair().median)
+    });
     push(table, rows, "all changes together", |row| {
         time(row.update_ns())
     });
@@ -88,6 +91,11 @@ fn push_updates(table: &mut Table, rows: &[Row]) {
         "entries affected by a change, median / most",
         |row| pair(row.affected()),
     );
+    push(table, rows, "repaired / moved / evicted, in all", |row| {
+        let work = row.work();
+        let counts = [work.repaired, work.moved, work.evicted].map(format_count);
+        counts.join(" / ")
+    });
     push(
         table,
         rows,

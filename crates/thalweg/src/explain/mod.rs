@@ -10,12 +10,18 @@
 //!
 //! A change that meets no read leaves the entry alone, whichever maintainer looks only at what a
 //! change may affect. One that meets one has the entry looked at, and often found right.
+//!
+//! With captures it is about the entries that these leave behind ([`entries`]).
 
+mod entries;
 mod reasons;
 mod touches;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use serde::Serialize;
+use thalweg_datapath::MaintainerKind;
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::{self, MegaflowStyle};
 use thalweg_pipeline::{Pass, Pipeline, RuleId};
@@ -23,6 +29,7 @@ use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
 use crate::input::{self, RulesArguments};
+use crate::number::{number, port};
 use crate::question::PacketArguments;
 use reasons::FieldReport;
 use touches::TouchReport;
@@ -32,8 +39,34 @@ use touches::TouchReport;
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
-    #[command(flatten)]
-    packet: PacketArguments,
+    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`; what is not said is zero, but for a TTL
+    /// of 64. With --pcap: only entries that are about such packets
+    #[arg(value_name = "FLOW", required_unless_present = "pcap")]
+    flow: Option<String>,
+    /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    #[arg(long, value_name = "HEX", conflicts_with = "pcap")]
+    packet: Option<String>,
+    /// Explain the entries that a capture of received packets leaves behind, as FILE or, from a
+    /// port of its own, PORT=FILE
+    #[arg(long, value_name = "[PORT=]FILE")]
+    pcap: Vec<String>,
+    /// The port that captures without one came in by
+    #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port, requires = "pcap")]
+    in_port: u32,
+    /// Changes of the rules, each at its packet position (`@N add ...`)
+    #[arg(long, value_name = "FILE", requires = "pcap")]
+    changes: Option<PathBuf>,
+    /// How caches follow changes: incremental, barrier, revalidate, lazy or flush
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "incremental",
+        requires = "pcap"
+    )]
+    maintainer: MaintainerKind,
+    /// Only the entry of this number
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = number::<u32>(..))]
+    entry: Option<u32>,
 }
 
 /// What the command prints with `--json`.
@@ -53,14 +86,20 @@ struct PassReport {
     actions: String,
     fields: Vec<FieldReport>,
     touched_by: Vec<TouchReport>,
+    /// Why nothing is said about fields and changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
 
 /// Explains the entry.
 ///
 /// # Errors
-/// If the rules or the packet cannot be read.
+/// If the rules, the packet or a capture cannot be read.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let question = arguments.packet.read()?;
+    let Some(flow) = arguments.flow.clone().filter(|_| arguments.pcap.is_empty()) else {
+        return entries::execute(arguments, console);
+    };
+    let question = PacketArguments::new(flow, arguments.packet.clone()).read()?;
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(Config::default())?;
     let (in_ports, now) = ([question.in_port], Instant::ZERO);
@@ -90,14 +129,18 @@ fn report_pass(pipeline: &Pipeline, pass: &Pass) -> PassReport {
     PassReport {
         megaflow: text::print_megaflow(layout, key, mask, MegaflowStyle::OpenFlow),
         actions: text::print_effects(&translation.effects, layout, key, mask),
-        fields: reasons::report(pipeline, pass),
+        fields: reasons::report(pipeline, pass, mask),
         touched_by: touches::report(pipeline, &translation.trace),
+        note: None,
     }
 }
 
 fn describe(pass: &PassReport) -> String {
     let mut text = format!("Megaflow: {}\n", pass.megaflow);
     text += &format!("Datapath actions: {}\n\n", pass.actions);
+    if let Some(note) = pass.note {
+        return text + note + "\n";
+    }
     text += "Why its mask has\n";
     for field in &pass.fields {
         text += &field.text();

@@ -30,7 +30,7 @@ pub(super) struct FieldReport {
 struct ReaderReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
-    /// `lookup`, `actions`, `lookup_or_actions`, or what else it was that read.
+    /// `lookup`, `actions`, `lookup_or_actions`, `earlier`, or what else it was that read.
     by: &'static str,
     /// The rule, or what the step came to where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,18 +61,37 @@ impl FieldReport {
     }
 }
 
-/// The fields of a pass's mask, each with the steps that needed it, in their order.
-pub(super) fn report(pipeline: &Pipeline, pass: &Pass) -> Vec<FieldReport> {
+/// The fields of a mask, each with the steps of a pass that needed it, in their order.
+///
+/// The mask is the pass's own, or that of an entry which has been through repairs, and may have
+/// kept bits that the walk does not need any more.
+pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<FieldReport> {
     let layout = pipeline.layout();
     let reads = Reads::of(&pass.translation.trace, layout);
-    let fields = layout.fields_in(&pass.translation.mask);
+    let fields = layout.fields_in(mask);
+    let kept = mask.iter().zip(&pass.translation.mask);
+    let kept: Vec<u64> = kept.map(|(mask, needed)| mask & !needed).collect();
     let reports = fields.map(|(field, mask)| FieldReport {
         field: layout.descriptor(field).name.to_string(),
         value: hexadecimal(layout.get(&pass.key, field).unwrap_or(0) & mask),
         mask: hexadecimal(mask),
-        needed_by: readers(pipeline, &reads, field, mask),
+        needed_by: readers(pipeline, &reads, field, mask)
+            .into_iter()
+            .chain(kept_reader(layout.get(&kept, field).unwrap_or(0)))
+            .collect(),
     });
     reports.collect()
+}
+
+/// What kept bits in the mask that no step needs.
+fn kept_reader(bits: u128) -> Option<ReaderReport> {
+    (bits != 0).then(|| ReaderReport {
+        table: None,
+        by: "earlier",
+        rule: None,
+        what: "a walk before a repair; repairs keep what was read".to_owned(),
+        mask: hexadecimal(bits),
+    })
 }
 
 /// Who needed bits of a field.

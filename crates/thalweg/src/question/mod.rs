@@ -32,14 +32,26 @@ pub(crate) struct Question {
     bytes: Vec<u8>,
 }
 
+/// Reads a description of packets.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn read_flow(flow: &str) -> Result<Match> {
+    text::parse_match(flow).map_err(|error| place::explain(flow, &error))
+}
+
 impl PacketArguments {
+    /// The same as given on the command line.
+    pub(crate) fn new(flow: String, packet: Option<String>) -> PacketArguments {
+        PacketArguments { flow, packet }
+    }
+
     /// Reads the packet.
     ///
     /// # Errors
     /// If there is none of that description.
     pub(crate) fn read(&self) -> Result<Question> {
-        let flow = text::parse_match(&self.flow);
-        let flow = flow.map_err(|error| place::explain(&self.flow, &error))?;
+        let flow = read_flow(&self.flow)?;
         let in_port = PortId(flow.term(f::IN_PORT).map_or(0, |term| term.value as u32));
         refuse_what_packets_lack(&flow)?;
         let bytes = match &self.packet {

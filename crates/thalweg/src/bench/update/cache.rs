@@ -3,16 +3,17 @@
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::{MaintainerKind, Work};
+use thalweg_datapath::MaintainerKind;
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Group, Operation, text};
-use thalweg_switch::{Config, Engine, Step};
+use thalweg_switch::{Config, Engine};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
 use super::row::{About, Row, Sample, rows_of};
 use crate::bench::clock::processor_time_ns;
 use crate::failure::bad_input;
+use crate::follow::{Followed, follow};
 
 /// How much is measured.
 #[derive(Clone, Debug)]
@@ -115,7 +116,7 @@ impl<'a> FilledCache<'a> {
             self.flows.push(packet);
             if self.flows.len().is_multiple_of(BURST) {
                 let start = self.flows.len() - BURST;
-                self.forward(start..start + BURST);
+                forward(&mut self.engine, &self.flows[start..]);
                 if self.engine.datapath().megaflow_count() >= entries {
                     break;
                 }
@@ -163,12 +164,6 @@ impl<'a> FilledCache<'a> {
         lookups as f64 / self.engine.datapath().megaflow_count() as f64
     }
 
-    fn forward(&mut self, flows: std::ops::Range<usize>) {
-        let mut burst = self.flows[flows].to_vec();
-        self.engine.forward(&mut burst, Instant::ZERO);
-        self.engine.outbox().recycle();
-    }
-
     /// Changes the rules, and gives a row for each class and kind of changes.
     ///
     /// # Errors
@@ -207,13 +202,13 @@ impl<'a> FilledCache<'a> {
     fn sample(&mut self, changes: &mut Changes, packets: usize) -> Result<Sample> {
         if let Some(preparation) = changes.prepare() {
             self.apply(&preparation)?;
-            self.forward_some(BURST);
+            forward_some(&mut self.engine, &self.flows, &mut self.random, BURST);
         }
         let drawn = changes.draw();
         let before = self.audited();
         let followed = self.follow(&drawn.change)?;
         let during = self.audited().0 - before.0;
-        self.forward_some(packets);
+        forward_some(&mut self.engine, &self.flows, &mut self.random, packets);
         let after = self.audited();
         Ok(Sample {
             kind: drawn.kind,
@@ -233,36 +228,15 @@ impl<'a> FilledCache<'a> {
     /// A sweep takes thousands of slices. A burst after each of them would take longer than the
     /// sweep, with every packet compared; so from the 16th on bursts become rarer.
     fn follow(&mut self, change: &Change) -> Result<Followed> {
-        let mut followed = Followed::default();
-        let start = processor_time_ns();
-        let started = self.engine.start(change, Instant::ZERO);
-        started.with_context(|| refused(change))?;
-        followed.repair_ns = processor_time_ns() - start;
-        for slice in 1_usize.. {
-            let start = processor_time_ns();
-            let step = self.engine.step();
-            let slice_ns = processor_time_ns() - start;
-            followed.repair_ns += slice_ns;
-            followed.pause_ns = followed.pause_ns.max(slice_ns);
-            if step != Step::Preparing && followed.update_ns == 0 {
-                followed.update_ns = followed.repair_ns;
-            }
-            if let Step::Settled(work) = step {
-                followed.work = work;
-                break;
-            }
+        let (flows, random) = (&self.flows, &mut self.random);
+        let between = |engine: &mut Engine, slice: usize| {
             if slice.is_multiple_of((slice / 16).next_power_of_two()) {
-                self.forward_some(BURST);
+                forward_some(engine, flows, random, BURST);
             }
-        }
-        Ok(followed)
-    }
-
-    fn forward_some(&mut self, packets: usize) {
-        for _ in 0..packets.div_ceil(BURST) {
-            let place = self.random.random_range(0..self.flows.len() / BURST) * BURST;
-            self.forward(place..place + BURST);
-        }
+        };
+        let now = Instant::ZERO;
+        let followed = follow(&mut self.engine, change, now, processor_time_ns, between);
+        followed.with_context(|| refused(change))
     }
 
     /// Packets compared so far, and those that differed.
@@ -278,16 +252,17 @@ impl<'a> FilledCache<'a> {
     }
 }
 
-/// What following a change took.
-#[derive(Default)]
-struct Followed {
-    /// Until no packet can be answered by an older version.
-    update_ns: u64,
-    /// Until every entry is right again.
-    repair_ns: u64,
-    /// The longest slice, in which no packet is forwarded.
-    pause_ns: u64,
-    work: Work,
+/// Forwards bursts of flows drawn evenly.
+fn forward_some(engine: &mut Engine, flows: &[Packet], random: &mut Pcg64Mcg, packets: usize) {
+    for _ in 0..packets.div_ceil(BURST) {
+        let place = random.random_range(0..flows.len() / BURST) * BURST;
+        forward(engine, &flows[place..place + BURST]);
+    }
+}
+
+fn forward(engine: &mut Engine, packets: &[Packet]) {
+    engine.forward(&mut packets.to_vec(), Instant::ZERO);
+    engine.outbox().recycle();
 }
 
 fn refused(change: &Change) -> String {

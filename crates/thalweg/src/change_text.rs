@@ -1,0 +1,89 @@
+//! A change in a line, for people who look for it in their file.
+
+use thalweg_pipeline::{Change, Flow, Operation, Selector};
+
+/// What the change does; of a bundle its first operation, and how many follow.
+pub(crate) fn describe(change: &Change) -> String {
+    let first = change.operations.first().map(describe_operation);
+    let first = first.unwrap_or_else(|| "nothing".to_owned());
+    match change.operations.len() {
+        0 | 1 => first,
+        many => format!("{first}, and {} more", many - 1),
+    }
+}
+
+fn describe_operation(operation: &Operation) -> String {
+    match operation {
+        Operation::Add(flow) | Operation::AddChecked(flow) => format!("add {flow:#}"),
+        Operation::Modify(selector, actions) => {
+            let flow = Flow {
+                actions: actions.clone(),
+                ..flow_of(selector)
+            };
+            format!("modify{} {flow:#}", strictness(selector))
+        }
+        Operation::Delete(selector) | Operation::DeleteLeading(selector, _) => {
+            let flow = format!("{:#}", flow_of(selector));
+            let what = flow.split(",actions=").next().unwrap_or_default();
+            format!("delete{} {what}", strictness(selector))
+        }
+        Operation::DeleteAll => "delete all rules".to_owned(),
+        Operation::SetGroup(group) => format!("set group {}", group.id.0),
+        Operation::DeleteGroup(group) => format!("delete group {}", group.0),
+        Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
+        Operation::SetPort(port, _) => format!("port {port} down"),
+        Operation::DeletePort(port) => format!("port {port} gone"),
+        Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
+    }
+}
+
+fn strictness(selector: &Selector) -> &'static str {
+    match selector.strict_priority {
+        Some(_) => "_strict",
+        None => "",
+    }
+}
+
+fn flow_of(selector: &Selector) -> Flow {
+    let mut flow = Flow {
+        matching: selector.matching.clone(),
+        ..Flow::default()
+    };
+    if let Some(table) = selector.table {
+        flow.table = table;
+    }
+    if let Some(priority) = selector.strict_priority {
+        flow.priority = priority;
+    }
+    flow
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_pipeline::text;
+
+    use super::*;
+
+    fn described(changes: &str) -> Vec<String> {
+        let changes = text::parse_changes("changes", changes).expect("they are right");
+        changes
+            .iter()
+            .map(|placed| describe(&placed.change))
+            .collect()
+    }
+
+    #[test]
+    fn changes_read_as_they_were_written() {
+        let text = "add table=1,priority=7,ip,nw_dst=10.0.0.0/8,actions=output:2\n\
+                    delete_strict table=1,priority=7,ip\n\
+                    modify table=3,tcp,actions=drop\n\
+                    bundle {\ndelete_strict table=1,priority=7,arp\nadd arp,actions=output:1\n}\n";
+        let expected = [
+            "add table=1,priority=7,ip,nw_dst=10.0.0.0/8,actions=output:2",
+            "delete_strict table=1,priority=7,ip",
+            "modify table=3,tcp,actions=drop",
+            "delete_strict table=1,priority=7,arp, and 1 more",
+        ];
+        assert_eq!(described(text), expected);
+    }
+}

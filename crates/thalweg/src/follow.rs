@@ -1,0 +1,92 @@
+//! A change followed slice by slice, with a clock beside it.
+//!
+//! Until the last old answer the caches prepare: affected entries are marked. After it they are
+//! repaired; a packet that meets one of those is answered by the interpreter meanwhile. Both end
+//! at once for maintainers that do everything before the next packet.
+
+use thalweg_datapath::Work;
+use thalweg_packet::Instant;
+use thalweg_pipeline::{Change, ChangeError, Version};
+use thalweg_switch::{Engine, Step};
+
+/// What following a change took.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Followed {
+    /// The version that the change made.
+    pub(crate) version: Version,
+    /// Until no packet can be answered by an older version.
+    pub(crate) update_ns: u64,
+    /// Until every entry is right again.
+    pub(crate) repair_ns: u64,
+    /// The longest slice, in which no packet is forwarded.
+    pub(crate) pause_ns: u64,
+    /// What became of entries.
+    pub(crate) work: Work,
+}
+
+/// Makes a change and follows it to the end; `between` is called after each slice but the last,
+/// with the slice's number from 1, and is not timed.
+///
+/// # Errors
+/// If the change is refused.
+pub(crate) fn follow(
+    engine: &mut Engine,
+    change: &Change,
+    now: Instant,
+    clock: fn() -> u64,
+    mut between: impl FnMut(&mut Engine, usize),
+) -> Result<Followed, ChangeError> {
+    let start = clock();
+    let delta = engine.start(change, now)?;
+    let mut followed = Followed {
+        version: delta.version,
+        ..Followed::default()
+    };
+    drop(delta);
+    followed.repair_ns = clock() - start;
+    for slice in 1.. {
+        let start = clock();
+        let step = engine.step();
+        let slice_ns = clock() - start;
+        followed.repair_ns += slice_ns;
+        followed.pause_ns = followed.pause_ns.max(slice_ns);
+        if step != Step::Preparing && followed.update_ns == 0 {
+            followed.update_ns = followed.repair_ns;
+        }
+        if let Step::Settled(work) = step {
+            followed.work = work;
+            break;
+        }
+        between(engine, slice);
+    }
+    Ok(followed)
+}
+
+/// Makes a change and follows it until it is acknowledged. A lazy sweep goes on behind the packets
+/// that follow; what becomes of entries is not known then.
+///
+/// # Errors
+/// If the change is refused.
+pub(crate) fn acknowledge(
+    engine: &mut Engine,
+    change: &Change,
+    now: Instant,
+    clock: fn() -> u64,
+) -> Result<Followed, ChangeError> {
+    let start = clock();
+    let update = engine.apply(change, now)?;
+    let time_ns = clock() - start;
+    Ok(Followed {
+        version: update.delta.version,
+        update_ns: time_ns,
+        repair_ns: time_ns,
+        pause_ns: time_ns,
+        work: update.work,
+    })
+}
+
+/// Nanoseconds on the wall, from some moment on.
+pub(crate) fn wall_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
