@@ -6,14 +6,12 @@
 
 use thalweg_datapath::Work;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Change, ChangeError, Version};
+use thalweg_pipeline::{Change, ChangeError};
 use thalweg_switch::{Engine, Step};
 
 /// What following a change took.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Followed {
-    /// The version that the change made.
-    pub(crate) version: Version,
     /// Until no packet can be answered by an older version.
     pub(crate) update_ns: u64,
     /// Until every entry is right again.
@@ -37,13 +35,11 @@ pub(crate) fn follow(
     mut between: impl FnMut(&mut Engine, usize),
 ) -> Result<Followed, ChangeError> {
     let start = clock();
-    let delta = engine.start(change, now)?;
+    engine.start(change, now)?;
     let mut followed = Followed {
-        version: delta.version,
+        repair_ns: clock() - start,
         ..Followed::default()
     };
-    drop(delta);
-    followed.repair_ns = clock() - start;
     for slice in 1.. {
         let start = clock();
         let step = engine.step();
@@ -77,7 +73,6 @@ pub(crate) fn acknowledge(
     let update = engine.apply(change, now)?;
     let time_ns = clock() - start;
     Ok(Followed {
-        version: update.delta.version,
         update_ns: time_ns,
         repair_ns: time_ns,
         pause_ns: time_ns,

@@ -309,7 +309,7 @@ fn an_entry_says_which_change_it_was_repaired_for() {
               0. lookup: table=0,priority=10,ip,actions=goto_table:1
               1. lookup: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
           nw_dst=0xa000200/0xffffff40
-              1. lookup of 0xffffffc0: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
+              1. lookup: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
           nw_ttl_above_1=0x1/0x1
               1. actions: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
           present:ipv4=0x1/0x1
@@ -317,11 +317,24 @@ fn an_entry_says_which_change_it_was_repaired_for() {
 
         What would touch it
           table 0: a rule above priority 10 that meets ip; deleting or modifying priority=10,ip
-          table 1: a rule above priority 124 that meets ip,nw_dst=10.0.2.0/26; deleting or modifying priority=124,ip,nw_dst=10.0.2.0/24
+          table 1: a rule above priority 124 that meets ip,nw_dst=10.0.2.0/255.255.255.64; deleting or modifying priority=124,ip,nw_dst=10.0.2.0/24
           port 4 comes or goes, or its link does
           any table: a rule about a field that no rule has been about; all entries go
     "#]]
     .assert_eq(&text);
+}
+
+#[test]
+fn what_is_said_to_touch_a_repaired_entry_does() {
+    let mut town = Town::new();
+    // It meets nw_dst=10.0.2.0/255.255.255.64, and not the /26 that a search would read.
+    let more = "@3 add table=1,priority=200,ip,nw_dst=10.0.2.128/26,actions=drop\n\
+                @3 add table=1,priority=201,ip,nw_dst=10.0.2.192/26,actions=drop\n";
+    let changes = std::fs::read_to_string(&town.changes).unwrap() + more;
+    town.changes = town.scene.write("more.changes", changes);
+    let report = town.scene.json(&town.arguments(&[]));
+    let affected = |place: usize| &report["changes"][place]["affected"];
+    assert_eq!((affected(2), affected(3)), (&1.into(), &0.into()));
 }
 
 #[test]

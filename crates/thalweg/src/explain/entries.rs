@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A repair keeps what the walk before it had read, so a mask can have bits that no step needs now;
-//! they are told apart. The entry of a packet's later pass goes on with a walk that was frozen, of
+//! they are told apart. It also keeps a new rule out by one bit, where a search would read several;
+//! bits that are not in the mask are not told. The entry of a packet's later pass goes on with a walk that was frozen, of
 //! which there is nothing here to walk again: its mask and its last repair are told, not the rest.
 
 use std::cmp::Reverse;
@@ -254,7 +255,9 @@ fn explain_region(pipeline: &Pipeline, view: &EntryView, version: Version) -> Pa
         translation: translate(pipeline, key, version),
     };
     report.fields = reasons::report(pipeline, &pass, mask);
-    report.touched_by = touches::report(pipeline, &pass.translation.trace);
+    let dropped = pass.translation.mask.iter().zip(mask);
+    let dropped: Vec<u64> = dropped.map(|(read, mask)| read & !mask).collect();
+    report.touched_by = touches::report(pipeline, &pass.translation.trace, &dropped);
     report
 }
 

@@ -130,7 +130,7 @@ fn report_pass(pipeline: &Pipeline, pass: &Pass) -> PassReport {
         megaflow: text::print_megaflow(layout, key, mask, MegaflowStyle::OpenFlow),
         actions: text::print_effects(&translation.effects, layout, key, mask),
         fields: reasons::report(pipeline, pass, mask),
-        touched_by: touches::report(pipeline, &translation.trace),
+        touched_by: touches::report(pipeline, &translation.trace, &[]),
         note: None,
     }
 }

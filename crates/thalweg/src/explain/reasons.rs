@@ -63,8 +63,9 @@ impl FieldReport {
 
 /// The fields of a mask, each with the steps of a pass that needed it, in their order.
 ///
-/// The mask is the pass's own, or that of an entry which has been through repairs, and may have
-/// kept bits that the walk does not need any more.
+/// The mask is the pass's own, or that of an entry which has been through repairs. Those keep bits
+/// that the walk does not need any more, and keep a new rule out by one bit where a search would
+/// read several.
 pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<FieldReport> {
     let layout = pipeline.layout();
     let reads = Reads::of(&pass.translation.trace, layout);
@@ -112,7 +113,7 @@ fn readers(
     }
     let layout = pipeline.layout();
     let readers = reads.reads.iter().filter_map(|read| {
-        let mask = layout.get(&read.bits, field).unwrap_or(0);
+        let mask = layout.get(&read.bits, field).unwrap_or(0) & mask;
         (mask != 0).then(|| {
             let (table, rule) = match read.step.kind {
                 StepKind::Lookup { table, rule } => (Some(table.0), rule),

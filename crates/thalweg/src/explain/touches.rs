@@ -27,9 +27,17 @@ pub(super) struct TouchReport {
 }
 
 /// All of them, one for each read, reads of tables first.
-pub(super) fn report(pipeline: &Pipeline, trace: &Trace) -> Vec<TouchReport> {
+///
+/// `dropped` are bits that the walk reads and the entry's mask does not have: a repaired entry can
+/// do with fewer than a search would read now, and a rule meets it that agrees on these. Copies of
+/// such bits elsewhere are told as the walk reads them.
+pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<TouchReport> {
+    let kept = |(word, bits): (usize, &u64)| bits & !dropped.get(word).unwrap_or(&0);
     let lookups = trace.steps().filter_map(|step| match step.kind {
-        StepKind::Lookup { table, rule } => Some(of_lookup(pipeline, &step, table, rule)),
+        StepKind::Lookup { table, rule } => {
+            let bits: Vec<u64> = step.searched.iter().enumerate().map(kept).collect();
+            Some(of_lookup(pipeline, &step, &bits, table, rule))
+        }
         _ => None,
     });
     let stations = trace.kinds().filter_map(|kind| match kind {
@@ -81,10 +89,11 @@ fn simple(kind: &'static str, what: String) -> TouchReport {
 fn of_lookup(
     pipeline: &Pipeline,
     step: &Step<'_>,
+    bits: &[u64],
     table: TableId,
     rule: Option<RuleId>,
 ) -> TouchReport {
-    let meets = conditions(pipeline.layout(), step.key, step.searched).to_string();
+    let meets = conditions(pipeline.layout(), step.key, bits).to_string();
     let that_meets = if meets.is_empty() {
         String::new()
     } else {
