@@ -1,16 +1,71 @@
-//! The examples of the document on differences, asked of both switches.
+//! I9, and the examples of the document on differences, asked of both switches.
 //!
 //! Each section that is named after an explanation has a block with rules, a packet and both
 //! answers. The answers are worked out here and must be those in the document; `UPDATE_EXPECT=1`
 //! writes them into it.
 
+use thalweg_packet::Instant;
+use thalweg_pipeline::text::Parser;
+use thalweg_pipeline::{Change, Config as Limits, Operation, Pipeline};
+
 use super::explained::{Explanation, explain};
 use super::neighbor::Arrival;
 use super::report::answer_lines;
 use super::switches::{Program, Switches};
+use super::{Config, compare, program};
+
+/// Files of rules of their own for I9, beside those that `cargo xtask differential` starts with.
+const SEEDS: std::ops::Range<u64> = 10_000..10_060;
 
 const DOCUMENT: &str = include_str!("../../../docs/differences-from-open-vswitch.md");
 const FENCE: &str = "```";
+
+/// The same answers, and Open vSwitch's is constant over our cache entries.
+#[test]
+fn i9_open_vswitch_does_the_same_for_all_packets_of_an_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = std::time::Instant::now();
+    let report = compare(&Config {
+        count: SEEDS.end - SEEDS.start,
+        seed: SEEDS.start,
+        packets_per_file: 10,
+        limit: 3,
+        folder: folder.path().to_owned(),
+    });
+    let report = report.unwrap();
+    report.print(start.elapsed());
+    assert_eq!(report.unexplained.len(), 0, "see what was printed");
+    // Else nothing was compared.
+    assert!(report.packets > 500, "{} packets", report.packets);
+    assert!(
+        report.neighbors > 2 * report.packets,
+        "{} neighbours",
+        report.neighbors
+    );
+}
+
+/// Without this, Open vSwitch may answer as it likes.
+#[test]
+fn i9_is_asked_of_rules_that_overlap_at_no_priority() {
+    for seed in SEEDS {
+        let program = program(seed).unwrap();
+        let mut parser = Parser::new();
+        let groups = program
+            .groups
+            .iter()
+            .map(|line| Operation::SetGroup(parser.parse_group(line).unwrap()));
+        let mut operations: Vec<Operation> = groups.collect();
+        operations.extend(
+            program
+                .rules
+                .iter()
+                .map(|line| Operation::AddChecked(Parser::new().parse_flow(line).unwrap())),
+        );
+        let mut pipeline = Pipeline::new(Limits::default());
+        let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
+        assert!(applied.is_ok(), "seed {seed}: {applied:?}");
+    }
+}
 
 #[test]
 fn the_documents_examples_are_as_it_says() {
