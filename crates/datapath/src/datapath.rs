@@ -1,6 +1,6 @@
 //! The datapath: caches of a key width that is chosen when the layout is known.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
@@ -14,6 +14,7 @@ use crate::history::LastRepair;
 use crate::ledger::Ledger;
 use crate::maintain::{Following, Maintainer, Outcome, Slice, Work};
 use crate::statistics::{EvictReason, Statistics};
+use crate::sync::RwLock;
 
 /// Caches of one worker, at one version of the pipeline.
 ///

@@ -29,6 +29,7 @@ mod megaflow;
 mod microflow;
 mod record;
 mod statistics;
+mod sync;
 mod upcall;
 
 pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig};

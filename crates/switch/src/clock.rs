@@ -2,17 +2,19 @@
 
 use thalweg_packet::Instant;
 
+use crate::sync::time;
+
 /// Says how long the switch has existed; all its threads have the same one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    start: std::time::Instant,
+    start: time::Instant,
 }
 
 impl Clock {
     /// A clock that begins now.
     pub(crate) fn start() -> Clock {
         Clock {
-            start: std::time::Instant::now(),
+            start: time::Instant::now(),
         }
     }
 

@@ -27,7 +27,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::RecvTimeoutError;
 use thalweg_datapath::Work;
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
@@ -37,6 +36,7 @@ use crate::engine::{Removal, RemovalReason};
 use crate::message::{Answer, Command, News, Settled};
 use crate::steps;
 use crate::switch::Switch;
+use crate::sync::RecvTimeoutError;
 use crate::totals::Totals;
 
 /// At least so long between two changes that stations cause.

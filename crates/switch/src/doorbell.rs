@@ -14,25 +14,24 @@
 //!    once.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use crate::sync::{AtomicBool, Bell, fence};
 
 /// One worker's doorbell.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    bell: OwnedFd,
+    bell: Bell,
     is_asleep: AtomicBool,
 }
 
 impl Doorbell {
     /// A doorbell of a worker that is awake.
     pub(crate) fn new() -> io::Result<Doorbell> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Doorbell {
-            bell,
+            bell: Bell::new()?,
             is_asleep: AtomicBool::new(false),
         })
     }
@@ -41,8 +40,7 @@ impl Doorbell {
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // It can only fail when it has been rung 2^64 times without being heard.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            self.bell.ring();
         }
     }
 
@@ -60,23 +58,10 @@ impl Doorbell {
         self.is_asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !has_work() {
-            let with_bell = std::iter::once(PollFd::new(&self.bell, PollFlags::IN));
-            let ports = descriptors
-                .iter()
-                .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN));
-            let mut polled: Vec<PollFd<'_>> = with_bell.chain(ports).collect();
-            let limit = Timespec::try_from(limit).ok();
-            // An interrupted sleep is a short one.
-            let _ = poll(&mut polled, limit.as_ref());
-            let had_something = polled[1..].iter().enumerate();
-            ready.extend(
-                had_something
-                    .filter(|(_, port)| !port.revents().is_empty())
-                    .map(|(index, _)| index),
-            );
+            self.bell.wait(descriptors, limit, ready);
         }
         self.is_asleep.store(false, Ordering::SeqCst);
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        self.bell.hush();
     }
 }
 

@@ -18,7 +18,7 @@
 //! 3. Time is whatever the caller says; it should not run backwards.
 //! 4. One change is followed at a time: the next waits until all entries are right.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use thalweg_datapath::{Datapath, Ledger, MaintainerKind, Progress, Work};
@@ -29,6 +29,7 @@ use thalweg_pipeline::{
 };
 
 use crate::audit::Audit;
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::upkeep::Upkeep;
 
 /// Limits of an engine.

@@ -10,10 +10,12 @@
 //! 3. Packets of one sender stay in order.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use thalweg_packet::{Packet, PacketPool};
+
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Packets on their way to the ports of one worker.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ mod recent;
 mod replace;
 mod steps;
 mod switch;
+mod sync;
 mod timeouts;
 mod totals;
 mod upkeep;

@@ -22,10 +22,8 @@
 //!    next change waits for that.
 
 use std::io;
-use std::sync::{Arc, PoisonError, RwLockReadGuard};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use thalweg_datapath::{Datapath, Index, Work};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, PacketPool, PortId};
@@ -37,6 +35,7 @@ use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::ports::{Attached, Routes, SwitchPort};
+use crate::sync::{JoinHandle, Receiver, RwLock, RwLockReadGuard, Sender, bounded, spawn};
 use crate::upkeep::Upkeep;
 use crate::worker::{Channels, Shared, Worker};
 
@@ -223,7 +222,7 @@ impl Switch {
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
         let shared = Arc::new(Shared {
             clock,
-            pipeline: pipeline.into(),
+            pipeline: RwLock::new(pipeline),
             routes: Routes::new(&numbers, config.workers),
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
@@ -275,8 +274,7 @@ impl Switch {
         let shared = self.shared.clone();
         let outbox = Outbox::new(pool);
         let worker = Worker::new(number, shared, channels, ports, datapath, outbox);
-        let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-        let thread = thread.spawn(move || worker.run());
+        let thread = spawn(format!("worker-{number}"), move || worker.run());
         let thread = thread.map_err(|source| SwitchError::System {
             worker: number,
             source,

@@ -20,10 +20,9 @@
 //! 5. A worker that was told to stop ends when the control side has heard all: one that ends
 //!    before has panicked.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
 use thalweg_datapath::{Datapath, Progress};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet};
@@ -35,10 +34,11 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Attached, Routes};
 use crate::recent::Recent;
+use crate::sync::{Receiver, RwLock, Sender};
 use crate::totals::WorkerCounters;
 
-/// Rounds without a packet after which a worker sleeps.
-const IDLE_ROUNDS: u32 = 64;
+/// Rounds without a packet after which a worker sleeps; in a model check it does so at once.
+const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 0 } else { 64 };
 
 /// Packets of other workers that are sent in one round: more than come in, so that these, which
 /// have cost the most already, are not the first to be refused.

@@ -12,7 +12,7 @@
 //! 2. Every entry that was added since the search began is known as such, until the version moves.
 //! 3. There are not many more suspects than entries: where they get too many, all are suspected.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use thalweg_pipeline::{Delta, Input, Pipeline, RuleId};
 
@@ -20,6 +20,7 @@ use super::Dependencies;
 use super::node::{Cause, NewRule, Nodes};
 use super::paths::Paths;
 use crate::entry::EntryId;
+use crate::sync::{Mutex, MutexGuard};
 
 /// New rules for each entry from which on a sweep is taken to be cheaper than a search for each of
 /// them. Chosen, not measured.

@@ -1,0 +1,65 @@
+//! Threads, locks, channels and bells as a switch that runs has them.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+pub(crate) use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::thread::JoinHandle;
+pub(crate) use std::time;
+
+/// Starts a thread.
+pub(crate) fn spawn(
+    name: String,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(work)
+}
+
+/// Something to ring that a sleeper hears, beside what its ports have: an event descriptor.
+#[derive(Debug)]
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Bell(eventfd(0, flags)?))
+    }
+
+    pub(crate) fn ring(&self) {
+        // It can only fail when it has been rung 2^64 times without being heard.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits for the bell, a descriptor or the limit; gives in `ready` which descriptors it was.
+    pub(crate) fn wait(
+        &self,
+        descriptors: &[BorrowedFd<'_>],
+        limit: Duration,
+        ready: &mut Vec<usize>,
+    ) {
+        let with_bell = std::iter::once(PollFd::new(&self.0, PollFlags::IN));
+        let ports = descriptors
+            .iter()
+            .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> = with_bell.chain(ports).collect();
+        let limit = Timespec::try_from(limit).ok();
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut polled, limit.as_ref());
+        let had_something = polled[1..].iter().enumerate();
+        ready.extend(
+            had_something
+                .filter(|(_, port)| !port.revents().is_empty())
+                .map(|(index, _)| index),
+        );
+    }
+
+    /// Forgets that it was rung.
+    pub(crate) fn hush(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
