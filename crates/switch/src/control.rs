@@ -21,6 +21,7 @@
 //!    repaired.
 //! 2. Packets that were answered at `v` and wait for another worker are sent before that: the
 //!    acknowledgements come first, so whatever waits afterwards has been left before, or is newer.
+//!    One that the other worker has taken and not yet sent counts as waiting.
 //! 3. What packets teach costs a bounded share of the time: learning waits [`LEARNING_INTERVAL`],
 //!    and four times as long as the last change took, before the next one.
 
@@ -225,7 +226,7 @@ impl Switch {
     /// Invariant 2.
     fn drain_exchanges(&mut self) {
         let with_packets = self.handles.iter().zip(&self.shared.exchanges).enumerate();
-        let with_packets = with_packets.filter(|(_, (_, exchange))| exchange.has_packets());
+        let with_packets = with_packets.filter(|(_, (_, exchange))| !exchange.is_empty());
         let asked: Vec<usize> = with_packets.map(|(worker, _)| worker).collect();
         for worker in &asked {
             self.tell(*worker, Command::Drain);

@@ -8,6 +8,8 @@
 //!    refused; the sender counts it.
 //! 2. The lock is taken once per burst; who finds [`Exchange::has_packets`] false takes none.
 //! 3. Packets of one sender stay in order.
+//! 4. A packet that was collected is on its way until the receiver says [`Exchange::note_sent`]:
+//!    who finds [`Exchange::is_empty`] knows that whatever was left before has been sent.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -15,13 +17,15 @@ use std::sync::atomic::Ordering;
 
 use thalweg_packet::{Packet, PacketPool};
 
-use crate::sync::{AtomicUsize, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard};
 
 /// Packets on their way to the ports of one worker.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     queue: Mutex<Queue>,
     waiting: AtomicUsize,
+    /// Whether the receiver has packets that it has not sent.
+    is_sending: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -41,6 +45,7 @@ impl Exchange {
                 spares: spares.collect(),
             }),
             waiting: AtomicUsize::new(0),
+            is_sending: AtomicBool::new(false),
         }
     }
 
@@ -69,12 +74,25 @@ impl Exchange {
         self.waiting() > 0
     }
 
+    /// Whether nothing waits, and whatever was collected has been sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        // In this order: what does not wait any more was on its way before.
+        !self.has_packets() && !self.is_sending.load(Ordering::Acquire)
+    }
+
+    /// Says that all packets which were collected have been sent.
+    pub(crate) fn note_sent(&self) {
+        self.is_sending.store(false, Ordering::Release);
+    }
+
     /// How many packets wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
     /// Gives up to `limit` packets to `take`, each for a spare of `pool`; says how many.
+    ///
+    /// If there are any, [`Exchange::note_sent`] is to follow.
     pub(crate) fn collect(
         &self,
         limit: usize,
@@ -96,6 +114,8 @@ impl Exchange {
             take(place, packet);
             count += 1;
         }
+        // Invariant 4.
+        self.is_sending.store(count > 0, Ordering::Release);
         self.waiting.store(queue.waiting.len(), Ordering::Release);
         count
     }
@@ -141,7 +161,9 @@ mod tests {
         assert_eq!(exchange.collect(32, &mut receiver, &mut take), 0);
         receiver.put(Packet::with_capacity(64));
         assert_eq!(exchange.collect(32, &mut receiver, &mut take), 1);
-        assert!(!exchange.has_packets());
+        assert!(!exchange.has_packets() && !exchange.is_empty());
+        exchange.note_sent();
+        assert!(exchange.is_empty());
         assert_eq!((taken[0].0, &taken[0].1[..]), (0, &[0_u8][..]));
         assert_eq!((taken[1].0, &taken[1].1[..]), (1, &[1_u8][..]));
     }

@@ -257,6 +257,7 @@ impl Worker {
         });
         if count > 0 {
             self.flush_ports();
+            self.shared.exchanges[self.number].note_sent();
         }
         count
     }
