@@ -544,6 +544,10 @@ impl<const W: usize> Core<W> {
     /// Takes an entry's lists off the account, if nobody else has them.
     pub(crate) fn forget_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
         self.list_bytes -= unshared_bytes(program, credits);
+        self.credits.release(credits);
+        if let Program::Run(effects) = program {
+            self.effects.release(effects);
+        }
     }
 }
 

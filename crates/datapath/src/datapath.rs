@@ -311,6 +311,8 @@ impl Datapath {
     pub fn verify(&self) -> Result<(), String> {
         with_core!(&self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
+            core.effects.verify()?;
+            core.credits.verify()?;
             core.record.look().map_or(Ok(()), |known| known.verify(&ids))
         })
     }

@@ -68,6 +68,33 @@ pub(crate) enum Program {
     Run(Arc<[Effect]>),
 }
 
+impl Program {
+    /// What runs these effects; how a list is kept is the caller's to say.
+    pub(crate) fn of(
+        effects: Vec<Effect>,
+        keep: impl FnOnce(Vec<Effect>) -> Arc<[Effect]>,
+    ) -> Program {
+        match &effects[..] {
+            [Effect::Drop { reason, copies: 1 }] => Program::Drop(*reason),
+            [Effect::Output(port)] => Program::Send(*port),
+            _ => Program::Run(keep(effects)),
+        }
+    }
+
+    /// Whether it runs these effects.
+    pub(crate) fn runs(&self, effects: &[Effect]) -> bool {
+        match self {
+            Program::Drop(reason) => {
+                let copies = 1;
+                let reason = *reason;
+                *effects == [Effect::Drop { reason, copies }]
+            }
+            Program::Send(port) => *effects == [Effect::Output(*port)],
+            Program::Run(list) => list[..] == *effects,
+        }
+    }
+}
+
 /// One remembered answer, without its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -216,6 +243,12 @@ impl<const W: usize> Entries<W> {
     #[inline]
     pub(crate) fn prefetch(&self, id: EntryId) {
         thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize);
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_all(&self, id: EntryId) {
+        self.prefetch(id);
+        thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
     }
 
     /// Puts an entry in; its generation is a new one.

@@ -1,53 +1,67 @@
 //! Equal values stored once.
 //!
 //! Thousands of entries do the same with their packets and met the same rules on the way. Both
-//! lists are shared among them; a list lives as long as an entry has it.
+//! lists are shared among them.
+//!
+//! 1. A list is here as long as an entry has it: whoever gives one up says so, and with the last it
+//!    goes. Nothing is ever swept.
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use thalweg_classifier::hash::WordHash;
 
 /// A set of shared slices.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
-    known: HashSet<Shared<T>, WordHash>,
-    /// Look for slices that nobody has any more when there are this many.
-    sweep_at: usize,
-}
-
-/// A shared slice that is found by its content.
-#[derive(PartialEq, Eq, Hash, Debug)]
-struct Shared<T>(Arc<[T]>);
-
-impl<T> Borrow<[T]> for Shared<T> {
-    fn borrow(&self) -> &[T] {
-        &self.0
-    }
+    /// With their hashes, so that the table can grow without a look at the lists.
+    known: HashTable<(u64, Arc<[T]>)>,
+    hash: WordHash,
 }
 
 impl<T: Hash + Eq> Interner<T> {
     pub(crate) fn new(seed: u64) -> Interner<T> {
         Interner {
-            known: HashSet::with_hasher(WordHash::new(seed)),
-            sweep_at: 64,
+            known: HashTable::new(),
+            hash: WordHash::new(seed),
         }
     }
 
     /// The shared form of a list.
     pub(crate) fn share(&mut self, list: Vec<T>) -> Arc<[T]> {
-        if let Some(shared) = self.known.get(&list[..]) {
-            return shared.0.clone();
-        }
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|shared| Arc::strong_count(&shared.0) > 1);
-            self.sweep_at = 64.max(self.known.len() * 2);
+        let hash = self.hash.hash_one(&list[..]);
+        if let Some((_, shared)) = self.known.find(hash, |(_, known)| known[..] == list[..]) {
+            return shared.clone();
         }
         let shared: Arc<[T]> = list.into();
-        self.known.insert(Shared(shared.clone()));
+        let known = (hash, shared.clone());
+        self.known.insert_unique(hash, known, |(hash, _)| *hash);
         shared
+    }
+
+    /// Forgets a list if nobody else has it.
+    pub(crate) fn release(&mut self, list: &Arc<[T]>) {
+        if Arc::strong_count(list) > 2 {
+            return;
+        }
+        let hash = self.hash.hash_one(&list[..]);
+        let known = self
+            .known
+            .find_entry(hash, |(_, known)| Arc::ptr_eq(known, list));
+        // One that was never shared is not here.
+        if let Ok(known) = known {
+            known.remove();
+        }
+    }
+
+    /// Invariant 1: every list has somebody else.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        let mut known = self.known.iter();
+        match known.all(|(_, list)| Arc::strong_count(list) > 1) {
+            true => Ok(()),
+            false => Err("a list is kept that nobody has".to_owned()),
+        }
     }
 
     /// Bytes of memory that the lists take, boxes inside them not counted.
@@ -55,8 +69,8 @@ impl<T: Hash + Eq> Interner<T> {
         let lists = self
             .known
             .iter()
-            .map(|shared| 16 + std::mem::size_of_val(&*shared.0));
-        lists.sum::<usize>() + self.known.capacity() * 24
+            .map(|(_, list)| 16 + std::mem::size_of_val(&**list));
+        lists.sum::<usize>() + self.known.allocation_size()
     }
 }
 
@@ -65,18 +79,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_lists_are_one_and_unused_lists_go() {
+    fn equal_lists_are_one_and_a_list_goes_with_the_last_who_has_it() {
         let mut interner = Interner::new(0);
         let kept = interner.share(vec![1_u32, 2]);
-        assert!(Arc::ptr_eq(&kept, &interner.share(vec![1, 2])));
+        let also = interner.share(vec![1, 2]);
+        assert!(Arc::ptr_eq(&kept, &also));
         for number in 0..1_000 {
-            interner.share(vec![number, number]);
+            let list = interner.share(vec![number, number]);
+            interner.release(&list);
         }
-        assert!(
-            interner.known.len() < 200,
-            "{} lists are kept",
-            interner.known.len()
-        );
+        assert_eq!(interner.known.len(), 1);
+        assert_eq!(interner.verify(), Ok(()));
+        interner.release(&also);
+        drop(also);
         assert!(Arc::ptr_eq(&kept, &interner.share(vec![1, 2])));
+        interner.release(&kept);
+        assert_eq!(interner.known.len(), 0);
     }
 }

@@ -20,8 +20,8 @@ use crate::statistics::{EvictReason, RefuseReason};
 /// What the interpreter's answer comes to as an entry.
 pub(crate) struct Content {
     pub(crate) mask: Vec<u64>,
-    pub(crate) program: Program,
-    pub(crate) credits: Arc<[Credit]>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) credits: Vec<Credit>,
     pub(crate) trace: Trace,
     /// Lookups that the walk needed, and those whose outcome was still known.
     pub(crate) lookups: u32,
@@ -38,12 +38,12 @@ impl<const W: usize> Core<W> {
             return Answer::Once(Program::Run(Arc::from([])), Arc::from([]));
         };
         if self.config.megaflow.entries == 0 {
-            return Answer::Once(content.program, content.credits);
+            return Answer::Once(
+                Program::of(content.effects, Arc::from),
+                Arc::from(content.credits),
+            );
         }
-        match self.install(key, content, now) {
-            Ok(id) => Answer::Entry(id),
-            Err(content) => Answer::Once(content.program, content.credits),
-        }
+        self.install(key, content, now)
     }
 
     /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
@@ -90,17 +90,11 @@ impl<const W: usize> Core<W> {
             ..
         } = translation;
         let effects = self.with_numbers(effects, &continuations)?;
-        let program = match &effects[..] {
-            [Effect::Drop { reason, copies: 1 }] => Program::Drop(*reason),
-            [Effect::Output(port)] => Program::Send(*port),
-            _ => Program::Run(self.effects.share(effects)),
-        };
-        let credits = self.credits.share(Credit::of(&trace));
         let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
         Some(Content {
             mask,
-            program,
-            credits,
+            effects,
+            credits: Credit::of(&trace),
             lookups: trace.kinds().filter(is_lookup).count() as u32,
             trace,
             known,
@@ -132,19 +126,14 @@ impl<const W: usize> Core<W> {
     }
 
     /// Puts an entry in, unless it alone is larger than the cache may be.
-    fn install(
-        &mut self,
-        key: &[u64; W],
-        content: Content,
-        now: Instant,
-    ) -> Result<EntryId, Box<Content>> {
+    fn install(&mut self, key: &[u64; W], content: Content, now: Instant) -> Answer {
         let Content {
             mut mask,
-            program,
+            effects,
             credits,
             trace,
-            lookups,
             known,
+            ..
         } = content;
         mask.resize(W, 0);
         let mut subtable = self.subtable_for(&mask);
@@ -156,8 +145,9 @@ impl<const W: usize> Core<W> {
             self.evict(old, EvictReason::Changed);
             subtable = self.subtable_for(&mask);
         }
+        let credits = self.credits.share(credits);
         let entry = Entry {
-            program,
+            program: Program::of(effects, |effects| self.effects.share(effects)),
             counters: Counters::default(),
             used_at: now,
             subtable,
@@ -170,25 +160,18 @@ impl<const W: usize> Core<W> {
         if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
             self.forget_lists(&entry.program, &entry.credits);
             self.statistics.count_refusal(RefuseReason::TooLarge);
-            // Lists of its own: those that are shared are on the account of the entries alone.
+            // Lists of its own: those that are shared are the entries' alone.
             let program = match entry.program {
                 Program::Run(effects) => Program::Run(Arc::from(&*effects)),
                 program => program,
             };
-            return Err(Box::new(Content {
-                mask,
-                program,
-                credits: Arc::from(&*entry.credits),
-                trace,
-                lookups,
-                known,
-            }));
+            return Answer::Once(program, Arc::from(&*entry.credits));
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
         self.record.set(id, trace, known);
         self.statistics.megaflow.insertions += 1;
-        Ok(id)
+        Answer::Entry(id)
     }
 
     /// The sub-table of a mask; beyond the limit of masks, that of whole keys.

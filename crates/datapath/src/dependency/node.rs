@@ -89,7 +89,8 @@ pub(super) struct Nodes {
     classes: Vec<Class>,
     free_classes: Vec<u32>,
     class_index: HashTable<u32>,
-    lookups: HashTable<NodeId>,
+    /// With the lower half of their hashes, so that the table can grow without a look at them.
+    lookups: HashTable<(u32, NodeId)>,
     causes: HashMap<Cause, NodeId, WordHash>,
     by_rule: HashMap<RuleId, Vec<NodeId>, WordHash>,
     tables: Vec<TableNodes>,
@@ -167,8 +168,9 @@ impl Nodes {
             }
             _ => false,
         };
-        if let Some(node) = self.lookups.find(hash, is_same).copied() {
-            return node;
+        let known = self.lookups.find(hash, |(_, node)| is_same(node));
+        if let Some((_, node)) = known {
+            return *node;
         }
         let class = &mut self.classes[class_number as usize];
         let row = class.nodes.len() as u32;
@@ -185,9 +187,9 @@ impl Nodes {
         if let Some(rule) = rule {
             self.by_rule.entry(rule).or_default().push(node);
         }
-        let (classes, nodes, hasher) = (&self.classes, &self.nodes, self.hash);
-        let rehash = |node: &NodeId| hash_of(hasher, classes, &nodes[node.0 as usize]);
-        self.lookups.insert_unique(hash, node, rehash);
+        let kept = (hash as u32, node);
+        self.lookups
+            .insert_unique(hash, kept, |(hash, _)| spread(*hash));
         self.put_in_pivots(node, class_number, row);
         node
     }
@@ -352,7 +354,7 @@ impl Nodes {
                 ..
             } => {
                 let hash = hash_of(self.hash, &self.classes, node);
-                let entry = self.lookups.find_entry(hash, |other| *other == id);
+                let entry = self.lookups.find_entry(hash, |(_, other)| *other == id);
                 entry.expect("the index has every lookup").remove();
                 self.take_out_of_pivots(id, class, row);
                 self.take_out_of_rule(rule, place);
@@ -480,6 +482,11 @@ impl Nodes {
         }
     }
 
+    #[inline]
+    pub(super) fn prefetch(&self, node: NodeId) {
+        thalweg_classifier::simd::prefetch(&self.nodes, node.0 as usize);
+    }
+
     /// The entries that depend on a node.
     pub(super) fn dependents(&self, node: NodeId) -> &[EntryId] {
         &self.nodes[node.0 as usize].dependents
@@ -578,7 +585,7 @@ impl Nodes {
                     lookups += 1;
                     of_rules += usize::from(rule.is_some());
                     let hash = hash_of(self.hash, &self.classes, node);
-                    let in_index = self.lookups.find(hash, |other| *other == id).is_some();
+                    let in_index = self.lookups.find(hash, |(_, other)| *other == id).is_some();
                     let in_class = self.classes[class as usize].nodes[row as usize] == id;
                     let in_rule = rule.is_none_or(|rule| self.of_rule(rule).contains(&id));
                     in_index && in_class && in_rule && self.is_in_pivots(id, class, row)
@@ -674,7 +681,14 @@ fn hash_lookup(
 ) -> u64 {
     let rule = rule.map_or(u64::MAX, |rule| rule.0.into());
     let start = hash.step(hash.step(hash.start(), class.into()), rule);
-    value.fold(start, |state, word| hash.step(state, word))
+    spread(value.fold(start, |state, word| hash.step(state, word)) as u32)
+}
+
+/// A hash of 64 bits that follows from 32: tables use the upper ones too.
+fn spread(hash: u32) -> u64 {
+    // Fibonacci hashing; the lower half stays as it is, so that it can be kept alone.
+    let upper = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    upper << 32 | u64::from(hash)
 }
 
 fn hash_of(hash: WordHash, classes: &[Class], node: &Node) -> u64 {

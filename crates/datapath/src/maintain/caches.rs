@@ -6,7 +6,7 @@ use thalweg_pipeline::{Delta, Pipeline};
 use super::{Caches, Outcome};
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
-use crate::entry::EntryId;
+use crate::entry::{EntryId, Program};
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
 use crate::upcall::Content;
@@ -22,6 +22,13 @@ impl<const W: usize> Caches for Core<W> {
 
     fn is_taken(&self, id: EntryId, generation: u32) -> bool {
         self.entries.is_taken(id, generation)
+    }
+
+    fn fetch(&self, id: EntryId, depth: usize) {
+        if depth == 0 {
+            self.entries.prefetch_all(id);
+        }
+        self.record.fetch(id, depth);
     }
 
     fn mark(&mut self, id: EntryId) -> Option<u32> {
@@ -100,8 +107,9 @@ impl<const W: usize> Core<W> {
         let subtable = self.subtable_for(&content.mask);
         let entry = self.entries.get_mut(id);
         let is_same_region = entry.subtable == subtable;
-        let is_same =
-            is_same_region && entry.program == content.program && entry.credits == content.credits;
+        let is_same = is_same_region
+            && entry.program.runs(&content.effects)
+            && entry.credits[..] == content.credits[..];
         let repair = LastRepair {
             version: self.version,
             outcome: Outcome::Repaired,
@@ -117,10 +125,12 @@ impl<const W: usize> Core<W> {
         let counters = std::mem::take(&mut entry.counters);
         self.ledger_before
             .add(&entry.credits, counters, entry.used_at);
-        self.account_lists(&content.program, &content.credits);
+        let credits = self.credits.share(content.credits);
+        let program = Program::of(content.effects, |effects| self.effects.share(effects));
+        self.account_lists(&program, &credits);
         let entry = self.entries.get_mut(id);
-        let program = std::mem::replace(&mut entry.program, content.program);
-        let credits = std::mem::replace(&mut entry.credits, content.credits);
+        let program = std::mem::replace(&mut entry.program, program);
+        let credits = std::mem::replace(&mut entry.credits, credits);
         self.forget_lists(&program, &credits);
         if is_same_region {
             self.entries.unmark(id);
