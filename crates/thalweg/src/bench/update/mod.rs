@@ -243,6 +243,7 @@ impl Arguments {
                 kinds: self.change.clone(),
                 bundle: self.bundle,
             },
+            takes_fewer: self.depth,
             seed: self.seed,
         }
     }

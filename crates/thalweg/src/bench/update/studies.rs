@@ -16,7 +16,8 @@
 //! an entry under repair is an upcall.
 //!
 //! *Depth*: the same cache size, pipelines of 7, 10 and 22 tables, and more and more ways through
-//! the last. What a sweep costs goes with entries and depth, a repair with the walks affected.
+//! the last; where the flows make no such number of entries, the rows say how many there were. What
+//! a sweep costs goes with entries and depth, a repair with the walks affected.
 //!
 //! Reference: Zulfiqar, Pfaff, Antichi and Shahbaz, *KAIRO: Incremental View Maintenance for
 //! Scalable Virtual Switch Caching*, poster, 2025.
