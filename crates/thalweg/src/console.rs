@@ -78,7 +78,7 @@ impl Console {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
-        let template = "{wide_msg} [{bar:30}] {percent:>3}% {elapsed:>4}";
+        let template = "{wide_msg} [{bar:12}] {percent:>3}% {elapsed:>4}";
         let style = ProgressStyle::with_template(template).expect("the template is well-formed");
         bar.set_style(style.progress_chars("=> "));
         if is_seen {

@@ -9,6 +9,8 @@ use thalweg_packet::Instant;
 use thalweg_pipeline::{Change, ChangeError};
 use thalweg_switch::{Engine, Step};
 
+use crate::report::Unit;
+
 /// What following a change took.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Followed {
@@ -84,4 +86,11 @@ pub(crate) fn acknowledge(
 pub(crate) fn wall_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Changes so far in few words, for a line of progress.
+pub(crate) fn news(changes: usize, last_ns: f64, affected: u64, stale: Option<u64>) -> String {
+    let time = Unit::Nanoseconds.format(last_ns);
+    let stale = stale.map_or(String::new(), |stale| format!(", {stale} stale"));
+    format!("{changes} changes, last {time}, {affected} affected{stale}")
 }

@@ -29,7 +29,7 @@ use crate::captures::Sources;
 use crate::console::Console;
 use crate::counters::CountersReport;
 use crate::failure::bad_input;
-use crate::follow::{acknowledge, follow, wall_ns};
+use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::number::{number, port};
 use crate::output::CaptureOutput;
@@ -255,17 +255,11 @@ impl Replay {
 
     /// How it goes, in a line.
     fn news(&self) -> String {
-        let Some(last) = self.applied.last() else {
-            return format!("{} packets", self.packets);
-        };
-        let stale = self.engine.audit().map_or(0, |audit| audit.stale);
-        format!(
-            "{} packets, {} changes; the last: {:.1} us, {}; {stale} stale",
-            self.packets,
-            self.applied.len(),
-            last.time_to_update_us,
-            last.entries_in_words()
-        )
+        let last = self.applied.last();
+        let last_ns = last.map_or(0.0, |change| change.time_to_update_us * 1e3);
+        let affected = self.applied.iter().map(|change| change.affected).sum();
+        let stale = self.engine.audit().map(|audit| audit.stale);
+        news(self.applied.len(), last_ns, affected, stale)
     }
 
     fn forward(&mut self, packet: Packet) -> Result<()> {

@@ -145,6 +145,45 @@ fn the_traversals_of_entries_are_listed() {
 }
 
 #[test]
+fn a_lazy_sweep_forwards_stale_packets_and_says_so() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "ip,nw_dst=10.0.0.2,actions=output:2\n");
+    let changes = "@1 modify_strict priority=32768,ip,nw_dst=10.0.0.2,actions=output:3\n";
+    let changes = scene.write("c.changes", changes);
+    let packets: Vec<_> = (0..3).map(|ms| (ms, datagram(1, 2, 64))).collect();
+    let input = write_capture(&scene, "in.pcap", &packets);
+    let replay = |maintainer: &str| {
+        let with = [
+            "replay",
+            "--rules",
+            &rules,
+            "--pcap",
+            &input,
+            "--changes",
+            &changes,
+        ];
+        scene.json(&[&with[..], &["--maintainer", maintainer]].concat())
+    };
+    let lazy = replay("lazy");
+    assert_eq!(
+        lazy["stale_packets"], 1,
+        "the sweep follows the second packet"
+    );
+    assert_eq!(lazy["outputs"], serde_json::json!({"2": 2, "3": 1}));
+    let strict = replay("incremental");
+    assert_eq!(strict["stale_packets"], 0);
+    assert_eq!(strict["outputs"], serde_json::json!({"2": 1, "3": 2}));
+    let change = &strict["changes"][0];
+    let counts = ["affected", "examined", "repaired", "moved", "evicted"].map(|key| &change[key]);
+    assert_eq!(counts, [1, 1, 1, 0, 0]);
+    let (update, repair) = (&change["time_to_update_us"], &change["time_to_repair_us"]);
+    assert!(
+        update.as_f64() > Some(0.0) && update.as_f64() <= repair.as_f64(),
+        "{change}"
+    );
+}
+
+#[test]
 fn changes_take_effect_at_their_packets() {
     let scene = Scene::new();
     let rules = scene.write("r.rules", "priority=1,actions=output:2\n");

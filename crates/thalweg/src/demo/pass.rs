@@ -22,8 +22,7 @@ use thalweg_packet::{Instant, Packet};
 use thalweg_switch::{Config, Engine};
 
 use super::scenario::Scenario;
-use crate::follow::{follow, wall_ns};
-use crate::report::Unit;
+use crate::follow::{follow, news, wall_ns};
 
 /// Windows of the timeline.
 const WINDOWS: usize = 50;
@@ -141,19 +140,14 @@ impl<'a> Pass<'a> {
 
     /// How it goes, in a line.
     fn news(&self, kind: MaintainerKind) -> String {
-        let audit = self.engine.audit();
-        let which = audit.map_or("measured", |_| "audited");
-        let mut news = format!("{}: {which} pass", kind.name());
-        if let Some(last) = self.updates.last() {
-            let time = Unit::Nanoseconds.format(last.time_ns as f64);
-            let affected: u64 = self.updates.iter().map(|one| one.work.affected()).sum();
-            let changes = self.updates.len();
-            news += &format!(", {changes} changes, the last {time}, {affected} entries affected");
-        }
-        if let Some(audit) = audit {
-            news += &format!(", {} stale", audit.stale);
-        }
-        news
+        let stale = self.engine.audit().map(|audit| audit.stale);
+        let Some(last) = self.updates.last() else {
+            let which = stale.map_or("measured", |_| "audited");
+            return format!("{}: {which} pass", kind.name());
+        };
+        let affected = self.updates.iter().map(|one| one.work.affected()).sum();
+        let news = news(self.updates.len(), last.time_ns as f64, affected, stale);
+        format!("{}: {news}", kind.name())
     }
 
     fn now(&self) -> Instant {
