@@ -184,6 +184,11 @@ impl<'a> Recollection<'a> {
         let mut above: SmallVec<[(usize, u64); 8]> = SmallVec::new();
         let mut best = None;
         if !certificate.is_certain {
+            // Else those that met a node which is gone would be taken to have met the next of its
+            // number.
+            if !certificate.is_doubted {
+                return None;
+            }
             let arrivals = self.arrivals.of(node)?;
             if arrivals.len() > ARRIVALS_MAX {
                 return None;

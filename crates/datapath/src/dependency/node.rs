@@ -46,6 +46,8 @@ enum What {
         rule: Option<RuleId>,
         place: u32,
         is_certain: bool,
+        /// Whether it was certain once, and a new rule has met it: not another of this number.
+        is_doubted: bool,
     },
     /// Something else; boxed, for there are few.
     Cause(Box<Cause>),
@@ -109,6 +111,8 @@ pub(super) struct Certificate<'a> {
     pub(super) winner: Option<RuleId>,
     /// Whether it holds for everything that agrees with the value.
     pub(super) is_certain: bool,
+    /// Whether it did until new rules have met it.
+    pub(super) is_doubted: bool,
     /// The mask's words.
     pub(super) words: &'a MaskedWords,
 }
@@ -182,6 +186,7 @@ impl Nodes {
             rule,
             place,
             is_certain: false,
+            is_doubted: false,
         });
         self.classes[class_number as usize].nodes.push(node);
         if let Some(rule) = rule {
@@ -427,7 +432,14 @@ impl Nodes {
     /// Invariant 4; says whether the node was certain until now.
     pub(super) fn doubt(&mut self, node: NodeId) -> bool {
         match &mut self.nodes[node.0 as usize].what {
-            What::Lookup { is_certain, .. } => std::mem::replace(is_certain, false),
+            What::Lookup {
+                is_certain,
+                is_doubted,
+                ..
+            } => {
+                *is_doubted |= *is_certain;
+                std::mem::replace(is_certain, false)
+            }
             _ => false,
         }
     }
@@ -444,6 +456,7 @@ impl Nodes {
             row,
             rule,
             is_certain,
+            is_doubted,
             ..
         } = &self.nodes[node.0 as usize].what
         else {
@@ -454,6 +467,7 @@ impl Nodes {
         agrees.then_some(Certificate {
             winner: rule,
             is_certain,
+            is_doubted,
             words: &class.words,
         })
     }
