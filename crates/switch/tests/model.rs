@@ -175,7 +175,7 @@ impl Stage {
     fn inject(&mut self, count: usize) {
         for source in 1..=2_u16 {
             for _ in 0..count {
-                let mut value = || thread_rng().gen_range(0..VALUES);
+                let value = || thread_rng().gen_range(0..VALUES);
                 let bytes = stamps::frame(FlowKey(value(), value()), source, self.injected);
                 self.injected += 1;
                 let queue = &self.sources[usize::from(source) - 1];
@@ -247,7 +247,7 @@ impl Stage {
 /// An execution: packets, and changes among them.
 fn execution(maintainer: MaintainerKind) {
     let mut stage = Stage::new(maintainer);
-    let mut draw = |end: u32| thread_rng().gen_range(0..end);
+    let draw = |end: u32| thread_rng().gen_range(0..end);
     stage.inject(draw(8) as usize);
     if draw(2) == 0 {
         stage.wait_for_packets();
