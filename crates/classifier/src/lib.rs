@@ -15,17 +15,28 @@
 //! change is undone by [`Classifier::abort`], and once no reader holds an older version,
 //! [`Classifier::reclaim`] frees what died.
 
+mod capacity;
+mod counting_set;
 pub mod hash;
+mod highest;
+mod history;
+mod index;
+mod key_shape;
 mod linear;
 mod masked_words;
+mod places;
+mod prefix_field;
+mod prefix_trie;
 pub mod simd;
+mod staged;
 mod tuple_space;
 
 use std::fmt;
 
+pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use linear::Linear;
 pub use masked_words::MaskedWords;
-pub use tuple_space::{PREFIX_FIELDS_MAX, TupleSpace, TupleSpaceConfig};
+pub use tuple_space::TupleSpace;
 
 /// A state of the rules; each change makes the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

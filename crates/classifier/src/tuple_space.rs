@@ -54,63 +54,21 @@
 //! concerned.
 
 mod batch;
-mod counting_set;
 mod examine;
-mod history;
-mod index;
-mod places;
-mod prefix_field;
-mod prefix_trie;
 mod subtable;
 mod write;
 
-use thalweg_packet::{FieldId, Layout, MAX_WORDS, Slot, Stage};
+use thalweg_packet::MAX_WORDS;
 
 use crate::hash::WordHash;
+use crate::history::History;
+use crate::index::Index;
+use crate::key_shape::{KeyShape, PREFIX_FIELDS_MAX, TupleSpaceConfig};
+use crate::places::{Place, Places};
+use crate::prefix_trie::{PrefixMatch, PrefixTrie};
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
-use history::History;
-use index::Index;
-use places::{Place, Places};
-use prefix_field::PrefixField;
-use prefix_trie::{PrefixMatch, PrefixTrie};
 use subtable::{Rule, Subtable};
-
-/// Prefix fields that a classifier may have.
-pub const PREFIX_FIELDS_MAX: usize = 8;
-
-/// What a [`TupleSpace`] needs to know of its keys.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TupleSpaceConfig {
-    /// The stage of each word of a key.
-    pub stages: Vec<Stage>,
-    /// The fields that rules match by prefix, [`PREFIX_FIELDS_MAX`] at most; each has a trie.
-    pub prefix_fields: Vec<Slot>,
-    /// Where the hash functions come from.
-    pub seed: u64,
-}
-
-impl TupleSpaceConfig {
-    /// For keys of this layout, with tries for those of `prefix_fields` that it has.
-    pub fn new(layout: &Layout, prefix_fields: &[FieldId], seed: u64) -> TupleSpaceConfig {
-        let stages = (0..layout.words()).map(|word| layout.stage_of_word(word));
-        let slots = prefix_fields.iter().filter_map(|&field| layout.slot(field));
-        TupleSpaceConfig {
-            stages: stages.collect(),
-            prefix_fields: slots.collect(),
-            seed,
-        }
-    }
-
-    /// For keys of `words` words of which nothing is known: one stage and no tries.
-    pub fn flat(words: usize, seed: u64) -> TupleSpaceConfig {
-        TupleSpaceConfig {
-            stages: vec![Stage::Metadata; words],
-            prefix_fields: Vec::new(),
-            seed,
-        }
-    }
-}
 
 /// A classifier with one hash table for each mask.
 ///
@@ -129,10 +87,7 @@ impl TupleSpaceConfig {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TupleSpace {
-    stages: Box<[Stage]>,
-    /// The words, stage by stage.
-    words_by_stage: Box<[usize]>,
-    prefix_fields: Box<[PrefixField]>,
+    shape: KeyShape,
     tries: Box<[PrefixTrie]>,
     hash: WordHash,
     order: Vec<Ranked>,
@@ -171,27 +126,12 @@ impl TupleSpace {
     /// If there are no words or more than [`MAX_WORDS`], more than [`PREFIX_FIELDS_MAX`] prefix
     /// fields, or one that is wider than 128 bits or outside the words.
     pub fn new(config: TupleSpaceConfig) -> TupleSpace {
-        let fields = config.prefix_fields;
-        let words = config.stages.len();
-        assert!(
-            (1..=MAX_WORDS).contains(&words),
-            "a key has 1 to {MAX_WORDS} words"
-        );
-        assert!(fields.len() <= PREFIX_FIELDS_MAX, "too many prefix fields");
-        let prefix_fields: Box<[PrefixField]> = fields.into_iter().map(PrefixField::new).collect();
-        let is_inside = |field: &PrefixField| field.words_end() <= config.stages.len();
-        assert!(
-            prefix_fields.iter().all(is_inside),
-            "a prefix field outside the key"
-        );
-        let mut words_by_stage: Box<[usize]> = (0..config.stages.len()).collect();
-        words_by_stage.sort_by_key(|&word| config.stages[word]);
+        let shape = KeyShape::new(&config);
+        let fields = shape.prefix_fields().iter();
         let hash = WordHash::new(config.seed);
         TupleSpace {
-            stages: config.stages.into(),
-            words_by_stage,
-            tries: prefix_fields.iter().map(|_| PrefixTrie::new()).collect(),
-            prefix_fields,
+            tries: fields.map(|_| PrefixTrie::new()).collect(),
+            shape,
             hash,
             order: Vec::new(),
             subtables: Vec::new(),
@@ -216,7 +156,10 @@ impl TupleSpace {
                 break;
             }
             let subtable = self.subtable(ranked.subtable);
-            improve(&mut best, subtable.find(subtable.hash(key), key, version));
+            improve(
+                &mut best,
+                subtable.find(subtable.staged.hash(key), key, version),
+            );
             visited += 1;
         }
         visited
@@ -250,22 +193,25 @@ fn id_in(subtables: &[Option<Box<Subtable>>]) -> impl Fn(Place) -> RuleId + '_ {
 
 impl Classifier for TupleSpace {
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
-        pattern.check(self.stages.len());
+        pattern.check(self.shape.words());
         assert!(self.place_of(id).is_none(), "rule id in use");
         let number = self.subtable_of_mask(pattern.mask);
         let subtable = self.subtables[number as usize].as_deref_mut();
         let subtable = subtable.expect("a sub-table that was looked for is not free");
         let highest = subtable.highest();
         let mut value = [0; MAX_WORDS];
-        let words = subtable.words.len();
-        for (word, compact) in value.iter_mut().zip(subtable.words.compact(pattern.value)) {
+        let words = subtable.staged.words.len();
+        for (word, compact) in value
+            .iter_mut()
+            .zip(subtable.staged.words.compact(pattern.value))
+        {
             *word = compact;
         }
         let rule = Rule::new(precedence, id, born);
         let (record, is_first_of_value) = subtable.insert(&value[..words], rule);
         if is_first_of_value {
             for check in &subtable.prefixes {
-                let prefix = self.prefix_fields[check.field].value(pattern.value);
+                let prefix = self.shape.prefix_fields()[check.field].value(pattern.value);
                 self.tries[check.field].insert(prefix, check.length);
             }
         }
@@ -293,7 +239,10 @@ impl Classifier for TupleSpace {
                 break;
             }
             let subtable = self.subtable(ranked.subtable);
-            improve(&mut best, subtable.find(subtable.hash(key), key, version));
+            improve(
+                &mut best,
+                subtable.find(subtable.staged.hash(key), key, version),
+            );
         }
         best.map(|(_, id)| id)
     }
@@ -318,7 +267,7 @@ impl Classifier for TupleSpace {
     }
 
     fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
-        let words = self.stages.len();
+        let words = self.shape.words();
         assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
         let bursts = keys.chunks(words * batch::BURST);
         for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
@@ -327,7 +276,7 @@ impl Classifier for TupleSpace {
     }
 
     fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
-        let is_it = |number| self.subtable(number).words.is_mask(pattern.mask);
+        let is_it = |number| self.subtable(number).staged.words.is_mask(pattern.mask);
         let subtable = self.subtable(self.masks.find(self.hash.hash_words(pattern.mask), is_it)?);
         let mut rules = subtable.chain_of(pattern.value);
         let is_it =
@@ -344,11 +293,15 @@ impl Classifier for TupleSpace {
     fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
         let place = self.place_of(id)?;
         let subtable = self.subtable(place.subtable);
-        let (mut value, mut mask) = (vec![0; self.stages.len()], vec![0; self.stages.len()]);
+        let (mut value, mut mask) = (vec![0; self.shape.words()], vec![0; self.shape.words()]);
         subtable
+            .staged
             .words
             .expand(subtable.value(place.record), &mut value);
-        subtable.words.add_to(0..subtable.words.len(), &mut mask);
+        subtable
+            .staged
+            .words
+            .add_to(0..subtable.staged.words.len(), &mut mask);
         Some((value, mask))
     }
 
@@ -415,19 +368,5 @@ fn improve(best: &mut Best, found: Option<&Rule>) {
         && best.is_none_or(|(precedence, _)| rule.precedence > precedence)
     {
         *best = Some((rule.precedence, rule.id));
-    }
-}
-
-/// Makes room for `count` more, an eighth at a time: memory matters more here than copies.
-fn grow<T>(list: &mut Vec<T>, count: usize) {
-    if list.capacity() - list.len() < count {
-        list.reserve_exact(count.max(list.len() / 8 + 1));
-    }
-}
-
-/// Gives memory back once three quarters of it are not used.
-fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() > 16 && list.len() < list.capacity() / 4 {
-        list.shrink_to(list.len() * 2);
     }
 }

@@ -25,7 +25,7 @@ impl TupleSpace {
         version: Version,
         answers: &mut [Option<RuleId>],
     ) {
-        let words = self.stages.len();
+        let words = self.shape.words();
         let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut best: [Best; BURST] = [None; BURST];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
@@ -45,7 +45,7 @@ impl TupleSpace {
             }
             let subtable = self.subtable(ranked.subtable);
             for (&key, hash) in open[..open_count].iter().zip(&mut hashes) {
-                *hash = subtable.hash(key_of(key));
+                *hash = subtable.staged.hash(key_of(key));
                 subtable.prefetch_index(*hash);
             }
             let mut hit_count = 0;

@@ -7,12 +7,13 @@
 //!    and the trie's bits show it, whatever the stages before. If they are more than the mask itself has of the field, it is
 //!    cheaper to go on, unless they are examined already.
 //! 2. Refused by a stage: no value of the sub-table agrees on the stages so far.
-//! 3. Refused by the hash table: see [`Subtable::examine_miss`].
+//! 3. Refused by the hash table: see [`Staged::examine_miss`](crate::staged::Staged::examine_miss).
 //! 4. Found, at this version or another: the whole mask, so the same value, so the same chain.
 
 use crate::Version;
+use crate::staged::Begun;
 
-use super::subtable::{Begun, PrefixCheck, Rule, Subtable};
+use super::subtable::{PrefixCheck, Rule, Subtable};
 use super::{PrefixAnswers, TupleSpace};
 
 impl TupleSpace {
@@ -25,8 +26,9 @@ impl TupleSpace {
         answers: &mut PrefixAnswers,
         examined: &mut [u64],
     ) -> Option<&'a Rule> {
-        let mut state = subtable.hash_start();
-        for stage in 0..subtable.stage_count() {
+        let staged = &subtable.staged;
+        let mut state = staged.hash_start();
+        for stage in 0..staged.stage_count() {
             let mut checks = subtable
                 .prefixes
                 .iter()
@@ -34,9 +36,9 @@ impl TupleSpace {
             if checks.any(|check| self.is_refused(*check, key, answers, examined)) {
                 return None;
             }
-            match subtable.begin(stage, key, state) {
+            match staged.begin(stage, key, state) {
                 Begun::Refused(end) => {
-                    subtable.words.add_to(0..end, examined);
+                    staged.words.add_to(0..end, examined);
                     return None;
                 }
                 Begun::Reached(reached) => state = reached,
@@ -44,8 +46,8 @@ impl TupleSpace {
         }
         let found = subtable.find(state, key, version);
         match found {
-            Some(_) => subtable.words.add_to(0..subtable.words.len(), examined),
-            None => subtable.examine_miss(key, examined),
+            Some(_) => staged.words.add_to(0..staged.words.len(), examined),
+            None => staged.examine_miss(key, examined),
         }
         found
     }
@@ -58,7 +60,7 @@ impl TupleSpace {
         answers: &mut PrefixAnswers,
         examined: &mut [u64],
     ) -> bool {
-        let field = self.prefix_fields[check.field];
+        let field = self.shape.prefix_fields()[check.field];
         let answer = answers[check.field]
             .get_or_insert_with(|| self.tries[check.field].lookup(field.value(key)));
         if answer.has_length(check.length) {

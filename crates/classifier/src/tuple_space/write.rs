@@ -1,19 +1,18 @@
 //! Making, ranking and removing sub-tables, and taking rules out: the writer's side.
 
-use thalweg_packet::Stage;
-
-use crate::masked_words::MaskedWords;
+use crate::capacity::{grow, shrink};
+use crate::places::Place;
+use crate::staged::Staged;
 use crate::{Precedence, RuleId};
 
-use super::places::Place;
 use super::subtable::{PrefixCheck, Rule, Subtable};
-use super::{Ranked, TupleSpace, grow, id_in, shrink};
+use super::{Ranked, TupleSpace, id_in};
 
 impl TupleSpace {
     /// The sub-table of a mask, made if there is none.
     pub(super) fn subtable_of_mask(&mut self, mask: &[u64]) -> u32 {
         let hash = self.hash.hash_words(mask);
-        let is_it = |number| self.subtable(number).words.is_mask(mask);
+        let is_it = |number| self.subtable(number).staged.words.is_mask(mask);
         if let Some(number) = self.masks.find(hash, is_it) {
             return number;
         }
@@ -46,48 +45,16 @@ impl TupleSpace {
     }
 
     fn new_subtable(&self, mask: &[u64]) -> Subtable {
-        let words = MaskedWords::with_order(mask, self.words_by_stage.iter().copied());
-        let mut stage_ends: Vec<usize> = Vec::new();
-        let mut stage_of_word = vec![0; mask.len()];
-        let mut last = None;
-        for (position, (word, _)) in words.iter().enumerate() {
-            if last.replace(self.stages[word]) != Some(self.stages[word]) {
-                stage_ends.push(position);
-            }
-            *stage_ends.last_mut().expect("just pushed") = position + 1;
-            stage_of_word[word] = stage_ends.len() - 1;
-        }
-        let fields = self.prefix_fields.iter().enumerate();
-        let checks = fields.map(|(number, field)| PrefixCheck {
+        let staged = Staged::new(mask, &self.shape, self.hash);
+        let fields = self.shape.prefix_fields().iter().enumerate();
+        let with_prefix = fields.filter(|(_, field)| field.prefix_length(mask) > 0);
+        let checks = with_prefix.map(|(number, field)| PrefixCheck {
             field: number,
             length: field.prefix_length(mask),
-            stage: stage_of_word[field.word()],
+            stage: staged.stage_of_word(field.word()),
         });
-        let prefixes: Vec<PrefixCheck> = checks.filter(|check| check.length > 0).collect();
-        let has_tail = self.has_tail(&words, &prefixes);
-        let mask_hash = self.hash.hash_words(mask);
-        Subtable::new(words, &stage_ends, prefixes, has_tail, self.hash, mask_hash)
-    }
-
-    /// Whether a trie of the last stage is worth its memory: it is one word (or two of ports and
-    /// their like), and has bits that no prefix field's trie speaks of.
-    fn has_tail(&self, words: &MaskedWords, prefixes: &[PrefixCheck]) -> bool {
-        let Some(last_stage) = words.iter().last().map(|(word, _)| self.stages[word]) else {
-            return false;
-        };
-        let covers = |word: usize| {
-            let masks = prefixes
-                .iter()
-                .flat_map(|check| self.prefix_fields[check.field].masks(check.length));
-            let own = masks.filter(move |(covered, _)| *covered == word);
-            own.fold(0, |bits, (_, mask)| bits | mask)
-        };
-        let last = words
-            .iter()
-            .filter(|&(word, _)| self.stages[word] == last_stage);
-        let last: Vec<(usize, u64)> = last.collect();
-        let words_max = if last_stage == Stage::Transport { 2 } else { 1 };
-        last.len() <= words_max && last.iter().any(|&(word, mask)| mask & !covers(word) != 0)
+        let checks = checks.collect();
+        Subtable::new(staged, checks, self.hash.hash_words(mask))
     }
 
     /// Moves a sub-table to where its best precedence belongs; `before` is what it was.
@@ -134,14 +101,15 @@ impl TupleSpace {
         let subtable = self.subtables[number as usize].as_deref_mut();
         let subtable = subtable.expect("a sub-table with rules is not free");
         let highest = subtable.highest();
-        let mut value = vec![0; self.stages.len()];
+        let mut value = vec![0; self.shape.words()];
         subtable
+            .staged
             .words
             .expand(subtable.value(place.record), &mut value);
         let removed = subtable.remove(place.record);
         if removed.is_last_of_value {
             for check in &subtable.prefixes {
-                let prefix = self.prefix_fields[check.field].value(&value);
+                let prefix = self.shape.prefix_fields()[check.field].value(&value);
                 self.tries[check.field].remove(prefix, check.length);
             }
         }

@@ -245,7 +245,7 @@ impl PrefixTrie {
 
     fn allocate(&mut self, node: Node) -> u32 {
         if self.free == NONE {
-            super::grow(&mut self.nodes, 1);
+            crate::capacity::grow(&mut self.nodes, 1);
             self.nodes.push(node);
             return (self.nodes.len() - 1) as u32;
         }

@@ -2,7 +2,7 @@
 
 use thalweg_packet::Slot;
 
-use super::prefix_trie::BITS_MAX;
+use crate::prefix_trie::BITS_MAX;
 
 /// An address or a port, seen as up to 128 bits aligned to the left.
 #[derive(Clone, Copy, Debug)]

@@ -17,31 +17,31 @@ use crate::hash::WordHash;
 
 /// Where a rule is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) subtable: u32,
-    pub(super) record: u32,
+pub(crate) struct Place {
+    pub(crate) subtable: u32,
+    pub(crate) record: u32,
 }
 
 /// The places of all rules.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     table: HashTable<Place>,
     hash: WordHash,
 }
 
 impl Places {
-    pub(super) fn new(hash: WordHash) -> Places {
+    pub(crate) fn new(hash: WordHash) -> Places {
         Places {
             table: HashTable::new(),
             hash,
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    pub(super) fn find(&self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
+    pub(crate) fn find(&self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
         let found = self
             .table
             .find(hash_of(self.hash, id), |&at| id_at(at) == id);
@@ -49,20 +49,20 @@ impl Places {
     }
 
     /// Adds the place of a rule that has none yet.
-    pub(super) fn insert(&mut self, id: RuleId, place: Place, id_at: impl Fn(Place) -> RuleId) {
+    pub(crate) fn insert(&mut self, id: RuleId, place: Place, id_at: impl Fn(Place) -> RuleId) {
         let hash = self.hash;
         let hash_at = |&at: &Place| hash_of(hash, id_at(at));
         self.table.insert_unique(hash_of(hash, id), place, hash_at);
     }
 
-    pub(super) fn remove(&mut self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
+    pub(crate) fn remove(&mut self, id: RuleId, id_at: impl Fn(Place) -> RuleId) -> Option<Place> {
         let hash = hash_of(self.hash, id);
         let found = self.table.find_entry(hash, |&at| id_at(at) == id);
         Some(found.ok()?.remove().0)
     }
 
     /// Says that a rule is elsewhere now.
-    pub(super) fn relocate(&mut self, id: RuleId, from: Place, to: Place) {
+    pub(crate) fn relocate(&mut self, id: RuleId, from: Place, to: Place) {
         let found = self
             .table
             .find_mut(hash_of(self.hash, id), |&at| at == from);
@@ -70,7 +70,7 @@ impl Places {
     }
 
     /// Gives memory back once three quarters of it are not used.
-    pub(super) fn shrink(&mut self, id_at: impl Fn(Place) -> RuleId) {
+    pub(crate) fn shrink(&mut self, id_at: impl Fn(Place) -> RuleId) {
         let (hash, len) = (self.hash, self.table.len());
         if len < self.table.capacity() / 4 {
             self.table
@@ -78,7 +78,7 @@ impl Places {
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.table.allocation_size()
     }
 }

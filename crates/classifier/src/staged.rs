@@ -1,0 +1,254 @@
+//! A mask in stages: which of the values under it begin like a key, and what narrows a miss.
+//!
+//! The values lie elsewhere; this knows the hashes of their beginnings, and a trie of their ends:
+//!
+//! ```text
+//!   stages:  for each stage of the mask but the last, the hashes of the values up to its end
+//!   tail:    a trie of the values' last stage
+//! ```
+//!
+//! 1. Both speak of values, one entry for each that was added: "none" is true of all of them.
+
+use thalweg_packet::Stage;
+
+use crate::counting_set::CountingSet;
+use crate::hash::WordHash;
+use crate::key_shape::KeyShape;
+use crate::masked_words::MaskedWords;
+use crate::prefix_trie::{BITS_MAX, PrefixTrie};
+
+/// A mask, its stages, and what is known of the values under it.
+#[derive(Clone, Debug)]
+pub(crate) struct Staged {
+    pub(crate) words: MaskedWords,
+    hash: WordHash,
+    stages: Box<[EarlyStage]>,
+    tail: Option<Tail>,
+}
+
+/// A stage of the mask that is not its last: where it ends, and which hashes values have so far.
+#[derive(Clone, Debug)]
+struct EarlyStage {
+    end: usize,
+    hashes: CountingSet,
+}
+
+/// The trie of the last stage's words, of which there are one or two.
+#[derive(Clone, Debug)]
+struct Tail {
+    trie: PrefixTrie,
+    /// Up to the last bit of the mask.
+    length: u32,
+}
+
+/// How far a key got among values of which none may be its own.
+pub(crate) enum Begun {
+    /// No value agrees with the key's words up to this one.
+    Refused(usize),
+    /// All but the last stage agree with some value; this is the hash so far.
+    Reached(u64),
+}
+
+impl Staged {
+    /// The stages of a mask, without values.
+    pub(crate) fn new(mask: &[u64], shape: &KeyShape, hash: WordHash) -> Staged {
+        let words = MaskedWords::with_order(mask, shape.words_by_stage());
+        let mut ends: Vec<usize> = Vec::new();
+        let mut last = None;
+        for (position, (word, _)) in words.iter().enumerate() {
+            if last.replace(shape.stage(word)) != Some(shape.stage(word)) {
+                ends.push(position);
+            }
+            *ends.last_mut().expect("just pushed") = position + 1;
+        }
+        ends.pop();
+        let stages = ends.iter().map(|&end| EarlyStage {
+            end,
+            hashes: CountingSet::new(),
+        });
+        let tail_start = ends.last().copied().unwrap_or(0);
+        let tail: Vec<(usize, u64)> = words.iter().skip(tail_start).collect();
+        let tail = has_tail(&tail, mask, shape).then(|| Tail {
+            trie: PrefixTrie::new(),
+            length: BITS_MAX - joined(tail.iter().map(|&(_, mask)| mask)).trailing_zeros(),
+        });
+        Staged {
+            stages: stages.collect(),
+            words,
+            hash,
+            tail,
+        }
+    }
+
+    /// The hash of a key's value.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u64]) -> u64 {
+        self.words.hash(key, self.hash)
+    }
+
+    /// The hash of a compact value.
+    pub(crate) fn hash_value(&self, value: &[u64]) -> u64 {
+        self.hash.hash_words(value)
+    }
+
+    /// The hash of no words.
+    pub(crate) fn hash_start(&self) -> u64 {
+        self.hash.start()
+    }
+
+    /// How many stages there are, the last included.
+    pub(crate) fn stage_count(&self) -> usize {
+        self.stages.len() + 1
+    }
+
+    /// The stage that has a word of the key, which the mask touches.
+    pub(crate) fn stage_of_word(&self, word: usize) -> usize {
+        let position = self.words.iter().position(|(other, _)| other == word);
+        let position = position.expect("the mask touches the word");
+        self.stages.partition_point(|stage| stage.end <= position)
+    }
+
+    /// Where a stage starts in the list of words.
+    fn stage_start(&self, stage: usize) -> usize {
+        stage
+            .checked_sub(1)
+            .map_or(0, |before| self.stages[before].end)
+    }
+
+    /// Continues the hash with a stage; refuses if no value begins like the key.
+    pub(crate) fn begin(&self, stage: usize, key: &[u64], state: u64) -> Begun {
+        let start = self.stage_start(stage);
+        let Some(early) = self.stages.get(stage) else {
+            let range = start..self.words.len();
+            return Begun::Reached(self.words.hash_range(range, key, self.hash, state));
+        };
+        let state = self
+            .words
+            .hash_range(start..early.end, key, self.hash, state);
+        match early.hashes.contains(state) {
+            true => Begun::Reached(state),
+            false => Begun::Refused(early.end),
+        }
+    }
+
+    /// Adds the bits that show that no value is this key's, which the caller knows.
+    ///
+    /// If no value agrees with it on the leading bits of the last stage that the trie names, then
+    /// these bits alone show it, whatever the stages before. Else it is the whole mask.
+    pub(crate) fn examine_miss(&self, key: &[u64], examined: &mut [u64]) {
+        let start = self.stage_start(self.stages.len());
+        let lookup = |tail: &Tail| {
+            let value = joined(self.words.compact(key).skip(start));
+            let found = tail.trie.lookup(value);
+            (!found.has_length(tail.length)).then_some(found.examined_bits)
+        };
+        let Some(examined_bits) = self.tail.as_ref().and_then(lookup) else {
+            self.words.add_to(0..self.words.len(), examined);
+            return;
+        };
+        let bits = !u128::MAX.checked_shr(examined_bits).unwrap_or(0);
+        let parts = [(bits >> 64) as u64, bits as u64];
+        for ((word, mask), part) in self.words.iter().skip(start).zip(parts) {
+            examined[word] |= mask & part;
+        }
+    }
+
+    /// Adds a compact value.
+    pub(crate) fn add_value(&mut self, value: &[u64]) {
+        let mut state = self.hash.start();
+        let mut start = 0;
+        for stage in &mut self.stages {
+            let words = value[start..stage.end].iter();
+            state = words.fold(state, |state, &word| self.hash.step(state, word));
+            stage.hashes.insert(state);
+            start = stage.end;
+        }
+        if let Some(tail) = &mut self.tail {
+            tail.trie
+                .insert(joined(value[start..].iter().copied()), tail.length);
+        }
+    }
+
+    /// Takes a compact value out, which was added.
+    pub(crate) fn remove_value(&mut self, value: &[u64]) {
+        let mut state = self.hash.start();
+        let mut start = 0;
+        for stage in &mut self.stages {
+            let words = value[start..stage.end].iter();
+            state = words.fold(state, |state, &word| self.hash.step(state, word));
+            stage.hashes.remove(state);
+            start = stage.end;
+        }
+        if let Some(tail) = &mut self.tail {
+            tail.trie
+                .remove(joined(value[start..].iter().copied()), tail.length);
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let stages = self.stages.iter().map(|stage| stage.hashes.heap_bytes());
+        let tail = self.tail.as_ref().map_or(0, |tail| tail.trie.heap_bytes());
+        self.words.heap_bytes() + size_of_val(&*self.stages) + stages.sum::<usize>() + tail
+    }
+}
+
+/// Whether a trie of the last stage is worth its memory: it is one word (or two of ports and
+/// their like), and has bits that no prefix field's trie speaks of.
+fn has_tail(last: &[(usize, u64)], mask: &[u64], shape: &KeyShape) -> bool {
+    let Some(&(word, _)) = last.last() else {
+        return false;
+    };
+    let words_max = match shape.stage(word) {
+        Stage::Transport => 2,
+        _ => 1,
+    };
+    let covered = |word: usize| {
+        let fields = shape.prefix_fields().iter();
+        let masks = fields.flat_map(|field| field.masks(field.prefix_length(mask)));
+        let own = masks.filter(|(covered, _)| *covered == word);
+        own.fold(0, |bits, (_, mask)| bits | mask)
+    };
+    last.len() <= words_max && last.iter().any(|&(word, mask)| mask & !covered(word) != 0)
+}
+
+/// One or two words as the leading bits of one number.
+fn joined(words: impl Iterator<Item = u64>) -> u128 {
+    words
+        .zip([64, 0])
+        .fold(0, |bits, (word, shift)| bits | u128::from(word) << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TupleSpaceConfig;
+    use crate::hash::hash_words;
+
+    #[test]
+    fn the_stages_follow_the_values_down() {
+        let config = TupleSpaceConfig {
+            stages: vec![Stage::Link, Stage::Network],
+            prefix_fields: Vec::new(),
+            seed: 0,
+        };
+        let shape = KeyShape::new(&config);
+        let mut staged = Staged::new(&[0xf, 0xff], &shape, WordHash::new(1));
+        let mut model: Vec<[u64; 2]> = Vec::new();
+        for step in 0..20_000u64 {
+            let random = |salt: u64| hash_words(salt, &[step]);
+            let values_max = if step % 5_000 < 2_500 { 40 } else { 3 };
+            if model.len() > values_max || random(1) % 3 == 0 && !model.is_empty() {
+                let value = model.swap_remove(random(2) as usize % model.len());
+                staged.remove_value(&value);
+            } else {
+                let value = [random(4) % 16, random(5) % 256];
+                staged.add_value(&value);
+                model.push(value);
+            }
+            let key = [random(7) % 16, 0];
+            let begins = model.iter().any(|value| value[0] == key[0]);
+            let begun = staged.begin(0, &key, staged.hash_start());
+            assert_eq!(matches!(begun, Begun::Reached(_)), begins);
+        }
+    }
+}
