@@ -24,6 +24,7 @@ mod index;
 mod key_shape;
 mod linear;
 mod masked_words;
+mod merged_tuples;
 mod places;
 mod prefix_field;
 mod prefix_trie;
@@ -36,6 +37,7 @@ use std::fmt;
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use linear::Linear;
 pub use masked_words::MaskedWords;
+pub use merged_tuples::MergedTuples;
 pub use tuple_space::TupleSpace;
 
 /// A state of the rules; each change makes the next.

@@ -158,6 +158,14 @@ impl MaskedWords {
         }
     }
 
+    /// Whether a key has the bits of a value that has more bits than this mask, or other words
+    /// behind those of the list.
+    #[inline]
+    pub(crate) fn agrees(&self, key: &[u64], value: &[u64]) -> bool {
+        let mut words = self.words.iter().zip(value);
+        words.all(|(word, value)| (key[word.word] ^ value) & word.mask == 0)
+    }
+
     /// Adds the masks of a range of the list to a mask of the whole key.
     #[inline]
     pub fn add_to(&self, range: Range<usize>, mask: &mut [u64]) {

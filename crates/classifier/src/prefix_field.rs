@@ -51,6 +51,15 @@ impl PrefixField {
         if is_prefix { length } else { 0 }
     }
 
+    /// How many of the field's leading bits a mask has.
+    pub(crate) fn leading_bits(self, mask: &[u64]) -> u32 {
+        self.value(mask).leading_ones()
+    }
+
+    pub(crate) fn width_bits(self) -> u32 {
+        u32::from(self.slot.width_bits)
+    }
+
     /// The masks of the field's first `length` bits, word by word.
     pub(crate) fn masks(self, length: u32) -> impl Iterator<Item = (usize, u64)> {
         let bits = leading(length) >> (BITS_MAX - u32::from(self.slot.width_bits));

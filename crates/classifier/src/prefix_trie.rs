@@ -47,6 +47,12 @@ impl PrefixMatch {
     pub(crate) fn has_length(self, length: u32) -> bool {
         self.lengths >> (length - 1) & 1 == 1
     }
+
+    /// Whether a prefix of any of these lengths matches: bit `length - 1` is set for each.
+    #[inline]
+    pub(crate) fn has_any(self, lengths: u128) -> bool {
+        self.lengths & lengths != 0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -91,6 +91,12 @@ impl Staged {
         self.hash.hash_words(value)
     }
 
+    /// The hash of a compact value, word by word.
+    pub(crate) fn hash_masked(&self, value: impl Iterator<Item = u64>) -> u64 {
+        let start = self.hash.start();
+        value.fold(start, |state, word| self.hash.step(state, word))
+    }
+
     /// The hash of no words.
     pub(crate) fn hash_start(&self) -> u64 {
         self.hash.start()

@@ -1,0 +1,421 @@
+//! Merged tuples: tuple space search in which rules of many masks share a table.
+//!
+//! A tuple space has a table for each mask, and a lookup asks nearly all of them. Here a table's
+//! mask is a part of the masks of its rules, so that a few dozen tables do for hundreds of masks;
+//! rules that agree under the table's mask are in one bucket, and are compared one by one (Daly et
+//! al., *TupleMerge: fast software packet processing for online packet classification*, IEEE/ACM
+//! Transactions on Networking 2019):
+//!
+//! ```text
+//!   insert: into the table of the longest mask that is a part of the rule's, and whose bucket has
+//!           room; else into a new one, of the shortest mask on the rule's ladder that no table has
+//!   lookup: for each table, by its highest precedence, best first:
+//!               if the best rule so far beats that precedence: stop
+//!               for each pattern of the key's bucket, best first:
+//!                   if the best rule so far beats it: next table
+//!                   if it matches, and a rule of it exists: that is the best so far
+//! ```
+//!
+//! `ladder` has the masks that a table may have. Departures from TupleMerge: a bucket that is full
+//! is not split, the next rule goes further down the ladder, so that no insert moves others of its
+//! bucket; rules of the same pattern count once, as all of them are compared at once; and masks
+//! are any bits of a key, not five fields.
+//!
+//! As long as there are few masks, each has a table of its own: this is then a tuple space, and
+//! its masks are a [`TupleSpace`](crate::TupleSpace)'s. Once there are more than
+//! [`MergedTuples::after`] says, these tables are retired: with each rule that is inserted, a few
+//! of theirs move, until they are empty. Then there is no way back until all rules are gone.
+//!
+//! [`MergedTuples::lookup_examined`] looks for the best rule first, and asks afterwards which bits
+//! show that there is no better one (`examine`). So the bits of that rule cost nothing, and tables
+//! and rules below it are not looked at.
+//!
+//! 1. `order` has every table once, and none is empty; it is sorted by the highest precedence of
+//!    any rule in it, at whatever version.
+//! 2. A rule's table has a mask that is a part of the rule's. Rules of one pattern are in one
+//!    table, but for those still in a retired one.
+//! 3. A bucket has `patterns_max` patterns at most, and one more whose mask is the table's.
+//! 4. Tries, stages and indexes hold the patterns of all rules that are not reclaimed: each trie
+//!    one prefix for each pattern and table.
+//! 5. The memory follows the rules, except that arrays may be up to four times larger than what
+//!    they hold.
+//!
+//! Costs, per lookup: a probe of each table in the order that may be better, some 20 ns, and 3 ns
+//! for each pattern compared. There are at most [`ladder::RUNGS`] tables for each mask, in the worst case;
+//! on access lists it is one table for 20 to 30 masks. A rule takes 40 bytes, 8 for each word that
+//! masks of its table touch, and about 28 for index and id; tries as in a tuple space. Inserting
+//! compares the rule's mask with that of each table, and probes those that would do.
+
+mod batch;
+mod examine;
+mod ladder;
+mod masks;
+mod table;
+mod write;
+
+use crate::hash::WordHash;
+use crate::history::History;
+use crate::key_shape::{KeyShape, TupleSpaceConfig};
+use crate::places::{Place, Places};
+use crate::prefix_trie::PrefixTrie;
+use crate::{Classifier, Pattern, Precedence, RuleId, Version};
+
+use masks::Masks;
+use table::{Rule, Table};
+
+/// Patterns that a bucket holds before a rule has to go to a table of a longer mask, unless said
+/// otherwise. Of 8, 12, 16, 24 and 40 the larger are better on firewalls, and 40 is worse than 24
+/// on access lists.
+const PATTERNS_MAX: usize = 32;
+
+/// Rules that move out of retired tables with each that is inserted.
+const MOVES_PER_INSERT: usize = 4;
+
+/// A classifier whose hash tables hold rules of several masks each.
+///
+/// ```
+/// use thalweg_classifier::{
+///     Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
+/// };
+///
+/// let mut rules = MergedTuples::new(TupleSpaceConfig::flat(1, 7));
+/// let v1 = Version::FIRST.next();
+/// let ssh = Pattern { value: &[22], mask: &[0xffff] };
+/// rules.insert(ssh, Precedence::new(10, 0), RuleId(7), v1);
+/// let mut examined = [0];
+/// assert_eq!(rules.lookup_examined(&[0x9_0016], v1, &mut examined), Some(RuleId(7)));
+/// assert_eq!(examined, [0xffff]); // the bits above did not matter
+/// ```
+#[derive(Clone, Debug)]
+pub struct MergedTuples {
+    shape: KeyShape,
+    hash: WordHash,
+    tries: Box<[PrefixTrie]>,
+    masks: Masks,
+    order: Vec<Ranked>,
+    /// The tables, those of the longest masks first.
+    by_bits: Vec<u32>,
+    /// Up to so many masks have tables of their own.
+    own_masks_max: usize,
+    /// Patterns that a bucket has room for.
+    patterns_max: usize,
+    /// Whether there have been more masks.
+    is_merging: bool,
+    /// Tables that had one mask each, and are being emptied.
+    retired: Vec<u32>,
+    tables: Vec<Option<Box<Table>>>,
+    free_tables: Vec<u32>,
+    places: Places,
+    history: History,
+}
+
+/// A table and the best precedence in it.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    highest: Precedence,
+    table: u32,
+}
+
+impl Ranked {
+    /// Sorts the best first; the number makes the order total.
+    fn sort_key(&self) -> (std::cmp::Reverse<Precedence>, u32) {
+        (std::cmp::Reverse(self.highest), self.table)
+    }
+}
+
+/// The best rule of a lookup so far.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    /// Its precedence, its id, and the number of its mask.
+    rule: Option<(Precedence, RuleId, u32)>,
+}
+
+impl Best {
+    const NONE: Best = Best { rule: None };
+
+    fn id(self) -> Option<RuleId> {
+        self.rule.map(|(_, id, _)| id)
+    }
+
+    /// Whether no rule of this precedence or a lower one can be better.
+    #[inline(always)]
+    fn is_above(self, highest: Precedence) -> bool {
+        self.rule.is_some_and(|(own, ..)| own > highest)
+    }
+
+    /// Whether a rule of this precedence would be better.
+    #[inline(always)]
+    fn is_below(self, precedence: Precedence) -> bool {
+        self.rule.is_none_or(|(own, ..)| precedence > own)
+    }
+
+    #[inline(always)]
+    fn improve(&mut self, found: Option<&Rule>) {
+        if let Some(rule) = found
+            && self.is_below(rule.precedence)
+        {
+            self.rule = Some((rule.precedence, rule.id, rule.mask));
+        }
+    }
+}
+
+impl MergedTuples {
+    /// An empty classifier that merges from the first mask on.
+    ///
+    /// # Panics
+    /// If there are no words or more than [`thalweg_packet::MAX_WORDS`], more than
+    /// [`crate::PREFIX_FIELDS_MAX`] prefix fields, or one that is wider than 128 bits or outside
+    /// the words.
+    pub fn new(config: TupleSpaceConfig) -> MergedTuples {
+        MergedTuples::after(0, config)
+    }
+
+    /// An empty classifier that is a tuple space until its rules have more than `masks` masks.
+    ///
+    /// # Panics
+    /// As [`MergedTuples::new`].
+    pub fn after(masks: usize, config: TupleSpaceConfig) -> MergedTuples {
+        let shape = KeyShape::new(&config);
+        let hash = WordHash::new(config.seed);
+        let fields = shape.prefix_fields().iter();
+        MergedTuples {
+            tries: fields.map(|_| PrefixTrie::new()).collect(),
+            masks: Masks::new(shape.words(), hash),
+            shape,
+            hash,
+            order: Vec::new(),
+            by_bits: Vec::new(),
+            own_masks_max: masks,
+            patterns_max: PATTERNS_MAX,
+            is_merging: false,
+            retired: Vec::new(),
+            tables: Vec::new(),
+            free_tables: Vec::new(),
+            places: Places::new(hash),
+            history: History::default(),
+        }
+    }
+
+    /// Lets buckets have so many patterns, for rules that are yet to come; 32 unless said.
+    ///
+    /// Fewer make more tables, more make longer searches in one.
+    ///
+    /// # Panics
+    /// If there is to be none.
+    pub fn with_patterns_max(mut self, patterns: usize) -> MergedTuples {
+        assert!(patterns > 0, "a bucket without room");
+        self.patterns_max = patterns;
+        self
+    }
+
+    /// How many tables there are: the most that a lookup visits.
+    pub fn table_count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many different masks the rules have.
+    pub fn mask_count(&self) -> usize {
+        self.masks.len()
+    }
+
+    /// How many tables a lookup of this key visits, and how many patterns it compares.
+    pub fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize) {
+        let (mut best, mut visited, mut compared) = (Best::NONE, 0, 0);
+        for ranked in &self.order {
+            if best.is_above(ranked.highest) {
+                break;
+            }
+            let table = self.table(ranked.table);
+            let hash = table.staged.hash(key);
+            let before = best;
+            table.search(hash, key, version, &self.masks, &mut best);
+            visited += 1;
+            let is_tried = |&record: &u32| !before.is_above(table.rule(record).precedence);
+            compared += table.bucket(hash, key).take_while(is_tried).count();
+        }
+        (visited, compared)
+    }
+
+    #[inline(always)]
+    fn table(&self, number: u32) -> &Table {
+        let table = self.tables[number as usize].as_deref();
+        table.expect("a table in the order is not free")
+    }
+
+    fn table_mut(&mut self, number: u32) -> &mut Table {
+        let table = self.tables[number as usize].as_deref_mut();
+        table.expect("a table in the order is not free")
+    }
+
+    /// Where the rule of this id is, if it has not been reclaimed.
+    fn place_of(&self, id: RuleId) -> Option<Place> {
+        self.places.find(id, id_in(&self.tables))
+    }
+
+    /// The best rules of a pattern, one in each table that has it: table and record.
+    fn find_pattern(&self, value: &[u64], mask: u32) -> impl Iterator<Item = (&Table, u32, u32)> {
+        let tables = self.masks.uses(mask).iter().map(|used| used.table);
+        tables.filter_map(move |number| {
+            let table = self.table(number);
+            Some((table, number, table.find_pattern(value, mask)?))
+        })
+    }
+
+    /// The best rule at `version` that matches `key`.
+    #[inline(always)]
+    fn best(&self, key: &[u64], version: Version) -> Best {
+        let mut best = Best::NONE;
+        for ranked in &self.order {
+            if best.is_above(ranked.highest) {
+                break;
+            }
+            let table = self.table(ranked.table);
+            let hash = table.staged.hash(key);
+            table.search(hash, key, version, &self.masks, &mut best);
+        }
+        best
+    }
+}
+
+/// Reads the id of the rule that is at a place.
+fn id_in(tables: &[Option<Box<Table>>]) -> impl Fn(Place) -> RuleId + '_ {
+    |place| {
+        let table = tables[place.subtable as usize].as_deref();
+        let table = table.expect("a table with rules is not free");
+        table.rule(place.record).id
+    }
+}
+
+impl Classifier for MergedTuples {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        pattern.check(self.shape.words());
+        assert!(self.place_of(id).is_none(), "rule id in use");
+        let mask = self.masks.find_or_add(pattern.mask);
+        self.merge_if_many();
+        let rule = Rule::new(precedence, id, mask, born);
+        let place = self.add(pattern.value, rule);
+        self.places.insert(id, place, id_in(&self.tables));
+        self.history.record_birth(id, born);
+        for _ in 0..MOVES_PER_INSERT {
+            self.move_one();
+        }
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        let rule = self.rule_mut(id).filter(|rule| rule.died == Version::NEVER);
+        let rule = rule.expect("the caller names a living rule");
+        assert!(rule.born <= died, "a death before the birth");
+        rule.died = died;
+        self.history.record_death(id, died);
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        self.best(key, version).id()
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        if !self.is_merging {
+            return self.find_examined(key, version, examined).id();
+        }
+        let best = self.best(key, version);
+        self.examine(key, version, best, examined);
+        best.id()
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        let words = self.shape.words();
+        assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
+        let bursts = keys.chunks(words * batch::BURST);
+        for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
+            self.lookup_burst(keys, version, answers);
+        }
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        let mask = self.masks.find(pattern.mask)?;
+        let best = self.find_pattern(pattern.value, mask);
+        let mut rules = best.flat_map(|(table, _, record)| table.chain(record));
+        let is_it =
+            |rule: &&Rule| rule.died == Version::NEVER && rule.precedence.priority() == priority;
+        rules.find(is_it).map(|rule| rule.id)
+    }
+
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        let is_within = |mask: &[u64]| {
+            let mut words = mask.iter().zip(pattern.mask);
+            words.all(|(mask, wanted)| wanted & !mask == 0)
+        };
+        for ranked in &self.order {
+            let table = self.table(ranked.table);
+            let mut masks = table.masks().iter().map(|&mask| self.masks.bits(mask));
+            if masks.any(is_within) {
+                let is_within = |rule: &Rule| is_within(self.masks.bits(rule.mask));
+                table.find_within(pattern, is_within, found);
+            }
+        }
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        let place = self.place_of(id)?;
+        let table = self.table(place.subtable);
+        let mut value = vec![0; self.shape.words()];
+        table.expand(place.record, &mut value);
+        let mask = self.masks.bits(table.rule(place.record).mask);
+        Some((value, mask.to_vec()))
+    }
+
+    fn abort(&mut self, version: Version) {
+        let (births, deaths) = self.history.take_version(version);
+        for id in births {
+            let rule = self
+                .rule_mut(id)
+                .expect("rules of an open version are present");
+            let died = rule.died;
+            if died != Version::NEVER && died != version {
+                self.history.forget_death(id, died);
+            }
+            self.free(id);
+        }
+        for id in deaths {
+            // Those that were born in the same version are gone already.
+            if let Some(rule) = self.rule_mut(id) {
+                rule.died = Version::NEVER;
+            }
+        }
+        self.shrink();
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let dead = self.history.settle(oldest);
+        for &id in &dead {
+            self.free(id);
+        }
+        self.shrink();
+        dead
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.places.len() - self.history.born_after(version) - self.history.died_by(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let tables = self.tables.iter().flatten();
+        let tables = tables.map(|table| size_of::<Table>() + table.heap_bytes());
+        let tries = self.tries.iter().map(PrefixTrie::heap_bytes);
+        tables.sum::<usize>()
+            + tries.sum::<usize>()
+            + self.masks.heap_bytes()
+            + self.order.capacity() * size_of::<Ranked>()
+            + self.by_bits.capacity() * size_of::<u32>()
+            + self.retired.capacity() * size_of::<u32>()
+            + self.tables.capacity() * size_of::<Option<Box<Table>>>()
+            + self.free_tables.capacity() * size_of::<u32>()
+            + self.places.heap_bytes()
+            + self.history.heap_bytes()
+    }
+}
