@@ -20,6 +20,7 @@ mod reads;
 mod reclaim;
 mod reference;
 mod state;
+mod table_classifier;
 pub mod text;
 mod trace;
 
@@ -35,4 +36,5 @@ pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{MAX_PASSES, Pass, Passes, forward};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
+pub use table_classifier::{ClassifierKind, UnknownClassifier};
 pub use trace::{Input, Step, StepKind, Trace};

@@ -22,7 +22,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use thalweg_classifier::{Classifier, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
+use thalweg_classifier::{Classifier, Precedence, RuleId, Version};
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
@@ -32,6 +32,7 @@ use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
+use crate::table_classifier::ClassifierKind;
 
 /// Limits of a pipeline, fixed at the start.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Config {
     pub stations: usize,
     /// Seed of all hashing: of select groups, and of the tables' indexes.
     pub seed: u64,
+    /// How tables find their rules.
+    pub classifier: ClassifierKind,
 }
 
 impl Default for Config {
@@ -54,6 +57,7 @@ impl Default for Config {
             groups: 65_536,
             stations: 8_192,
             seed: 0,
+            classifier: ClassifierKind::Auto,
         }
     }
 }
@@ -142,6 +146,7 @@ pub(crate) struct Generation {
     pub(crate) layout: Arc<Layout>,
     /// By table number.
     pub(crate) tables: Vec<Option<Table>>,
+    classifier: ClassifierKind,
 }
 
 /// One table: its rules.
@@ -215,13 +220,11 @@ impl Pipeline {
         let fields = Arc::new(standard::fields());
         let layout = Layout::new(fields.clone(), &BTreeSet::from([standard::IN_PORT]));
         let layout = Arc::new(layout.expect("one field fits"));
+        let generation = Generation::new(layout, config.classifier);
         Pipeline {
             config,
             fields,
-            generation: Generation {
-                layout,
-                tables: Vec::new(),
-            },
+            generation,
             rules: Vec::new(),
             places: Places::default(),
             living: 0,
@@ -452,38 +455,26 @@ impl Pipeline {
 }
 
 impl Generation {
+    /// No tables.
+    pub(crate) fn new(layout: Arc<Layout>, classifier: ClassifierKind) -> Generation {
+        Generation {
+            layout,
+            tables: Vec::new(),
+            classifier,
+        }
+    }
+
     /// The table of this number, made if it is new.
     pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
         let index = usize::from(id.0);
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
-        let layout = &self.layout;
+        let (layout, kind) = (&self.layout, self.classifier);
         self.tables[index].get_or_insert_with(|| Table {
-            classifier: new_classifier(layout, seed),
+            classifier: kind.new_classifier(layout, seed),
         })
     }
-}
-
-/// Fields that rules match by prefix; each has a trie in every table.
-const PREFIX_FIELDS: [FieldId; 8] = [
-    standard::IP_SRC,
-    standard::IP_DST,
-    standard::IPV6_SRC,
-    standard::IPV6_DST,
-    standard::TP_SRC,
-    standard::TP_DST,
-    standard::ARP_SPA,
-    standard::ARP_TPA,
-];
-
-/// An empty classifier for keys of this layout.
-fn new_classifier(layout: &Layout, seed: u64) -> Box<dyn Classifier + Send + Sync> {
-    Box::new(TupleSpace::new(TupleSpaceConfig::new(
-        layout,
-        &PREFIX_FIELDS,
-        seed,
-    )))
 }
 
 impl std::fmt::Debug for Pipeline {

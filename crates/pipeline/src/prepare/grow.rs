@@ -10,10 +10,7 @@ use crate::pipeline::{Generation, Pipeline};
 impl Pipeline {
     /// Moves all rules to tables of another layout; those of the former are kept, to be undone to.
     pub(super) fn move_to(&mut self, layout: Arc<Layout>) {
-        let mut next = Generation {
-            layout: layout.clone(),
-            tables: Vec::new(),
-        };
+        let mut next = Generation::new(layout.clone(), self.config.classifier);
         let (seed, version) = (self.config.seed, self.version);
         for (id, rule) in self.rules.iter().enumerate() {
             let Some(rule) = rule else { continue };

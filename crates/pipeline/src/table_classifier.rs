@@ -1,0 +1,93 @@
+//! Which classifier a table has.
+
+use thalweg_classifier::{Classifier, MergedTuples, TupleSpace, TupleSpaceConfig};
+use thalweg_packet::{FieldId, Layout, standard};
+
+/// How the tables of a pipeline find their rules.
+///
+/// All give the same answers; the bits they say they examined differ, and so do their costs.
+///
+/// ```
+/// use thalweg_pipeline::ClassifierKind;
+///
+/// assert_eq!("tuple-space".parse(), Ok(ClassifierKind::TupleSpace));
+/// assert!("magic".parse::<ClassifierKind>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ClassifierKind {
+    /// A tuple space that becomes merged tuples when a table's rules have many masks.
+    #[default]
+    Auto,
+    /// One hash table for each mask.
+    TupleSpace,
+    /// Hash tables of several masks each.
+    MergedTuples,
+}
+
+impl ClassifierKind {
+    /// All there are.
+    pub const ALL: [ClassifierKind; 3] = [
+        ClassifierKind::Auto,
+        ClassifierKind::TupleSpace,
+        ClassifierKind::MergedTuples,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassifierKind::Auto => "auto",
+            ClassifierKind::TupleSpace => "tuple-space",
+            ClassifierKind::MergedTuples => "merged-tuples",
+        }
+    }
+
+    /// An empty classifier for keys of this layout.
+    pub(crate) fn new_classifier(
+        self,
+        layout: &Layout,
+        seed: u64,
+    ) -> Box<dyn Classifier + Send + Sync> {
+        let config = TupleSpaceConfig::new(layout, &PREFIX_FIELDS, seed);
+        match self {
+            ClassifierKind::Auto => Box::new(MergedTuples::after(OWN_MASKS_MAX, config)),
+            ClassifierKind::TupleSpace => Box::new(TupleSpace::new(config)),
+            ClassifierKind::MergedTuples => Box::new(MergedTuples::new(config)),
+        }
+    }
+}
+
+impl std::str::FromStr for ClassifierKind {
+    type Err = UnknownClassifier;
+
+    fn from_str(name: &str) -> Result<Self, UnknownClassifier> {
+        let known = ClassifierKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownClassifier {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// A classifier that does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no classifier {name:?}; choose \"auto\", \"tuple-space\" or \"merged-tuples\"")]
+pub struct UnknownClassifier {
+    /// What was asked for.
+    pub name: String,
+}
+
+/// Masks from which on [`ClassifierKind::Auto`] merges tables; with 13, both cost the same.
+const OWN_MASKS_MAX: usize = 16;
+
+/// Fields that rules match by prefix; each has a trie in every table.
+const PREFIX_FIELDS: [FieldId; 8] = [
+    standard::IP_SRC,
+    standard::IP_DST,
+    standard::IPV6_SRC,
+    standard::IPV6_DST,
+    standard::TP_SRC,
+    standard::TP_DST,
+    standard::ARP_SPA,
+    standard::ARP_TPA,
+];
