@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use acl::{AclRule, WORDS};
 use criterion::{BenchmarkId, Criterion, Throughput};
-use thalweg_classifier::{Classifier, Linear, TupleSpace, TupleSpaceConfig, Version};
+use thalweg_classifier::{Classifier, Linear, MergedTuples, TupleSpace, TupleSpaceConfig, Version};
 
 const VERSION: Version = Version(1);
 const KEYS: usize = 4096;
@@ -95,6 +95,23 @@ fn lookups(criterion: &mut Criterion) {
             "tuple_space",
             size,
             &tuple_space,
+            [&hits, &misses],
+        );
+        report("merged_tuples", &rules, || {
+            Box::new(MergedTuples::new(acl::config(SEED)))
+        });
+        let mut merged_tuples = MergedTuples::new(acl::config(SEED));
+        acl::load(&mut merged_tuples, &rules, VERSION);
+        println!(
+            "merged_tuples, {size} rules: {} tables for {} masks",
+            merged_tuples.table_count(),
+            merged_tuples.mask_count(),
+        );
+        measure(
+            criterion,
+            "merged_tuples",
+            size,
+            &merged_tuples,
             [&hits, &misses],
         );
         if size <= 1_000 {

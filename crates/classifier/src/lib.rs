@@ -3,7 +3,7 @@
 //! A classifier holds rules: a value and a mask over the words of a key, a [`Precedence`], an id,
 //! and the range of versions in which the rule exists. It knows nothing of tables, actions or
 //! caches. [`Linear`] is the oracle: one list, searched from the top. [`TupleSpace`] has a hash
-//! table for each mask. Every classifier must give the same answers as the oracle, and for
+//! table for each mask, [`MergedTuples`] one for many masks. Every classifier must give the same answers as the oracle, and for
 //! `lookup_examined` a mask that is *sound*: whichever bits outside it are flipped, the answer
 //! stays. How tight the mask is differs between classifiers, and is a figure, not a promise.
 //!

@@ -1,4 +1,29 @@
 //! Which bits of a key show that the rule found is the best.
+//!
+//! The rule's own mask shows that it matches. For each table that has a better rule, these bits
+//! show that none of its rules that are better and exist matches:
+//!
+//! ```text
+//!   for each stage of the table's mask:
+//!       for each prefix field in it that all rules of the table have a prefix of:
+//!           no rule anywhere has a matching prefix of a length that the table has:
+//!               the bits the field's trie looked at, if the table's mask has as many of the field,
+//!               or all of them are examined already
+//!       not the last stage, and no bucket begins like the key: the stages up to this one
+//!   no bucket: the leading bits of the last stage that show it; else the table's mask
+//!   a bucket:  the table's mask, and for each better rule in it one bit in which the key differs
+//!              from it, the most significant of the first word that has one; none if the key
+//!              differs from it in a bit that is examined already
+//! ```
+//!
+//! In the end the bits of each prefix field are rounded up to a prefix of a multiple of four bits.
+//! This is not needed for a mask to be sound, nor good for the number of megaflows; but where rules
+//! have hundreds of masks, their lengths would mix to thousands of different masks of megaflows,
+//! and a megaflow is looked for mask by mask. The figures are in ARCHITECTURE.md, "Many masks
+//! share tables".
+//!
+//! While each mask has a table of its own, [`MergedTuples::find_examined`] goes the way of a tuple
+//! space, gives its masks, and does not round.
 
 use crate::Version;
 use crate::key_shape::PREFIX_FIELDS_MAX;
