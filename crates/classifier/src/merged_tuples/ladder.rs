@@ -136,13 +136,13 @@ mod tests {
     #[test]
     fn addresses_first_then_ports() {
         check(
-            [0xffff, 0xffff_f800_fff0_0000, 0xff, 0xfff0_0000],
+            [0xffff, 0xffff_f800_ff00_0000, 0xff, 0xfff0_0000],
             [
                 [0xffff, 0xffff_0000_0000_0000, 0, 0],
                 [0xffff, 0xffff_0000_ff00_0000, 0, 0],
                 [0xffff, 0xffff_0000_ff00_0000, 0xff, 0xff00_0000],
-                [0xffff, 0xffff_f000_fff0_0000, 0xff, 0xfff0_0000],
-                [0xffff, 0xffff_f800_fff0_0000, 0xff, 0xfff0_0000],
+                [0xffff, 0xffff_f000_ff00_0000, 0xff, 0xfff0_0000],
+                [0xffff, 0xffff_f800_ff00_0000, 0xff, 0xfff0_0000],
             ],
         );
     }
