@@ -24,6 +24,19 @@ use crate::workspace::Workspace;
 const PRIVILEGED: &str = "privileged-tests";
 /// The feature of tests that read the shared folder.
 const SHARED: &str = "shared-data";
+/// The build of the model check: locks and threads are the checker's, and assertions are on.
+pub(crate) const MODEL_FLAGS: &str = "--cfg thalweg_model -C debug-assertions";
+/// Where it is, so that it does not take turns with any other build.
+pub(crate) const MODEL_FOLDER: &str = "target/model";
+/// Its tests.
+pub(crate) const MODEL_TESTS: [&str; 6] = [
+    "-p",
+    "thalweg-switch",
+    "--test",
+    "model",
+    "--test",
+    "model_orders",
+];
 /// For how long each fuzz target runs.
 const FUZZ_SECONDS: u64 = 5;
 
@@ -99,6 +112,12 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
         }
         Ok(summary.add(cargo_test(workspace, &arguments)?))
     });
+    phases.run("model check of changes", || {
+        let arguments = ["--profile", "tested", "--target-dir", MODEL_FOLDER];
+        let arguments = [&arguments[..], &MODEL_TESTS].concat();
+        let flags = [("RUSTFLAGS", MODEL_FLAGS)];
+        Ok(summary.add(cargo_test_with(workspace, &arguments, &flags)?))
+    });
     if fuzz::is_present(workspace) {
         phases.run("cargo test of the fuzz targets", || {
             let arguments = ["--release", "--manifest-path", "fuzz/Cargo.toml"];
@@ -164,8 +183,17 @@ fn chosen_features(
 }
 
 fn cargo_test(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<Outcome> {
+    cargo_test_with(workspace, arguments, &[])
+}
+
+/// The same, with these variables set.
+fn cargo_test_with(
+    workspace: &Workspace,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> anyhow::Result<Outcome> {
     let mut command = workspace.cargo(&["test", "--no-fail-fast"]);
-    command.args(arguments);
+    command.args(arguments).envs(variables.iter().copied());
     if let Some(path) = workspace.shared_data() {
         command.env("THALWEG_SHARED", path);
     }
