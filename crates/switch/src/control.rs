@@ -305,6 +305,7 @@ impl Switch {
         totals.stations_refused = self.upkeep.stations_refused();
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
+        totals.maintenance = self.maintenance;
         let pipeline = self.pipeline();
         totals.version = pipeline.version();
         totals.rules = pipeline.rule_count(totals.version);
