@@ -21,8 +21,8 @@
 //!
 //! The two executions at random differ in how threads are chosen: evenly, or by priorities that
 //! change at few places. A third goes through all orders of one change and some packets. A failure
-//! prints the schedule that led to it, which `shuttle::replay` follows. `THALWEG_CHECKS` says how
-//! many executions of each kind there are.
+//! prints the schedule that led to it, which `shuttle::replay` follows. `THALWEG_CHECKS` asks for more
+//! than the default number of executions, or for less.
 #![cfg(thalweg_model)]
 
 #[path = "lab/stamps.rs"]
@@ -44,7 +44,10 @@ use thalweg_pipeline::{Change, text};
 use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
 
 /// Executions of each kind.
-const EXECUTIONS: usize = 1_500;
+const EXECUTIONS: usize = 3_000;
+
+/// What an execution stands for in `THALWEG_CHECKS`, which speaks of comparisons.
+const CHECKS_EACH: usize = 400;
 
 /// Changes of an execution.
 const CHANGES: u16 = 3;
@@ -286,11 +289,12 @@ impl Stage {
     }
 }
 
-/// How many executions are asked for.
+/// How many executions are asked for: one where other tests make so many comparisons.
 fn executions() -> usize {
     let asked = std::env::var("THALWEG_CHECKS").ok();
     asked.map_or(EXECUTIONS, |asked| {
-        asked.parse().expect("THALWEG_CHECKS is a number")
+        let asked: usize = asked.parse().expect("THALWEG_CHECKS is a number");
+        asked.div_ceil(CHECKS_EACH)
     })
 }
 

@@ -91,7 +91,7 @@ impl Worker {
 }
 
 /// A pipeline with these rules, and caches.
-fn set_out(maintainer: MaintainerKind, program: &Program) -> (Pipeline, Datapath) {
+fn set_out(maintainer: MaintainerKind, rules: &Change) -> (Pipeline, Datapath) {
     let mut pipeline = Pipeline::new(thalweg_pipeline::Config::default());
     let state = PortState {
         is_up: true,
@@ -101,8 +101,8 @@ fn set_out(maintainer: MaintainerKind, program: &Program) -> (Pipeline, Datapath
     let ports = Change {
         operations: ports.into(),
     };
-    for change in [ports, program.load()] {
-        let delta = pipeline.apply(&change, Instant::ZERO);
+    for change in [&ports, rules] {
+        let delta = pipeline.apply(change, Instant::ZERO);
         pipeline.reclaim(delta.expect("it is right").version);
     }
     let mut config = thalweg_datapath::Config {
@@ -115,20 +115,43 @@ fn set_out(maintainer: MaintainerKind, program: &Program) -> (Pipeline, Datapath
     (pipeline, datapath.expect("it is right"))
 }
 
+/// What all orders of a change have in common; made once, for there are many.
+struct Case {
+    maintainer: MaintainerKind,
+    before: Program,
+    load: Change,
+    after: Program,
+    change: Change,
+}
+
+impl Case {
+    fn new(maintainer: MaintainerKind, first: Kind, kind: Kind) -> Case {
+        let (before, _) = Program::new(1).changed(first, 2);
+        let (after, change) = before.changed(kind, 3);
+        Case {
+            maintainer,
+            load: before.load(),
+            before,
+            after,
+            change,
+        }
+    }
+}
+
 /// One order of the steps of a change.
-fn execution(maintainer: MaintainerKind, before: &Program, kind: Kind) {
-    let (pipeline, datapath) = set_out(maintainer, before);
+fn execution(case: &Case) {
+    let (pipeline, datapath) = set_out(case.maintainer, &case.load);
     let index = datapath.index().expect("there is one");
     let pipeline = Arc::new(RwLock::new(pipeline));
-    let (after, change) = before.changed(kind, 3);
+    let change = case.change.clone();
     let mut worker = Worker {
         datapath,
         pipeline: pipeline.clone(),
         outbox: Outbox::new(PacketPool::with_capacity(32, 64)),
-        before: before.clone(),
-        after,
+        before: case.before.clone(),
+        after: case.after.clone(),
     };
-    worker.forward(&WARM, before);
+    worker.forward(&WARM, &case.before);
     let control = shuttle::thread::spawn(move || {
         let delta = pipeline.write().unwrap().apply(&change, Instant::ZERO);
         let delta = delta.expect("it is right");
@@ -136,7 +159,7 @@ fn execution(maintainer: MaintainerKind, before: &Program, kind: Kind) {
         (Arc::new(delta), Arc::new(findings))
     });
     for flow in MEANWHILE {
-        worker.forward(&[flow], before);
+        worker.forward(&[flow], &case.before);
     }
     let (delta, findings) = control.join().expect("it has not panicked");
     worker.follow(delta, findings);
@@ -145,14 +168,14 @@ fn execution(maintainer: MaintainerKind, before: &Program, kind: Kind) {
 /// All orders of the changes that a test is about.
 fn all_orders(maintainer: MaintainerKind, first: Kind, kinds: &[Kind]) {
     for kind in kinds.iter().copied() {
-        let (before, _) = Program::new(1).changed(first, 2);
+        let case = Case::new(maintainer, first, kind);
         let mut config = Config::default();
         config.stack_size = 1 << 20;
         config
             .ungraceful_shutdown_config
             .immediately_return_on_panic = true;
         let runner = Runner::new(DfsScheduler::new(None, false), config);
-        let orders = runner.run(move || execution(maintainer, &before, kind));
+        let orders = runner.run(move || execution(&case));
         println!("{} {kind:?}: {orders} orders", maintainer.name());
         assert!(orders > 100, "{orders} orders are too few to say anything");
     }
