@@ -37,8 +37,8 @@ use crate::recent::Recent;
 use crate::sync::{Receiver, RwLock, Sender};
 use crate::totals::WorkerCounters;
 
-/// Rounds without a packet after which a worker sleeps; in a model check it does so at once.
-const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 0 } else { 64 };
+/// Rounds without a packet after which a worker sleeps; in a model check, soon.
+const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 1 } else { 64 };
 
 /// Packets of other workers that are sent in one round: more than come in, so that these, which
 /// have cost the most already, are not the first to be refused.
