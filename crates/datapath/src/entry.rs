@@ -43,7 +43,9 @@ impl Credit {
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
         };
-        trace.kinds().filter_map(credit).collect()
+        let mut credits = Vec::with_capacity(trace.len());
+        credits.extend(trace.kinds().filter_map(credit));
+        credits
     }
 }
 

@@ -66,20 +66,24 @@ impl<'a> State<'a> {
     /// The state of a packet that comes in with this key; `registers` are what it resumes with.
     pub(crate) fn new(layout: &'a Layout, key: &[u64], registers: Option<&[u64]>) -> State<'a> {
         let (ingress, words) = (layout.ingress_words(), layout.words());
+        // Ingress words as they are, registers as constants: of the size that they end with.
+        let filled = |of_ingress: u64, of_registers: u64| {
+            let mut list = vec![of_registers; words];
+            list[..ingress].fill(of_ingress);
+            list
+        };
         let mut state = State {
             layout,
-            words: key[..ingress].to_vec(),
-            original: vec![u64::MAX; ingress],
-            constant: vec![0; ingress],
+            words: filled(0, 0),
+            original: filled(u64::MAX, 0),
+            constant: filled(0, u64::MAX),
             sources: Vec::new(),
             functions: Vec::new(),
             mask: vec![0; ingress],
             reads: vec![0; words + ingress],
             written_words: 0,
         };
-        state.words.resize(words, 0);
-        state.original.resize(words, 0);
-        state.constant.resize(words, u64::MAX);
+        state.words[..ingress].copy_from_slice(&key[..ingress]);
         if let Some(registers) = registers {
             state.words[ingress..].copy_from_slice(registers);
         }

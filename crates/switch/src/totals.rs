@@ -25,6 +25,8 @@ pub struct WorkerCounters {
     pub packet_ins: u64,
     /// Packets for the controller that the control side had no room for.
     pub packet_ins_refused: u64,
+    /// The time that following changes has taken.
+    pub maintenance_time: Duration,
     /// The longest time that maintenance and reports have taken between two bursts.
     pub longest_pause: Duration,
     /// The longest time from one look at the ports to the next with packets to look after.
@@ -39,6 +41,7 @@ impl WorkerCounters {
         self.learned_refused += other.learned_refused;
         self.packet_ins += other.packet_ins;
         self.packet_ins_refused += other.packet_ins_refused;
+        self.maintenance_time += other.maintenance_time;
         self.longest_pause = self.longest_pause.max(other.longest_pause);
         self.longest_round = self.longest_round.max(other.longest_round);
     }

@@ -50,6 +50,10 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// For how long a descriptor is not believed that was ready when nothing came.
 const QUIET_TIME: Duration = Duration::from_millis(10);
 
+/// Slices take one part in so many of the time of a round, if there are more than one: a worker
+/// with many ports would else be long in following a change.
+const ROUND_SHARE: u32 = 4;
+
 /// Entries whose counts are gathered between two bursts.
 const GATHERED: u32 = 128;
 
@@ -146,12 +150,9 @@ impl Worker {
                 Err(error) if error.is_disconnected() => return,
                 Err(_) => {}
             }
-            let is_busy = self.datapath.is_following() || self.reporting.is_some();
+            let is_busy = self.is_busy();
             if is_busy {
-                let start = self.shared.clock.now();
-                self.maintain();
-                self.gather();
-                self.note_pause(start);
+                self.take_slices();
             }
             if self.round() > 0 || is_busy {
                 self.idle_rounds = 0;
@@ -163,6 +164,26 @@ impl Worker {
                 self.sleep();
             }
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.datapath.is_following() || self.reporting.is_some()
+    }
+
+    /// Slices of maintenance and of a report: one, or as many as fit into a share of the time that
+    /// the last round took.
+    fn take_slices(&mut self) {
+        let start = self.shared.clock.now();
+        let round = self.last_look.map_or(Duration::ZERO, |look| start - look);
+        loop {
+            self.maintain();
+            self.gather();
+            let spent = self.shared.clock.now() - start;
+            if spent * ROUND_SHARE >= round || !self.is_busy() {
+                break;
+            }
+        }
+        self.note_pause(start);
     }
 
     /// One burst from each port; says how many packets there were to do something with.
@@ -418,6 +439,12 @@ impl Worker {
         if !self.datapath.is_following() {
             return;
         }
+        let start = self.shared.clock.now();
+        self.follow();
+        self.counters.maintenance_time += self.shared.clock.now() - start;
+    }
+
+    fn follow(&mut self) {
         let progress = {
             let pipeline = self.shared.pipeline.read();
             let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);

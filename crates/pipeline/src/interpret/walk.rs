@@ -164,12 +164,13 @@ impl<'a> Walk<'a> {
             );
         }
         let last = self.drops.last().map(|(reason, _)| *reason);
-        let drops = self.drops.iter();
+        let mut effects = std::mem::take(&mut self.effects);
         // They come first, so that the last send takes the packet itself.
-        let mut effects: Vec<Effect> = drops
-            .map(|&(reason, copies)| Effect::Drop { reason, copies })
-            .collect();
-        effects.append(&mut self.effects);
+        let drops = self.drops.iter();
+        effects.splice(
+            0..0,
+            drops.map(|&(reason, copies)| Effect::Drop { reason, copies }),
+        );
         Translation {
             effects,
             trace: self.trace,

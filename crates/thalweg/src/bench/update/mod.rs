@@ -19,6 +19,7 @@ mod peer;
 mod plot;
 mod row;
 mod studies;
+mod sustained;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ use thalweg_workload::Pipeline;
 use self::cache::{Effort, FilledCache, UPDATES_MIN};
 use self::changes::{Kind, Mix};
 use self::row::Row;
+use self::sustained::{Sustained, Wanted};
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::number::number;
@@ -94,6 +96,12 @@ pub(crate) struct Arguments {
     /// Time to update by the depth of the pipeline, and by the number of ways through it
     #[arg(long, group = "study")]
     depth: bool,
+    /// Updates a second, in bundles, of rules that few entries met, while a worker of a running
+    /// switch forwards as fast as it can
+    #[arg(
+        long, value_name = "N", group = "study", value_parser = number::<u64>(1..=100_000_000)
+    )]
+    rate: Option<u64>,
     /// Unique flows of the figure [default: 100000; with --full 1000000]
     #[arg(
         long, value_name = "N", requires = "figure",
@@ -132,6 +140,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         } => studies::figure_2(arguments, peers, console),
         Arguments { table: Some(_), .. } => studies::table_1(arguments, peers, console),
         Arguments { depth: true, .. } => studies::depth(arguments, console),
+        Arguments {
+            rate: Some(rate), ..
+        } => print_sustained(arguments, *rate, console),
         _ => print_rows(arguments, peers, console),
     }
 }
@@ -155,6 +166,48 @@ fn print_rows(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Resu
     console.headline(title)?;
     console.print(&table.to_text())?;
     console.print_json(&Report {
+        command: "bench update",
+        seed: arguments.seed,
+        pipeline: pipeline.name,
+        rules: pipeline.rules.len(),
+        rows,
+    })
+}
+
+/// What the command prints with `--rate` and `--json`.
+#[derive(Serialize, Debug)]
+struct RateReport {
+    command: &'static str,
+    seed: u64,
+    pipeline: String,
+    rules: usize,
+    rows: Vec<Sustained>,
+}
+
+fn print_sustained(arguments: &Arguments, rate: u64, console: &Console) -> Result<()> {
+    let kinds = arguments.maintainers(&[MaintainerKind::Incremental])?;
+    let pipeline = arguments.pipeline.generate(arguments.seed)?;
+    let sizes = arguments.entries(&[100_000]);
+    let mut table = sustained::table();
+    let mut rows = Vec::new();
+    for entries in sizes {
+        for kind in &kinds {
+            let wanted = Wanted {
+                entries,
+                kind: *kind,
+                rate,
+                bundle: arguments.bundle,
+                seconds: arguments.seconds.unwrap_or(2),
+                seed: arguments.seed,
+            };
+            let row = sustained::measure(&pipeline, &wanted)?;
+            row.push_to(&mut table);
+            rows.push(row);
+        }
+    }
+    console.headline("Updates at a rate, and what the worker still forwards")?;
+    console.print(&table.to_text())?;
+    console.print_json(&RateReport {
         command: "bench update",
         seed: arguments.seed,
         pipeline: pipeline.name,

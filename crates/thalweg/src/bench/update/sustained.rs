@@ -1,0 +1,297 @@
+//! Updates at a rate, while a worker forwards as fast as it can.
+//!
+//! A running switch with one worker, whose ports give the same flows over and over. The control
+//! side, which is this thread, makes bundles of changes at the rate asked for, or as fast as it can;
+//! it searches for the entries that they affect, and the worker repairs these between its bursts.
+//! Times with and without updates take turns, so that what else the machine does is in both.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use thalweg_datapath::MaintainerKind;
+use thalweg_io::{BURST, CyclePort, NullPort, Port};
+use thalweg_packet::{Packet, PortId};
+use thalweg_pipeline::text;
+use thalweg_switch::{Switch, SwitchConfig, SwitchPort, Totals};
+use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
+
+use super::changes::{Changes, Ground, Kind, Mix};
+use crate::failure::bad_input;
+use crate::report::{Table, Unit, format_count};
+
+/// Times with updates, and as many without.
+const ROUNDS: usize = 5;
+
+/// How long it may take until the cache has the entries.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Rules that packets have met, among those that are changed: one in so many. Of these, those that
+/// the fewest packets have met, and no others.
+const MET_ONE_IN: usize = 10;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) entries: usize,
+    pub(super) kind: MaintainerKind,
+    /// Updates a second.
+    pub(super) rate: u64,
+    /// Updates in a bundle.
+    pub(super) bundle: usize,
+    /// Of each time.
+    pub(super) seconds: u64,
+    pub(super) seed: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Serialize, Debug)]
+pub(super) struct Sustained {
+    maintainer: &'static str,
+    entries: usize,
+    bundle: usize,
+    updates: u64,
+    updates_per_second: f64,
+    /// Until every worker follows, by bundle.
+    bundle_us_median: f64,
+    bundle_us_max: f64,
+    /// In the mean.
+    affected_per_update: f64,
+    /// Of the worker's time, for following changes.
+    worker_us_per_update: f64,
+    packets_per_second_before: f64,
+    packets_per_second_during: f64,
+    /// During to before, the median of all pairs.
+    throughput_kept: f64,
+    /// Between two bursts, with updates.
+    longest_pause_us: f64,
+}
+
+/// The table that rows are for.
+pub(super) fn table() -> Table {
+    let table = Table::new("Updates at a rate, and what the worker still forwards");
+    let titles = [
+        "entries",
+        "bundle",
+        "updates/s",
+        "a bundle",
+        "longest",
+        "affected",
+        "worker",
+        "packets/s",
+        "with updates",
+        "kept",
+        "pause",
+    ];
+    let table = table.with_words("maintainer");
+    titles.into_iter().fold(table, Table::with_numbers)
+}
+
+impl Sustained {
+    pub(super) fn push_to(&self, table: &mut Table) {
+        let time = |us: f64| Unit::Nanoseconds.format(us * 1e3);
+        table.push(vec![
+            self.maintainer.to_owned(),
+            format_count(self.entries as u64),
+            format_count(self.bundle as u64),
+            format_count(self.updates_per_second as u64),
+            time(self.bundle_us_median),
+            time(self.bundle_us_max),
+            format!("{:.2}", self.affected_per_update),
+            time(self.worker_us_per_update),
+            format_count(self.packets_per_second_before as u64),
+            format_count(self.packets_per_second_during as u64),
+            Unit::Share.format(self.throughput_kept),
+            time(self.longest_pause_us),
+        ]);
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the flows make no such number of entries, or there is too little to change.
+pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained> {
+    let mut switch = start(pipeline, wanted)?;
+    fill(&mut switch, wanted)?;
+    let mut changes = changes(&mut switch, pipeline, wanted)?;
+    let mut before = Vec::new();
+    let mut during = Vec::new();
+    let mut bundles = Bundles::default();
+    let start = switch.totals();
+    for _ in 0..ROUNDS {
+        let length = Duration::from_secs(wanted.seconds);
+        before.push(packets_per_second(&mut switch, |switch| {
+            let end = Instant::now() + length;
+            while Instant::now() < end {
+                switch.poll(Duration::from_millis(10));
+            }
+            Ok(())
+        })?);
+        during.push(packets_per_second(&mut switch, |switch| {
+            bundles.make(switch, &mut changes, wanted, length)
+        })?);
+    }
+    let end = switch.totals();
+    let updates = (bundles.times.len() * wanted.bundle) as u64;
+    let kept = before.iter().zip(&during);
+    let spent = |totals: &Totals| totals.workers.maintenance_time.as_secs_f64();
+    bundles.times.sort_by(f64::total_cmp);
+    Ok(Sustained {
+        maintainer: wanted.kind.name(),
+        entries: end.megaflows,
+        bundle: wanted.bundle,
+        updates,
+        updates_per_second: updates as f64 / bundles.seconds,
+        bundle_us_median: median(bundles.times.clone()),
+        bundle_us_max: bundles.times.last().copied().unwrap_or_default(),
+        affected_per_update: (end.maintenance.affected() - start.maintenance.affected()) as f64
+            / updates as f64,
+        worker_us_per_update: (spent(&end) - spent(&start)) * 1e6 / updates as f64,
+        throughput_kept: median(kept.map(|(before, during)| during / before).collect()),
+        packets_per_second_before: median(before),
+        packets_per_second_during: median(during),
+        longest_pause_us: end.workers.longest_pause.as_secs_f64() * 1e6,
+    })
+}
+
+/// A switch whose ports give the flows that reach them.
+fn start(pipeline: &Pipeline, wanted: &Wanted) -> Result<Switch> {
+    let mut source = FlowSource::new(pipeline, &FlowConfig::new(wanted.entries, wanted.seed));
+    let mut by_port: Vec<Vec<Packet>> = vec![Vec::new(); pipeline.ports.len()];
+    // Some flows share an entry.
+    for _ in 0..2 * wanted.entries {
+        let template = source.next_template();
+        let Some(flow) = source.draw(template) else {
+            continue;
+        };
+        let place = pipeline.ports.iter().position(|port| *port == flow.in_port);
+        let place = place.context("a flow comes from a port of the pipeline")?;
+        by_port[place].push(Packet::from_bytes(&flow.packet(60)));
+    }
+    let ports_of = pipeline.ports.iter().zip(by_port);
+    let ports_of = ports_of.map(|(number, templates)| {
+        let number = PortId(*number);
+        let port: Box<dyn Port> = match templates.is_empty() {
+            true => Box::new(NullPort::default()),
+            false => Box::new(CyclePort::new(number, templates)),
+        };
+        SwitchPort {
+            number,
+            port,
+            is_source: false,
+        }
+    });
+    let rules = text::parse_rules("the generated pipeline", &pipeline.rules_text());
+    let rules = rules.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
+    let mut config = SwitchConfig {
+        packets_per_worker: 4_096 + 4 * BURST * pipeline.ports.len(),
+        ..SwitchConfig::default()
+    };
+    config.datapath.maintainer = wanted.kind;
+    config.datapath.seed = wanted.seed;
+    config.datapath.megaflow.entries = 4 * wanted.entries;
+    config.datapath.megaflow.bytes = usize::MAX;
+    config.datapath.megaflow.masks = 1 << 20;
+    let switch = Switch::start_with(config, ports_of.collect(), &rules.into_change());
+    switch.context("the generated pipeline")
+}
+
+/// Waits until all flows have had their upcalls.
+fn fill(switch: &mut Switch, wanted: &Wanted) -> Result<()> {
+    let start = Instant::now();
+    let mut upcalls = 0;
+    loop {
+        switch.poll(Duration::from_millis(200));
+        let totals = switch.totals();
+        let is_full = totals.megaflows >= wanted.entries;
+        if totals.datapath.upcalls == upcalls && is_full {
+            return Ok(());
+        }
+        let entries = totals.megaflows;
+        let is_stuck = totals.datapath.upcalls == upcalls && start.elapsed() > PATIENCE / 20;
+        if is_stuck || start.elapsed() > PATIENCE {
+            let what = "flows make only";
+            let text = format!("--entries {}: {what} {entries} entries", wanted.entries);
+            return Err(bad_input(format!(
+                "{text}; ask for fewer, or for more rules"
+            )));
+        }
+        upcalls = totals.datapath.upcalls;
+    }
+}
+
+/// Changes to rules that few entries met.
+fn changes(switch: &mut Switch, pipeline: &Pipeline, wanted: &Wanted) -> Result<Changes> {
+    switch.totals();
+    let rules = switch.pipeline();
+    let (mut met, unmet): (Vec<_>, Vec<_>) = rules
+        .rules(rules.version())
+        .partition(|(_, rule)| rule.counters.packets > 0);
+    met.sort_by_key(|(id, rule)| (rule.counters.packets, *id));
+    met.truncate(unmet.len() / (MET_ONE_IN - 1));
+    let chosen = met.iter().chain(&unmet);
+    let used = chosen.filter_map(|(id, _)| rules.flow_of(*id)).collect();
+    let mix = Mix {
+        kinds: vec![Kind::Insert, Kind::Delete],
+        bundle: wanted.bundle,
+    };
+    let ground = Ground {
+        used,
+        groups: Vec::new(),
+        ports: pipeline.ports.clone(),
+    };
+    drop(rules);
+    Changes::new(mix, ground, wanted.seed)
+}
+
+/// Bundles so far.
+#[derive(Default)]
+struct Bundles {
+    times: Vec<f64>,
+    seconds: f64,
+}
+
+impl Bundles {
+    /// Makes bundles at the rate for a time.
+    fn make(
+        &mut self,
+        switch: &mut Switch,
+        changes: &mut Changes,
+        wanted: &Wanted,
+        length: Duration,
+    ) -> Result<()> {
+        let interval = Duration::from_secs_f64(wanted.bundle as f64 / wanted.rate as f64);
+        let start = Instant::now();
+        let mut next = start;
+        while start.elapsed() < length {
+            let drawn = changes.draw();
+            while Instant::now() < next {
+                switch.poll(next.saturating_duration_since(Instant::now()));
+            }
+            next += interval;
+            let begin = Instant::now();
+            switch.apply(&drawn.change).context("a generated change")?;
+            self.times.push(begin.elapsed().as_secs_f64() * 1e6);
+        }
+        self.seconds += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+}
+
+/// What the worker forwards while something is done.
+fn packets_per_second(
+    switch: &mut Switch,
+    mut work: impl FnMut(&mut Switch) -> Result<()>,
+) -> Result<f64> {
+    let before = switch.totals().datapath.packets;
+    let start = Instant::now();
+    work(switch)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((switch.totals().datapath.packets - before) as f64 / seconds)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
