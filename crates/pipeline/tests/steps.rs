@@ -118,15 +118,29 @@ fn undo(pipeline: &mut Pipeline, parts: usize, mut between: impl FnMut(&mut Pipe
 }
 
 /// The same of both, from now on too: what comes next gets the same ids and ages, and nothing else
-/// is left to be reclaimed.
+/// is left to be reclaimed. Those that are full refuse what comes next, and take it once a table is
+/// empty.
 fn assert_same(one: &mut Pipeline, other: &mut Pipeline) {
     assert_eq!(picture(one), picture(other));
-    let mut operations: Vec<_> = hosts(9, 3).map(Operation::Add).collect();
-    let table = Selector {
-        table: Some(TableId(0)),
-        ..Selector::default()
+    let delete = |table| {
+        Operation::Delete(Selector {
+            table: Some(TableId(table)),
+            ..Selector::default()
+        })
     };
-    operations.push(Operation::Delete(table));
+    let adds = hosts(9, 3).map(Operation::Add);
+    let mut operations: Vec<_> = adds.chain([delete(0)]).collect();
+    if one.rule_count(one.version()) + 3 > RULES {
+        let next = Change {
+            operations: operations.clone(),
+        };
+        let refused = [&mut *one, &mut *other].map(|pipeline| pipeline.apply(&next, now()));
+        assert!(matches!(refused[0], Err(ChangeError::RulesFull { .. })));
+        assert_eq!(refused[0], refused[1]);
+        assert_eq!(picture(one), picture(other));
+        // Nearly all of so many are there.
+        operations.insert(0, delete(1));
+    }
     let next = Change { operations };
     let [delta, others_delta] = [&mut *one, &mut *other].map(|pipeline| {
         let delta = pipeline.apply(&next, now());
@@ -284,6 +298,18 @@ proptest! {
         let change = Change { operations };
         let results = STEPS.map(|parts| check_done(&change, parts));
         prop_assert!(results.iter().all(|result| *result == results[0]));
+    }
+}
+
+#[test]
+fn a_change_may_fill_the_pipeline_to_the_last_place() {
+    let pipeline = pipeline();
+    let room = RULES - pipeline.rule_count(pipeline.version());
+    let fill = |count| Change::adding(hosts(2, count));
+    for parts in STEPS {
+        assert!(check_done(&fill(room), parts).is_ok());
+        let refused = check_done(&fill(room + 1), parts);
+        assert!(matches!(refused, Err(ChangeError::RulesFull { .. })));
     }
 }
 
