@@ -532,8 +532,23 @@ impl<const W: usize> Core<W> {
             false => &mut self.ledger,
         };
         ledger.add(&entry.credits, entry.counters, entry.used_at);
-        self.forget_lists(&entry.program, &entry.credits);
+        self.forget_lists(entry.program, entry.credits);
         self.statistics.count_eviction(reason);
+    }
+
+    /// Compares the account of lists with the lists.
+    pub(crate) fn verify_lists(&self) -> Result<(), String> {
+        self.effects.verify()?;
+        self.credits.verify()?;
+        let credits = self.credits.lists().map(list_bytes);
+        let effects = self.effects.lists().map(|effects| {
+            let boxes = effects.iter().map(Effect::heap_bytes);
+            list_bytes(effects) + boxes.sum::<usize>()
+        });
+        match credits.chain(effects).sum::<usize>() == self.list_bytes {
+            true => Ok(()),
+            false => Err("lists take other bytes than their account says".to_owned()),
+        }
     }
 
     /// Puts an entry's lists on the account, if nobody has them yet.
@@ -541,11 +556,12 @@ impl<const W: usize> Core<W> {
         self.list_bytes += unshared_bytes(program, credits);
     }
 
-    /// Takes an entry's lists off the account, if nobody else has them.
-    pub(crate) fn forget_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
-        self.list_bytes -= unshared_bytes(program, credits);
-        self.credits.release(credits);
-        if let Program::Run(effects) = program {
+    /// Takes an entry's lists off the account, if nobody else has them. The caller has given up its
+    /// own: one that it kept would count as somebody's.
+    pub(crate) fn forget_lists(&mut self, program: Program, credits: Arc<[Credit]>) {
+        self.list_bytes -= unshared_bytes(&program, &credits);
+        self.credits.release(&credits);
+        if let Program::Run(effects) = &program {
             self.effects.release(effects);
         }
     }

@@ -311,8 +311,7 @@ impl Datapath {
     pub fn verify(&self) -> Result<(), String> {
         with_core!(&self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
-            core.effects.verify()?;
-            core.credits.verify()?;
+            core.verify_lists()?;
             core.record.look().map_or(Ok(()), |known| known.verify(&ids))
         })
     }

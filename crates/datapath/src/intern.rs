@@ -55,6 +55,11 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
+    /// The lists.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &Arc<[T]>> {
+        self.known.iter().map(|(_, list)| list)
+    }
+
     /// Invariant 1: every list has somebody else.
     pub(crate) fn verify(&self) -> Result<(), String> {
         let mut known = self.known.iter();

@@ -158,14 +158,15 @@ impl<const W: usize> Core<W> {
         };
         self.account_lists(&entry.program, &entry.credits);
         if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
-            self.forget_lists(&entry.program, &entry.credits);
             self.statistics.count_refusal(RefuseReason::TooLarge);
             // Lists of its own: those that are shared are the entries' alone.
-            let program = match entry.program {
-                Program::Run(effects) => Program::Run(Arc::from(&*effects)),
-                program => program,
+            let program = match &entry.program {
+                Program::Run(effects) => Program::Run(Arc::from(&**effects)),
+                program => program.clone(),
             };
-            return Answer::Once(program, Arc::from(&*entry.credits));
+            let credits = Arc::from(&*entry.credits);
+            self.forget_lists(entry.program, entry.credits);
+            return Answer::Once(program, credits);
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);

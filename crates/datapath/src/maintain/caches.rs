@@ -131,7 +131,7 @@ impl<const W: usize> Core<W> {
         let entry = self.entries.get_mut(id);
         let program = std::mem::replace(&mut entry.program, program);
         let credits = std::mem::replace(&mut entry.credits, credits);
-        self.forget_lists(&program, &credits);
+        self.forget_lists(program, credits);
         if is_same_region {
             self.entries.unmark(id);
             self.record.set(id, content.trace, content.known);
