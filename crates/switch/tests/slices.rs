@@ -9,19 +9,28 @@ mod brute;
 use std::sync::Arc;
 
 use brute::Bench;
-use thalweg_datapath::{MaintainerKind, Outcome};
+use thalweg_datapath::{EvictReason, MaintainerKind, Outcome};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Change, Counters, RuleId};
 use thalweg_switch::{Config, Step};
 
 const SEEDS: u64 = if cfg!(debug_assertions) { 20 } else { 240 };
 
+/// Bytes of caches that hold a few dozen entries, or a hundred.
+const TIGHT: [usize; 2] = [6_000, 24_000];
+
 fn bench(kind: MaintainerKind, seed: u64, slice: usize) -> Bench {
+    bench_within(usize::MAX, kind, seed, slice)
+}
+
+/// One whose caches have no more than so many bytes.
+fn bench_within(bytes: usize, kind: MaintainerKind, seed: u64, slice: usize) -> Bench {
     let mut config = Config {
         is_audited: true,
         ..Config::default()
     };
     config.datapath.slice = slice;
+    config.datapath.megaflow.bytes = bytes;
     let mut bench = Bench::with(kind, seed % 2 == 1, seed, config);
     bench.engine.outbox().grows = true;
     bench
@@ -81,6 +90,44 @@ fn packets_between_slices_get_the_answers_of_one_version_or_the_other() {
     // Else nothing was tried: what is found in one slice has no packets within.
     let slices = format!("{preparing} and {repairing} slices");
     assert!(preparing > SEEDS && repairing > 10 * SEEDS, "{slices}");
+}
+
+/// Entries that the cache had no room for.
+fn crowded_out(bench: &Bench) -> u64 {
+    let statistics = bench.engine.datapath().statistics();
+    statistics.evictions(EvictReason::Capacity)
+}
+
+/// What only evicted entries depended on is gone from the record, and its numbers are given again
+/// to what new entries depend on: a search that is over knows them by what they were.
+#[test]
+fn entries_that_come_and_go_while_a_change_is_prepared_are_repaired() {
+    let mut replaced = 0;
+    // Even ones: pipelines without groups.
+    for seed in (0..SEEDS).step_by(2) {
+        let bytes = TIGHT[seed as usize / 2 % 2];
+        let mut bench = bench_within(bytes, MaintainerKind::Incremental, seed, 1);
+        bench.forward(150);
+        for round in 0..12 {
+            let change = bundle(&mut bench);
+            let started = bench.engine.start(&change, Instant::ZERO);
+            let delta = started.expect("generated changes are right");
+            let before = crowded_out(&bench);
+            // A wider key is the one thing for which packets wait.
+            if !delta.has_new_layout {
+                bench.forward_untaught(60);
+            }
+            while bench.engine.step() == Step::Preparing {
+                bench.forward_untaught(20);
+            }
+            replaced += crowded_out(&bench) - before;
+            bench.engine.settle();
+            bench.forward_untaught(20);
+            assert_eq!(stale(&bench), 0, "seed {seed}, change {round}");
+            bench.check(&format!("seed {seed}, change {round}"));
+        }
+    }
+    assert!(replaced > 50 * SEEDS, "only {replaced} made room");
 }
 
 #[test]
@@ -161,6 +208,57 @@ fn the_counts_of_a_rule_are_known_from_the_entries_that_met_it() {
             // Nothing is counted twice.
             some.engine.settle();
             assert_eq!(counted(&some), expected, "{} seed {seed}", kind.name());
+        }
+    }
+}
+
+/// What rules and groups have counted.
+fn all_counted(bench: &Bench) -> String {
+    let pipeline = bench.engine.pipeline();
+    let groups = pipeline.groups(pipeline.version());
+    let groups = groups.map(|group| (group.id, pipeline.group_counters(group.id)));
+    format!("{:?} {:?}", counted(bench), groups.collect::<Vec<_>>())
+}
+
+/// Packets for both, the same.
+fn forward_to_both(sliced: &mut Bench, whole: &mut Bench, count: usize) {
+    let packets = sliced.sample_untaught(count);
+    sliced.forward_all(&packets);
+    whole.forward_all(&packets);
+}
+
+/// Two that have the same packets at the same versions; the second follows changes at once.
+#[test]
+fn a_group_that_is_replaced_counts_from_the_slice_in_which_the_version_moves() {
+    // Odd ones have groups.
+    for seed in (1..SEEDS).step_by(2) {
+        let kind = [MaintainerKind::Incremental, MaintainerKind::Barrier][seed as usize / 2 % 2];
+        let bytes = TIGHT[seed as usize / 4 % 2];
+        let [mut sliced, mut whole] = [(); 2].map(|()| bench_within(bytes, kind, seed, 1));
+        for round in 0..12 {
+            forward_to_both(&mut sliced, &mut whole, 60);
+            let change = sliced.next_group().expect("it has groups");
+            let started = sliced.engine.start(&change, Instant::ZERO);
+            started.expect("generated changes are right");
+            forward_to_both(&mut sliced, &mut whole, 40);
+            let mut step = sliced.engine.step();
+            while step == Step::Preparing {
+                forward_to_both(&mut sliced, &mut whole, 10);
+                step = sliced.engine.step();
+            }
+            let applied = whole.engine.apply(&change, Instant::ZERO);
+            applied.expect("generated changes are right");
+            forward_to_both(&mut sliced, &mut whole, 40);
+            while step == Step::Repairing {
+                step = sliced.engine.step();
+                forward_to_both(&mut sliced, &mut whole, 10);
+            }
+            if round % 3 == 2 {
+                sliced.engine.settle();
+                whole.engine.settle();
+                let context = format!("{} seed {seed}, change {round}", kind.name());
+                assert_eq!(all_counted(&sliced), all_counted(&whole), "{context}");
+            }
         }
     }
 }
