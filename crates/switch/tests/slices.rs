@@ -103,8 +103,7 @@ fn crowded_out(bench: &Bench) -> u64 {
 #[test]
 fn entries_that_come_and_go_while_a_change_is_prepared_are_repaired() {
     let mut replaced = 0;
-    // Even ones: pipelines without groups.
-    for seed in (0..SEEDS).step_by(2) {
+    for seed in 0..SEEDS {
         let bytes = TIGHT[seed as usize / 2 % 2];
         let mut bench = bench_within(bytes, MaintainerKind::Incremental, seed, 1);
         bench.forward(150);
@@ -127,7 +126,7 @@ fn entries_that_come_and_go_while_a_change_is_prepared_are_repaired() {
             bench.check(&format!("seed {seed}, change {round}"));
         }
     }
-    assert!(replaced > 50 * SEEDS, "only {replaced} made room");
+    assert!(replaced > 100 * SEEDS, "only {replaced} made room");
 }
 
 #[test]
