@@ -147,6 +147,8 @@ pub struct Engine {
     upkeep: Upkeep,
     audit: Option<Audit>,
     unsettled: Option<Unsettled>,
+    /// What the only slice of a change of the layout has come to, until it is asked for.
+    taken_early: Option<Step>,
     is_lazy: bool,
 }
 
@@ -168,6 +170,7 @@ impl Engine {
             upkeep,
             audit: config.is_audited.then(Audit::new),
             unsettled: None,
+            taken_early: None,
             is_lazy,
         })
     }
@@ -320,6 +323,9 @@ impl Engine {
 
     /// Makes a change, and begins to follow it: [`Engine::step`] does the rest.
     ///
+    /// A change that gives keys another layout is followed to the end at once: no packet can be
+    /// answered as before.
+    ///
     /// # Errors
     /// If any of its operations cannot be done.
     pub fn start(&mut self, change: &Change, now: Instant) -> Result<Arc<Delta>, ChangeError> {
@@ -334,6 +340,7 @@ impl Engine {
     ) -> Result<Arc<Delta>, ChangeError> {
         // Invariant 4.
         self.finish();
+        self.taken_early = None;
         let delta = Arc::new(self.pipeline_mut().apply(change, now)?);
         let index = self.datapath.index().filter(|_| !delta.has_new_layout);
         let findings = index.map(|index| index.search(&self.pipeline(), &delta).into());
@@ -344,11 +351,18 @@ impl Engine {
             made_at: now,
             is_acknowledged: false,
         });
+        if delta.has_new_layout {
+            let done = self.step();
+            self.taken_early = Some(done);
+        }
         Ok(delta)
     }
 
     /// One slice of following the last change.
     pub fn step(&mut self) -> Step {
+        if let Some(done) = self.taken_early.take() {
+            return done;
+        }
         let progress = {
             let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
             self.datapath.step(&pipeline)

@@ -319,6 +319,34 @@ fn depth_compares_pipelines() {
 }
 
 #[test]
+fn updates_at_a_rate_leave_the_worker_forwarding() {
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--rate",
+        "5000",
+        "--bundle",
+        "20",
+        "--rules",
+        "2000",
+        "--entries",
+        "300",
+        "--seconds",
+        "1",
+    ]);
+    let row = &report["rows"].as_array().expect("rows")[0];
+    assert_eq!(row["maintainer"], "incremental");
+    assert!(row["entries"].as_u64() >= Some(300), "{row}");
+    assert!(row["updates"].as_u64() >= Some(20), "{row}");
+    let updates = row["updates"].as_u64().expect("a count");
+    assert_eq!(updates % 20, 0, "bundles are whole: {row}");
+    for key in ["packets_per_second_before", "packets_per_second_during"] {
+        assert!(row[key].as_f64() > Some(0.0), "{row}");
+    }
+    assert!(row["worker_us_per_update"].as_f64() > Some(0.0), "{row}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
     let refuses = |arguments: &[&str], expected: &[&str]| {
@@ -328,6 +356,7 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["--maintainer", "quick"], &["quick", "incremental"]);
     refuses(&["--figure", "3"], &["--figure", "2"]);
     refuses(&["--figure", "2", "--table", "1"], &["--table"]);
+    refuses(&["--rate", "0"], &["--rate"]);
     refuses(&["--full"], &["--figure"]);
     refuses(&["--plot", "x.png"], &["x.png", ".svg or .html"]);
     refuses(&["--plot", "no/x.svg"], &["no existing folder"]);
