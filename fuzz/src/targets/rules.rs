@@ -89,7 +89,15 @@ fn load(change: &Change) {
     for id in rules {
         let flow = pipeline.flow_of(id).expect("a rule that lives has a flow");
         let is_asked_for = change.operations.iter().any(|operation| match operation {
-            Operation::Add(asked) => *asked == flow,
+            // What is said of an equal rule that was there is no part of the rule.
+            Operation::Add(asked) | Operation::AddChecked(asked) => {
+                let resets_counts = false;
+                let asked = Flow {
+                    resets_counts,
+                    ..asked.clone()
+                };
+                asked == flow
+            }
             _ => false,
         });
         assert!(is_asked_for, "{flow} is not among what was loaded");
