@@ -104,7 +104,7 @@ impl Story {
             packets: 64,
             ..Config::default()
         };
-        let kinds = MaintainerKind::ALL;
+        let kinds = MaintainerKind::STRICT;
         config.datapath.maintainer = kinds[choice % kinds.len()];
         config.datapath.microflow.entries = [16, 0][choice / 4 % 2];
         config.datapath.megaflow.entries = [1_000, 6, 0][choice / 8 % 3];
