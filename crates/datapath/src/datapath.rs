@@ -183,11 +183,11 @@ impl Datapath {
                 work,
                 ledger: self.take_ledger_before(),
             },
-            _ if following.has_moved() => {
+            Slice::Repairing => {
                 self.following = Some(following);
                 Progress::Repairing
             }
-            _ => {
+            Slice::Preparing => {
                 self.following = Some(following);
                 Progress::Preparing
             }

@@ -59,12 +59,6 @@ impl Record {
         }
     }
 
-    /// Has the memory of an entry's part fetched: its head, its list of nodes, or these.
-    pub(crate) fn fetch(&self, entry: EntryId, depth: usize) {
-        let record = self.index.as_ref().and_then(Index::try_lock);
-        record.iter().for_each(|record| record.fetch(entry, depth));
-    }
-
     /// The record with all that was noted, once nobody else has it; `None` if there is none.
     pub(crate) fn lock(&mut self) -> Option<MutexGuard<'_, Dependencies>> {
         let mut record = self.index.as_ref()?.lock();

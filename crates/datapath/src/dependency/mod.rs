@@ -151,20 +151,6 @@ impl Dependencies {
         (self.reached, self.former) = (reached, former);
     }
 
-    /// Has memory fetched: of an entry's path, of its edges, or of its nodes.
-    pub(crate) fn fetch(&self, entry: EntryId, depth: usize) {
-        match depth {
-            0 => self.paths.prefetch(entry),
-            1 => self.paths.prefetch_edges(entry),
-            _ => {
-                if self.paths.traversal(entry).is_some() {
-                    let edges = self.paths.edges(entry).iter();
-                    edges.for_each(|edge| self.nodes.prefetch(edge.node));
-                }
-            }
-        }
-    }
-
     /// The nodes of a walk, each once, in the order of the walk if it is not too long.
     fn reach(&mut self, trace: &Trace, known: &Known, reached: &mut Vec<NodeId>) {
         // What a walk finds while a change is prepared may not hold at the version after.

@@ -496,11 +496,6 @@ impl Nodes {
         }
     }
 
-    #[inline]
-    pub(super) fn prefetch(&self, node: NodeId) {
-        thalweg_classifier::simd::prefetch(&self.nodes, node.0 as usize);
-    }
-
     /// The entries that depend on a node.
     pub(super) fn dependents(&self, node: NodeId) -> &[EntryId] {
         &self.nodes[node.0 as usize].dependents

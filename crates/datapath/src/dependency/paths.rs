@@ -7,8 +7,6 @@
 
 use crate::entry::EntryId;
 
-use thalweg_classifier::simd::prefetch;
-
 use super::node::NodeId;
 
 /// An entry's place among a node's dependents.
@@ -112,22 +110,6 @@ impl Paths {
             path.length as usize,
         );
         &self.rows[length].edges[start..start + length]
-    }
-
-    pub(super) fn prefetch(&self, entry: EntryId) {
-        prefetch(&self.paths, entry.0 as usize);
-    }
-
-    /// A path of eight nodes fills a cache line, and begins anywhere.
-    pub(super) fn prefetch_edges(&self, entry: EntryId) {
-        let Some(path) = self.paths.get(entry.0 as usize) else {
-            return;
-        };
-        let (length, edges) = (path.length as usize, &self.rows[path.length as usize].edges);
-        let start = path.row as usize * length;
-        for place in (start..start + length).step_by(8) {
-            prefetch(edges, place);
-        }
     }
 
     /// Says that an entry has another place among the dependents of a node.

@@ -24,13 +24,6 @@ impl<const W: usize> Caches for Core<W> {
         self.entries.is_taken(id, generation)
     }
 
-    fn fetch(&self, id: EntryId, depth: usize) {
-        if depth == 0 {
-            self.entries.prefetch_all(id);
-        }
-        self.record.fetch(id, depth);
-    }
-
     fn mark(&mut self, id: EntryId) -> Option<u32> {
         self.entries.mark(id)
     }

@@ -31,9 +31,6 @@ use crate::entry::EntryId;
 /// entries, so few that marking takes several slices.
 const MARKS: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 
-/// How far ahead an entry's own memory is fetched, then the list of what it depends on, then that.
-const FETCHED_AHEAD: [usize; 3] = [3, 2, 1];
-
 /// A change that is being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
@@ -77,11 +74,6 @@ impl Following {
             affected: Vec::new(),
             work: Work::default(),
         }
-    }
-
-    /// Whether the version is the new one.
-    pub(crate) fn has_moved(&self) -> bool {
-        self.stage == Stage::Treating
     }
 
     /// One slice, in which `size` entries may be treated.
@@ -166,7 +158,6 @@ impl Following {
                 break;
             };
             self.next += 1;
-            self.fetch_next(caches, size - treated - 1);
             // An upcall may have taken its place.
             if caches.is_taken(entry, generation) {
                 self.treat_one(maintainer, caches, pipeline, entry);
@@ -178,17 +169,6 @@ impl Following {
         match self.next == self.marked.len() {
             true => self.settle(caches),
             false => Slice::Repairing,
-        }
-    }
-
-    /// Has the memory of the next entries fetched, which lie anywhere: nearer ones deeper.
-    fn fetch_next(&self, caches: &dyn Caches, left: usize) {
-        for (depth, ahead) in FETCHED_AHEAD.into_iter().enumerate() {
-            if let Some((entry, _)) = self.marked.get(self.next + ahead)
-                && ahead < left
-            {
-                caches.fetch(*entry, depth);
-            }
         }
     }
 

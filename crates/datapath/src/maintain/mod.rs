@@ -236,8 +236,6 @@ pub(crate) trait Caches {
     fn numbers(&self) -> u32;
     fn is_there(&self, id: EntryId) -> bool;
     fn is_taken(&self, id: EntryId, generation: u32) -> bool;
-    /// Has the memory of an entry fetched: its own, the list of what it depends on, or that.
-    fn fetch(&self, id: EntryId, depth: usize);
     /// Marks an entry; says its generation if that is news.
     fn mark(&mut self, id: EntryId) -> Option<u32>;
     /// The same, if the suspicion holds for its region.
