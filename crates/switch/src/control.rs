@@ -13,7 +13,7 @@
 //!     settle the counts; only now may the pipeline forget v
 //! ```
 //!
-//! While workers are at `v` and the pipeline at the next version, they answer misses at `v`: the pipeline
+//! While workers are at `v` and the pipeline at the next version, they answer misses at `v`: it
 //! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
 //!
 //! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has

@@ -17,6 +17,7 @@ use thalweg_switch::{Switch, SwitchConfig, SwitchPort, Totals};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix};
+use crate::bench::spread::Spread;
 use crate::failure::bad_input;
 use crate::report::{Table, Unit, format_count};
 
@@ -135,22 +136,23 @@ pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained>
     let end = switch.totals();
     let updates = (bundles.times.len() * wanted.bundle) as u64;
     let kept = before.iter().zip(&during);
+    let kept = kept.map(|(before, during)| during / before);
     let spent = |totals: &Totals| totals.workers.maintenance_time.as_secs_f64();
-    bundles.times.sort_by(f64::total_cmp);
+    let bundle_us = Spread::of(&bundles.times);
     Ok(Sustained {
         maintainer: wanted.kind.name(),
         entries: end.megaflows,
         bundle: wanted.bundle,
         updates,
         updates_per_second: updates as f64 / bundles.seconds,
-        bundle_us_median: median(bundles.times.clone()),
-        bundle_us_max: bundles.times.last().copied().unwrap_or_default(),
+        bundle_us_median: bundle_us.median,
+        bundle_us_max: bundle_us.max,
         affected_per_update: (end.maintenance.affected() - start.maintenance.affected()) as f64
             / updates as f64,
         worker_us_per_update: (spent(&end) - spent(&start)) * 1e6 / updates as f64,
-        throughput_kept: median(kept.map(|(before, during)| during / before).collect()),
-        packets_per_second_before: median(before),
-        packets_per_second_during: median(during),
+        throughput_kept: Spread::of(&kept.collect::<Vec<_>>()).median,
+        packets_per_second_before: Spread::of(&before).median,
+        packets_per_second_during: Spread::of(&during).median,
         longest_pause_us: end.workers.longest_pause.as_secs_f64() * 1e6,
     })
 }
@@ -290,9 +292,4 @@ fn packets_per_second(
     // The worker forwards while it gathers what it is asked for, too.
     let after = switch.totals().datapath.packets;
     Ok((after - before) as f64 / start.elapsed().as_secs_f64())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
