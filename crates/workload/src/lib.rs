@@ -37,7 +37,7 @@ mod sequence;
 pub use action::{Action, FieldSlice, ReservedPort};
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
 pub use classbench::{
-    Extra, Filter, FilterError, FilterProblem, PortRange, Prefix, Profile, filter_rules,
+    Extra, Filter, FilterError, FilterProblem, Header, PortRange, Prefix, Profile, filter_rules,
     generate_filters, parse_filters,
 };
 pub use error::WorkloadError;

@@ -4,7 +4,7 @@
 //! need different ones. [`priorities_in_order`] therefore lets neighbours share a priority as
 //! long as no two of them overlap, which keeps "the first that matches wins" exactly.
 
-use super::{Filter, PortRange};
+use super::{Filter, PortRange, Prefix};
 use crate::action::Action;
 use crate::error::WorkloadError;
 use crate::field::Field;
@@ -25,17 +25,7 @@ impl Filter {
     pub fn matches(&self, extra: Extra) -> Vec<Match> {
         let has_ports =
             self.source_ports != PortRange::ANY || self.destination_ports != PortRange::ANY;
-        let addresses = Match::ipv4()
-            .with_prefix(
-                Field::IpSrc,
-                self.source.address(),
-                self.source.length().into(),
-            )
-            .with_prefix(
-                Field::IpDst,
-                self.destination.address(),
-                self.destination.length().into(),
-            );
+        let addresses = self.address_match();
         // Ports of no protocol in particular are those of TCP and of UDP.
         let protocols: &[Option<u8>] = match self.protocol {
             None if has_ports => &[Some(6), Some(17)],
@@ -54,6 +44,28 @@ impl Filter {
             );
         }
         matches
+    }
+
+    /// Whether the filter is for IPv6.
+    pub const fn is_ipv6(&self) -> bool {
+        self.source.width() == 128
+    }
+
+    fn address_match(&self) -> Match {
+        let (family, source, destination) = if self.is_ipv6() {
+            let family = Match::any().with(Field::EthType, 0x86dd_u16);
+            (family, Field::Ipv6Src, Field::Ipv6Dst)
+        } else {
+            (Match::ipv4(), Field::IpSrc, Field::IpDst)
+        };
+        let prefix = |matching: Match, field, prefix: Prefix| {
+            matching.with_prefix(field, prefix.address(), prefix.length().into())
+        };
+        prefix(
+            prefix(family, source, self.source),
+            destination,
+            self.destination,
+        )
     }
 
     fn with_extra(&self, base: Match, protocol: Option<u8>, extra: Extra) -> Match {
@@ -166,6 +178,13 @@ mod tests {
             texts[0],
             "tcp,nw_src=1.2.3.0/24,tp_src=0x400/0xfc00,tp_dst=80"
         );
+    }
+
+    #[test]
+    fn filters_of_ipv6_become_rules_of_ipv6() {
+        let line = "@2001:db8::/32 ::/0 0 : 65535 53 : 53 0x11/0xFF";
+        let expected = ["udp6,ipv6_src=2001:db8::/32,tp_dst=53"];
+        assert_eq!(matches(line, Extra::Ignore), expected);
     }
 
     #[test]

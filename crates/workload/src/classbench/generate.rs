@@ -149,8 +149,8 @@ impl AddressPool {
     }
 
     fn remember(&mut self, prefix: Prefix) {
-        self.by_length[usize::from(prefix.length())].push(prefix.address());
-        self.addresses.push(prefix.address());
+        self.by_length[usize::from(prefix.length())].push(prefix.address() as u32);
+        self.addresses.push(prefix.address() as u32);
     }
 
     fn draw(&mut self, random: &mut Random, lengths: &[(u8, u32)], reuse: u32) -> Prefix {

@@ -14,6 +14,9 @@
 //!                          ports      ports
 //! ```
 //!
+//! Addresses may be IPv6, as ClassBench-ng writes them (Matoušek et al., *ClassBench-ng: Recasting
+//! ClassBench after a Decade of Network Evolution*, ANCS 2017).
+//!
 //! The high byte of the flags is TCP's flag byte for TCP and the message type for ICMP.
 //!
 //! OpenFlow has masks but no ranges, so a port range becomes the fewest prefix masks that cover
@@ -22,6 +25,7 @@
 
 mod convert;
 mod generate;
+mod header;
 mod parse;
 mod profile;
 
@@ -29,37 +33,55 @@ pub(crate) use convert::priorities_in_order;
 pub use convert::{Extra, filter_rules};
 pub(crate) use generate::FilterSource;
 pub use generate::generate_filters;
+pub use header::Header;
 pub use parse::{FilterError, FilterProblem, parse_filters};
 pub use profile::Profile;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 prefix; the address has no bit below its length.
+use crate::field::prefix_mask;
+
+/// A prefix of IPv4 or IPv6 addresses; the address has no bit below its length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prefix {
-    address: u32,
+    address: u128,
     length: u8,
+    width: u8,
 }
 
 impl Prefix {
-    /// The prefix of `length` bits (at most 32) that holds `address`.
+    /// The IPv4 prefix of `length` bits (at most 32) that holds `address`.
     ///
     /// # Panics
     /// When `length` is above 32.
     pub fn new(address: u32, length: u8) -> Self {
+        Prefix::of_width(address.into(), length, 32)
+    }
+
+    /// The IPv6 prefix of `length` bits (at most 128) that holds `address`.
+    ///
+    /// # Panics
+    /// When `length` is above 128.
+    pub fn new_ipv6(address: u128, length: u8) -> Self {
+        Prefix::of_width(address, length, 128)
+    }
+
+    /// The prefix of addresses of `width` bits; bits above the width are cut off.
+    pub(crate) fn of_width(address: u128, length: u8, width: u8) -> Self {
         assert!(
-            length <= 32,
-            "an IPv4 prefix has at most 32 bits, not {length}"
+            length <= width,
+            "a prefix of {width}-bit addresses has no {length} bits"
         );
         Prefix {
-            address: address & Prefix::mask_of(length),
+            address: address & prefix_mask(length.into(), width.into()),
             length,
+            width,
         }
     }
 
-    /// The address.
-    pub const fn address(self) -> u32 {
+    /// The address, as a number of [`Prefix::width`] bits.
+    pub const fn address(self) -> u128 {
         self.address
     }
 
@@ -68,23 +90,28 @@ impl Prefix {
         self.length
     }
 
-    /// The mask as a number.
-    pub const fn mask(self) -> u32 {
-        Prefix::mask_of(self.length)
+    /// The width of its addresses in bits: 32 or 128.
+    pub const fn width(self) -> u8 {
+        self.width
     }
 
-    const fn mask_of(length: u8) -> u32 {
-        if length == 0 {
-            0
-        } else {
-            u32::MAX << (32 - length)
-        }
+    /// The mask as a number.
+    pub const fn mask(self) -> u128 {
+        prefix_mask(self.length as u32, self.width as u32)
+    }
+
+    /// The bits that its addresses may differ in.
+    pub const fn free_bits(self) -> u128 {
+        prefix_mask(self.width as u32, self.width as u32) & !self.mask()
     }
 }
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Ipv4Addr::from(self.address), self.length)
+        match self.width {
+            32 => write!(f, "{}/{}", Ipv4Addr::from(self.address as u32), self.length),
+            _ => write!(f, "{}/{}", Ipv6Addr::from(self.address), self.length),
+        }
     }
 }
 
@@ -165,6 +192,8 @@ impl fmt::Display for PortRange {
 }
 
 /// One filter of a ClassBench set; its [`Display`](fmt::Display) is a line of such a file.
+///
+/// Both addresses are of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Filter {
     /// Source addresses.

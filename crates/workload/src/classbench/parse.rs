@@ -1,5 +1,7 @@
 //! The reader of ClassBench files: a cursor over a line, with the column of what it refuses.
 
+use std::net::Ipv6Addr;
+
 use super::{Filter, PortRange, Prefix};
 
 /// Why a ClassBench file was refused, and where.
@@ -41,6 +43,9 @@ pub enum FilterProblem {
         /// The second end.
         high: u16,
     },
+    /// One address is IPv4's, the other IPv6's.
+    #[error("one address is of IPv4 and the other of IPv6; no packet has both")]
+    MixedFamilies,
     /// A protocol mask that is neither none nor all.
     #[error("the protocol mask {0:#04x} is neither 0x00 nor 0xFF; use one of these")]
     ProtocolMask(u8),
@@ -87,7 +92,11 @@ type Refusal = (usize, FilterProblem);
 fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
     cursor.parse_symbol('@', "`@`, which starts a filter")?;
     let source = cursor.parse_prefix()?;
+    let destination_place = cursor.skip_space();
     let destination = cursor.parse_prefix()?;
+    if source.width() != destination.width() {
+        return Err((destination_place, FilterProblem::MixedFamilies));
+    }
     let ports_place = cursor.skip_space();
     let source_ports = cursor.parse_range()?;
     let destination_ports = cursor.parse_range()?;
@@ -190,6 +199,12 @@ impl Cursor<'_> {
     }
 
     fn parse_prefix(&mut self) -> Result<Prefix, Refusal> {
+        self.skip_space();
+        let end = self.rest().iter().position(|byte| *byte == b'/');
+        let text = &self.line[self.place..self.place + end.unwrap_or(0)];
+        if text.contains(':') && text.bytes().all(|byte| !byte.is_ascii_whitespace()) {
+            return self.parse_ipv6_prefix(text.len());
+        }
         let mut address = 0_u32;
         for index in 0..4 {
             if index > 0 {
@@ -200,6 +215,18 @@ impl Cursor<'_> {
         self.parse_symbol('/', "`/` and a prefix length")?;
         let length = self.parse_number("prefix length", 32)? as u8;
         Ok(Prefix::new(address, length))
+    }
+
+    /// A prefix whose address takes the next `bytes` of the line.
+    fn parse_ipv6_prefix(&mut self, bytes: usize) -> Result<Prefix, Refusal> {
+        let text = &self.line[self.place..self.place + bytes];
+        let address: Result<Ipv6Addr, _> = text.parse();
+        let address =
+            address.map_err(|_| (self.place, FilterProblem::Expected("an IPv6 address")))?;
+        self.place += bytes;
+        self.parse_symbol('/', "`/` and a prefix length")?;
+        let length = self.parse_number("prefix length", 128)? as u8;
+        Ok(Prefix::new_ipv6(address.into(), length))
     }
 
     fn parse_range(&mut self) -> Result<PortRange, Refusal> {
@@ -237,8 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn addresses_may_be_of_ipv6() {
+        let line = "@2001:db8::/32\t::1/128\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000";
+        let filters = parse_filters("f", line).unwrap();
+        assert_eq!(filters[0].to_string(), line);
+        assert_eq!(filters[0].source.address(), 0x2001_0db8 << 96);
+        assert!(filters[0].is_ipv6());
+    }
+
+    #[test]
     fn refusals_name_the_place() {
         let cases = [
+            ("@2001::db8::/32", "f:1:2: expected an IPv6 address"),
+            (
+                "@::/129",
+                "f:1:5: 129 is above 128, the largest prefix length",
+            ),
+            (
+                "@::/0 1.2.3.4/32",
+                "f:1:7: one address is of IPv4 and the other of IPv6",
+            ),
             ("1.2.3.0/24", "f:1:1: expected `@`, which starts a filter"),
             (
                 "@1.2.3/24",

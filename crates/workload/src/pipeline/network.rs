@@ -148,7 +148,7 @@ pub(crate) fn draw_routes(count: usize, instances: u32, seed: u64) -> Vec<(u32, 
         let mut address = random.random_range(0x0100_0000..0xe000_0000_u32);
         if !routes.is_empty() && random.random_ratio(1, 2) {
             let around = pick(&mut random, &routes).1;
-            address = around.address() | (address & !around.mask());
+            address = around.address() as u32 | (address & !around.mask() as u32);
         }
         let route = (
             random.random_range(1..=instances),
