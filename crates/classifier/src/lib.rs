@@ -15,6 +15,7 @@
 //! change is undone by [`Classifier::abort`], and once no reader holds an older version,
 //! [`Classifier::reclaim`] frees what died.
 
+pub mod bloom;
 mod capacity;
 mod counting_set;
 pub mod hash;
@@ -34,6 +35,7 @@ mod tuple_space;
 
 use std::fmt;
 
+pub use bloom::{VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use linear::Linear;
 pub use masked_words::MaskedWords;

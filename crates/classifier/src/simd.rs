@@ -2,9 +2,13 @@
 //!
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
-//! of the program.
+//! of the program. [`fields`] compares the fields of a vector filter's block.
 
 #![allow(unsafe_code)]
+
+pub(crate) mod fields;
+
+pub use fields::Lanes;
 
 /// Asks for element `index` of a slice to be brought into the cache; past the end, does nothing
 /// of use and no harm.

@@ -1,0 +1,289 @@
+//! Which fields of a 512-bit block have all bits of a pattern: the test of a vector filter.
+//!
+//! A block is eight words, and 8, 16, 32 or 64 fields of equal width lie in it, the first in the
+//! lowest bits of the first word. The pattern is one field, written out over a word:
+//!
+//! ```text
+//!   wanted = pattern in every field
+//!   bit i of the answer: field i of (block & wanted) == field i of wanted
+//! ```
+//!
+//! With AVX-512 that is a load, an AND and a comparison, which gives all 64 bits at once; with
+//! AVX2 two halves of it; else word by word, folding what is missing onto each field's lowest bit.
+//!
+//! 1. [`Lanes`] names an instruction set that the processor was asked for, and nothing else makes
+//!    one. All of them give the same answers.
+//! 2. Blocks are words that other threads may change meanwhile. Words are read by relaxed loads,
+//!    or by one instruction written out in assembler, which the compiler cannot take for a plain
+//!    read. Each word is then one that was stored, which is all that callers may rely on.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// 512 bits that several threads read and write.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Block(pub(crate) [AtomicU64; 8]);
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lanes(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Lanes {
+    /// The widest that this processor has.
+    pub fn best() -> Lanes {
+        *Lanes::all()
+            .last()
+            .expect("there is always the portable one")
+    }
+
+    /// Those that this processor has, the portable one first.
+    pub fn all() -> Vec<Lanes> {
+        let mut all = vec![Lanes(Kind::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                all.push(Lanes(Kind::Avx2));
+            }
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                all.push(Lanes(Kind::Avx512));
+            }
+        }
+        all
+    }
+
+    /// Its name, for tables of measurements.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "avx512",
+        }
+    }
+
+    /// For each place and pattern, the fields of the block at that place that have the pattern.
+    ///
+    /// # Panics
+    /// If a place is not one of a block, or fields of `BITS` bits do not exist.
+    #[inline]
+    pub(crate) fn find<const BITS: u32>(
+        self,
+        blocks: &[Block],
+        tests: &[(u32, u64)],
+        found: &mut [u64],
+    ) {
+        const { assert!(matches!(BITS, 8 | 16 | 32 | 64)) };
+        match self.0 {
+            Kind::Portable => {
+                for (&(place, pattern), found) in tests.iter().zip(found) {
+                    *found = find_portable::<BITS>(&blocks[place as usize], pattern);
+                }
+            }
+            // SAFETY: the value exists only if the processor has AVX2 (invariant 1).
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, tests, found) },
+            // SAFETY: the value exists only if the processor has AVX-512 F and BW (invariant 1).
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => unsafe { x86::find_avx512::<BITS>(blocks, tests, found) },
+        }
+    }
+}
+
+/// The twin without instructions of its own.
+#[inline]
+fn find_portable<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
+    let fields = 64 / BITS;
+    let words = block.0.iter().enumerate();
+    words.fold(0, |found, (number, word)| {
+        let mut missing = !word.load(Relaxed) & pattern;
+        let mut fold = BITS / 2;
+        while fold > 0 {
+            missing |= missing >> fold;
+            fold /= 2;
+        }
+        let of_word = (0..fields).fold(0, |bits, field| {
+            bits | (!missing >> (field * BITS) & 1) << field
+        });
+        found | of_word << (number as u32 * fields)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::asm;
+    use std::arch::x86_64::*;
+
+    use super::Block;
+
+    /// # Safety
+    /// - The processor has AVX-512 F and BW.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn find_avx512<const BITS: u32>(
+        blocks: &[Block],
+        tests: &[(u32, u64)],
+        found: &mut [u64],
+    ) {
+        for (&(place, pattern), found) in tests.iter().zip(found) {
+            let wanted = _mm512_set1_epi64(pattern as i64);
+            let had = _mm512_and_si512(load_512(&blocks[place as usize]), wanted);
+            *found = match BITS {
+                8 => _mm512_cmpeq_epi8_mask(had, wanted),
+                16 => u64::from(_mm512_cmpeq_epi16_mask(had, wanted)),
+                32 => u64::from(_mm512_cmpeq_epi32_mask(had, wanted)),
+                _ => u64::from(_mm512_cmpeq_epi64_mask(had, wanted)),
+            };
+        }
+    }
+
+    /// # Safety
+    /// - The processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn find_avx2<const BITS: u32>(
+        blocks: &[Block],
+        tests: &[(u32, u64)],
+        found: &mut [u64],
+    ) {
+        for (&(place, pattern), found) in tests.iter().zip(found) {
+            let wanted = _mm256_set1_epi64x(pattern as i64);
+            let halves = load_256(&blocks[place as usize]);
+            let [low, high] = halves.map(|half| _mm256_and_si256(half, wanted));
+            let bits = |low: i32, high: i32, width: u32| {
+                u64::from(low as u32) | u64::from(high as u32) << width
+            };
+            *found = match BITS {
+                8 => {
+                    let equal = |half| _mm256_movemask_epi8(_mm256_cmpeq_epi8(half, wanted));
+                    bits(equal(low), equal(high), 32)
+                }
+                16 => {
+                    let equal = |half| _mm256_cmpeq_epi16(half, wanted);
+                    // Packing goes by 128 bits: the middle two quarters must change places.
+                    let packed = _mm256_packs_epi16(equal(low), equal(high));
+                    let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+                    u64::from(_mm256_movemask_epi8(ordered) as u32)
+                }
+                32 => {
+                    let equal = |half| _mm256_castsi256_ps(_mm256_cmpeq_epi32(half, wanted));
+                    let mask = |half| _mm256_movemask_ps(equal(half));
+                    bits(mask(low), mask(high), 8)
+                }
+                _ => {
+                    let equal = |half| _mm256_castsi256_pd(_mm256_cmpeq_epi64(half, wanted));
+                    let mask = |half| _mm256_movemask_pd(equal(half));
+                    bits(mask(low), mask(high), 4)
+                }
+            };
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load_512(block: &Block) -> __m512i {
+        let value;
+        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instruction writes nothing
+        // but its register; for concurrent stores see invariant 2.
+        unsafe {
+            asm!(
+                "vmovdqa64 {value}, [{place}]",
+                place = in(reg) block,
+                value = out(zmm_reg) value,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        value
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn load_256(block: &Block) -> [__m256i; 2] {
+        let (low, high);
+        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instructions write nothing
+        // but their registers; for concurrent stores see invariant 2.
+        unsafe {
+            asm!(
+                "vmovdqa {low}, [{place}]",
+                "vmovdqa {high}, [{place} + 32]",
+                place = in(reg) block,
+                low = out(ymm_reg) low,
+                high = lateout(ymm_reg) high,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        [low, high]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::hash_words;
+
+    /// Field by field, bit by bit.
+    fn find_slowly(block: &Block, bits: u32, pattern: u64) -> u64 {
+        let ones = u64::MAX >> (64 - bits);
+        let fields = (0..512 / bits).map(|field| {
+            let word = block.0[(field * bits / 64) as usize].load(Relaxed);
+            word >> (field * bits % 64) & ones
+        });
+        let wanted = pattern & ones;
+        let has = fields.map(|field| u64::from(field & wanted == wanted));
+        has.enumerate()
+            .fold(0, |found, (field, has)| found | has << field)
+    }
+
+    fn check<const BITS: u32>() {
+        let blocks: Vec<Block> = (0..64u64)
+            .map(|block| {
+                let word = |word| {
+                    let random = |salt| hash_words(salt, &[block, word]);
+                    AtomicU64::new(random(1) & (random(2) | random(3)) | random(4) & random(5))
+                };
+                Block(std::array::from_fn(|number| word(number as u64)))
+            })
+            .collect();
+        let ones = u64::MAX / (u64::MAX >> (64 - BITS));
+        let tests: Vec<(u32, u64)> = (0..3_000u64)
+            .map(|test| {
+                let random = |salt| hash_words(salt, &[test]) % u64::from(BITS);
+                let pattern = 1 << random(1) | 1 << random(2) | (test & 1) << random(3);
+                ((test % 64) as u32, pattern * ones)
+            })
+            .collect();
+        let slowly =
+            |&(place, pattern): &(u32, u64)| find_slowly(&blocks[place as usize], BITS, pattern);
+        let expected: Vec<u64> = tests.iter().map(slowly).collect();
+        assert!(
+            expected
+                .iter()
+                .any(|&found| found != 0 && found >> (512 / BITS - 1) == 1)
+        );
+        for lanes in Lanes::all() {
+            let mut found = vec![u64::MAX; tests.len()];
+            lanes.find::<BITS>(&blocks, &tests, &mut found);
+            assert_eq!(
+                found,
+                expected,
+                "{} with fields of {BITS} bits",
+                lanes.name()
+            );
+        }
+    }
+
+    #[test]
+    fn all_lanes_find_the_same_fields() {
+        check::<8>();
+        check::<16>();
+        check::<32>();
+        check::<64>();
+    }
+}
