@@ -1,0 +1,115 @@
+//! What a switch decided, counted: every insertion, refusal, loss and message has its number.
+//!
+//! 1. Each attempt to insert is counted once: `admitted_*`, or `refused_*`.
+//! 2. A displaced mapping is `evicted`; then it is `spilled`, or it was lost.
+
+use crate::cache::{Put, Refusal};
+
+/// Counts of one switch since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Tenants' packets handled.
+    pub packets: u64,
+    /// Unresolved packets that the cache resolved.
+    pub hits: u64,
+    /// Unresolved packets that the cache did not know.
+    pub misses: u64,
+
+    /// Mappings put into a free line.
+    pub admitted_free: u64,
+    /// Mappings that were there already.
+    pub admitted_again: u64,
+    /// Mappings that replaced another place of the key.
+    pub admitted_other_place: u64,
+    /// Mappings of another key that were displaced. Each was for one that was admitted.
+    pub evicted: u64,
+
+    /// Refused: the switch has no memory.
+    pub refused_no_memory: u64,
+    /// Refused: the line in the way is in use.
+    pub refused_active: u64,
+    /// Refused: there was no free line.
+    pub refused_occupied: u64,
+    /// Refused: the key was there.
+    pub refused_present: u64,
+    /// Refused: what is there is newer.
+    pub refused_older: u64,
+    /// Refused: it was found stale before.
+    pub refused_found_stale: u64,
+    /// Refused: it has no version.
+    pub refused_unversioned: u64,
+
+    /// Displaced mappings sent along with the packet.
+    pub spilled: u64,
+    /// Hits sent along to a core.
+    pub promoted: u64,
+    /// Carried mappings that were taken off a packet and not inserted.
+    pub carried_lost: u64,
+
+    /// Decisions to send a learning packet, those that needed no packet among them.
+    pub learning_packets: u64,
+    /// Learning packets that arrived here.
+    pub learned: u64,
+
+    /// Misdelivered packets that were tagged here.
+    pub misdelivered: u64,
+    /// Tagged packets seen.
+    pub tagged: u64,
+    /// Tagged packets that were resolved here, by another mapping than the one that failed.
+    pub tagged_resolved: u64,
+    /// Mappings thrown out for a tag.
+    pub invalidated_by_tag: u64,
+    /// Mappings thrown out for an invalidation packet.
+    pub invalidated_by_packet: u64,
+    /// Decisions to send an invalidation packet, those that needed no packet among them.
+    pub invalidation_packets: u64,
+    /// Invalidation packets that the timestamp vector held back.
+    pub invalidations_suppressed: u64,
+
+    /// Tags that a host had no business to set; ignored.
+    pub forged_tags: u64,
+    /// Learning and invalidation packets from a host; dropped.
+    pub forged_control: u64,
+    /// Packets from a host with another's physical source that no misdelivery explains; dropped.
+    pub spoofed_sources: u64,
+    /// Identifiers or hosts that the directory does not know.
+    pub unknown_targets: u64,
+    /// Control packets lost because nobody collected those before.
+    pub control_overflow: u64,
+}
+
+impl Counters {
+    /// All insertions that were made.
+    pub fn admitted(&self) -> u64 {
+        self.admitted_free + self.admitted_again + self.admitted_other_place + self.evicted
+    }
+
+    /// All insertions that were not.
+    pub fn refused(&self) -> u64 {
+        self.refused_no_memory
+            + self.refused_active
+            + self.refused_occupied
+            + self.refused_present
+            + self.refused_older
+            + self.refused_found_stale
+            + self.refused_unversioned
+    }
+
+    pub(crate) fn count_put(&mut self, put: &Put) {
+        *match put {
+            Put::Inserted => &mut self.admitted_free,
+            Put::Refreshed => &mut self.admitted_again,
+            Put::Replaced => &mut self.admitted_other_place,
+            Put::Evicted(_) => &mut self.evicted,
+            Put::Refused(refusal) => match refusal {
+                Refusal::NoMemory => &mut self.refused_no_memory,
+                Refusal::Active => &mut self.refused_active,
+                Refusal::Occupied => &mut self.refused_occupied,
+                Refusal::Present => &mut self.refused_present,
+                Refusal::Older => &mut self.refused_older,
+                Refusal::FoundStale => &mut self.refused_found_stale,
+                Refusal::Unversioned => &mut self.refused_unversioned,
+            },
+        } += 1;
+    }
+}

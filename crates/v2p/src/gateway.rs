@@ -1,0 +1,132 @@
+//! The gateway's agent, and the database of mappings behind all gateways.
+//!
+//! 1. The database has one writer and counts its changes: each gives the next version. What it
+//!    answers at version `v` was true at `v`.
+//! 2. A gateway resolves by its own tenant only, and drops what it does not know, counted.
+//! 3. What leaves a gateway carries no mapping and no misdelivery tag (nor, but in `artifact`, the
+//!    hit tag of a switch that did not resolve it).
+//!
+//! The 40 µs that a gateway takes ([`crate::GATEWAY_DELAY`]), and how many packets it can take, are
+//! the caller's.
+
+use crate::Address;
+use crate::directory::PlainMap;
+use crate::mapping::{Key, Version};
+use crate::packet::{Body, Packet};
+use crate::rules::{Profile, Rules};
+
+/// Which virtual address is where: the truth.
+#[derive(Clone, Debug, Default)]
+pub struct Database {
+    places: PlainMap<Key, Address>,
+    version: Version,
+}
+
+impl Database {
+    /// An empty database, at version 0.
+    pub fn new() -> Database {
+        Database::default()
+    }
+
+    /// Puts a machine at a host, or moves it there. The version is for [`crate::HostAgent::admit`].
+    pub fn place(&mut self, key: Key, host: Address) -> Version {
+        self.version = self.version.next();
+        self.places.insert(key, host);
+        self.version
+    }
+
+    /// Removes a machine; `None` if there was none.
+    pub fn remove(&mut self, key: Key) -> Option<Address> {
+        self.version = self.version.next();
+        self.places.remove(&key)
+    }
+
+    /// Where a machine is.
+    #[inline]
+    pub fn find(&self, key: Key) -> Option<Address> {
+        self.places.get(&key).copied()
+    }
+
+    /// How many changes were made.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Machines in all.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+/// What a gateway did with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GatewayVerdict {
+    /// It is resolved, and to be sent.
+    Forward,
+    /// Nobody has the virtual destination; it is dropped.
+    UnknownDestination,
+    /// It is no tenant's packet; it is dropped.
+    UnexpectedControl,
+}
+
+/// Counts of a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GatewayCounters {
+    /// Packets resolved.
+    pub resolved: u64,
+    /// Packets for nobody.
+    pub unknown_destination: u64,
+    /// Control packets, which are not for gateways.
+    pub unexpected_control: u64,
+}
+
+/// The protocol's state in a gateway.
+#[derive(Clone, Debug)]
+pub struct GatewayAgent {
+    rules: Rules,
+    counters: GatewayCounters,
+}
+
+impl GatewayAgent {
+    /// A gateway of a profile.
+    pub fn new(profile: Profile) -> GatewayAgent {
+        let counters = GatewayCounters::default();
+        GatewayAgent {
+            rules: profile.rules(),
+            counters,
+        }
+    }
+
+    /// Resolves a packet.
+    #[inline]
+    pub fn handle_packet(&mut self, database: &Database, packet: &mut Packet) -> GatewayVerdict {
+        let Body::Data(data) = &mut packet.body else {
+            self.counters.unexpected_control += 1;
+            return GatewayVerdict::UnexpectedControl;
+        };
+        let Some(place) = database.find(data.destination_key()) else {
+            self.counters.unknown_destination += 1;
+            return GatewayVerdict::UnknownDestination;
+        };
+        self.counters.resolved += 1;
+        packet.outer_destination = place;
+        let tags = &mut data.tags;
+        tags.carried = None;
+        tags.misdelivery = None;
+        tags.resolved_version = database.version();
+        if !self.rules.gateway_keeps_hit {
+            tags.hit = None;
+        }
+        GatewayVerdict::Forward
+    }
+
+    /// What was done since the start.
+    pub fn counters(&self) -> &GatewayCounters {
+        &self.counters
+    }
+}

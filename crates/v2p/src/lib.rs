@@ -1,0 +1,55 @@
+//! SwitchV2P: virtual-to-physical addresses cached in the switches of a network.
+//!
+//! ```text
+//!   HostAgent --packet--> SwitchAgent --> ... --> GatewayAgent     unresolved: to a gateway
+//!                             |  hit: outer destination rewritten
+//!                             '---------------> ... --> HostAgent  resolved: to the host
+//! ```
+//!
+//! A tenant's packet starts towards a gateway, which knows where every virtual address is. Each
+//! switch on the way has a small cache of mappings. A hit rewrites the outer destination, and the
+//! packet never sees the gateway. Caches learn from the packets that pass, by the place of the
+//! switch in the fabric ([`Role`]), and are repaired by the packets that come back when a machine
+//! has moved.
+//!
+//! The crate is the protocol alone. Agents are structs that take a [`Packet`], change it in place
+//! and give a verdict; what else they want to send is polled. The simulator hands packets from one
+//! to the next; a running switch will make them from Geneve packets.
+//!
+//! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time and
+//!   random numbers are arguments.
+//! - A tenant's packets and mappings never meet another's: the network identifier is in every key.
+//! - Handling a packet allocates nothing.
+//! - Every decision has a counter ([`Counters`]).
+//! - Three profiles, one state machine: as the published code, as the paper, and with versions
+//!   ([`Profile`]).
+//!
+//! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
+//! Networks*, SIGCOMM 2024.
+
+mod address;
+mod cache;
+mod counters;
+mod directory;
+mod floors;
+mod gateway;
+mod hash;
+mod host;
+mod mapping;
+mod packet;
+mod rules;
+mod switch;
+
+pub use address::Address;
+pub use cache::{Admission, Cache, CacheConfig, Found, Invalidated, Put, Refusal, Set};
+pub use counters::Counters;
+pub use directory::{Attachment, Directory};
+pub use gateway::{Database, GatewayAgent, GatewayCounters, GatewayVerdict};
+pub use hash::{IndexHash, gateway_index};
+pub use host::{HostAgent, HostCounters, HostVerdict};
+pub use mapping::{Key, Mapping, SwitchId, Version, Vni};
+pub use packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet, Stale, Tags};
+pub use rules::{
+    BASE_RTT, GATEWAY_DELAY, LEARNING_PROBABILITY, MemoryPlacement, Profile, RESEND_DELAY, Role,
+};
+pub use switch::{DropReason, Ingress, SwitchAgent, SwitchConfig, Verdict};

@@ -1,0 +1,458 @@
+//! The agent of a switch: what SwitchV2P does with each packet that passes.
+//!
+//! ```text
+//!   handle_packet(packet, from, now, random) ---> the packet, changed, and a verdict
+//!   poll_transmit()                          ---> a learning or invalidation packet to send
+//! ```
+//!
+//! A tenant's packet goes through these steps. What a profile does in each is in `rules.rs`.
+//!
+//! ```text
+//!   1. from a host's port: throw out tags that it had no business to set; tag misdeliveries
+//!   2. with a misdelivery tag: throw out the stale mapping, use a better one, blame the switch
+//!      that was wrong; done                                             (misdelivery.rs)
+//!   3. at a spine of `artifact`, unresolved and known: promote; done
+//!   4. learn: one insertion, which depends on the role                  (learning.rs)
+//!   5. if unresolved: look up, rewrite the destination, name itself in the hit tag
+//! ```
+//!
+//! 1. A destination is rewritten only while it is a gateway's (but for tagged packets in
+//!    `artifact`), and only to what the cache says of the packet's own tenant and address.
+//! 2. At most one mapping is inserted for a packet, and at most one control packet sent.
+//! 3. No route is chosen and no packet of a tenant is held or dropped, unless its source is forged:
+//!    the switch forwards as it would without the protocol.
+//! 4. With versions, a tagged packet is only ever sent where a newer mapping than the one that
+//!    failed says. So it is misdelivered at most as often as its destination moved.
+//! 5. What a host says counts for its own machines only: for their addresses as sources, for "it is
+//!    not here" as destinations. A host's monitor is trusted that far; learning and invalidation
+//!    packets, carried mappings, and resolved destinations of hosts teach nothing (section 4).
+//! 6. Time and chance are arguments; nothing is allocated after the start.
+//!
+//! Cost: a hash and a line of the cache for each key that is looked up or learned, one or two a
+//! packet, and a lookup in a small set of gateways.
+//!
+//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
+//! 2024, sections 3.1 to 3.3.
+
+mod learning;
+mod misdelivery;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_packet::Instant;
+
+use self::misdelivery::TimestampVector;
+use crate::Address;
+use crate::cache::{Cache, CacheConfig, Invalidated};
+use crate::counters::Counters;
+use crate::directory::Directory;
+use crate::hash::IndexHash;
+use crate::mapping::{Key, Mapping, SwitchId, Version};
+use crate::packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet};
+use crate::rules::{BASE_RTT, LEARNING_PROBABILITY, Profile, Role, Rules};
+
+/// Control packets that wait to be collected.
+const OUTBOX_LEN: usize = 64;
+
+/// Where a packet came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ingress {
+    /// The port of the host with this physical address (section 3.3: "ToRs keep a mapping between
+    /// the front panel ports and the PIPs of the attached servers").
+    Host(Address),
+    /// A gateway's port.
+    Gateway,
+    /// Another switch's port.
+    Fabric,
+}
+
+/// What becomes of the packet that was handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes to its outer destination, which may be another one now.
+    Forward,
+    /// It was for this switch.
+    Consumed,
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+/// Why a switch drops a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DropReason {
+    /// A host sent a learning or invalidation packet.
+    ForgedControl,
+    /// A host sent another's physical source, and not to a gateway.
+    SpoofedSource,
+}
+
+/// How a switch takes part.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SwitchConfig {
+    /// Its identifier, which it puts into hit tags.
+    pub id: SwitchId,
+    /// Its own address, where control packets for it go.
+    pub address: Address,
+    /// Where in the fabric it is.
+    pub role: Role,
+    /// Its pod; of no meaning for a core.
+    pub pod: u32,
+    /// Which version of the protocol it runs.
+    pub profile: Profile,
+    /// Its cache.
+    pub cache: CacheConfig,
+    /// With which probability a gateway ToR sends a learning packet; 0 to 1.
+    pub learning_probability: f64,
+    /// Whether invalidation packets are sent; without them only tags invalidate (section 5.2).
+    pub sends_invalidations: bool,
+    /// Whether the timestamp vector holds invalidation packets back (section 5.2).
+    pub has_timestamp_vector: bool,
+    /// The least time between two invalidation packets to one switch; not used in `artifact`.
+    pub base_rtt: Duration,
+}
+
+impl SwitchConfig {
+    /// A switch of a profile, with a cache for so many entries and everything as evaluated.
+    ///
+    /// In [`Profile::Plus`] caches have four ways and a seed of their own.
+    pub const fn new(
+        id: SwitchId,
+        address: Address,
+        role: Role,
+        profile: Profile,
+        capacity_entries: u32,
+    ) -> SwitchConfig {
+        SwitchConfig {
+            id,
+            address,
+            role,
+            pod: 0,
+            profile,
+            cache: cache_of(profile, id, capacity_entries),
+            learning_probability: LEARNING_PROBABILITY,
+            sends_invalidations: true,
+            has_timestamp_vector: true,
+            base_rtt: BASE_RTT,
+        }
+    }
+}
+
+/// The cache that a profile has.
+const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> CacheConfig {
+    let paper = CacheConfig::new(capacity_entries);
+    match profile {
+        Profile::Artifact => CacheConfig {
+            clears_on_refresh: true,
+            zero_is_free: true,
+            ..paper
+        },
+        Profile::Paper => paper,
+        Profile::Plus => CacheConfig {
+            ways: 4,
+            hash: IndexHash::Mixed,
+            seed: id.0.wrapping_add(1),
+            floor_count: 1024,
+            ..paper
+        },
+    }
+}
+
+/// The protocol's state in one switch.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use std::sync::Arc;
+/// use thalweg_packet::Instant;
+/// use thalweg_v2p::*;
+///
+/// let address = |last| Address::from(Ipv4Addr::new(10, 0, 0, last));
+/// let directory = Arc::new(Directory::new(vec![address(1)], vec![address(2)], []));
+/// let config = SwitchConfig::new(SwitchId(0), address(2), Role::Tor, Profile::Paper, 64);
+/// let mut switch = SwitchAgent::new(&config, directory);
+///
+/// let mut packet = Packet {
+///     outer_source: address(3),
+///     outer_destination: address(1),
+///     ttl: INITIAL_TTL,
+///     flow: 7,
+///     body: Body::Data(Data {
+///         vni: Vni::default(),
+///         inner_source: address(100),
+///         inner_destination: address(101),
+///         tags: Tags::default(),
+///     }),
+/// };
+/// let verdict = switch.handle_packet(&mut packet, Ingress::Host(address(3)), Instant::ZERO, || 0);
+/// assert_eq!(verdict, Verdict::Forward);
+/// assert_eq!(switch.counters().admitted_free, 1); // the source was learned
+/// ```
+#[derive(Clone, Debug)]
+pub struct SwitchAgent {
+    id: SwitchId,
+    address: Address,
+    role: Role,
+    pod: u32,
+    rules: Rules,
+    cache: Cache,
+    /// A random number below this makes a learning packet.
+    learning_threshold: u64,
+    sends_invalidations: bool,
+    timestamps: Option<TimestampVector>,
+    directory: Arc<Directory>,
+    outbox: VecDeque<Packet>,
+    counters: Counters,
+}
+
+impl SwitchAgent {
+    /// A switch with an empty cache.
+    ///
+    /// # Panics
+    /// If the probability is none.
+    pub fn new(config: &SwitchConfig, directory: Arc<Directory>) -> SwitchAgent {
+        let probability = config.learning_probability;
+        assert!(
+            (0.0..=1.0).contains(&probability),
+            "{probability} is no probability"
+        );
+        let rules = config.profile.rules();
+        let interval = rules.blames_again.then_some(config.base_rtt);
+        let timestamps = || TimestampVector::new(directory.switch_count(), interval);
+        SwitchAgent {
+            id: config.id,
+            address: config.address,
+            role: config.role,
+            pod: config.pod,
+            rules,
+            cache: Cache::new(&config.cache),
+            learning_threshold: (probability * 2_f64.powi(32)) as u64,
+            sends_invalidations: config.sends_invalidations,
+            timestamps: config.has_timestamp_vector.then(timestamps),
+            directory,
+            outbox: VecDeque::with_capacity(OUTBOX_LEN),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Handles a packet that came in, and changes it.
+    ///
+    /// `random` is asked at most once, for 32 random bits.
+    #[inline]
+    pub fn handle_packet(
+        &mut self,
+        packet: &mut Packet,
+        from: Ingress,
+        now: Instant,
+        random: impl FnOnce() -> u32,
+    ) -> Verdict {
+        match &mut packet.body {
+            Body::Data(data) => {
+                let outer = (packet.outer_source, &mut packet.outer_destination);
+                self.handle_data(data, outer, from, now, random)
+            }
+            &mut Body::Learning(mapping) => self.handle_learning(packet, mapping, from),
+            &mut Body::Invalidation(stale) => self.handle_invalidation(packet, stale, from),
+        }
+    }
+
+    /// The next learning or invalidation packet to send; `None` if there is none.
+    ///
+    /// A packet that is handled adds one at most. 64 wait; further ones are counted and lost.
+    #[inline]
+    pub fn poll_transmit(&mut self) -> Option<Packet> {
+        self.outbox.pop_front()
+    }
+
+    /// What was decided since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The cache as it is.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The role.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Gives the switch another role (section 4, "gateway migration"); the cache stays.
+    pub fn set_role(&mut self, role: Role) {
+        self.role = role;
+    }
+
+    /// Tells the switch of other gateways, switches or hosts.
+    pub fn set_directory(&mut self, directory: Arc<Directory>) {
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.grow(directory.switch_count());
+        }
+        self.directory = directory;
+    }
+
+    fn handle_data(
+        &mut self,
+        data: &mut Data,
+        (source, destination): (Address, &mut Address),
+        from: Ingress,
+        now: Instant,
+        random: impl FnOnce() -> u32,
+    ) -> Verdict {
+        self.counters.packets += 1;
+        let is_unresolved = self.directory.is_gateway(*destination);
+        let mut is_tagged_here = false;
+        if let Ingress::Host(host) = from
+            && self.rules.tor_tags
+        {
+            is_tagged_here = source != host;
+            if is_tagged_here && !is_unresolved {
+                self.counters.spoofed_sources += 1;
+                return Verdict::Drop(DropReason::SpoofedSource);
+            }
+            self.admit_tags(&mut data.tags, is_tagged_here.then_some(host));
+        }
+        if let Some(stale) = data.tags.misdelivery {
+            let blames = is_tagged_here || !self.rules.tor_tags && self.role == Role::Tor;
+            let blamed = if blames { data.tags.hit.take() } else { None };
+            self.handle_tagged(data, destination, is_unresolved, stale);
+            if let Some(switch) = blamed {
+                self.blame(switch, stale.of(data.destination_key()), now);
+            }
+        } else if !(is_unresolved && self.promotes_unresolved(data)) {
+            self.learn(data, source, *destination, is_unresolved, from, random);
+            if is_unresolved {
+                self.resolve(data, destination);
+            }
+        }
+        self.take_carried_before_host(data, *destination);
+        Verdict::Forward
+    }
+
+    /// Step 5.
+    fn resolve(&mut self, data: &mut Data, destination: &mut Address) {
+        let key = data.destination_key();
+        let Some(found) = self.cache.lookup(self.cache.locate(key), key) else {
+            self.counters.misses += 1;
+            return;
+        };
+        self.counters.hits += 1;
+        *destination = found.place;
+        data.tags.hit = Some(self.id);
+        data.tags.resolved_version = found.version;
+        let is_popular = self.role == Role::Spine && found.was_active;
+        if is_popular && self.rules.spine_resolves && self.leaves_pod(found.place) {
+            self.promote(data, key, found.place, found.version);
+        }
+    }
+
+    /// Step 3: whether an unresolved packet goes on with a promotion.
+    #[inline]
+    fn promotes_unresolved(&mut self, data: &mut Data) -> bool {
+        if self.role != Role::Spine || self.rules.spine_resolves {
+            return false;
+        }
+        let key = data.destination_key();
+        let Some(found) = self.cache.lookup(self.cache.locate(key), key) else {
+            return false;
+        };
+        self.promote(data, key, found.place, found.version);
+        true
+    }
+
+    fn promote(&mut self, data: &mut Data, key: Key, place: Address, version: Version) {
+        let mapping = Mapping {
+            key,
+            place,
+            version,
+        };
+        let reason = CarryReason::Promoted;
+        let displaced = data.tags.carried.replace(Carried { mapping, reason });
+        self.counters.carried_lost += u64::from(displaced.is_some());
+        self.counters.promoted += 1;
+    }
+
+    fn leaves_pod(&self, place: Address) -> bool {
+        let attachment = self.directory.attachment(place);
+        attachment.is_none_or(|attachment| attachment.pod != self.pod)
+    }
+
+    /// What is carried may be another tenant's, and is nothing for a host.
+    #[inline]
+    fn take_carried_before_host(&mut self, data: &mut Data, destination: Address) {
+        if data.tags.carried.is_none() || !self.role.is_tor() {
+            return;
+        }
+        let attachment = self.directory.attachment(destination);
+        if attachment.is_some_and(|attachment| attachment.tor == self.id) {
+            data.tags.carried = None;
+            self.counters.carried_lost += 1;
+        }
+    }
+
+    fn handle_learning(&mut self, packet: &mut Packet, mapping: Mapping, from: Ingress) -> Verdict {
+        if matches!(from, Ingress::Host(_)) {
+            return self.refuse_control();
+        }
+        if packet.outer_destination != self.address {
+            return self.pass_control_on(packet);
+        }
+        self.counters.learned += 1;
+        self.insert(mapping, crate::cache::Admission::Always);
+        Verdict::Consumed
+    }
+
+    fn handle_invalidation(
+        &mut self,
+        packet: &mut Packet,
+        stale: Mapping,
+        from: Ingress,
+    ) -> Verdict {
+        if matches!(from, Ingress::Host(_)) {
+            return self.refuse_control();
+        }
+        let set = self.cache.locate(stale.key);
+        let removed = self.cache.invalidate(set, stale) == Invalidated::Removed;
+        self.counters.invalidated_by_packet += u64::from(removed);
+        match packet.outer_destination == self.address {
+            true => Verdict::Consumed,
+            false => self.pass_control_on(packet),
+        }
+    }
+
+    fn refuse_control(&mut self) -> Verdict {
+        self.counters.forged_control += 1;
+        Verdict::Drop(DropReason::ForgedControl)
+    }
+
+    fn pass_control_on(&self, packet: &mut Packet) -> Verdict {
+        if self.rules.renews_control {
+            packet.outer_source = self.address;
+            packet.ttl = INITIAL_TTL;
+        }
+        Verdict::Forward
+    }
+
+    /// Sends a control packet to a switch, which may be this one: then there is nothing to send.
+    fn send_control(&mut self, switch: SwitchId, body: Body) {
+        if switch == self.id {
+            return;
+        }
+        let Some(outer_destination) = self.directory.switch_address(switch) else {
+            self.counters.unknown_targets += 1;
+            return;
+        };
+        if self.outbox.len() == OUTBOX_LEN {
+            self.counters.control_overflow += 1;
+            return;
+        }
+        self.outbox.push_back(Packet {
+            outer_source: self.address,
+            outer_destination,
+            ttl: INITIAL_TTL,
+            flow: 0,
+            body,
+        });
+    }
+}

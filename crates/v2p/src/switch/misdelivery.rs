@@ -1,0 +1,124 @@
+//! What happens after a cache was wrong: tags, blame, and the timestamp vector (section 3.3).
+//!
+//! A host that does not have the machine sends the packet back into the network. It carries a tag
+//! that says where it was, so that no switch sends it there again, and it still carries the hit tag
+//! of the switch that was wrong. The ToR takes that off and sends the switch an invalidation
+//! packet, unless it sent it one a moment ago.
+
+use std::time::Duration;
+
+use thalweg_packet::Instant;
+
+use super::SwitchAgent;
+use crate::Address;
+use crate::cache::Invalidated;
+use crate::mapping::{Mapping, SwitchId, Version};
+use crate::packet::{Body, Data, Stale, Tags};
+
+impl SwitchAgent {
+    /// Step 1: what tags a packet from a host's port keeps. `old_host` is that host if the packet
+    /// came back from it, which is known by its physical source.
+    pub(super) fn admit_tags(&mut self, tags: &mut Tags, old_host: Option<Address>) {
+        let mut forged = 0;
+        forged += u64::from(tags.carried.take().is_some());
+        forged += u64::from(tags.origin.take().is_some());
+        if let Some(place) = old_host {
+            // A tag of an earlier misdelivery has served; this place is the one to avoid.
+            let version = tags.resolved_version;
+            tags.misdelivery = Some(Stale { place, version });
+            // The host cannot vouch for another host's machine.
+            tags.source_version = Version::NONE;
+            self.counters.misdelivered += 1;
+        } else {
+            forged += u64::from(tags.hit.take().is_some());
+            forged += u64::from(tags.misdelivery.take().is_some());
+            forged += u64::from(tags.resolved_version != Version::NONE);
+            tags.resolved_version = Version::NONE;
+        }
+        self.counters.forged_tags += forged;
+    }
+
+    /// Step 2.
+    pub(super) fn handle_tagged(
+        &mut self,
+        data: &mut Data,
+        destination: &mut Address,
+        is_unresolved: bool,
+        stale: Stale,
+    ) {
+        self.counters.tagged += 1;
+        let key = data.destination_key();
+        match self.cache.invalidate(self.cache.locate(key), stale.of(key)) {
+            Invalidated::Removed => self.counters.invalidated_by_tag += 1,
+            Invalidated::Absent => {}
+            Invalidated::Kept(found) => {
+                let is_asked = is_unresolved || self.rules.rewrites_resolved;
+                if !is_asked || self.rules.is_versioned && found.version <= stale.version {
+                    return;
+                }
+                *destination = found.place;
+                self.counters.tagged_resolved += 1;
+                if self.rules.tagged_hit_is_blamed {
+                    data.tags.hit = Some(self.id);
+                    data.tags.resolved_version = found.version;
+                }
+            }
+        }
+    }
+
+    /// Sends an invalidation packet to the switch that was wrong, unless that was just done.
+    pub(super) fn blame(&mut self, switch: SwitchId, stale: Mapping, now: Instant) {
+        if !self.sends_invalidations {
+            return;
+        }
+        if let Some(timestamps) = &mut self.timestamps {
+            match timestamps.take_turn(switch, now) {
+                Some(true) => {}
+                Some(false) => {
+                    self.counters.invalidations_suppressed += 1;
+                    return;
+                }
+                None => {
+                    self.counters.unknown_targets += 1;
+                    return;
+                }
+            }
+        }
+        self.counters.invalidation_packets += 1;
+        self.send_control(switch, Body::Invalidation(stale));
+    }
+}
+
+/// For each switch, when it may be sent the next invalidation packet; local time only.
+///
+/// Sending again after a while repairs the loss of an invalidation packet. The artifact has a bit
+/// instead, and never sends again.
+#[derive(Clone, Debug)]
+pub(super) struct TimestampVector {
+    next: Vec<Instant>,
+    interval: Option<Duration>,
+}
+
+impl TimestampVector {
+    /// For so many switches; without an interval each has one turn for ever.
+    pub(super) fn new(switch_count: usize, interval: Option<Duration>) -> TimestampVector {
+        let next = vec![Instant::ZERO; switch_count];
+        TimestampVector { next, interval }
+    }
+
+    pub(super) fn grow(&mut self, switch_count: usize) {
+        self.next.resize(switch_count, Instant::ZERO);
+    }
+
+    /// Whether it is the switch's turn, which is then taken; `None` if there is no such switch.
+    fn take_turn(&mut self, switch: SwitchId, now: Instant) -> Option<bool> {
+        let next = self.next.get_mut(switch.0 as usize)?;
+        let is_turn = *next <= now && *next != NEVER;
+        if is_turn {
+            *next = self.interval.map_or(NEVER, |interval| now + interval);
+        }
+        Some(is_turn)
+    }
+}
+
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
