@@ -51,6 +51,17 @@ impl History {
         }
     }
 
+    /// The rules born in a version that may be aborted.
+    pub(crate) fn born_in(&self, version: Version) -> &[RuleId] {
+        self.births.get(&version).map_or(&[], Vec::as_slice)
+    }
+
+    /// The rules that settling up to `oldest` would give.
+    pub(crate) fn dead_by(&self, oldest: Version) -> impl Iterator<Item = RuleId> + '_ {
+        let deaths = self.deaths.range(..=oldest);
+        deaths.flat_map(|(_, ids)| ids.iter().copied())
+    }
+
     /// Settles all versions up to `oldest`; returns the rules that died by then.
     pub(crate) fn settle(&mut self, oldest: Version) -> Vec<RuleId> {
         self.oldest = self.oldest.max(oldest);

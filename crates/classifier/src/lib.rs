@@ -35,7 +35,7 @@ mod tuple_space;
 
 use std::fmt;
 
-pub use bloom::{VectorFilter, VectorFilterConfig};
+pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use linear::Linear;
 pub use masked_words::MaskedWords;

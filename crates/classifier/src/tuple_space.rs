@@ -55,6 +55,7 @@
 
 mod batch;
 mod examine;
+mod probe;
 mod subtable;
 mod write;
 
@@ -68,7 +69,9 @@ use crate::places::{Place, Places};
 use crate::prefix_trie::{PrefixMatch, PrefixTrie};
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
-use subtable::{Rule, Subtable};
+pub(crate) use batch::BURST;
+use subtable::Rule;
+pub(crate) use subtable::Subtable;
 
 /// A classifier with one hash table for each mask.
 ///
@@ -114,7 +117,7 @@ impl Ranked {
 }
 
 /// The best rule of a lookup so far.
-type Best = Option<(Precedence, RuleId)>;
+pub(crate) type Best = Option<(Precedence, RuleId)>;
 
 /// What each prefix field's trie said about the key of a lookup, once it was asked.
 type PrefixAnswers = [Option<PrefixMatch>; PREFIX_FIELDS_MAX];
@@ -149,24 +152,11 @@ impl TupleSpace {
 
     /// How many sub-tables a lookup of this key visits.
     pub fn visited_by(&self, key: &[u64], version: Version) -> usize {
-        let mut best = None;
-        let mut visited = 0;
-        for ranked in &self.order {
-            if is_settled(best, ranked.highest) {
-                break;
-            }
-            let subtable = self.subtable(ranked.subtable);
-            improve(
-                &mut best,
-                subtable.find(subtable.staged.hash(key), key, version),
-            );
-            visited += 1;
-        }
-        visited
+        self.probe_all(key, version, &mut None)
     }
 
     #[inline(always)]
-    fn subtable(&self, number: u32) -> &Subtable {
+    pub(crate) fn subtable(&self, number: u32) -> &Subtable {
         let subtable = self.subtables[number as usize].as_deref();
         subtable.expect("a sub-table in the order is not free")
     }
@@ -358,12 +348,12 @@ impl Classifier for TupleSpace {
 
 /// Whether no rule of this precedence or a lower one can be better than the best so far.
 #[inline(always)]
-fn is_settled(best: Best, highest: Precedence) -> bool {
+pub(crate) fn is_settled(best: Best, highest: Precedence) -> bool {
     best.is_some_and(|(precedence, _)| precedence > highest)
 }
 
 #[inline(always)]
-fn improve(best: &mut Best, found: Option<&Rule>) {
+pub(crate) fn improve(best: &mut Best, found: Option<&Rule>) {
     if let Some(rule) = found
         && best.is_none_or(|(precedence, _)| rule.precedence > precedence)
     {

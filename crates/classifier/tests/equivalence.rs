@@ -4,8 +4,8 @@ mod harness;
 
 use harness::{Driver, WORDS, acl, checks, open_vswitch};
 use thalweg_classifier::{
-    Classifier, Linear, MergedTuples, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig,
-    Version,
+    Bloom, BloomConfig, Classifier, FirstLayer, Linear, MergedTuples, Pattern, Precedence, RuleId,
+    TupleSpace, TupleSpaceConfig, Version,
 };
 
 fn drive(make: impl Fn(u64) -> Box<dyn Classifier>, rules: &[usize]) {
@@ -99,11 +99,68 @@ fn merged_tuples_without() {
     drive(|seed| make(seed), &[20, 60]);
 }
 
+/// Filters that are asked whether they pay or not, the smallest and a fair size of them.
+fn bloom(first_layer: FirstLayer, flows: usize, seed: u64) -> Box<dyn Classifier> {
+    let config = BloomConfig {
+        first_layer,
+        flows,
+        size_bytes_max: 128 << 10,
+        ..BloomConfig::new(harness::config(seed))
+    };
+    Box::new(Bloom::new(config).always())
+}
+
+#[test]
+fn bloom_of_full_keys() {
+    drive(
+        |seed| bloom(FirstLayer::FullKeys, [1_000, 10][seed as usize % 2], seed),
+        &[3, 20, 60, 200],
+    );
+}
+
+#[test]
+fn bloom_of_common_bits() {
+    drive(
+        |seed| bloom(FirstLayer::CommonBits, 0, seed),
+        &[3, 20, 60, 200],
+    );
+}
+
+#[test]
+fn bloom_of_own_bits() {
+    drive(
+        |seed| bloom(FirstLayer::OwnBits, 0, seed),
+        &[3, 20, 60, 200],
+    );
+}
+
+#[test]
+fn bloom_with_many_rules_a_mask() {
+    for layer in [
+        FirstLayer::FullKeys,
+        FirstLayer::CommonBits,
+        FirstLayer::OwnBits,
+    ] {
+        let make = || bloom(layer, 1_000, 9);
+        let mut driver = Driver::new(make(), 900, 9).with_masks(4);
+        driver.run(checks() / 10);
+        driver.clear();
+        assert!(driver.subject.memory_bytes() <= make().memory_bytes() + 2_000);
+    }
+}
+
 #[test]
 fn memory_follows_the_rules_under_churn() {
     churn(&mut TupleSpace::new(acl::config(1)));
     churn(&mut MergedTuples::new(acl::config(1)));
     churn(&mut MergedTuples::after(16, acl::config(1)));
+    for first_layer in [FirstLayer::CommonBits, FirstLayer::OwnBits] {
+        let config = BloomConfig::new(acl::config(1));
+        churn(&mut Bloom::new(BloomConfig {
+            first_layer,
+            ..config
+        }));
+    }
 }
 
 fn churn(subject: &mut dyn Classifier) {

@@ -136,6 +136,21 @@ pub struct FilterStatistics {
     pub bits_set: f64,
 }
 
+impl FilterStatistics {
+    /// Of two filters together.
+    pub(super) fn and(self, other: FilterStatistics) -> FilterStatistics {
+        let size_bytes = self.size_bytes + other.size_bytes;
+        let weighted = |one: FilterStatistics| one.bits_set * one.size_bytes as f64;
+        FilterStatistics {
+            puts: self.puts + other.puts,
+            emptied_blocks: self.emptied_blocks + other.emptied_blocks,
+            overflowed_counters: self.overflowed_counters + other.overflowed_counters,
+            bits_set: (weighted(self) + weighted(other)) / size_bytes.max(1) as f64,
+            size_bytes,
+        }
+    }
+}
+
 /// What became of a key that was put in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
@@ -191,7 +206,7 @@ impl Width {
         let bit = |at: u32, width: u32| 1u64 << (hash >> at & ((1 << width) - 1));
         match self {
             Width::Bits8 => {
-                let shape = THREE_OF_EIGHT[((hash >> 3 & 0xff) * 7 >> 8) as usize];
+                let shape = THREE_OF_EIGHT[(((hash >> 3 & 0xff) * 7) >> 8) as usize];
                 u64::from(shape.rotate_left(hash as u32 & 7)) * 0x0101_0101_0101_0101
             }
             Width::Bits16 => {
@@ -395,7 +410,7 @@ impl VectorFilter {
     /// The upper half of the hash is the place, as the pattern takes of the lower half.
     #[inline(always)]
     fn block_of(&self, hash: u64, vector: usize) -> usize {
-        let place = (hash >> 32) * self.blocks_per_vector as u64 >> 32;
+        let place = ((hash >> 32) * self.blocks_per_vector as u64) >> 32;
         vector * self.blocks_per_vector + place as usize
     }
 

@@ -15,21 +15,35 @@ use crate::{RuleId, Version};
 use super::{Best, TupleSpace, improve, is_settled};
 
 /// Keys in flight at once.
-pub(super) const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 impl TupleSpace {
     /// Looks up [`BURST`] keys at most.
-    pub(super) fn lookup_burst(
+    pub(crate) fn lookup_burst(
         &self,
         keys: &[u64],
         version: Version,
         answers: &mut [Option<RuleId>],
     ) {
-        let words = self.shape.words();
-        let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut best: [Best; BURST] = [None; BURST];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
-        let mut open_count = answers.len();
+        self.search_burst(keys, version, &mut open[..answers.len()], &mut best);
+        for (answer, best) in answers.iter_mut().zip(best) {
+            *answer = best.map(|(_, id)| id);
+        }
+    }
+
+    /// Improves what has been found for the keys of the places `open`.
+    pub(crate) fn search_burst(
+        &self,
+        keys: &[u64],
+        version: Version,
+        open: &mut [u8],
+        best: &mut [Best; BURST],
+    ) {
+        let words = self.shape.words();
+        let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
+        let mut open_count = open.len();
         let mut hits = [(0u8, 0u64); BURST];
         let mut hashes = [0u64; BURST];
         for ranked in &self.order {
@@ -57,9 +71,6 @@ impl TupleSpace {
                 let found = subtable.find(hash, key_of(key), version);
                 improve(&mut best[usize::from(key)], found);
             }
-        }
-        for (answer, best) in answers.iter_mut().zip(best) {
-            *answer = best.map(|(_, id)| id);
         }
     }
 }

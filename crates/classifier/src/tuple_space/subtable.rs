@@ -111,6 +111,11 @@ impl Subtable {
         self.rules.is_empty()
     }
 
+    /// How many rules there are, at whichever version.
+    pub(crate) fn len(&self) -> usize {
+        self.rules.len()
+    }
+
     pub(crate) fn rule(&self, record: u32) -> &Rule {
         &self.rules[record as usize]
     }

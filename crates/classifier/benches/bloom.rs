@@ -1,0 +1,337 @@
+//! What a first layer is worth: 20 sub-tables of 1,000 to 100,000 rules, flows looked up uniformly
+//! at random; more flows than the filter was made for; one sub-table; masks with little in common;
+//! and the stages of a lookup, to put into the model.
+//!
+//! Not criterion: a filter of flows has to be warm, and what matters are ratios to the tuple space
+//! measured in the same minute. Each row is the median (least, most) of [`ROUNDS`] rounds, in which
+//! all classifiers of the case take turns. `THALWEG_PER_TABLE=1000,10000` chooses sizes,
+//! `THALWEG_CASES=uniform,flows` cases.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::bloom::model::{Scheme, Stages, model};
+use thalweg_classifier::{
+    Bloom, BloomConfig, Classifier, FirstLayer, Pattern, Precedence, RuleId, TupleSpace,
+    TupleSpaceConfig, VectorFilter, VectorFilterConfig, Version,
+};
+
+const WORDS: usize = 5;
+const VERSION: Version = Version(1);
+const ROUNDS: usize = 7;
+const BURST: usize = 32;
+/// Lookups of a round.
+const LOOKUPS: usize = 1 << 17;
+
+type Key = [u64; WORDS];
+
+/// Rules in sub-tables, and keys that meet them.
+struct Case {
+    masks: Vec<Key>,
+    values: Vec<(usize, Key)>,
+    flows: Vec<Key>,
+}
+
+/// Ethernet type, two addresses, protocol, ports.
+fn random_key(random: &mut Pcg64Mcg) -> Key {
+    let ports = random.random::<u64>() & !u64::from(u32::MAX);
+    [0, 0x0800, random.random(), 6, ports]
+}
+
+fn prefix(length: u32) -> u64 {
+    u64::from(u32::MAX << (32 - length))
+}
+
+/// Source and destination prefixes, some with ports: as different as masks of one access list are.
+fn alike(tables: usize) -> Vec<Key> {
+    let mask = |table: usize| {
+        let source = [16, 20, 24, 28, 32][table % 5];
+        let destination = [24, 28, 30, 32][table / 5 % 4];
+        let port = if table / 20 % 2 == 1 { 0xffff << 32 } else { 0 };
+        let shift = (table / 40) as u32 % 8;
+        [
+            0,
+            0xffff,
+            prefix(source) << 32 | prefix(destination - shift),
+            0xff,
+            port,
+        ]
+    };
+    (0..tables).map(mask).collect()
+}
+
+/// Every one of 20 masks looks at some of source, destination and two ports, and no bit is in all.
+fn unlike() -> Vec<Key> {
+    let mask = |table: u64| {
+        let has = |bit: u64| table % 5 != bit;
+        let part = |has: bool, bits: u64| if has { bits } else { 0 };
+        let cut = |length: u64| prefix(32 - length as u32);
+        let source = part(has(0), cut(table / 5 * 2) << 32);
+        let destination = part(has(1), cut(table / 5));
+        let ports = part(has(2), 0xffff << 48) | part(has(3), 0xffff << 32);
+        [0, part(has(4), 0xffff), source | destination, 0, ports]
+    };
+    (0..20).map(mask).collect()
+}
+
+impl Case {
+    /// Random rules, the same number under each mask; `flows` keys of random rules.
+    fn new(masks: Vec<Key>, per_table: usize, flows: usize) -> Case {
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let mut values = Vec::with_capacity(masks.len() * per_table);
+        for table in 0..masks.len() {
+            for _ in 0..per_table {
+                let key = random_key(&mut random);
+                let value = std::array::from_fn(|word| key[word] & masks[table][word]);
+                values.push((table, value));
+            }
+        }
+        let keys = (0..flows).map(|_| {
+            let (table, value) = &values[random.random_range(0..values.len())];
+            let key = random_key(&mut random);
+            std::array::from_fn(|word| key[word] & !masks[*table][word] | value[word])
+        });
+        Case {
+            flows: keys.collect(),
+            masks,
+            values,
+        }
+    }
+
+    /// The first mask is the best: a sub-table's rules have its priority.
+    fn load<C: Classifier>(&self, mut classifier: C) -> C {
+        for (number, (table, value)) in self.values.iter().enumerate() {
+            let pattern = Pattern {
+                value,
+                mask: &self.masks[*table],
+            };
+            let precedence = Precedence::new(1_000 - *table as u16, number as u64);
+            classifier.insert(pattern, precedence, RuleId(number as u32), VERSION);
+        }
+        classifier.reclaim(VERSION);
+        classifier
+    }
+
+    fn bloom(&self, first_layer: FirstLayer, flows: usize) -> Bloom {
+        self.load(Bloom::new(BloomConfig {
+            first_layer,
+            flows,
+            ..BloomConfig::new(TupleSpaceConfig::flat(WORDS, 1))
+        }))
+    }
+}
+
+/// Nanoseconds a lookup, one by one or in bursts, over flows drawn at random.
+fn measure(classifier: &dyn Classifier, keys: &[u64], is_burst: bool) -> f64 {
+    let start = Instant::now();
+    if is_burst {
+        let mut answers = [None; BURST];
+        for burst in keys.chunks_exact(BURST * WORDS) {
+            classifier.lookup_batch(burst, VERSION, &mut answers);
+            black_box(&answers);
+        }
+    } else {
+        for key in keys.chunks_exact(WORDS) {
+            black_box(classifier.lookup(key, VERSION));
+        }
+    }
+    start.elapsed().as_secs_f64() * 1e9 / (keys.len() / WORDS) as f64
+}
+
+/// Prints a row for each classifier, the first being the one to compare with.
+fn compare(name: &str, case: &Case, classifiers: &[(&str, &dyn Classifier)]) {
+    let mut random = Pcg64Mcg::seed_from_u64(2);
+    let mut draw = |count: usize| -> Vec<u64> {
+        let keys = (0..count).map(|_| case.flows[random.random_range(0..case.flows.len())]);
+        keys.flatten().collect()
+    };
+    for (_, classifier) in classifiers {
+        // Four times each flow, so that whoever learns has done so.
+        for _ in 0..4 {
+            measure(*classifier, &case.flows.concat(), true);
+        }
+        for _ in 0..8 {
+            measure(*classifier, &draw(LOOKUPS), true);
+        }
+    }
+    let mut times = vec![[[0.0; ROUNDS]; 2]; classifiers.len()];
+    for round in 0..ROUNDS {
+        for (kind, is_burst) in [false, true].into_iter().enumerate() {
+            let keys = draw(LOOKUPS);
+            for ((_, classifier), times) in classifiers.iter().zip(&mut times) {
+                times[kind][round] = measure(*classifier, &keys, is_burst);
+            }
+        }
+    }
+    let mut base = [0.0; 2];
+    for (index, ((layer, _), mut times)) in classifiers.iter().zip(times).enumerate() {
+        print!("{name:34} {layer:24}");
+        for (kind, times) in times.iter_mut().enumerate() {
+            times.sort_by(f64::total_cmp);
+            let median = times[ROUNDS / 2];
+            base[kind] = if index == 0 { median } else { base[kind] };
+            let [least, most] = [times[0], times[ROUNDS - 1]];
+            let kind_name = ["single", "burst"][kind];
+            let ratio = median / base[kind];
+            print!("  {kind_name} {median:6.1} ({least:.1}-{most:.1}) ns {ratio:4.2}x");
+        }
+        println!();
+    }
+}
+
+fn describe(name: &str, bloom: &Bloom) {
+    let counted = bloom.statistics();
+    let share = |part: u64| part as f64 / counted.lookups.max(1) as f64;
+    println!(
+        "  {name}: asked {}, bypassed {:.2}, a lookup has {:.2} candidates, {:.3} false, {:.3} full \
+         searches; {} KiB, {:.3} of the bits set",
+        counted.is_asked,
+        counted.bypassed as f64 / (counted.bypassed + counted.lookups).max(1) as f64,
+        share(counted.candidates),
+        share(counted.false_positives),
+        share(counted.full_searches),
+        counted.filters.size_bytes >> 10,
+        counted.filters.bits_set,
+    );
+}
+
+/// All first layers against the tuple space, filters of flows made for `made_for`.
+fn layers(name: &str, case: &Case, made_for: usize) {
+    let tuple_space = case.load(TupleSpace::new(TupleSpaceConfig::flat(WORDS, 1)));
+    let layers = [
+        ("full keys, disjoint", FirstLayer::FullKeysDisjoint),
+        ("full keys", FirstLayer::FullKeys),
+        ("common bits", FirstLayer::CommonBits),
+        ("own bits", FirstLayer::OwnBits),
+    ];
+    let blooms: Vec<_> = layers
+        .iter()
+        .map(|(_, layer)| case.bloom(*layer, made_for))
+        .collect();
+    let mut all: Vec<(&str, &dyn Classifier)> = vec![("tuple space", &tuple_space)];
+    let named = layers.iter().zip(&blooms);
+    all.extend(named.map(|((name, _), bloom)| (*name, bloom as &dyn Classifier)));
+    compare(name, case, &all);
+    layers
+        .iter()
+        .zip(&blooms)
+        .for_each(|((name, _), bloom)| describe(name, bloom));
+}
+
+fn stages(per_table: usize) {
+    let case = Case::new(alike(20), per_table, 100_000);
+    let config = TupleSpaceConfig::flat(WORDS, 1);
+    let more = case.load(TupleSpace::new(config.clone()));
+    // Keys of the best sub-table, which alone is in `one`; its rules do not end a search, as those
+    // of the other sub-tables are made better.
+    let last = case.masks.len() - 1;
+    let of_last = |(table, _): &&(usize, Key)| *table == last;
+    let mut one = TupleSpace::new(config);
+    for (number, (_, value)) in case.values.iter().filter(of_last).enumerate() {
+        let pattern = Pattern {
+            value,
+            mask: &case.masks[last],
+        };
+        one.insert(
+            pattern,
+            Precedence::new(1, number as u64),
+            RuleId(number as u32),
+            VERSION,
+        );
+    }
+    let keys: Vec<Key> = case
+        .values
+        .iter()
+        .filter(of_last)
+        .map(|(_, value)| *value)
+        .collect();
+    let filter = VectorFilter::new(VectorFilterConfig {
+        sets: 20,
+        keys: 100_000,
+        size_bytes_max: 64 << 20,
+        counting: false,
+        ages: true,
+        seed: 1,
+    });
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let drawn: Vec<Key> = (0..LOOKUPS)
+        .map(|_| keys[random.random_range(0..keys.len())])
+        .collect();
+    let time = |work: &mut dyn FnMut(&[u64]) -> u64| {
+        let mut times: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let start = Instant::now();
+                for key in &drawn {
+                    black_box(work(key));
+                }
+                start.elapsed().as_secs_f64() * 1e9 / drawn.len() as f64
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 2]
+    };
+    let stages = Stages::measured(&filter, &one, &more, VERSION, time);
+    println!("{per_table} rules a sub-table, stages in ns: {stages:.1?}");
+    let known = Scheme::Vector {
+        candidates: 1.1,
+        unknown: 0.0,
+    };
+    for subtables in [1.0, 5.0, 10.5, 20.0] {
+        let [plain, own, vector] = [Scheme::Sequential, Scheme::PerSubtable, known]
+            .map(|scheme| model(&stages, scheme, subtables));
+        println!(
+            "  model, {subtables:4} traversed: {plain:.0} ns, per sub-table {own:.0}, vector {vector:.0}"
+        );
+    }
+}
+
+fn sizes() -> Vec<usize> {
+    let asked = std::env::var("THALWEG_PER_TABLE").unwrap_or("1000,10000,100000".to_owned());
+    asked
+        .split(',')
+        .map(|size| size.parse().expect("a number of rules"))
+        .collect()
+}
+
+fn main() {
+    let cases = std::env::var("THALWEG_CASES");
+    let cases = cases.unwrap_or("uniform,flows,one,unlike,stages,many".to_owned());
+    for case in cases.split(',') {
+        for per_table in sizes() {
+            let flows = (per_table * 20).min(400_000);
+            match case {
+                "uniform" => {
+                    let rules = Case::new(alike(20), per_table, flows);
+                    layers(&format!("20 sub-tables of {per_table}"), &rules, flows);
+                }
+                "flows" => {
+                    for times in [2, 10] {
+                        let rules = Case::new(alike(20), per_table, flows);
+                        let name = format!("{times} x the flows, {per_table}");
+                        layers(&name, &rules, flows / times);
+                    }
+                }
+                "one" => {
+                    let rules = Case::new(alike(1), per_table, flows);
+                    layers(&format!("one sub-table of {per_table}"), &rules, flows);
+                }
+                "unlike" => {
+                    let rules = Case::new(unlike(), per_table, flows);
+                    layers(&format!("masks unlike, {per_table}"), &rules, flows);
+                }
+                "many" if per_table <= 10_000 => {
+                    let rules = Case::new(alike(150), per_table / 10, flows);
+                    layers(
+                        &format!("150 sub-tables of {}", per_table / 10),
+                        &rules,
+                        flows,
+                    );
+                }
+                "stages" => stages(per_table),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Looking up a burst of keys by way of the first layer, so that their waits for memory overlap.
+//!
+//! ```text
+//!   for each filter that some key needs:
+//!       hash each open key, and ask for its block; then test all blocks
+//!       for each candidate of each key: hash, ask for the slot of the sub-table's index,
+//!           and put the probe on a list; when the list is full, or the filter is done:
+//!               find each probe's first record, and ask for it; compare
+//! ```
+//!
+//! A key is open as long as a rule of the filter's sub-tables could be better than its best one.
+
+use crate::tuple_space::{BURST, Best, TupleSpace, improve, is_settled};
+use crate::{RuleId, Version};
+
+use super::common::{CommonBits, Group, Member};
+use super::flows::Flows;
+use super::own::OwnBits;
+use super::statistics::Tally;
+use super::{Bloom, KEYS_PER_LOOK};
+
+/// Probes in flight at once.
+const PROBES: usize = 64;
+
+/// A burst at work.
+struct Burst<'a> {
+    rules: &'a TupleSpace,
+    keys: &'a [u64],
+    version: Version,
+    count: usize,
+    best: [Best; BURST],
+    probes: Probes,
+    tally: Tally,
+}
+
+/// Searches of sub-tables that are on their way.
+struct Probes {
+    list: [Probe; PROBES],
+    count: usize,
+}
+
+/// A key, a sub-table that may have a rule for it, and the key's hash there.
+#[derive(Clone, Copy, Default)]
+struct Probe {
+    place: u8,
+    number: u32,
+    hash: u64,
+}
+
+/// The places of the keys that are open.
+struct Open {
+    places: [u8; BURST],
+    count: usize,
+}
+
+impl Open {
+    /// Those of the first `count` that a condition holds for.
+    fn of(count: usize, mut is_open: impl FnMut(usize) -> bool) -> Open {
+        let mut open = Open {
+            places: [0; BURST],
+            count: 0,
+        };
+        for place in 0..count {
+            open.places[open.count] = place as u8;
+            open.count += usize::from(is_open(place));
+        }
+        open
+    }
+
+    fn places(&self) -> &[u8] {
+        &self.places[..self.count]
+    }
+}
+
+impl Bloom {
+    /// Looks up keys, 32 at a time.
+    pub(super) fn lookup_bursts(
+        &self,
+        keys: &[u64],
+        version: Version,
+        answers: &mut [Option<RuleId>],
+    ) {
+        let words = self.rules.words();
+        assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
+        for (keys, answers) in keys.chunks(words * BURST).zip(answers.chunks_mut(BURST)) {
+            self.count(keys, answers.len(), version);
+            if !self.is_asked() {
+                self.counts.bypass(answers.len() as u32);
+                self.rules.lookup_burst(keys, version, answers);
+                continue;
+            }
+            self.lookup_burst(keys, version, answers);
+        }
+    }
+
+    fn lookup_burst(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        let mut burst = Burst {
+            rules: &self.rules,
+            keys,
+            version,
+            count: answers.len(),
+            best: [None; BURST],
+            probes: Probes {
+                list: [Probe::default(); PROBES],
+                count: 0,
+            },
+            tally: Tally {
+                lookups: answers.len() as u32,
+                ..Tally::default()
+            },
+        };
+        match &self.flows {
+            Some(flows) => self.find_by_flows(&mut burst, flows),
+            None => self.search_burst(&mut burst, None),
+        }
+        self.counts.add(burst.tally);
+        for (answer, best) in answers.iter_mut().zip(burst.best) {
+            *answer = best.map(|(_, id)| id);
+        }
+    }
+
+    /// Asks what flows tell, then the rest for keys whose hits do not stand, and learns of these.
+    fn find_by_flows(&self, burst: &mut Burst<'_>, flows: &Flows) {
+        let hashes = burst.probe_flows(flows);
+        let hinted = burst.best;
+        if flows.is_disjoint() {
+            let open = Open::of(burst.count, |place| hinted[place].is_none());
+            if open.count == 0 {
+                return;
+            }
+            self.search_burst(burst, Some(open));
+        } else {
+            self.search_burst(burst, None);
+        }
+        for place in 0..burst.count {
+            if burst.best[place] != hinted[place] {
+                self.learn(flows, hashes[place], burst.best[place]);
+            }
+        }
+    }
+
+    /// What no filter of rules excludes, for all keys or some.
+    fn search_burst(&self, burst: &mut Burst<'_>, open: Option<Open>) {
+        if let Some(common) = &self.common {
+            burst.search_common(common);
+        } else if let Some(own) = &self.own {
+            burst.search_own(own);
+        } else {
+            let mut open = open.unwrap_or_else(|| Open::of(burst.count, |_| true));
+            burst.tally.searches += open.count as u32;
+            let places = &mut open.places[..open.count];
+            self.rules
+                .search_burst(burst.keys, burst.version, places, &mut burst.best);
+        }
+    }
+}
+
+impl Burst<'_> {
+    #[inline(always)]
+    fn key(&self, place: u8) -> &[u64] {
+        let words = self.rules.words();
+        &self.keys[usize::from(place) * words..][..words]
+    }
+
+    /// Keys for which a rule of this precedence could be the best.
+    fn open_to(&self, highest: crate::Precedence) -> Open {
+        Open::of(self.count, |place| !is_settled(self.best[place], highest))
+    }
+
+    /// Probes where the whole keys may have been found; gives their hashes.
+    fn probe_flows(&mut self, flows: &Flows) -> [u64; BURST] {
+        let filter = flows.filter();
+        let mut hashes = [0; BURST];
+        for (place, hash) in hashes[..self.count].iter_mut().enumerate() {
+            *hash = filter.hash(self.key(place as u8));
+            filter.prefetch(*hash, 0);
+        }
+        for vector in 0..filter.vectors() {
+            if vector + 1 < filter.vectors() {
+                hashes[..self.count]
+                    .iter()
+                    .for_each(|&hash| filter.prefetch(hash, vector + 1));
+            }
+            self.tally.filters += self.count as u32;
+            let mut found = [0; BURST];
+            filter.candidates_of_burst(&hashes[..self.count], vector, &mut found);
+            for (place, &found) in found[..self.count].iter().enumerate() {
+                for number in flows.numbers(found, vector, self.rules) {
+                    if self.probes.is_full() {
+                        self.probe(|place, number| {
+                            filter.note_false(hashes[place], number as usize);
+                        });
+                    }
+                    self.add_probe(place as u8, number);
+                }
+            }
+            self.probe(|place, number| filter.note_false(hashes[place], number as usize));
+        }
+        hashes
+    }
+
+    fn search_common(&mut self, common: &CommonBits) {
+        for group in &common.groups {
+            let open = self.open_to(group.highest);
+            if open.count > 0 {
+                self.search_group(group, common, &open);
+            }
+        }
+        for member in &common.open {
+            let open = self.open_to(member.highest);
+            self.tally.visited += open.count as u32;
+            for &place in open.places() {
+                self.add_probe(place, member.number);
+            }
+            self.probe_silently();
+        }
+    }
+
+    fn search_group(&mut self, group: &Group, common: &CommonBits, open: &Open) {
+        let mut hashes = [0; BURST];
+        for (&place, hash) in open.places().iter().zip(&mut hashes) {
+            *hash = group.words.hash(self.key(place), common.hash);
+            group.filter.prefetch(*hash, 0);
+        }
+        self.tally.filters += open.count as u32;
+        let mut found = [0; BURST];
+        group
+            .filter
+            .candidates_of_burst(&hashes[..open.count], 0, &mut found);
+        for (&place, found) in open.places().iter().zip(found) {
+            for Member { number, highest } in group.members_of(found) {
+                if self.probes.is_full() {
+                    self.probe(|_, _| ());
+                }
+                if !is_settled(self.best[usize::from(place)], highest) {
+                    self.add_probe(place, number);
+                }
+            }
+        }
+        self.probe(|_, _| ());
+    }
+
+    fn search_own(&mut self, own: &OwnBits) {
+        for (number, highest) in self.rules.ranking() {
+            let open = self.open_to(highest);
+            if open.count == 0 {
+                break;
+            }
+            self.tally.filters += open.count as u32;
+            let subtable = self.rules.subtable(number);
+            let mut hashes = [0; BURST];
+            for (&place, hash) in open.places().iter().zip(&mut hashes) {
+                *hash = subtable.staged.hash(self.key(place));
+                own.prefetch(number, *hash);
+            }
+            for (&place, hash) in open.places().iter().zip(hashes) {
+                if own.may_have(number, hash) {
+                    subtable.prefetch_index(hash);
+                    self.probes.push(Probe {
+                        place,
+                        number,
+                        hash,
+                    });
+                }
+            }
+            self.probe(|_, _| ());
+        }
+    }
+
+    /// Puts a probe on the list, and asks for the slot where it begins.
+    #[inline(always)]
+    fn add_probe(&mut self, place: u8, number: u32) {
+        let subtable = self.rules.subtable(number);
+        let hash = subtable.staged.hash(self.key(place));
+        subtable.prefetch_index(hash);
+        self.probes.push(Probe {
+            place,
+            number,
+            hash,
+        });
+    }
+
+    /// Does what is on the list, of which the filter said so; tells of each that found nothing.
+    fn probe(&mut self, note_false: impl FnMut(usize, u32)) {
+        self.tally.candidates += self.probes.count as u32;
+        self.tally.falses += self.probe_all(note_false);
+    }
+
+    /// Does what is on the list, of which no filter spoke.
+    fn probe_silently(&mut self) {
+        self.probe_all(|_, _| ());
+    }
+
+    fn probe_all(&mut self, mut note_false: impl FnMut(usize, u32)) -> u32 {
+        let mut falses = 0;
+        let count = std::mem::take(&mut self.probes.count);
+        let mut left = 0;
+        for number in 0..count {
+            let probe = self.probes.list[number];
+            self.probes.list[left] = probe;
+            match self.rules.subtable(probe.number).prefetch_rule(probe.hash) {
+                true => left += 1,
+                false => {
+                    falses += 1;
+                    note_false(usize::from(probe.place), probe.number);
+                }
+            }
+        }
+        for number in 0..left {
+            let probe = self.probes.list[number];
+            let subtable = self.rules.subtable(probe.number);
+            let found = subtable.find(probe.hash, self.key(probe.place), self.version);
+            if found.is_none() {
+                falses += 1;
+                note_false(usize::from(probe.place), probe.number);
+            }
+            improve(&mut self.best[usize::from(probe.place)], found);
+        }
+        falses
+    }
+}
+
+impl Probes {
+    fn is_full(&self) -> bool {
+        self.count == PROBES
+    }
+
+    #[inline(always)]
+    fn push(&mut self, probe: Probe) {
+        self.list[self.count] = probe;
+        self.count += 1;
+    }
+}
+
+const _: () = assert!(KEYS_PER_LOOK <= BURST && BURST <= PROBES);

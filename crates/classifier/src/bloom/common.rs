@@ -1,0 +1,365 @@
+//! Which sub-tables may have a rule for a key: a vector filter of the bits that they have in common.
+//!
+//! Sub-tables whose masks share enough bits are a group. The filter of a group knows each rule by
+//! its sub-table and the hash of its value on the shared bits; a key is hashed on the same bits:
+//!
+//! ```text
+//!   group:      shared mask C = the AND of its sub-tables' masks; 64 sub-tables at most
+//!   insert:     put (hash of value & C, sub-table)           remove: the counters, down again
+//!   for a key:  one hash of key & C, one load: the sub-tables of the group that may match
+//! ```
+//!
+//! A rule that matches a key agrees with it on C, so its "no" is certain, whatever the versions,
+//! precedences and overlaps, and whatever was looked up before. The "maybe" is wrong where rules
+//! agree on C with a key that they do not match otherwise, and, rarely, by chance.
+//!
+//! Groups are formed by size: the sub-table with the most rules first, each joins the group with
+//! which it shares most, if that is half of its own bits and half of the group's; else it begins a
+//! group, of which there are [`GROUPS_MAX`]; else it is asked always. They are formed anew, and
+//! filters filled anew, whenever the rules have doubled, or are a fourth of what they were, or when
+//! sub-tables came since and a quarter of the rules too: a constant number of steps a change in the
+//! mean, all at once when it happens.
+//!
+//! 1. Each sub-table is in one group, or in `open`.
+//! 2. The filter of a group has, for each rule of its sub-tables, at whichever version, the bits of
+//!    its hash. Only the writer puts and removes, and filters do not age: "no" is certain.
+//! 3. `highest` of a member is at least the best precedence of any rule in it, `highest` of a group
+//!    that of its members.
+
+use thalweg_packet::MAX_WORDS;
+
+use crate::hash::WordHash;
+use crate::tuple_space::TupleSpace;
+use crate::{MaskedWords, Precedence};
+
+use super::counters::bits_of;
+use super::filter::{FilterStatistics, VectorFilter, VectorFilterConfig};
+
+/// Groups there may be: each costs a hash and a load.
+pub(super) const GROUPS_MAX: usize = 8;
+/// Sub-tables of a group.
+const MEMBERS_MAX: usize = 64;
+/// The member that was there lost its last rule.
+pub(super) const GONE: u32 = u32::MAX;
+
+/// The groups and what is in none.
+#[derive(Debug)]
+pub(super) struct CommonBits {
+    pub(super) hash: WordHash,
+    size_bytes_max: usize,
+    /// The group with the best rule first.
+    pub(super) groups: Vec<Group>,
+    /// Sub-tables without group.
+    pub(super) open: Vec<Member>,
+    /// By the number of a sub-table.
+    places: Vec<Option<Place>>,
+    /// Rules when the groups were formed.
+    formed_for: usize,
+    /// Rules inserted since, and removed without trace or not.
+    inserted: usize,
+    stuck: usize,
+    /// Whether sub-tables came since.
+    has_newcomers: bool,
+}
+
+/// Sub-tables that share a filter.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The shared mask.
+    pub(super) words: MaskedWords,
+    mask: Box<[u64]>,
+    pub(super) filter: VectorFilter,
+    /// The sub-table of each set of the filter.
+    pub(super) members: Vec<Member>,
+    pub(super) highest: Precedence,
+}
+
+/// A sub-table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) number: u32,
+    pub(super) highest: Precedence,
+}
+
+/// Where a sub-table is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Open,
+    Group { group: usize, set: usize },
+}
+
+impl CommonBits {
+    pub(super) fn new(hash: WordHash, size_bytes_max: usize) -> CommonBits {
+        CommonBits {
+            hash,
+            size_bytes_max,
+            groups: Vec::new(),
+            open: Vec::new(),
+            places: Vec::new(),
+            formed_for: 0,
+            inserted: 0,
+            stuck: 0,
+            has_newcomers: false,
+        }
+    }
+
+    /// A rule with this value has come into a sub-table, which may be new.
+    pub(super) fn insert(
+        &mut self,
+        rules: &TupleSpace,
+        number: u32,
+        value: &[u64],
+        precedence: Precedence,
+    ) {
+        self.places.resize(rules.numbers_end(), None);
+        self.inserted += 1;
+        let place = match self.places[number as usize] {
+            Some(place) => place,
+            None => self.join(rules, number),
+        };
+        match place {
+            Place::Open => {
+                let mut open = self.open.iter_mut();
+                let member = open.find(|member| member.number == number);
+                let member = member.expect("it has its place there");
+                member.highest = member.highest.max(precedence);
+            }
+            Place::Group { group, set } => {
+                let group = &mut self.groups[group];
+                group.filter.put(group.words.hash(value, self.hash), set);
+                let member = &mut group.members[set];
+                member.highest = member.highest.max(precedence);
+                group.highest = group.highest.max(precedence);
+            }
+        }
+        let is_wide = self.has_newcomers && self.inserted > self.formed_for / 4 + 16;
+        if is_wide || rules.rule_count() > 2 * self.formed_for {
+            self.form(rules);
+        }
+    }
+
+    /// A rule with this value is about to go from a sub-table.
+    pub(super) fn remove(&mut self, number: u32, value: &[u64]) {
+        if let Some(Place::Group { group, set }) = self.places[number as usize] {
+            let group = &mut self.groups[group];
+            let hash = group.words.hash(value, self.hash);
+            self.stuck += usize::from(!group.filter.remove(hash, set));
+        }
+    }
+
+    /// Rules have gone, and perhaps sub-tables; forms the groups anew if that gives back enough.
+    pub(super) fn settle(&mut self, rules: &TupleSpace) {
+        for (number, place) in self.places.iter_mut().enumerate() {
+            if rules.has_subtable(number as u32) {
+                continue;
+            }
+            if let Some(Place::Group { group, set }) = place.take() {
+                self.groups[group].members[set].number = GONE;
+            }
+        }
+        self.open.retain(|member| rules.has_subtable(member.number));
+        let few = rules.rule_count() * 4 < self.formed_for;
+        if few || self.stuck > self.formed_for / 4 + 16 {
+            self.form(rules);
+        }
+    }
+
+    /// Gives a new sub-table its place: in a group whose bits its mask has all, or in none.
+    fn join(&mut self, rules: &TupleSpace, number: u32) -> Place {
+        let words = &rules.subtable(number).staged.words;
+        let fits = |group: &Group| {
+            let has_room = group.members.len() < group.filter.sets();
+            has_room && is_within(&group.mask, words)
+        };
+        let fitting = self
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| fits(group));
+        let widest = fitting.max_by_key(|(_, group)| bits(&group.mask));
+        let member = Member {
+            number,
+            highest: Precedence::LOWEST,
+        };
+        let place = match widest.map(|(group, _)| group) {
+            Some(group) => {
+                let members = &mut self.groups[group].members;
+                members.push(member);
+                Place::Group {
+                    group,
+                    set: members.len() - 1,
+                }
+            }
+            None => {
+                self.has_newcomers = true;
+                self.open.push(member);
+                Place::Open
+            }
+        };
+        self.places[number as usize] = Some(place);
+        place
+    }
+
+    /// Forms the groups and fills their filters.
+    fn form(&mut self, rules: &TupleSpace) {
+        let (plans, open) = plan(rules);
+        self.formed_for = rules.rule_count();
+        (self.inserted, self.stuck, self.has_newcomers) = (0, 0, false);
+        self.open = open;
+        self.places.clear();
+        self.places.resize(rules.numbers_end(), None);
+        self.places.shrink_to_fit();
+        for member in &self.open {
+            self.places[member.number as usize] = Some(Place::Open);
+        }
+        let total = self.formed_for.max(1);
+        let groups = plans.into_iter().map(|plan| {
+            // Room for as many rules and half as many sub-tables more.
+            let share = plan.rules as f64 / total as f64;
+            let size_bytes_max = (self.size_bytes_max as f64 * share) as usize;
+            let filter = VectorFilter::new(VectorFilterConfig {
+                sets: (plan.members.len() * 3 / 2).clamp(8, MEMBERS_MAX),
+                keys: plan.rules * 2,
+                size_bytes_max: size_bytes_max.max(SMALLEST_BYTES),
+                counting: true,
+                ages: false,
+                seed: 0,
+            });
+            Group {
+                words: MaskedWords::new(&plan.mask),
+                mask: plan.mask,
+                filter,
+                highest: plan.members[0].highest,
+                members: plan.members,
+            }
+        });
+        self.groups = groups.collect();
+        self.groups
+            .sort_by_key(|group| std::cmp::Reverse(group.highest));
+        for (number, group) in self.groups.iter().enumerate() {
+            for (set, member) in group.members.iter().enumerate() {
+                self.places[member.number as usize] = Some(Place::Group { group: number, set });
+                fill(group, set, rules.subtable(member.number), self.hash);
+            }
+        }
+    }
+
+    /// Of all filters together.
+    pub(super) fn statistics(&self) -> FilterStatistics {
+        let groups = self.groups.iter().map(|group| group.filter.statistics());
+        groups.fold(FilterStatistics::default(), FilterStatistics::and)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let groups = self.groups.iter().map(|group| {
+            let lists = group.words.heap_bytes() + size_of_val(&*group.mask);
+            lists + group.members.capacity() * size_of::<Member>() + group.filter.size_bytes()
+        });
+        groups.sum::<usize>()
+            + self.groups.capacity() * size_of::<Group>()
+            + self.open.capacity() * size_of::<Member>()
+            + self.places.capacity() * size_of::<Option<Place>>()
+    }
+}
+
+impl Group {
+    /// The sub-tables that may have a rule for a key of this hash.
+    #[inline(always)]
+    pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = Member> + '_ {
+        self.members_of(self.filter.candidates(hash))
+    }
+
+    /// The sub-tables of these sets.
+    #[inline(always)]
+    pub(super) fn members_of(&self, sets: u64) -> impl Iterator<Item = Member> + '_ {
+        let members = bits_of(sets).map(|set| self.members[set as usize]);
+        members.filter(|member| member.number != GONE)
+    }
+}
+
+/// Enough for a block with counters.
+const SMALLEST_BYTES: usize = 5 * 64;
+
+/// A group to be.
+struct Plan {
+    mask: Box<[u64]>,
+    members: Vec<Member>,
+    rules: usize,
+}
+
+/// Which sub-tables go together, and which are left.
+fn plan(rules: &TupleSpace) -> (Vec<Plan>, Vec<Member>) {
+    let mut by_rules: Vec<(u32, Precedence)> = rules.ranking().collect();
+    by_rules.sort_by_key(|&(number, _)| std::cmp::Reverse(rules.subtable(number).len()));
+    let (mut plans, mut open): (Vec<Plan>, Vec<Member>) = Default::default();
+    for (number, highest) in by_rules {
+        let subtable = rules.subtable(number);
+        let mut mask = vec![0; rules.words()];
+        subtable
+            .staged
+            .words
+            .add_to(0..subtable.staged.words.len(), &mut mask);
+        let own = bits(&mask);
+        let shared = |plan: &Plan| {
+            let words = plan.mask.iter().zip(&mask);
+            words.map(|(a, b)| (a & b).count_ones()).sum::<u32>()
+        };
+        let fits = |plan: &&mut Plan| {
+            let is_alike = shared(plan) * 2 >= own.max(bits(&plan.mask));
+            is_alike && plan.members.len() < MEMBERS_MAX
+        };
+        let best = plans
+            .iter_mut()
+            .filter(fits)
+            .max_by_key(|plan| shared(plan));
+        let member = Member { number, highest };
+        if let Some(plan) = best {
+            plan.mask
+                .iter_mut()
+                .zip(&mask)
+                .for_each(|(shared, own)| *shared &= own);
+            plan.members.push(member);
+            plan.rules += subtable.len();
+        } else if plans.len() < GROUPS_MAX && own > 0 {
+            let (mask, rules) = (mask.into(), subtable.len());
+            plans.push(Plan {
+                mask,
+                members: vec![member],
+                rules,
+            });
+        } else {
+            open.push(member);
+        }
+    }
+    for plan in &mut plans {
+        plan.members
+            .sort_by_key(|member| std::cmp::Reverse(member.highest));
+    }
+    open.sort_by_key(|member| std::cmp::Reverse(member.highest));
+    (plans, open)
+}
+
+/// Puts all rules of a sub-table into a group's filter.
+fn fill(group: &Group, set: usize, subtable: &crate::tuple_space::Subtable, hash: WordHash) {
+    let mut value = [0; MAX_WORDS];
+    for record in 0..subtable.len() {
+        subtable
+            .staged
+            .words
+            .expand(subtable.value(record as u32), &mut value);
+        group.filter.put(group.words.hash(&value, hash), set);
+    }
+}
+
+fn bits(mask: &[u64]) -> u32 {
+    mask.iter().map(|word| word.count_ones()).sum()
+}
+
+/// Whether a mask has no bit outside another.
+fn is_within(mask: &[u64], words: &MaskedWords) -> bool {
+    let inside: u32 = words
+        .iter()
+        .map(|(word, own)| (mask[word] & own).count_ones())
+        .sum();
+    inside == bits(mask)
+}

@@ -1,0 +1,96 @@
+//! Where flows were found: a vector filter of whole keys, for as many sub-tables as there are.
+//!
+//! It is never believed (see the essay of [`bloom`](super)): sub-tables whose number was given to
+//! another mask, or to none, are candidates like others, of which the latter are passed over.
+
+use crate::tuple_space::TupleSpace;
+
+use super::counters::bits_of;
+use super::filter::{VectorFilter, VectorFilterConfig};
+
+/// Sub-tables it begins with.
+const FEWEST_SETS: usize = 8;
+
+/// The filter and how it is made.
+#[derive(Debug)]
+pub(super) struct Flows {
+    config: VectorFilterConfig,
+    filter: VectorFilter,
+    is_disjoint: bool,
+}
+
+impl Flows {
+    pub(super) fn new(keys: usize, size_bytes_max: usize, seed: u64, is_disjoint: bool) -> Flows {
+        let config = VectorFilterConfig {
+            sets: FEWEST_SETS,
+            keys,
+            size_bytes_max,
+            counting: false,
+            ages: true,
+            seed,
+        };
+        let filter = VectorFilter::new(config);
+        Flows {
+            config,
+            filter,
+            is_disjoint,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn filter(&self) -> &VectorFilter {
+        &self.filter
+    }
+
+    /// Whether a hit needs no proof.
+    #[inline(always)]
+    pub(super) fn is_disjoint(&self) -> bool {
+        self.is_disjoint
+    }
+
+    /// Flows that it can know of, with few sub-tables.
+    pub(super) fn capacity(&self) -> usize {
+        self.filter.keys()
+    }
+
+    /// The sub-tables of a vector that a key may have been found in.
+    #[inline(always)]
+    pub(super) fn candidates(
+        &self,
+        hash: u64,
+        vector: usize,
+        rules: &TupleSpace,
+    ) -> impl Iterator<Item = u32> {
+        self.numbers(self.filter.candidates_of(hash, vector), vector, rules)
+    }
+
+    /// The sub-tables of these sets of a vector.
+    #[inline(always)]
+    pub(super) fn numbers(
+        &self,
+        sets: u64,
+        vector: usize,
+        rules: &TupleSpace,
+    ) -> impl Iterator<Item = u32> {
+        let numbers = bits_of(sets).map(move |set| vector as u32 * u64::BITS + set);
+        numbers.filter(|&number| rules.has_subtable(number))
+    }
+
+    /// Remembers in which sub-table a key was found, if there is room for so high a number.
+    pub(super) fn put(&self, hash: u64, number: u32) {
+        if (number as usize) < self.config.sets {
+            self.filter.put(hash, number as usize);
+        }
+    }
+
+    /// Begins anew if there are more sub-tables than sets, or a quarter as many, or fewer.
+    pub(super) fn make_room(&mut self, subtables: usize) {
+        // A vector takes a block at least.
+        let affordable = self.config.size_bytes_max / size_of::<[u64; 8]>() * 64;
+        let wanted = subtables.next_power_of_two().clamp(FEWEST_SETS, affordable);
+        if wanted > self.config.sets || wanted * 4 <= self.config.sets {
+            self.config.sets = wanted;
+            self.filter = VectorFilter::new(self.config);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What lookups through a first layer cost, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::filter::FilterStatistics;
+
+/// What a hash and a load of a filter cost, in sub-tables searched: estimates, see the bench.
+const FILTER: f64 = 0.4;
+/// What the mask, hash and load of a sub-table's own filter cost.
+const OWN_FILTER: f64 = 0.6;
+/// What putting a key in costs.
+const PUT: f64 = 1.0;
+
+/// What a [`Bloom`](super::Bloom) has counted; several threads may have lost some.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct BloomStatistics {
+    /// Lookups that asked the first layer.
+    pub lookups: u64,
+    /// Lookups that did not.
+    pub bypassed: u64,
+    /// Sub-tables searched because a filter said so.
+    pub candidates: u64,
+    /// Of these, those without a rule for the key.
+    pub false_positives: u64,
+    /// Lookups that asked the first layer and had to search all sub-tables one by one.
+    pub full_searches: u64,
+    /// Whether the first layer is asked now.
+    pub is_asked: bool,
+    /// The filters.
+    pub filters: FilterStatistics,
+}
+
+/// What a lookup did, or a burst of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Tally {
+    pub(super) lookups: u32,
+    /// Filters asked.
+    pub(super) filters: u32,
+    pub(super) candidates: u32,
+    pub(super) falses: u32,
+    /// Sub-tables searched that no filter spoke of.
+    pub(super) visited: u32,
+    pub(super) searches: u32,
+    /// Keys found elsewhere than the flows told.
+    pub(super) missed: u32,
+}
+
+impl Tally {
+    /// What it cost, in sub-tables searched.
+    pub(super) fn cost(&self, is_own: bool) -> f64 {
+        let filter = if is_own { OWN_FILTER } else { FILTER };
+        f64::from(self.filters) * filter
+            + f64::from(self.candidates + self.visited)
+            + f64::from(self.missed) * PUT
+    }
+}
+
+/// Sums of tallies.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Counts {
+    lookups: AtomicU64,
+    bypassed: AtomicU64,
+    candidates: AtomicU64,
+    falses: AtomicU64,
+    searches: AtomicU64,
+}
+
+impl Counts {
+    #[inline]
+    pub(super) fn bypass(&self, lookups: u32) {
+        add(&self.bypassed, lookups);
+    }
+
+    #[inline]
+    pub(super) fn add(&self, tally: Tally) {
+        add(&self.lookups, tally.lookups);
+        add(&self.candidates, tally.candidates);
+        if tally.falses > 0 {
+            add(&self.falses, tally.falses);
+        }
+        if tally.searches > 0 {
+            add(&self.searches, tally.searches);
+        }
+    }
+
+    pub(super) fn read(&self, filters: FilterStatistics, is_asked: bool) -> BloomStatistics {
+        BloomStatistics {
+            lookups: self.lookups.load(Relaxed),
+            bypassed: self.bypassed.load(Relaxed),
+            candidates: self.candidates.load(Relaxed),
+            false_positives: self.falses.load(Relaxed),
+            full_searches: self.searches.load(Relaxed),
+            is_asked,
+            filters,
+        }
+    }
+}
+
+/// Not one atomic step: a lost count is cheaper than a locked line for each lookup.
+#[inline]
+fn add(sum: &AtomicU64, more: u32) {
+    sum.store(sum.load(Relaxed) + u64::from(more), Relaxed);
+}

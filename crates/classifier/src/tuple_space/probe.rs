@@ -1,0 +1,78 @@
+//! Sub-tables one by one, for a first layer that says which of them to ask ([`crate::bloom`]).
+//!
+//! A sub-table keeps its number until it has lost its last rule; then another mask may get it.
+
+use crate::{Precedence, RuleId, Version};
+
+use super::{Best, TupleSpace, improve, is_settled};
+
+impl TupleSpace {
+    /// How many words a key has.
+    #[inline]
+    pub(crate) fn words(&self) -> usize {
+        self.shape.words()
+    }
+
+    /// How many rules there are, at whichever version.
+    pub(crate) fn rule_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The numbers of all sub-tables and the best precedence in each, the best first.
+    pub(crate) fn ranking(&self) -> impl ExactSizeIterator<Item = (u32, Precedence)> + '_ {
+        let ranked = self.order.iter();
+        ranked.map(|ranked| (ranked.subtable, ranked.highest))
+    }
+
+    /// No sub-table has this number or a higher one.
+    pub(crate) fn numbers_end(&self) -> usize {
+        self.subtables.len()
+    }
+
+    /// Whether a sub-table has this number.
+    pub(crate) fn has_subtable(&self, number: u32) -> bool {
+        let subtable = self.subtables.get(number as usize);
+        subtable.is_some_and(Option::is_some)
+    }
+
+    /// The sub-table of a rule that has not been reclaimed.
+    pub(crate) fn subtable_of(&self, id: RuleId) -> Option<u32> {
+        Some(self.place_of(id)?.subtable)
+    }
+
+    /// Asks one sub-table.
+    #[inline(always)]
+    pub(crate) fn probe(&self, number: u32, key: &[u64], version: Version, best: &mut Best) {
+        let subtable = self.subtable(number);
+        improve(best, subtable.find(subtable.staged.hash(key), key, version));
+    }
+
+    /// Asks all sub-tables that may have a better rule; says how many that were.
+    pub(crate) fn probe_all(&self, key: &[u64], version: Version, best: &mut Best) -> usize {
+        let mut visited = 0;
+        for ranked in &self.order {
+            if is_settled(*best, ranked.highest) {
+                break;
+            }
+            self.probe(ranked.subtable, key, version, best);
+            visited += 1;
+        }
+        visited
+    }
+
+    /// A key's hash in the sub-table with the best rule; zero if there is none.
+    pub(crate) fn hash_in_best(&self, key: &[u64]) -> u64 {
+        let best = self.order.first();
+        best.map_or(0, |ranked| self.subtable(ranked.subtable).staged.hash(key))
+    }
+
+    /// The rules that reclaiming up to `oldest` will free.
+    pub(crate) fn freed_by_reclaim(&self, oldest: Version) -> Vec<RuleId> {
+        self.history.dead_by(oldest).collect()
+    }
+
+    /// The rules that aborting `version` will free.
+    pub(crate) fn freed_by_abort(&self, version: Version) -> Vec<RuleId> {
+        self.history.born_in(version).to_vec()
+    }
+}
