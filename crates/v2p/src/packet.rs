@@ -122,6 +122,14 @@ impl Data {
     }
 }
 
+impl Tags {
+    /// Whether a switch or a gateway has resolved the packet, at some time.
+    #[inline]
+    pub(crate) fn was_resolved(&self) -> bool {
+        self.hit.is_some() || self.resolved_version != Version::NONE
+    }
+}
+
 impl Stale {
     /// The mapping of a key that was wrong.
     pub fn of(self, key: Key) -> Mapping {

@@ -21,8 +21,8 @@
 //! 2. At most one mapping is inserted for a packet, and at most one control packet sent.
 //! 3. No route is chosen and no packet of a tenant is held or dropped, unless its source is forged:
 //!    the switch forwards as it would without the protocol.
-//! 4. With versions, a tagged packet is only ever sent where a newer mapping than the one that
-//!    failed says. So it is misdelivered at most as often as its destination moved.
+//! 4. With versions, a tagged packet is only ever sent where a newer mapping says than the one that
+//!    failed, and to another place. So it is misdelivered at most as often as its destination moved.
 //! 5. What a host says counts for its own machines only: for their addresses as sources, for "it is
 //!    not here" as destinations. A host's monitor is trusted that far; learning and invalidation
 //!    packets, carried mappings, and resolved destinations of hosts teach nothing (section 4).
@@ -302,19 +302,20 @@ impl SwitchAgent {
     ) -> Verdict {
         self.counters.packets += 1;
         let is_unresolved = self.directory.is_gateway(*destination);
-        let mut is_tagged_here = false;
+        let mut is_returned = false;
         if let Ingress::Host(host) = from
             && self.rules.tor_tags
         {
-            is_tagged_here = source != host;
-            if is_tagged_here && !is_unresolved {
+            if source != host && !is_unresolved {
                 self.counters.spoofed_sources += 1;
                 return Verdict::Drop(DropReason::SpoofedSource);
             }
-            self.admit_tags(&mut data.tags, is_tagged_here.then_some(host));
+            // A host that returns a packet of its own has only the marks of the way to show it.
+            is_returned = source != host || is_unresolved && data.tags.was_resolved();
+            self.admit_tags(&mut data.tags, host, source, is_returned);
         }
         if let Some(stale) = data.tags.misdelivery {
-            let blames = is_tagged_here || !self.rules.tor_tags && self.role == Role::Tor;
+            let blames = is_returned || !self.rules.tor_tags && self.role == Role::Tor;
             let blamed = if blames { data.tags.hit.take() } else { None };
             self.handle_tagged(data, destination, is_unresolved, stale);
             if let Some(switch) = blamed {

@@ -10,29 +10,51 @@ const PROFILES: [Profile; 2] = [Profile::Paper, Profile::Plus];
 #[test]
 fn tags_that_a_host_sets_on_its_own_packets_are_ignored_and_counted() {
     for profile in PROFILES {
-        for to in [gateway(0), host(2, 0)] {
-            let honest = packet(key(1), host(0, 0), key(2), to);
-            let mut expected = honest;
-            data_mut(&mut expected).tags.resolved_version = Version::NONE;
+        for (to, is_new, count) in [(gateway(0), true, 3), (host(2, 0), false, 5)] {
+            let mut honest = packet(key(1), host(0, 0), key(2), to);
+            data_mut(&mut honest).tags.resolved_version = Version::NONE;
             let mut forged = honest;
             let tags = &mut data_mut(&mut forged).tags;
-            tags.hit = Some(SwitchId(CORE));
             tags.origin = Some(host(2, 1));
             tags.carried = spilled(mapping(key(5), host(0, 0)));
             tags.misdelivery = Some(Stale {
                 place: host(2, 1),
                 version: Version(9),
             });
-            tags.resolved_version = Version(u64::MAX);
-
+            if !is_new {
+                tags.hit = Some(SwitchId(CORE));
+                tags.resolved_version = Version(u64::MAX);
+            }
             let mut tor = roomy(TOR, profile);
             teach(&mut tor, TOR, &[mapping(key(6), host(2, 1))]);
             assert_eq!(enter(&mut tor, &mut forged, host(0, 0)), Verdict::Forward);
-            assert_eq!(forged, expected);
-            assert_eq!(tor.counters().forged_tags, 5);
+            assert_eq!(forged, honest);
+            assert_eq!(tor.counters().forged_tags, count);
             assert_eq!((tor.counters().tagged, tor.poll_transmit()), (0, None));
             assert_eq!(cached(&tor, key(5)), None);
         }
+    }
+}
+
+/// What shows that a packet was resolved before makes it a returned one, also the host's own.
+#[test]
+fn a_packet_that_came_back_to_its_own_host_is_tagged() {
+    for profile in PROFILES {
+        let mut tor = roomy(TOR, profile);
+        teach(&mut tor, TOR, &[mapping(key(2), host(0, 0))]);
+        let mut sent = packet(key(1), host(0, 0), key(2), gateway(0));
+        data_mut(&mut sent).tags.resolved_version = Version::NONE;
+        enter(&mut tor, &mut sent, host(0, 0));
+        assert_eq!(sent.outer_destination, host(0, 0));
+        let mut agent = HostAgent::new(host(0, 0), profile, directory());
+        assert_eq!(agent.handle_packet(&mut sent), HostVerdict::Resend);
+        enter(&mut tor, &mut sent, host(0, 0));
+        assert!(
+            directory().is_gateway(sent.outer_destination),
+            "not back again"
+        );
+        assert_eq!(cached(&tor, key(2)), None);
+        assert_eq!(tor.counters().misdelivered, 1);
     }
 }
 

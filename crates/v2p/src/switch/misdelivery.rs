@@ -4,6 +4,11 @@
 //! that says where it was, so that no switch sends it there again, and it still carries the hit tag
 //! of the switch that was wrong. The ToR takes that off and sends the switch an invalidation
 //! packet, unless it sent it one a moment ago.
+//!
+//! The paper's ToR knows a returned packet by its physical source, which is not one of its hosts.
+//! That fails where sender and old host share the ToR, and where they are one. Here the source is
+//! compared with the host of the port; and a packet with the host's own source was returned if it
+//! shows that it has been resolved before.
 
 use std::time::Duration;
 
@@ -16,22 +21,29 @@ use crate::mapping::{Mapping, SwitchId, Version};
 use crate::packet::{Body, Data, Stale, Tags};
 
 impl SwitchAgent {
-    /// Step 1: what tags a packet from a host's port keeps. `old_host` is that host if the packet
-    /// came back from it, which is known by its physical source.
-    pub(super) fn admit_tags(&mut self, tags: &mut Tags, old_host: Option<Address>) {
+    /// Step 1: what tags a packet from a host's port keeps, whether it is new or was returned.
+    pub(super) fn admit_tags(
+        &mut self,
+        tags: &mut Tags,
+        host: Address,
+        source: Address,
+        is_returned: bool,
+    ) {
         let mut forged = 0;
         forged += u64::from(tags.carried.take().is_some());
         forged += u64::from(tags.origin.take().is_some());
-        if let Some(place) = old_host {
+        if is_returned {
             // A tag of an earlier misdelivery has served; this place is the one to avoid.
-            let version = tags.resolved_version;
+            let (place, version) = (host, tags.resolved_version);
             tags.misdelivery = Some(Stale { place, version });
-            // The host cannot vouch for another host's machine.
-            tags.source_version = Version::NONE;
+            if source != host {
+                // The host cannot vouch for another host's machine.
+                tags.source_version = Version::NONE;
+            }
             self.counters.misdelivered += 1;
         } else {
-            forged += u64::from(tags.hit.take().is_some());
             forged += u64::from(tags.misdelivery.take().is_some());
+            forged += u64::from(tags.hit.take().is_some());
             forged += u64::from(tags.resolved_version != Version::NONE);
             tags.resolved_version = Version::NONE;
         }
@@ -53,7 +65,8 @@ impl SwitchAgent {
             Invalidated::Absent => {}
             Invalidated::Kept(found) => {
                 let is_asked = is_unresolved || self.rules.rewrites_resolved;
-                if !is_asked || self.rules.is_versioned && found.version <= stale.version {
+                let is_better = found.place != stale.place && found.version > stale.version;
+                if !is_asked || self.rules.is_versioned && !is_better {
                     return;
                 }
                 *destination = found.place;

@@ -9,6 +9,8 @@
 //! ```
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub(crate) mod fabric;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
