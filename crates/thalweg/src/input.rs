@@ -1,7 +1,8 @@
 //! Rules, groups and changes that commands take from files.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -175,6 +176,27 @@ pub(crate) fn contents(path: &Path) -> Result<String> {
         };
         bad_input(format!("{}: {error}; {advice}", path.display()))
     })
+}
+
+/// The text of a file, unpacked if its name ends in `.xz`.
+///
+/// # Errors
+/// If it cannot be read or unpacked, or is no text.
+pub(crate) fn unpacked(path: &Path) -> Result<String> {
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        return contents(path);
+    }
+    let cannot = |what: String| {
+        let path = path.display();
+        bad_input(format!(
+            "{path}: {what}; name a file of text, as it is or packed with xz"
+        ))
+    };
+    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let unpacked = lzma_rs::xz_decompress(&mut BufReader::new(file), &mut bytes);
+    unpacked.map_err(|error| cannot(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| cannot(error.to_string()))
 }
 
 /// All faults of a text, a line each.

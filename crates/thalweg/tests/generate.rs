@@ -174,7 +174,7 @@ fn what_cannot_be_made_is_refused_with_advice() {
             "choose another place",
         ),
         ("generate rules --from bad", "bad:1:10:"),
-        ("generate rules --from missing", "name a ClassBench file"),
+        ("generate rules --from missing", "check the path"),
         (
             "generate rules --count 0",
             "give a whole number from 1 to 1000000",

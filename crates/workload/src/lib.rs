@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   ClassBench files ─┐
-//!   Profile ──────────┴─> Filter ──> Rule ──┐
+//!   Shape ────────────┴─> Filter ──> Rule ──┐
 //!   PipelineKind ──────────────────────────>├─> Pipeline ──> FlowSource ──> Flow ──> packet
 //!                                           │       └──────> ChangeSource ──> Change
 //!   Sequence: in which order flows send     │
@@ -37,8 +37,9 @@ mod sequence;
 pub use action::{Action, FieldSlice, ReservedPort};
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
 pub use classbench::{
-    Extra, Filter, FilterError, FilterProblem, Header, PortRange, Prefix, Profile, filter_rules,
-    generate_filters, parse_filters,
+    Extra, Filter, FilterError, FilterProblem, Header, LengthShare, PortClass, PortRange,
+    PortShares, Prefix, Profile, SHAPE_KEYS, ServiceShare, Shape, ShapeError, Sharing,
+    UnknownProfile, filter_rules, generate_filters, parse_filters,
 };
 pub use error::WorkloadError;
 pub use field::Field;

@@ -1,8 +1,10 @@
 //! `thalweg bench`: tables of measurements, the baseline always a row.
 
+mod classify;
 mod clock;
 mod forward;
 mod load;
+mod picture;
 mod spread;
 mod update;
 
@@ -14,6 +16,8 @@ use crate::console::Console;
 /// What is measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// The cost of a lookup, by classifier, set of rules and traffic
+    Classify(classify::Arguments),
     /// The cost of forwarding a packet, by what the caches know of it
     Forward(forward::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
@@ -28,6 +32,7 @@ pub(crate) enum Command {
 /// If the measurement cannot be made or printed.
 pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
+        Command::Classify(arguments) => classify::execute(arguments, console),
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
         Command::Update(arguments) => update::execute(arguments, console),

@@ -1,8 +1,6 @@
 //! `thalweg generate rules`.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -14,6 +12,7 @@ use thalweg_workload::{
 use super::destination::Destination;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::input::unpacked;
 use crate::number::number;
 use crate::workload::{DEFAULT_SEED, refused};
 
@@ -114,7 +113,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 fn filters(arguments: &Arguments) -> Result<(Vec<Filter>, String)> {
     if let Some(path) = &arguments.from {
         let name = path.display().to_string();
-        let mut filters = parse_filters(&name, &read(path)?).map_err(bad_input)?;
+        let mut filters = parse_filters(&name, &unpacked(path)?).map_err(bad_input)?;
         let limit = arguments.count.map_or(usize::MAX, |count| count as usize);
         filters.truncate(limit);
         return Ok((filters, format!("from {name}")));
@@ -128,23 +127,4 @@ fn filters(arguments: &Arguments) -> Result<(Vec<Filter>, String)> {
     let filters = generate_filters(profile, count, arguments.seed);
     let seed = arguments.seed;
     Ok((filters, format!("in the manner of {name}, seed {seed}")))
-}
-
-/// The text of a file, unpacked if its name ends in `.xz`.
-fn read(path: &Path) -> Result<String> {
-    let cannot = |what: String| {
-        let path = path.display();
-        bad_input(format!(
-            "--from: {path}: {what}; name a ClassBench file, as text or .xz"
-        ))
-    };
-    let is_packed = path.extension().is_some_and(|extension| extension == "xz");
-    if !is_packed {
-        return std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()));
-    }
-    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
-    let mut bytes = Vec::new();
-    let unpacked = lzma_rs::xz_decompress(&mut BufReader::new(file), &mut bytes);
-    unpacked.map_err(|error| cannot(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| cannot(error.to_string()))
 }

@@ -2,9 +2,9 @@
 //!
 //! ClassBench (Taylor and Turner, *ClassBench: A Packet Classification Benchmark*, INFOCOM 2005)
 //! makes filter sets with the structure of real access lists (`acl1`), firewalls (`fw1`) and IP
-//! chains (`ipc1`). [`parse_filters`] reads its files; [`generate_filters`] imitates the three so
-//! that nothing from outside is needed; [`Filter::matches`] and [`filter_rules`] turn filters into
-//! rules.
+//! chains (`ipc1`). [`parse_filters`] reads its files; a [`Shape`] says what a set is like, counted or
+//! by hand, and [`Shape::filters`] imitates it, so that nothing from outside is needed;
+//! [`Filter::matches`] and [`filter_rules`] turn filters into rules.
 //!
 //! One line is one filter, the first that matches wins, fields are parted by tabs:
 //!
@@ -24,18 +24,23 @@
 //! product. All rules of one filter share its priority; they cannot overlap.
 
 mod convert;
-mod generate;
 mod header;
 mod parse;
 mod profile;
+mod sets;
+mod shape;
+mod source;
 
 pub(crate) use convert::priorities_in_order;
 pub use convert::{Extra, filter_rules};
-pub(crate) use generate::FilterSource;
-pub use generate::generate_filters;
 pub use header::Header;
 pub use parse::{FilterError, FilterProblem, parse_filters};
-pub use profile::Profile;
+pub use profile::{Profile, UnknownProfile};
+pub use sets::generate_filters;
+pub use shape::{
+    LengthShare, PortClass, PortShares, SHAPE_KEYS, ServiceShare, Shape, ShapeError, Sharing,
+};
+pub(crate) use source::FilterSource;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,12 @@
-//! The shapes of the three filter sets that are imitated.
+//! The profiles that need no file, and what a [`FilterSource`](super::FilterSource) knows of them.
 //!
 //! The weights, out of a thousand, were counted in the public `acl1`, `fw1` and `ipc1` sets of
 //! about 10,000 filters. Port classes are ClassBench's: WC any port, HI 1024 and above, LO below
 //! 1024, AR another range, EM one port.
+
+use std::str::FromStr;
+
+use super::shape::PortClass;
 
 /// Which kind of filter set to imitate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -13,16 +17,12 @@ pub enum Profile {
     Fw1,
     /// IP chains: prefixes of all lengths, many filters without protocol.
     Ipc1,
-}
-
-/// A class of port ranges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PortClass {
-    Wildcard,
-    High,
-    Low,
-    Range,
-    Exact,
+    /// An access list for IPv6.
+    Acl6,
+    /// A firewall for IPv6.
+    Fw6,
+    /// IP chains for IPv6.
+    Ipc6,
 }
 
 /// A protocol with its port classes, and how often they occur.
@@ -48,7 +48,7 @@ const fn service(
 }
 
 /// Everything that the generator knows about a profile.
-pub(super) struct Shape {
+pub(super) struct Recipe {
     /// (prefix length, weight) of sources.
     pub(super) source_lengths: &'static [(u8, u32)],
     /// (prefix length, weight) of destinations.
@@ -67,14 +67,14 @@ pub(super) struct Shape {
     pub(super) tcp_flags: &'static [(u16, u16, u32)],
 }
 
-use PortClass::{Exact, High, Low, Range, Wildcard};
+use PortClass::{Any as Wildcard, Exact, High, Low, Range};
 
 const TCP: Option<u8> = Some(6);
 const UDP: Option<u8> = Some(17);
 const ICMP: Option<u8> = Some(1);
 const GRE: Option<u8> = Some(47);
 
-const ACL1: Shape = Shape {
+const ACL1: Recipe = Recipe {
     source_lengths: &[
         (32, 534),
         (31, 246),
@@ -138,7 +138,7 @@ const ACL1: Shape = Shape {
     tcp_flags: &[(0, 0, 806), (0x1000, 0x1000, 100), (0, 0x0200, 94)],
 };
 
-const FW1: Shape = Shape {
+const FW1: Recipe = Recipe {
     source_lengths: &[
         (0, 381),
         (1, 221),
@@ -197,7 +197,7 @@ const FW1: Shape = Shape {
     tcp_flags: &[(0x0200, 0x1200, 963), (0, 0, 30), (0x1000, 0x1000, 7)],
 };
 
-const IPC1: Shape = Shape {
+const IPC1: Recipe = Recipe {
     source_lengths: &[
         (32, 173),
         (24, 137),
@@ -271,11 +271,48 @@ const IPC1: Shape = Shape {
 };
 
 impl Profile {
-    pub(super) const fn shape(self) -> &'static Shape {
+    /// All there are.
+    pub const ALL: [Profile; 6] = [
+        Profile::Acl1,
+        Profile::Fw1,
+        Profile::Ipc1,
+        Profile::Acl6,
+        Profile::Fw6,
+        Profile::Ipc6,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
         match self {
-            Profile::Acl1 => &ACL1,
-            Profile::Fw1 => &FW1,
-            Profile::Ipc1 => &IPC1,
+            Profile::Acl1 => "acl1",
+            Profile::Fw1 => "fw1",
+            Profile::Ipc1 => "ipc1",
+            Profile::Acl6 => "acl6",
+            Profile::Fw6 => "fw6",
+            Profile::Ipc6 => "ipc6",
+        }
+    }
+
+    /// What to draw tables of pipelines by. Those route IPv4, so there is none of IPv6.
+    pub(super) const fn recipe(self) -> &'static Recipe {
+        match self {
+            Profile::Acl1 | Profile::Acl6 => &ACL1,
+            Profile::Fw1 | Profile::Fw6 => &FW1,
+            Profile::Ipc1 | Profile::Ipc6 => &IPC1,
         }
     }
 }
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(name: &str) -> Result<Profile, UnknownProfile> {
+        let known = Profile::ALL.into_iter().find(|known| known.name() == name);
+        known.ok_or_else(|| UnknownProfile(name.to_owned()))
+    }
+}
+
+/// A profile that does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no profile {0:?}; choose acl1, fw1, ipc1, acl6, fw6 or ipc6")]
+pub struct UnknownProfile(String);

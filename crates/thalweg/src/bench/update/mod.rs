@@ -33,6 +33,7 @@ use self::cache::{Effort, FilledCache, UPDATES_MIN};
 use self::changes::{Kind, Mix};
 use self::row::Row;
 use self::sustained::{Sustained, Wanted};
+use super::picture;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::number::number;
@@ -132,7 +133,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let peers = peer::read(&arguments.peer)?;
     arguments.maintainers(&[])?;
     if let Some(path) = &arguments.plot {
-        plot::check(path)?;
+        picture::check(path)?;
     }
     match arguments {
         Arguments {
@@ -161,7 +162,7 @@ fn print_rows(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Resu
     let table = row::table(&rows);
     if let Some(path) = &arguments.plot {
         let setting = setting(arguments, &pipeline);
-        plot::write(path, title, &setting, &plot::times(&rows), &[&table])?;
+        picture::write(path, title, &setting, &plot::times(&rows), &[&table])?;
     }
     console.headline(title)?;
     console.print(&table.to_text())?;

@@ -32,6 +32,7 @@ use thalweg_workload::{FlowConfig, Pipeline, PipelineKind, Sequence, SequenceKin
 use super::cache::{FilledCache, load};
 use super::row::{Row, in_words};
 use super::{Arguments, measure, plot, progress, row, setting};
+use crate::bench::picture;
 use crate::console::Console;
 use crate::report::{Axis, Lines, Series, Shape, Table, Unit, format_count};
 use crate::workload::refused;
@@ -103,7 +104,7 @@ pub(super) fn figure_2(arguments: &Arguments, peers: Vec<Row>, console: &Console
             format_count(flows as u64),
             setting(arguments, &pipeline)
         );
-        plot::write(path, title, &setting, &pictures, &[&table, &all])?;
+        picture::write(path, title, &setting, &pictures, &[&table, &all])?;
     }
     console.headline(title)?;
     console.print(&setting(arguments, &pipeline))?;
@@ -271,7 +272,7 @@ pub(super) fn table_1(arguments: &Arguments, peers: Vec<Row>, console: &Console)
     if let Some(path) = &arguments.plot {
         let setting = setting(arguments, &pipeline);
         let all = row::table(&rows);
-        plot::write(path, title, &setting, &plot::times(&rows), &[&table, &all])?;
+        picture::write(path, title, &setting, &plot::times(&rows), &[&table, &all])?;
     }
     console.headline(title)?;
     console.print(&setting(arguments, &pipeline))?;
@@ -367,7 +368,7 @@ pub(super) fn depth(arguments: &Arguments, console: &Console) -> Result<()> {
     let table = depth_table(&rows);
     if let Some(path) = &arguments.plot {
         let setting = "All pipelines have as many rules.";
-        plot::write(path, title, setting, &[], &[&table])?;
+        picture::write(path, title, setting, &[], &[&table])?;
     }
     console.headline(title)?;
     console.print(&table.to_text())?;

@@ -1,48 +1,30 @@
-//! A generator of filter sets that look like ClassBench's.
+//! Filters without end, for tables of generated pipelines.
 //!
-//! What makes classification hard is not single fields but how they combine and nest, so the
-//! generator keeps four things of a real set (the figures are in [`profile`](super::profile)):
+//! Who draws from here does not know how many filters it will need, and wants some of them to fall
+//! on destinations that its other tables know. So this source keeps less of a real set than
+//! [`Shape::filters`](super::Shape::filters) does: lengths of sources and destinations are drawn
+//! apart, and how many filters share a prefix is one number, that of a set of 10,000.
 //!
 //! 1. *lengths*: source and destination prefix lengths follow the set's distribution;
 //! 2. *sharing*: a prefix occurs in many filters, with the set's share of distinct ones;
 //! 3. *nesting*: half of the new prefixes lie within, or around, an address used before;
 //! 4. *services*: protocol and port classes are drawn together, ports with a Zipf-like skew.
-//!
-//! Where it departs: ClassBench grows two address tries with a skew for each level and a
-//! correlation between them; here nesting has one parameter. Filters are sorted from narrow to
-//! wide, so that wide ones do not hide the rest; ClassBench leaves some hidden.
 
 use std::collections::HashSet;
 
 use rand::Rng;
 
-use super::profile::{PortClass, Shape};
+use super::profile::Recipe;
+use super::shape::PortClass;
 use super::{Filter, PortRange, Prefix, Profile};
 use crate::seed::{Random, index_below, pick, stream, weighted_index};
 
 /// Draws before a repeated filter is forced apart by fresh host addresses.
 const DRAWS: usize = 16;
 
-/// Makes `count` different filters in the manner of `profile`, narrow ones first.
-pub fn generate_filters(profile: Profile, count: usize, seed: u64) -> Vec<Filter> {
-    let mut source = FilterSource::new(profile, seed);
-    let mut seen = HashSet::with_capacity(count);
-    let mut filters = Vec::with_capacity(count);
-    while filters.len() < count {
-        let filter = source.next_filter();
-        if seen.insert(filter) {
-            filters.push(filter);
-        }
-    }
-    filters.sort_by_key(|filter| {
-        std::cmp::Reverse(filter.source.length() + filter.destination.length())
-    });
-    filters
-}
-
 /// An endless source of filters, repeats included but rare.
 pub(crate) struct FilterSource {
-    shape: &'static Shape,
+    recipe: &'static Recipe,
     random: Random,
     sources: AddressPool,
     destinations: AddressPool,
@@ -52,7 +34,7 @@ pub(crate) struct FilterSource {
 impl FilterSource {
     pub(crate) fn new(profile: Profile, seed: u64) -> Self {
         FilterSource {
-            shape: profile.shape(),
+            recipe: profile.recipe(),
             random: stream(seed, "classbench"),
             sources: AddressPool::new(),
             destinations: AddressPool::new(),
@@ -84,20 +66,20 @@ impl FilterSource {
     }
 
     fn draw(&mut self) -> Filter {
-        let (shape, random) = (self.shape, &mut self.random);
+        let (recipe, random) = (self.recipe, &mut self.random);
         let source = self
             .sources
-            .draw(random, shape.source_lengths, shape.source_reuse);
+            .draw(random, recipe.source_lengths, recipe.source_reuse);
         let destination =
             self.destinations
-                .draw(random, shape.destination_lengths, shape.destination_reuse);
-        let weights = shape.services.iter().map(|service| service.weight);
-        let service = &shape.services[weighted_index(random, weights)];
-        let source_ports = draw_ports(random, shape, service.source);
-        let destination_ports = draw_ports(random, shape, service.destination);
+                .draw(random, recipe.destination_lengths, recipe.destination_reuse);
+        let weights = recipe.services.iter().map(|service| service.weight);
+        let service = &recipe.services[weighted_index(random, weights)];
+        let source_ports = draw_ports(random, recipe, service.source);
+        let destination_ports = draw_ports(random, recipe, service.destination);
         let (flags, flags_mask) = if service.protocol == Some(6) {
-            let weights = shape.tcp_flags.iter().map(|(_, _, weight)| *weight);
-            let (flags, mask, _) = shape.tcp_flags[weighted_index(random, weights)];
+            let weights = recipe.tcp_flags.iter().map(|(_, _, weight)| *weight);
+            let (flags, mask, _) = recipe.tcp_flags[weighted_index(random, weights)];
             (flags, mask)
         } else {
             (0, 0)
@@ -115,21 +97,21 @@ impl FilterSource {
     }
 }
 
-fn draw_ports(random: &mut Random, shape: &Shape, class: PortClass) -> PortRange {
+fn draw_ports(random: &mut Random, recipe: &Recipe, class: PortClass) -> PortRange {
     let range = |low, high| PortRange::new(low, high).expect("profiles have no empty range");
     match class {
-        PortClass::Wildcard => PortRange::ANY,
+        PortClass::Any => PortRange::ANY,
         PortClass::High => range(1024, 65535),
         PortClass::Low => range(0, 1023),
         PortClass::Range => {
-            let (low, high) = *pick(random, shape.ranges);
+            let (low, high) = *pick(random, recipe.ranges);
             range(low, high)
         }
         // One port in five is nobody's favourite; else the rank is log-uniform, as Zipf's is.
         PortClass::Exact if random.random_ratio(1, 5) => PortRange::exactly(random.random()),
         PortClass::Exact => {
-            let rank = (shape.ports.len() as f64).powf(random.random::<f64>()) as usize - 1;
-            PortRange::exactly(shape.ports[rank.min(shape.ports.len() - 1)])
+            let rank = (recipe.ports.len() as f64).powf(random.random::<f64>()) as usize - 1;
+            PortRange::exactly(recipe.ports[rank.min(recipe.ports.len() - 1)])
         }
     }
 }
@@ -178,29 +160,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_exact_and_the_seed_decides() {
-        for profile in [Profile::Acl1, Profile::Fw1, Profile::Ipc1] {
-            let filters = generate_filters(profile, 2000, 1);
-            assert_eq!(filters.len(), 2000);
-            assert_eq!(filters.iter().collect::<HashSet<_>>().len(), 2000);
-            assert_eq!(filters, generate_filters(profile, 2000, 1));
-            assert_ne!(filters, generate_filters(profile, 2000, 2));
-        }
-    }
-
-    #[test]
     fn the_shape_is_the_profile_s() {
         let share = |filters: &[Filter], test: fn(&Filter) -> bool| {
             filters.iter().filter(|filter| test(filter)).count() as f64 / filters.len() as f64
         };
-        let acl = generate_filters(Profile::Acl1, 5000, 7);
+        let filters = |profile| -> Vec<Filter> {
+            let mut source = FilterSource::new(profile, 7);
+            (0..5000).map(|_| source.next_filter()).collect()
+        };
+        let acl = filters(Profile::Acl1);
         assert!((0.75..0.95).contains(&share(&acl, |filter| filter.protocol == Some(6))));
         assert!((0.4..0.65).contains(&share(&acl, |filter| filter.source.length() == 32)));
         assert_eq!(
             share(&acl, |filter| filter.source_ports == PortRange::ANY),
             1.0
         );
-        let firewall = generate_filters(Profile::Fw1, 5000, 7);
+        let firewall = filters(Profile::Fw1);
         assert!((0.5..0.75).contains(&share(&firewall, |filter| filter.source.length() < 2)));
         let distinct: HashSet<_> = acl.iter().map(|filter| filter.destination).collect();
         assert!((300..1500).contains(&distinct.len()), "{}", distinct.len());

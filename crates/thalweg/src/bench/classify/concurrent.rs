@@ -1,0 +1,276 @@
+//! Lookups on several threads while rules come and go, as in a switch.
+//!
+//! The classifier is behind a lock, as the tables of a pipeline are: a reader holds it for a burst
+//! and looks up at the newest version; the writer takes it for a version of up to 64 changes,
+//! publishes it and frees what died, before it lets go. Changes come at a rate by the wall clock:
+//! rules of the set that are drawn evenly go, and come back a thousand changes later or so.
+//!
+//! The cost of a lookup is the readers' processor time, waiting for the lock not included;
+//! lookups a second are by the wall clock, with it. Each reader keeps some of its answers with
+//! their versions; the oracle is asked about them afterwards.
+
+use std::collections::VecDeque;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::{RuleId, Version};
+
+use super::lookups::burst;
+use super::oracle::{Event, Oracle};
+use super::set::RuleSet;
+use super::subject::Subject;
+use super::traffic::Trace;
+use crate::bench::clock::processor_time_ns;
+
+/// Changes of one version, at most.
+const VERSION_MAX: usize = 64;
+/// Rules that are away at a time.
+const AWAY_MAX: usize = 500;
+/// How long the writer sleeps if nothing is due.
+const NAP: Duration = Duration::from_micros(200);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) batch: usize,
+    pub(super) threads: usize,
+    /// Changes a second.
+    pub(super) rate: u64,
+    /// How long a sample takes.
+    pub(super) sample: Duration,
+    pub(super) seed: u64,
+}
+
+/// What one sample has shown.
+#[derive(Default, Debug)]
+pub(super) struct Outcome {
+    pub(super) ns_per_lookup: f64,
+    pub(super) lookups_per_second: f64,
+    pub(super) updates_per_second: f64,
+    /// The writer's processor time for a change; 0 without changes.
+    pub(super) update_ns: f64,
+    kept: Vec<Kept>,
+}
+
+/// An answer to be checked.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    version: Version,
+    place: usize,
+    answer: Option<RuleId>,
+}
+
+/// One reader's account.
+struct Read {
+    lookups: usize,
+    time_ns: u64,
+    kept: Vec<Kept>,
+}
+
+/// Answers that a reader keeps of one sample.
+const KEPT_MAX: usize = 64;
+
+/// Looks up and changes for one sample; gives the classifier back with all its rules.
+pub(super) fn sample(
+    subject: Subject,
+    set: &RuleSet,
+    trace: &Trace,
+    setting: &Setting,
+) -> (Subject, Outcome) {
+    let shared = RwLock::new(subject);
+    let is_over = AtomicBool::new(false);
+    let start = Instant::now();
+    let (reads, changes, wall) = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..setting.threads)
+            .map(|reader| {
+                let (shared, is_over) = (&shared, &is_over);
+                scope.spawn(move || read(shared, trace, setting, reader, is_over))
+            })
+            .collect();
+        let changes = change(&shared, set, setting, start);
+        is_over.store(true, Ordering::Relaxed);
+        let reads: Vec<Read> = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("a reader does not panic"))
+            .collect();
+        (reads, changes, start.elapsed())
+    });
+    let subject = shared.into_inner().expect("no reader has panicked");
+    let lookups: usize = reads.iter().map(|read| read.lookups).sum();
+    let time_ns: u64 = reads.iter().map(|read| read.time_ns).sum();
+    let per_second = |count: usize| count as f64 / wall.as_secs_f64();
+    let outcome = Outcome {
+        ns_per_lookup: time_ns as f64 / lookups.max(1) as f64,
+        lookups_per_second: per_second(lookups),
+        updates_per_second: per_second(changes.0),
+        update_ns: changes.1 as f64 / changes.0.max(1) as f64,
+        kept: reads.into_iter().flat_map(|read| read.kept).collect(),
+    };
+    (subject, outcome)
+}
+
+/// A reader: bursts until it is over.
+fn read(
+    shared: &RwLock<Subject>,
+    trace: &Trace,
+    setting: &Setting,
+    reader: usize,
+    is_over: &AtomicBool,
+) -> Read {
+    let mut place = reader * trace.len() / setting.threads;
+    let mut answers = vec![None; setting.batch];
+    let mut read = Read {
+        lookups: 0,
+        time_ns: 0,
+        kept: Vec::new(),
+    };
+    let mut next_kept = Instant::now();
+    let start = processor_time_ns();
+    while !is_over.load(Ordering::Relaxed) {
+        // The clock is looked at once in sixteen bursts.
+        for _ in 0..16 {
+            let subject = shared.read().expect("no thread has panicked");
+            let version = subject.version;
+            burst(
+                subject.classifier(),
+                version,
+                trace,
+                &mut place,
+                &mut answers,
+            );
+            drop(subject);
+            read.lookups += answers.len();
+            if read.kept.len() < KEPT_MAX && Instant::now() >= next_kept {
+                next_kept += setting.sample / KEPT_MAX as u32;
+                let nth = read.kept.len() % answers.len();
+                read.kept.push(Kept {
+                    version,
+                    place: place - answers.len() + nth,
+                    answer: answers[nth],
+                });
+            }
+        }
+    }
+    read.time_ns = processor_time_ns() - start;
+    read
+}
+
+/// The writer: changes at their rate until the time is over; how many, and what they took.
+fn change(
+    shared: &RwLock<Subject>,
+    set: &RuleSet,
+    setting: &Setting,
+    start: Instant,
+) -> (usize, u64) {
+    let mut random = Pcg64Mcg::seed_from_u64(setting.seed);
+    let mut away = Away {
+        queue: VecDeque::new(),
+        is_away: vec![false; set.len()],
+    };
+    let (mut done, mut time_ns) = (0, 0);
+    loop {
+        let elapsed = start.elapsed();
+        if elapsed >= setting.sample {
+            restore(shared, set, &away);
+            return (done, time_ns);
+        }
+        let due = (elapsed.as_secs_f64() * setting.rate as f64) as usize;
+        let count = due.saturating_sub(done).min(VERSION_MAX);
+        if count == 0 {
+            std::thread::sleep(NAP.min(setting.sample - elapsed));
+            continue;
+        }
+        let mut subject = shared.write().expect("no thread has panicked");
+        let before = processor_time_ns();
+        let next = subject.version.next();
+        for _ in 0..count {
+            done += usize::from(away.step(&mut subject, set, next, &mut random));
+        }
+        publish(&mut subject, next);
+        time_ns += processor_time_ns() - before;
+    }
+}
+
+/// Rules that are not there, since a version; who went first is first.
+struct Away {
+    queue: VecDeque<(u32, Version)>,
+    is_away: Vec<bool>,
+}
+
+impl Away {
+    /// A rule goes, or the one that went first comes back; says whether either was possible.
+    fn step(
+        &mut self,
+        subject: &mut Subject,
+        set: &RuleSet,
+        next: Version,
+        random: &mut Pcg64Mcg,
+    ) -> bool {
+        let rule = random.random_range(0..set.len() as u32);
+        let has_room = self.queue.len() < AWAY_MAX.min(set.len() / 2);
+        if has_room && !self.is_away[rule as usize] {
+            subject.classifier_mut().remove(RuleId(rule), next);
+            note(subject, rule, next, false);
+            self.queue.push_back((rule, next));
+            self.is_away[rule as usize] = true;
+            return true;
+        }
+        match self.queue.front() {
+            // Whoever went at this very version is not reclaimed, so that its id is in use.
+            Some((rule, since)) if *since < next => {
+                insert(subject, set, *rule, next);
+                self.is_away[*rule as usize] = false;
+                self.queue.pop_front();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn insert(subject: &mut Subject, set: &RuleSet, rule: u32, next: Version) {
+    set.insert_into(subject.classifier_mut(), rule as usize, next);
+    note(subject, rule, next, true);
+}
+
+fn note(subject: &mut Subject, rule: u32, version: Version, lives: bool) {
+    subject.events.push(Event {
+        version,
+        rule,
+        lives,
+    });
+}
+
+/// Makes a version the newest; none older is read from now on.
+fn publish(subject: &mut Subject, next: Version) {
+    subject.classifier_mut().reclaim(next);
+    subject.version = next;
+}
+
+/// Brings all rules back.
+fn restore(shared: &RwLock<Subject>, set: &RuleSet, away: &Away) {
+    let mut subject = shared.write().expect("no thread has panicked");
+    let next = subject.version.next();
+    for (rule, _) in &away.queue {
+        insert(&mut subject, set, *rule, next);
+    }
+    publish(&mut subject, next);
+}
+
+/// Compares what readers have kept with the oracle: how many answers, and how many wrong ones.
+pub(super) fn check(
+    outcomes: &[Outcome],
+    subject: &Subject,
+    set: &RuleSet,
+    trace: &Trace,
+) -> (usize, usize) {
+    let mut oracle = Oracle::new(set);
+    oracle.follow(&subject.events);
+    let kept: Vec<&Kept> = outcomes.iter().flat_map(|outcome| &outcome.kept).collect();
+    let is_wrong =
+        |kept: &&&Kept| oracle.answer(trace.keys(kept.place, 1), kept.version) != kept.answer;
+    (kept.len(), kept.iter().filter(is_wrong).count())
+}

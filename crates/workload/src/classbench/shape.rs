@@ -1,0 +1,549 @@
+//! What a filter set looks like, as data: the parameters of the generator, counted or chosen.
+//!
+//! A [`Shape`] has what makes a set of filters hard or easy to classify by: how long prefixes are
+//! (sources and destinations together), how many filters share one, which protocols come with which
+//! classes of ports, and which ports these are. It is counted in a set ([`Shape::of`]), or written
+//! by hand, as lines of a key and what it says:
+//!
+//! ```text
+//! family ipv4                              or ipv6
+//! sharing 6291 431 113                     a set of so many filters has so many distinct sources
+//!                                          and destinations in a thousand filters
+//! lengths any exact 24: 0=1108 32=2163     with these classes of source and destination ports, of
+//!                                          sources of 24 bits, so many destinations of 0, of 32
+//! service 6 any exact 36364                protocol (or any), classes of source and destination
+//!                                          ports, how often
+//! destination_ports 80=3042 443=47         ports of the class `exact`, how often
+//! destination_ranges 20-23=496             ranges of the class `range`, how often
+//! tcp_flags 0x0000/0x0200 8582             flags and mask of TCP filters, how often
+//! ```
+//!
+//! The classes of ports are ClassBench's (Taylor and Turner, INFOCOM 2005, section III): `any`,
+//! `high` (1024 and above), `low` (below 1024), `range` (another range) and `exact`.
+//!
+//! 1. A checked shape can be drawn from: it has lengths within its family, services, and a port or
+//!    range for every class that a service names.
+
+use std::fmt::Write;
+use std::str::FromStr;
+
+use super::{PortRange, Profile};
+
+mod count;
+mod ipv6;
+
+/// A class of port ranges.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PortClass {
+    /// Every port.
+    Any,
+    /// 1024 and above.
+    High,
+    /// Below 1024.
+    Low,
+    /// Another range.
+    Range,
+    /// One port.
+    Exact,
+}
+
+/// The classes with their names.
+const CLASSES: [(PortClass, &str); 5] = [
+    (PortClass::Any, "any"),
+    (PortClass::High, "high"),
+    (PortClass::Low, "low"),
+    (PortClass::Range, "range"),
+    (PortClass::Exact, "exact"),
+];
+
+impl PortClass {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let known = CLASSES.iter().find(|(class, _)| *class == self);
+        known.expect("every class has a name").1
+    }
+}
+
+/// A protocol with its port classes, and how often they occur together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceShare {
+    /// The protocol; none for any.
+    pub protocol: Option<u8>,
+    /// The class of the source ports.
+    pub source: PortClass,
+    /// The class of the destination ports.
+    pub destination: PortClass,
+    /// How often.
+    pub weight: u32,
+}
+
+/// Lengths that occur together with classes of ports, and how often.
+///
+/// ClassBench's seeds have them by classes too: there are fewer different masks than if ports and
+/// prefixes knew nothing of each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LengthShare {
+    /// The classes of source and destination ports.
+    pub ports: (PortClass, PortClass),
+    /// The length of the source.
+    pub source: u8,
+    /// The length of the destination.
+    pub destination: u8,
+    /// How often.
+    pub weight: u32,
+}
+
+/// How many filters share a prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sharing {
+    /// In a set of so many filters,
+    pub filters: u32,
+    /// so many of a thousand have a source that none before has,
+    pub sources: u32,
+    /// and so many such a destination.
+    pub destinations: u32,
+}
+
+/// The ports of one side, by class.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortShares {
+    /// Ports of the class `exact`, with how often they occur.
+    pub exact: Vec<(u16, u32)>,
+    /// Ranges of the class `range`, with how often they occur.
+    pub ranges: Vec<(PortRange, u32)>,
+}
+
+/// The parameters of a filter set.
+///
+/// ```
+/// use thalweg_workload::{Profile, Shape};
+///
+/// let filters = Shape::built_in(Profile::Ipc1).filters(1_000, 7);
+/// let counted = Shape::of(&filters); // much like what they were drawn from
+/// assert_eq!(counted.sharing[0].filters, 1_000);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Whether addresses are of IPv6.
+    pub is_ipv6: bool,
+    /// By rising number of filters.
+    pub sharing: Vec<Sharing>,
+    /// Lengths of source and destination, by classes of ports.
+    pub lengths: Vec<LengthShare>,
+    /// Protocols and port classes.
+    pub services: Vec<ServiceShare>,
+    /// Source ports.
+    pub source_ports: PortShares,
+    /// Destination ports.
+    pub destination_ports: PortShares,
+    /// Flags, mask and how often, of TCP filters; there may be none.
+    pub tcp_flags: Vec<(u16, u16, u32)>,
+}
+
+/// Why a shape cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ShapeError(String);
+
+fn error<T>(what: impl Into<String>) -> Result<T, ShapeError> {
+    Err(ShapeError(what.into()))
+}
+
+/// The keys of lines, in the order in which they are written.
+pub const SHAPE_KEYS: [&str; 9] = [
+    "family",
+    "sharing",
+    "lengths",
+    "service",
+    "source_ports",
+    "source_ranges",
+    "destination_ports",
+    "destination_ranges",
+    "tcp_flags",
+];
+
+impl Default for Shape {
+    /// A shape of IPv4 that says nothing yet.
+    fn default() -> Shape {
+        Shape {
+            is_ipv6: false,
+            sharing: Vec::new(),
+            lengths: Vec::new(),
+            services: Vec::new(),
+            source_ports: PortShares::default(),
+            destination_ports: PortShares::default(),
+            tcp_flags: Vec::new(),
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of a profile that needs no file.
+    pub fn built_in(profile: Profile) -> Shape {
+        let text = match profile {
+            Profile::Acl1 | Profile::Acl6 => include_str!("profiles/acl1.profile"),
+            Profile::Fw1 | Profile::Fw6 => include_str!("profiles/fw1.profile"),
+            Profile::Ipc1 | Profile::Ipc6 => include_str!("profiles/ipc1.profile"),
+        };
+        let mut shape = Shape::default();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (key, value) = line.split_once(' ').expect("a key and what it says");
+            shape.add(key, value).expect("built-in shapes are good");
+        }
+        match profile {
+            Profile::Acl1 | Profile::Fw1 | Profile::Ipc1 => shape,
+            Profile::Acl6 | Profile::Fw6 | Profile::Ipc6 => shape.to_ipv6(),
+        }
+    }
+
+    /// Adds what one line says, without its key.
+    ///
+    /// # Errors
+    /// If there is no such key, or the line cannot be read.
+    pub fn add(&mut self, key: &str, line: &str) -> Result<(), ShapeError> {
+        match key {
+            "family" => {
+                self.is_ipv6 = match line {
+                    "ipv4" => false,
+                    "ipv6" => true,
+                    _ => return error(format!("{line:?} is neither ipv4 nor ipv6; write one")),
+                }
+            }
+            "sharing" => {
+                let [filters, sources, destinations] = parts(line)?;
+                self.sharing.push(Sharing {
+                    filters,
+                    sources,
+                    destinations,
+                });
+            }
+            "lengths" => self.add_lengths(line)?,
+            "service" => self.services.push(parse_service(line)?),
+            "source_ports" => add_ports(&mut self.source_ports.exact, line)?,
+            "destination_ports" => add_ports(&mut self.destination_ports.exact, line)?,
+            "source_ranges" => add_ranges(&mut self.source_ports.ranges, line)?,
+            "destination_ranges" => add_ranges(&mut self.destination_ports.ranges, line)?,
+            "tcp_flags" => {
+                let words: Vec<&str> = line.split([' ', '/']).collect();
+                let [flags, mask, weight] = words[..] else {
+                    return error("write `0xFLAGS/0xMASK weight`");
+                };
+                self.tcp_flags
+                    .push((hexadecimal(flags)?, hexadecimal(mask)?, parse(weight)?));
+            }
+            _ => {
+                let keys = SHAPE_KEYS.join(", ");
+                return error(format!("there is no key {key:?}; the keys are {keys}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_lengths(&mut self, line: &str) -> Result<(), ShapeError> {
+        let (front, rest) = line.split_once(':').unwrap_or((line, ""));
+        let words: Vec<&str> = front.split_whitespace().collect();
+        let [source_ports, destination_ports, source] = words[..] else {
+            return error("write two classes of ports, a source length, `:`, `length=weight`s");
+        };
+        for (destination, weight) in weighted(rest) {
+            self.lengths.push(LengthShare {
+                ports: (parse_class(source_ports)?, parse_class(destination_ports)?),
+                source: parse(source)?,
+                destination: parse(destination)?,
+                weight: parse(weight)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// The shape as keys and lines, as [`Shape::add`] takes them.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let family = if self.is_ipv6 { "ipv6" } else { "ipv4" };
+        let mut lines = vec![("family", family.to_owned())];
+        for Sharing {
+            filters,
+            sources,
+            destinations,
+        } in &self.sharing
+        {
+            lines.push(("sharing", format!("{filters} {sources} {destinations}")));
+        }
+        let front = |one: &LengthShare| (one.ports, one.source);
+        for of_source in self.lengths.chunk_by(|a, b| front(a) == front(b)) {
+            let (source_ports, destination_ports) = of_source[0].ports;
+            let names = (source_ports.name(), destination_ports.name());
+            let mut line = format!("{} {} {}:", names.0, names.1, of_source[0].source);
+            for one in of_source {
+                write!(line, " {}={}", one.destination, one.weight)
+                    .expect("a String takes any text");
+            }
+            lines.push(("lengths", line));
+        }
+        for service in &self.services {
+            let protocol = service.protocol.map_or("any".to_owned(), |p| p.to_string());
+            let (source, destination) = (service.source.name(), service.destination.name());
+            let weight = service.weight;
+            lines.push((
+                "service",
+                format!("{protocol} {source} {destination} {weight}"),
+            ));
+        }
+        let mut list = |key, words: Vec<String>| {
+            if !words.is_empty() {
+                lines.push((key, words.join(" ")));
+            }
+        };
+        let exact = |ports: &PortShares| -> Vec<String> {
+            let ports = ports.exact.iter();
+            ports
+                .map(|(port, weight)| format!("{port}={weight}"))
+                .collect()
+        };
+        let ranges = |ports: &PortShares| -> Vec<String> {
+            let ranges = ports.ranges.iter();
+            let word = |(range, weight): &(PortRange, u32)| {
+                format!("{}-{}={weight}", range.low(), range.high())
+            };
+            ranges.map(word).collect()
+        };
+        list("source_ports", exact(&self.source_ports));
+        list("source_ranges", ranges(&self.source_ports));
+        list("destination_ports", exact(&self.destination_ports));
+        list("destination_ranges", ranges(&self.destination_ports));
+        for (flags, mask, weight) in &self.tcp_flags {
+            lines.push(("tcp_flags", format!("{flags:#06x}/{mask:#06x} {weight}")));
+        }
+        lines
+    }
+
+    /// Whether filters can be drawn from it.
+    ///
+    /// # Errors
+    /// If something is missing, or outside its range.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        let width = self.width();
+        if let Some(one) = (self.lengths.iter()).find(|one| one.source.max(one.destination) > width)
+        {
+            return error(format!(
+                "lengths {} and {}: an address has {width} bits",
+                one.source, one.destination
+            ));
+        }
+        if self.services.iter().all(|service| service.weight == 0) {
+            return error("no service has a weight; add `service`");
+        }
+        if let Some(sharing) = (self.sharing.iter())
+            .find(|one| one.filters == 0 || one.sources.max(one.destinations) > 1_000)
+        {
+            return error(format!(
+                "sharing of {} filters: give a number of filters, then shares up to 1000",
+                sharing.filters
+            ));
+        }
+        let is_rising = self.sharing.is_sorted_by(|a, b| a.filters < b.filters);
+        if self.sharing.is_empty() || !is_rising {
+            return error("give `sharing` of one size at least, and of rising sizes");
+        }
+        if self
+            .tcp_flags
+            .iter()
+            .map(|(_, _, weight)| weight)
+            .all(|weight| *weight == 0)
+            && !self.tcp_flags.is_empty()
+        {
+            return error("no flags have a weight; add one, or leave `tcp_flags` out");
+        }
+        for service in self.services.iter().filter(|service| service.weight > 0) {
+            check_ports(service, service.source, &self.source_ports, "source")?;
+            let destination = &self.destination_ports;
+            check_ports(service, service.destination, destination, "destination")?;
+            let ports = (service.source, service.destination);
+            let of_ports = |one: &LengthShare| one.ports == ports && one.weight > 0;
+            if !self.lengths.iter().any(of_ports) {
+                return error(format!(
+                    "a service has ports of the classes {} and {}, but there are no `lengths`",
+                    ports.0.name(),
+                    ports.1.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bits of an address.
+    pub(super) fn width(&self) -> u8 {
+        if self.is_ipv6 { 128 } else { 32 }
+    }
+}
+
+fn check_ports(
+    service: &ServiceShare,
+    class: PortClass,
+    ports: &PortShares,
+    side: &str,
+) -> Result<(), ShapeError> {
+    if class != PortClass::Any && !matches!(service.protocol, None | Some(6 | 17)) {
+        return error("only TCP, UDP and `any` have ports; let others have `any`");
+    }
+    let has_weight = match class {
+        PortClass::Exact => ports.exact.iter().any(|(_, weight)| *weight > 0),
+        PortClass::Range => ports.ranges.iter().any(|(_, weight)| *weight > 0),
+        _ => true,
+    };
+    if has_weight {
+        return Ok(());
+    }
+    let list = if class == PortClass::Exact {
+        "ports"
+    } else {
+        "ranges"
+    };
+    error(format!(
+        "a service has {side} ports of the class {}, but there are no `{side}_{list}`",
+        class.name()
+    ))
+}
+
+fn parse<T: FromStr>(word: &str) -> Result<T, ShapeError> {
+    let number = word.trim().parse();
+    number.map_err(|_| ShapeError(format!("{word:?} is not a number, or too large")))
+}
+
+fn hexadecimal(word: &str) -> Result<u16, ShapeError> {
+    let digits = word.strip_prefix("0x").unwrap_or(word);
+    let number = u16::from_str_radix(digits, 16);
+    number.map_err(|_| ShapeError(format!("{word:?} is not hexadecimal, or too large")))
+}
+
+fn parts<const N: usize>(line: &str) -> Result<[u32; N], ShapeError> {
+    let numbers: Vec<u32> = line
+        .split_whitespace()
+        .map(parse)
+        .collect::<Result<_, _>>()?;
+    let count = numbers.len();
+    let wrong = |_| ShapeError(format!("{count} numbers where {N} are needed"));
+    numbers.try_into().map_err(wrong)
+}
+
+/// The words `what=weight` of a line; a word without a weight has an empty one.
+fn weighted(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let words = line.split_whitespace();
+    words.map(|word| word.split_once('=').unwrap_or((word, "")))
+}
+
+fn parse_class(word: &str) -> Result<PortClass, ShapeError> {
+    let known = CLASSES.iter().find(|(_, name)| *name == word);
+    known.map(|(class, _)| *class).ok_or_else(|| {
+        let names = CLASSES.map(|(_, name)| name).join(", ");
+        ShapeError(format!("there is no class {word:?}; choose of {names}"))
+    })
+}
+
+fn parse_service(line: &str) -> Result<ServiceShare, ShapeError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [protocol, source, destination, weight] = words[..] else {
+        return error("write a protocol, the classes of source and destination ports, a weight");
+    };
+    Ok(ServiceShare {
+        protocol: match protocol {
+            "any" => None,
+            number => Some(parse(number)?),
+        },
+        source: parse_class(source)?,
+        destination: parse_class(destination)?,
+        weight: parse(weight)?,
+    })
+}
+
+fn add_ports(ports: &mut Vec<(u16, u32)>, line: &str) -> Result<(), ShapeError> {
+    for (port, weight) in weighted(line) {
+        ports.push((parse(port)?, parse(weight)?));
+    }
+    Ok(())
+}
+
+fn add_ranges(ranges: &mut Vec<(PortRange, u32)>, line: &str) -> Result<(), ShapeError> {
+    for (range, weight) in weighted(line) {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let Some(ports) = PortRange::new(parse(low)?, parse(high)?) else {
+            return error(format!(
+                "the range {range} is empty; write the lower port first"
+            ));
+        };
+        ranges.push((ports, parse(weight)?));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_read_back() {
+        for profile in Profile::ALL {
+            let shape = Shape::built_in(profile);
+            assert_eq!(shape.check(), Ok(()), "{profile:?}");
+            let mut again = Shape::default();
+            for (key, line) in shape.lines() {
+                again.add(key, &line).unwrap();
+            }
+            assert_eq!(again, shape, "{profile:?}");
+        }
+    }
+
+    #[test]
+    fn slips_are_told() {
+        let cases = [
+            ("tea", "1", "there is no key \"tea\""),
+            ("family", "ipx", "neither ipv4 nor ipv6"),
+            ("sharing", "1 2", "2 numbers where 3 are needed"),
+            ("lengths", "3 4=5", "write two classes of ports"),
+            ("lengths", "any any 3: 4", "\"\" is not a number"),
+            ("service", "6 any some 4", "there is no class \"some\""),
+            ("service", "6 any", "write a protocol"),
+            ("source_ranges", "9-8=1", "the range 9-8 is empty"),
+            ("source_ports", "65536=1", "too large"),
+            ("tcp_flags", "0x00 1", "write `0xFLAGS/0xMASK weight`"),
+        ];
+        for (key, line, expected) in cases {
+            let told = Shape::default().add(key, line).unwrap_err().to_string();
+            assert!(told.contains(expected), "{key} {line}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_from_is_refused() {
+        let good = [
+            ("sharing", "10 500 500"),
+            ("lengths", "any exact 32: 32=1"),
+            ("service", "6 any exact 1"),
+            ("destination_ports", "80=1"),
+        ];
+        let refusal = |change: &dyn Fn(&mut Shape)| {
+            let mut shape = Shape::default();
+            for (key, line) in good {
+                shape.add(key, line).unwrap();
+            }
+            assert_eq!(shape.check(), Ok(()));
+            change(&mut shape);
+            shape.check().unwrap_err().to_string()
+        };
+        let told = refusal(&|shape| shape.lengths[0].destination = 33);
+        assert!(told.contains("an address has 32 bits"), "{told}");
+        let told = refusal(&|shape| shape.lengths[0].weight = 0);
+        assert!(told.contains("there are no `lengths`"), "{told}");
+        let told = refusal(&|shape| shape.destination_ports.exact.clear());
+        assert!(told.contains("there are no `destination_ports`"), "{told}");
+        let told = refusal(&|shape| shape.services[0].protocol = Some(1));
+        assert!(told.contains("only TCP, UDP"), "{told}");
+        let told = refusal(&|shape| shape.sharing.clear());
+        assert!(told.contains("give `sharing`"), "{told}");
+        let told = refusal(&|shape| shape.services.clear());
+        assert!(told.contains("add `service`"), "{told}");
+        let told = refusal(&|shape| shape.sharing[0].sources = 1_001);
+        assert!(told.contains("shares up to 1000"), "{told}");
+        let told = refusal(&|shape| shape.tcp_flags.push((0, 0, 0)));
+        assert!(told.contains("leave `tcp_flags` out"), "{told}");
+    }
+}
