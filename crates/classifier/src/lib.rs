@@ -23,6 +23,7 @@ mod highest;
 mod history;
 mod index;
 mod key_shape;
+mod learned;
 mod linear;
 mod masked_words;
 mod merged_tuples;
@@ -37,6 +38,10 @@ use std::fmt;
 
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
+pub use learned::{
+    IsetStatistics, Learned, LearnedConfig, LearnedStatistics, ModelKind, Trained, TrainingJob,
+    TrainingPolicy,
+};
 pub use linear::Linear;
 pub use masked_words::MaskedWords;
 pub use merged_tuples::MergedTuples;
@@ -210,4 +215,17 @@ pub trait Classifier {
 
     /// Bytes of memory that the rules and their index take.
     fn memory_bytes(&self) -> usize;
+
+    /// Long work that would make lookups faster, if it is time for some; the caller runs it where
+    /// it likes, and hands its outcome to [`Classifier::install`]. Only one that learns has any.
+    fn training(&mut self) -> Option<TrainingJob> {
+        None
+    }
+
+    /// Puts the outcome of the last [`Classifier::training`] to use.
+    ///
+    /// What changed since then is honored. An outcome of any other is dropped.
+    fn install(&mut self, trained: Trained) {
+        drop(trained);
+    }
 }

@@ -48,6 +48,7 @@
 //! that would do; it walks the rules of its pattern, as taking one out does.
 
 mod batch;
+mod beside;
 mod examine;
 mod ladder;
 mod masks;
@@ -126,15 +127,15 @@ impl Ranked {
 
 /// The best rule of a lookup so far.
 #[derive(Clone, Copy, Debug)]
-struct Best {
+pub(crate) struct Best {
     /// Its precedence, its id, and the number of its mask.
     rule: Option<(Precedence, RuleId, u32)>,
 }
 
 impl Best {
-    const NONE: Best = Best { rule: None };
+    pub(crate) const NONE: Best = Best { rule: None };
 
-    fn id(self) -> Option<RuleId> {
+    pub(crate) fn id(self) -> Option<RuleId> {
         self.rule.map(|(_, id, _)| id)
     }
 
@@ -221,7 +222,12 @@ impl MergedTuples {
 
     /// How many tables a lookup of this key visits, and how many patterns it compares.
     pub fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize) {
-        let (mut best, mut visited, mut compared) = (Best::NONE, 0, 0);
+        self.visited(key, version, Best::NONE)
+    }
+
+    /// The same, if there is a best rule already.
+    fn visited(&self, key: &[u64], version: Version, mut best: Best) -> (usize, usize) {
+        let (mut visited, mut compared) = (0, 0);
         for ranked in &self.order {
             if best.is_above(ranked.highest) {
                 break;
@@ -262,10 +268,9 @@ impl MergedTuples {
         })
     }
 
-    /// The best rule at `version` that matches `key`.
+    /// The best rule at `version` that matches `key`, or `best` if none is better.
     #[inline(always)]
-    fn best(&self, key: &[u64], version: Version) -> Best {
-        let mut best = Best::NONE;
+    pub(crate) fn improve(&self, key: &[u64], version: Version, mut best: Best) -> Best {
         for ranked in &self.order {
             if best.is_above(ranked.highest) {
                 break;
@@ -311,7 +316,7 @@ impl Classifier for MergedTuples {
     }
 
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
-        self.best(key, version).id()
+        self.improve(key, version, Best::NONE).id()
     }
 
     fn lookup_examined(
@@ -323,7 +328,7 @@ impl Classifier for MergedTuples {
         if !self.is_merging {
             return self.find_examined(key, version, examined).id();
         }
-        let best = self.best(key, version);
+        let best = self.improve(key, version, Best::NONE);
         self.examine(key, version, best, examined);
         best.id()
     }
@@ -333,7 +338,12 @@ impl Classifier for MergedTuples {
         assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
         let bursts = keys.chunks(words * batch::BURST);
         for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
-            self.lookup_burst(keys, version, answers);
+            let mut best = [Best::NONE; batch::BURST];
+            let best = &mut best[..answers.len()];
+            self.improve_burst(keys, version, best);
+            for (answer, best) in answers.iter_mut().zip(best) {
+                *answer = best.id();
+            }
         }
     }
 

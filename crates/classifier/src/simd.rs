@@ -6,6 +6,11 @@
 
 #![allow(unsafe_code)]
 
+mod level;
+
+pub use level::Level;
+pub(crate) use level::Work;
+
 pub(crate) mod fields;
 
 pub use fields::Lanes;

@@ -10,26 +10,20 @@
 //! A table's masks and sizes stay in registers for the whole burst, and its misses end in the
 //! second pass. What it gains over one key after the other is a row of the bench.
 
-use crate::{RuleId, Version};
+use crate::Version;
 
 use super::{Best, MergedTuples};
 
 /// Keys in flight at once.
-pub(super) const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 impl MergedTuples {
-    /// Looks up [`BURST`] keys at most.
-    pub(super) fn lookup_burst(
-        &self,
-        keys: &[u64],
-        version: Version,
-        answers: &mut [Option<RuleId>],
-    ) {
+    /// Looks for rules that are better than the best so far, for [`BURST`] keys at most.
+    pub(crate) fn improve_burst(&self, keys: &[u64], version: Version, best: &mut [Best]) {
         let words = self.shape.words();
         let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
-        let mut best = [Best::NONE; BURST];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
-        let mut open_count = answers.len();
+        let mut open_count = best.len();
         let mut hits = [(0u8, 0u64); BURST];
         let mut hashes = [0u64; BURST];
         for ranked in &self.order {
@@ -57,9 +51,6 @@ impl MergedTuples {
                 let best = &mut best[usize::from(key)];
                 table.search(hash, key_of(key), version, &self.masks, best);
             }
-        }
-        for (answer, best) in answers.iter_mut().zip(best) {
-            *answer = best.id();
         }
     }
 }

@@ -69,8 +69,10 @@ impl MergedTuples {
     }
 
     /// Adds the bits that show that no rule is better than the best, which was found before.
-    pub(super) fn examine(&self, key: &[u64], version: Version, best: Best, examined: &mut [u64]) {
-        if let Some((_, _, mask)) = best.rule {
+    pub(crate) fn examine(&self, key: &[u64], version: Version, best: Best, examined: &mut [u64]) {
+        if let Some((_, _, mask)) = best.rule
+            && !best.is_beside()
+        {
             for (examined, mask) in examined.iter_mut().zip(self.masks.bits(mask)) {
                 *examined |= mask;
             }

@@ -1,0 +1,319 @@
+//! A learned index over rules, and merged tuples for the rest.
+//!
+//! NuevoMatch (Rashelbach, Rottenstreich, Silberstein, *A computational approach to packet
+//! classification*, SIGCOMM 2020) and NuevoMatchUP (the same, *Scaling Open vSwitch with a
+//! computational cache*, NSDI 2022): most rules are in a few *iSets*, sorted by the numbers of some
+//! fields, where a model finds the place of a key; the rest is in [`MergedTuples`].
+
+mod batch;
+mod choose;
+mod composite;
+mod cost;
+mod examine;
+mod groups;
+mod index;
+mod install;
+mod iset;
+mod model;
+mod packing;
+mod partition;
+mod pieces;
+mod policy;
+mod slots;
+mod snapshot;
+mod statistics;
+mod training;
+
+use thalweg_packet::{FieldId, Layout, Slot};
+
+use crate::history::History;
+use crate::merged_tuples::{Best, MergedTuples};
+use crate::simd::Level;
+use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpaceConfig, Version};
+
+use batch::best_of;
+pub use index::Trained;
+pub use policy::TrainingPolicy;
+pub use statistics::{IsetStatistics, LearnedStatistics};
+pub use training::TrainingJob;
+
+/// The kinds of model that an iSet may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ModelKind {
+    /// Linear pieces under a radix tree.
+    #[default]
+    Pieces,
+}
+
+/// What a [`Learned`] needs to know of its keys, and how it is to train.
+#[derive(Clone, Debug)]
+pub struct LearnedConfig {
+    /// For the remainder.
+    pub tuples: TupleSpaceConfig,
+    /// Fields that iSets may be sorted by, 128 bits wide at most.
+    pub fields: Vec<Slot>,
+    /// The model of an iSet.
+    pub model: ModelKind,
+    /// The most iSets that there may be.
+    pub isets_max: usize,
+    /// The fewest rules that an iSet may have.
+    pub iset_rules_min: usize,
+    /// The least share of all rules that iSets must have together, in percent; else there are none.
+    pub coverage_min_percent: u32,
+    /// Whether iSets are made even where lookups would be cheaper without.
+    pub is_cost_ignored: bool,
+    /// The most rules that a bucket may have.
+    pub bucket_max: usize,
+    /// The most buckets that one rule may have copies in; 1 for no copies.
+    pub copies_max: usize,
+    /// When to train.
+    pub policy: TrainingPolicy,
+    /// The instructions that lookups use.
+    pub level: Level,
+}
+
+impl LearnedConfig {
+    /// For keys of this layout: any of its fields may sort an iSet.
+    pub fn new(layout: &Layout, prefix_fields: &[FieldId], seed: u64) -> LearnedConfig {
+        let slots = layout.used().iter().filter_map(|&field| layout.slot(field));
+        let fields = slots.filter(|slot| u32::from(slot.width_bits) <= composite::BITS_MAX);
+        let tuples = TupleSpaceConfig::new(layout, prefix_fields, seed);
+        LearnedConfig::with_fields(tuples, fields.collect())
+    }
+
+    /// For keys of which no more is known than what the remainder is told, and these fields.
+    pub fn with_fields(tuples: TupleSpaceConfig, fields: Vec<Slot>) -> LearnedConfig {
+        LearnedConfig {
+            tuples,
+            fields,
+            model: ModelKind::default(),
+            isets_max: 6,
+            iset_rules_min: 64,
+            coverage_min_percent: 25,
+            is_cost_ignored: false,
+            bucket_max: 256,
+            copies_max: 256,
+            policy: TrainingPolicy::default(),
+            level: Level::best(),
+        }
+    }
+
+    /// For keys of `words` words of which nothing is known: each word is a field.
+    pub fn flat(words: usize, seed: u64) -> LearnedConfig {
+        let field = |word| Slot {
+            word,
+            shift: 0,
+            width_bits: 64,
+        };
+        let fields = (0..words as u16).map(field).collect();
+        LearnedConfig::with_fields(TupleSpaceConfig::flat(words, seed), fields)
+    }
+}
+
+/// A classifier whose rules are in a learned index, but for the remainder.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    config: LearnedConfig,
+    remainder: MergedTuples,
+    trained: Option<Box<Trained>>,
+    /// The deaths of rules of iSets.
+    history: History,
+    /// The latest `oldest` that was reclaimed to.
+    oldest: Version,
+    /// Trainings that began.
+    epoch: u64,
+    /// What the policy asks about.
+    changes: policy::Changes,
+}
+
+impl Learned {
+    /// An empty classifier.
+    ///
+    /// # Panics
+    /// As [`MergedTuples::new`]; and if a field is wider than 128 bits or outside the words.
+    pub fn new(config: LearnedConfig) -> Learned {
+        let words = config.tuples.stages.len();
+        for field in &config.fields {
+            let width_bits = u32::from(field.width_bits);
+            assert!(
+                (1..=composite::BITS_MAX).contains(&width_bits),
+                "a field has 1 to 128 bits"
+            );
+            let end = usize::from(field.word) + field.word_count();
+            assert!(end <= words, "a field outside the key");
+        }
+        Learned {
+            remainder: MergedTuples::new(config.tuples.clone()),
+            config,
+            trained: None,
+            history: History::default(),
+            oldest: Version::FIRST,
+            epoch: 0,
+            changes: policy::Changes::default(),
+        }
+    }
+
+    fn words(&self) -> usize {
+        self.config.tuples.stages.len()
+    }
+
+    /// The best rule at `version` that matches `key`.
+    #[inline(always)]
+    fn best(&self, key: &[u64], version: Version) -> Best {
+        let trained = self.trained.as_deref();
+        let own = trained.map_or(Best::NONE, |trained| {
+            best_of(trained, trained.best(key, version))
+        });
+        self.remainder.improve(key, version, own)
+    }
+}
+
+impl Classifier for Learned {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        let known = self
+            .trained
+            .as_ref()
+            .and_then(|trained| trained.slots.find(id));
+        assert!(known.is_none(), "rule id in use");
+        self.remainder.insert(pattern, precedence, id, born);
+        self.changes.updates += 1;
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        self.changes.updates += 1;
+        if let Some(trained) = &mut self.trained
+            && let Some(slot) = trained.slots.find(id)
+        {
+            let is_living = trained.is_living(slot);
+            assert!(is_living, "the caller names a living rule");
+            trained.set_died(slot, died);
+            self.history.record_death(id, died);
+            return;
+        }
+        self.remainder.remove(id, died);
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        self.best(key, version).id()
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        let Some(trained) = &self.trained else {
+            return self.remainder.lookup_examined(key, version, examined);
+        };
+        let slot = trained.best(key, version);
+        let best = self.remainder.improve(key, version, best_of(trained, slot));
+        if best.is_beside() {
+            let (_, mask) = trained.pattern(slot);
+            examined
+                .iter_mut()
+                .zip(mask)
+                .for_each(|(examined, mask)| *examined |= mask);
+        }
+        trained.examine(key, version, best.precedence(), examined);
+        self.remainder.examine(key, version, best, examined);
+        best.id()
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        let Some(trained) = &self.trained else {
+            return self.remainder.lookup_batch(keys, version, answers);
+        };
+        let words = self.words();
+        assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
+        let bursts = keys.chunks(words * batch::BURST);
+        for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
+            self.lookup_burst(trained, keys, version, answers);
+        }
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        let other = self.remainder.find(pattern, priority);
+        let Some(trained) = &self.trained else {
+            return other;
+        };
+        let Some(slot) = trained.find(pattern, priority) else {
+            return other;
+        };
+        let own = trained.slots.get(slot);
+        let life = other.and_then(|other| self.remainder.life(other));
+        let is_older = life.is_none_or(|(precedence, ..)| own.precedence > precedence);
+        if is_older { Some(own.id) } else { other }
+    }
+
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        if let Some(trained) = &self.trained {
+            trained.find_within(pattern, found);
+        }
+        self.remainder.find_within(pattern, found);
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        if let Some(trained) = &self.trained
+            && let Some(slot) = trained.slots.find(id)
+        {
+            return Some(trained.pattern(slot));
+        }
+        self.remainder.pattern(id)
+    }
+
+    fn abort(&mut self, version: Version) {
+        self.remainder.abort(version);
+        // No rule of an iSet was born in a version that is open.
+        let (_, deaths) = self.history.take_version(version);
+        for id in deaths {
+            let trained = self.trained.as_mut().expect("deaths are of rules of iSets");
+            let slot = trained.slots.find(id).expect("a dying rule is present");
+            trained.set_died(slot, Version::NEVER);
+        }
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        self.oldest = self.oldest.max(oldest);
+        let mut freed = self.remainder.reclaim(oldest);
+        let dead = self.history.settle(oldest);
+        if let Some(trained) = &mut self.trained {
+            for &id in &dead {
+                let slot = trained.slots.find(id).expect("a dying rule is present");
+                trained.vacate(slot);
+            }
+            if trained.slots.len() == 0 {
+                self.trained = None;
+            }
+        }
+        freed.extend(dead);
+        freed
+    }
+
+    fn len(&self, version: Version) -> usize {
+        let slots = self
+            .trained
+            .as_ref()
+            .map_or(0, |trained| trained.slots.len());
+        slots - self.history.died_by(version) + self.remainder.len(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let trained = self.trained.as_ref();
+        let trained = trained.map(|trained| size_of::<Trained>() + trained.heap_bytes());
+        self.remainder.memory_bytes() + trained.unwrap_or(0) + self.history.heap_bytes()
+    }
+
+    fn training(&mut self) -> Option<TrainingJob> {
+        let share = self.covered_share();
+        let is_wanted = self
+            .config
+            .policy
+            .is_due(&self.changes, self.rule_count(), share);
+        is_wanted.then(|| self.begin_training())
+    }
+
+    fn install(&mut self, trained: Trained) {
+        self.put_to_use(trained);
+    }
+}

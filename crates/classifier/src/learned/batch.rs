@@ -1,0 +1,50 @@
+//! Looking up a burst: all keys in each iSet, then all in the remainder.
+
+use crate::merged_tuples::Best;
+use crate::{RuleId, Version};
+
+use super::Learned;
+use super::index::{Search, Trained};
+use super::slots::NO_SLOT;
+
+/// Keys in flight at once.
+pub(super) const BURST: usize = 32;
+
+impl Learned {
+    /// Looks up [`BURST`] keys at most, with the iSets.
+    pub(super) fn lookup_burst(
+        &self,
+        trained: &Trained,
+        keys: &[u64],
+        version: Version,
+        answers: &mut [Option<RuleId>],
+    ) {
+        let mut slots = [NO_SLOT; BURST];
+        let slots = &mut slots[..answers.len()];
+        self.config.level.run(Search {
+            trained,
+            keys,
+            version,
+            best: slots,
+        });
+        let mut best = [Best::NONE; BURST];
+        let best = &mut best[..answers.len()];
+        for (best, &mut slot) in best.iter_mut().zip(slots) {
+            *best = best_of(trained, slot);
+        }
+        self.remainder.improve_burst(keys, version, best);
+        for (answer, best) in answers.iter_mut().zip(best) {
+            *answer = best.id();
+        }
+    }
+}
+
+/// A slot's rule as the remainder takes it.
+#[inline(always)]
+pub(super) fn best_of(trained: &Trained, slot: u32) -> Best {
+    if slot == NO_SLOT {
+        return Best::NONE;
+    }
+    let rule = trained.slots.get(slot);
+    Best::beside(rule.precedence, rule.id)
+}

@@ -1,0 +1,62 @@
+//! How many of the iSets are worth it: what a lookup costs with each number of them.
+//!
+//! ```text
+//!   cost = iSets * ISET + groups compared * GROUP
+//!          + tables of the remainder visited * TABLE + patterns compared there * PATTERN
+//! ```
+//!
+//! The counts are of keys drawn from rules, which is how traffic is measured as well; the weights
+//! are nanoseconds of a lookup in a burst, and matter only in proportion. For the counts the
+//! remainder is built of rules that would be left, or of a sample of these. So a training that
+//! does not pay gives no iSets, and lookups cost what the remainder costs.
+
+use crate::merged_tuples::MergedTuples;
+use crate::{Classifier, RuleId, TupleSpaceConfig, Version};
+
+use super::snapshot::Snapshot;
+
+/// What an iSet costs: number, model, search, one bucket.
+const ISET: f64 = 14.0;
+/// What a table costs.
+const TABLE: f64 = 4.0;
+/// What a pattern costs.
+const PATTERN: f64 = 2.0;
+/// Rules that a remainder is built of at most.
+const RULES: usize = 20_000;
+/// Keys that are tried.
+const KEYS: usize = 256;
+
+/// What a lookup costs in so many iSets and a remainder of `left`.
+pub(super) fn cost(
+    snapshot: &Snapshot,
+    config: &TupleSpaceConfig,
+    isets: usize,
+    left: &[u32],
+) -> f64 {
+    let mut remainder = MergedTuples::new(config.clone());
+    let mut is_left = vec![false; snapshot.len()];
+    for &rule in left {
+        is_left[rule as usize] = true;
+    }
+    for &rule in left.iter().step_by(left.len().div_ceil(RULES).max(1)) {
+        let (precedence, _) = snapshot.rule(rule);
+        let pattern = snapshot.pattern(rule);
+        remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
+    }
+    let mut sum = isets as f64 * ISET;
+    let step = snapshot.len().div_ceil(KEYS).max(1);
+    let (mut keys, mut all) = (0, 0.0);
+    for rule in (0..snapshot.len()).step_by(step) {
+        // The key has the rule's value, and something else wherever the rule does not look.
+        let pattern = snapshot.pattern(rule as u32);
+        let noise = crate::hash::hash_words(1, &[rule as u64]);
+        let words = pattern.value.iter().zip(pattern.mask);
+        let key: Vec<u64> = words.map(|(value, mask)| value | noise & !mask).collect();
+        let best = (!is_left[rule]).then(|| snapshot.rule(rule as u32).0);
+        let (tables, patterns) = remainder.visited_beside(&key, best);
+        all += tables as f64 * TABLE + patterns as f64 * PATTERN;
+        keys += 1;
+    }
+    sum += all / f64::from(keys.max(1));
+    sum
+}

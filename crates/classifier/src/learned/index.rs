@@ -1,0 +1,188 @@
+//! What training gives: iSets, and the rules that they have.
+
+use thalweg_packet::MAX_WORDS;
+
+use crate::simd::Work;
+use crate::{Pattern, RuleId, Version};
+
+use super::batch::BURST;
+use super::groups::Lane;
+use super::iset::Iset;
+use super::packing::{PACKED_WORDS_MAX, Packing};
+use super::slots::{NO_SLOT, Slots};
+
+/// The outcome of a [`TrainingJob`](super::TrainingJob), to be installed.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    pub(super) epoch: u64,
+    pub(super) key_words: usize,
+    pub(super) packing: Packing,
+    pub(super) slots: Slots,
+    pub(super) isets: Vec<Iset>,
+}
+
+impl Trained {
+    /// The best slot that matches a key at a version.
+    #[inline(always)]
+    pub(super) fn best(&self, key: &[u64], version: Version) -> u32 {
+        let mut packed = [0; PACKED_WORDS_MAX];
+        let packed = &mut packed[..self.packing.words()];
+        self.packing.pack(key, packed);
+        let mut best = NO_SLOT;
+        for iset in self.isets.iter() {
+            if iset.best < best {
+                let bucket = iset.bucket(key);
+                best = iset
+                    .groups
+                    .improve(bucket, packed, version, &self.slots, best);
+            }
+        }
+        best
+    }
+
+    /// Value and mask of a rule, written out.
+    pub(super) fn pattern(&self, slot: u32) -> (Vec<u64>, Vec<u64>) {
+        let slot = self.slots.get(slot);
+        let iset = &self.isets[usize::from(slot.iset)];
+        let (packed_value, packed_mask): (Vec<u64>, Vec<u64>) =
+            iset.groups.words(slot.home).unzip();
+        let (mut value, mut mask) = (vec![0; self.key_words], vec![0; self.key_words]);
+        self.packing.unpack(&packed_value, &mut value);
+        self.packing.unpack(&packed_mask, &mut mask);
+        (value, mask)
+    }
+
+    /// Every place of a rule that is not vacant.
+    fn lanes(&self, slot: u32) -> Vec<Lane> {
+        let (value, mask) = self.pattern(slot);
+        let iset = &self.isets[usize::from(self.slots.get(slot).iset)];
+        iset.lanes_of(slot, &value, &mask)
+    }
+
+    /// Ends a rule, or lets it live on.
+    pub(super) fn set_died(&mut self, slot: u32, died: Version) {
+        let lanes = self.lanes(slot);
+        let iset = &mut self.isets[usize::from(self.slots.get(slot).iset)];
+        for lane in lanes {
+            iset.groups.set_plain(lane, died == Version::NEVER);
+        }
+        self.slots.set_died(slot, died);
+    }
+
+    /// Forgets a rule.
+    pub(super) fn vacate(&mut self, slot: u32) {
+        let lanes = self.lanes(slot);
+        let iset = &mut self.isets[usize::from(self.slots.get(slot).iset)];
+        for lane in lanes {
+            iset.groups.vacate(lane);
+        }
+        iset.rules -= 1;
+        self.slots.vacate(slot);
+    }
+
+    /// Packed value and mask of a pattern, if all its bits are kept.
+    pub(super) fn packed(&self, pattern: Pattern<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
+        let words = self.packing.words();
+        let (mut value, mut mask) = (vec![0; words], vec![0; words]);
+        self.packing.pack(pattern.value, &mut value);
+        self.packing.pack(pattern.mask, &mut mask);
+        let mut back = [0; MAX_WORDS];
+        let back = &mut back[..self.key_words];
+        self.packing.unpack(&mask, back);
+        (back == pattern.mask).then_some((value, mask))
+    }
+
+    /// The best living rule of this very pattern and priority.
+    pub(super) fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<u32> {
+        let (value, mask) = self.packed(pattern)?;
+        let words = || value.iter().copied().zip(mask.iter().copied());
+        let in_isets = self.isets.iter().filter_map(|iset| {
+            let block = iset.composite.block(pattern.value, pattern.mask);
+            let mut rules = iset.groups.bucket(iset.bucket_of(block.low));
+            let found = rules.find(|&(lane, slot)| {
+                self.slots.get(slot).precedence.priority() == priority
+                    && self.is_living(slot)
+                    && iset.groups.words(lane).eq(words())
+            });
+            found.map(|(_, slot)| slot)
+        });
+        in_isets.min()
+    }
+
+    /// Appends the living rules that are at least as narrow as the pattern.
+    pub(super) fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        let Some((value, mask)) = self.packed(pattern) else {
+            return;
+        };
+        for iset in &self.isets {
+            let buckets = iset.buckets_of(pattern.value, pattern.mask);
+            for (lane, slot) in buckets.flat_map(|bucket| iset.groups.bucket(bucket)) {
+                let rule = self.slots.get(slot);
+                let mut words = iset.groups.words(lane).zip(value.iter().zip(&mask));
+                let is_within =
+                    |((own_value, own_mask), (value, mask)): ((u64, u64), (&u64, &u64))| {
+                        mask & !own_mask == 0 && own_value & mask == *value
+                    };
+                // Of its copies a rule's home counts.
+                if rule.home == lane && self.is_living(slot) && words.all(is_within) {
+                    found.push(rule.id);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_living(&self, slot: u32) -> bool {
+        let rule = self.slots.get(slot);
+        !rule.is_vacant && rule.died == Version::NEVER
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let isets = self.isets.iter().map(Iset::heap_bytes);
+        isets.sum::<usize>()
+            + self.isets.capacity() * size_of::<Iset>()
+            + self.packing.heap_bytes()
+            + self.slots.heap_bytes()
+    }
+}
+
+/// A burst's search in all iSets.
+pub(super) struct Search<'a> {
+    pub(super) trained: &'a Trained,
+    pub(super) keys: &'a [u64],
+    pub(super) version: Version,
+    /// The best slot of each key; none before.
+    pub(super) best: &'a mut [u32],
+}
+
+impl Work for Search<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let trained = self.trained;
+        let words = trained.packing.words();
+        let mut packed = [0; BURST * PACKED_WORDS_MAX];
+        let keys = self.keys.chunks_exact(trained.key_words);
+        for (key, packed) in keys.zip(packed.chunks_exact_mut(words)) {
+            trained.packing.pack(key, packed);
+        }
+        let mut buckets = [0; BURST];
+        let buckets = &mut buckets[..self.best.len()];
+        for iset in &trained.isets {
+            iset.burst(self.keys, trained.key_words, buckets);
+            let packed = packed.chunks_exact(words);
+            for ((best, &bucket), packed) in self.best.iter_mut().zip(&*buckets).zip(packed) {
+                *best = iset.groups.improve(
+                    bucket as usize,
+                    packed,
+                    self.version,
+                    &trained.slots,
+                    *best,
+                );
+            }
+        }
+        for &slot in self.best.iter().filter(|slot| **slot != NO_SLOT) {
+            trained.slots.prefetch(slot);
+        }
+    }
+}

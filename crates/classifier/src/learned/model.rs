@@ -1,0 +1,129 @@
+//! Where in a sorted list a number is, within a bound that is proven.
+//!
+//! A list of `starts` parts all numbers: number `x` is at the last place whose start is not above
+//! `x`. A model gives a *window* of places, always of the same length, that has this one; a binary
+//! search in the window ends it. A model is an exact integer function of the number, so
+//! that what is proven is what runs:
+//!
+//! - [`Pieces`]: linear pieces under a radix tree.
+//!
+//! 1. For every number that an iSet may ask for, the place is in the window.
+
+use super::pieces::Pieces;
+
+/// A number of an iSet: 64 bits, or 128.
+pub(super) trait Number: Copy + Ord + std::fmt::Debug {
+    /// How many bits.
+    const BITS: u32;
+
+    fn from_wide(wide: u128) -> Self;
+    fn to_wide(self) -> u128;
+    /// The lowest 64 of the bits from `shift` on, which is below [`Number::BITS`].
+    fn bits_from(self, shift: u32) -> u64;
+}
+
+impl Number for u64 {
+    const BITS: u32 = 64;
+
+    #[inline(always)]
+    fn from_wide(wide: u128) -> u64 {
+        wide as u64
+    }
+
+    #[inline(always)]
+    fn to_wide(self) -> u128 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn bits_from(self, shift: u32) -> u64 {
+        self >> shift
+    }
+}
+
+impl Number for u128 {
+    const BITS: u32 = 128;
+
+    #[inline(always)]
+    fn from_wide(wide: u128) -> u128 {
+        wide
+    }
+
+    #[inline(always)]
+    fn to_wide(self) -> u128 {
+        self
+    }
+
+    #[inline(always)]
+    fn bits_from(self, shift: u32) -> u64 {
+        (self >> shift) as u64
+    }
+}
+
+/// One of the models.
+#[derive(Clone, Debug)]
+pub(super) enum Model {
+    Pieces(Pieces),
+}
+
+impl Model {
+    /// How long a window is.
+    #[inline(always)]
+    pub(super) fn window(&self) -> usize {
+        match self {
+            Model::Pieces(pieces) => pieces.window(),
+        }
+    }
+
+    /// The first place of each number's window.
+    #[inline(always)]
+    pub(super) fn predict<N: Number>(&self, numbers: &[N], places: &mut [u32]) {
+        match self {
+            Model::Pieces(pieces) => {
+                for (place, &number) in places.iter_mut().zip(numbers) {
+                    *place = pieces.predict(number);
+                }
+            }
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Model::Pieces(pieces) => pieces.heap_bytes(),
+        }
+    }
+}
+
+/// The place of a number in a window that begins at `place` and has `window` places.
+#[inline(always)]
+pub(super) fn search<N: Number>(starts: &[N], place: u32, window: usize, number: N) -> usize {
+    let (mut place, mut length) = (place as usize, window);
+    while length > 1 {
+        let half = length / 2;
+        let middle = place + half;
+        place = std::hint::select_unpredictable(starts[middle] <= number, middle, place);
+        length -= half;
+    }
+    place
+}
+
+/// Checks invariant 1 at both ends of what belongs to each place: for a model that is monotone
+/// between them that is a proof.
+///
+/// # Panics
+/// If a window misses a place.
+pub(super) fn check<N: Number>(model: &Model, starts: &[N], bits: u32) {
+    let highest = u128::MAX >> (128 - bits);
+    for (place, &start) in starts.iter().enumerate() {
+        let next = starts.get(place + 1).map(|next| next.to_wide() - 1);
+        let last = N::from_wide(next.unwrap_or(highest));
+        let numbers = [start, last];
+        let mut places = [0; 2];
+        model.predict(&numbers, &mut places);
+        for first in places {
+            let window = first as usize..first as usize + model.window();
+            assert!(window.end <= starts.len(), "a window past the end");
+            assert!(window.contains(&place), "{window:?} misses {place}");
+        }
+    }
+}

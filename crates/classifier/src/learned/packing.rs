@@ -1,0 +1,144 @@
+//! The bits of a key that some rule reads, packed into few words.
+//!
+//! Keys have a field at a place that suits parsers and caches; most of their bits no rule reads.
+//! A list of rules is compared faster, and takes less memory, with those bits alone: a five-tuple
+//! and its EtherType take two words instead of four.
+//!
+//! 1. Every bit of the masks that a packing was made for is kept, each at one place.
+//! 2. Bits that are not kept are zero in packed words.
+
+/// Words that packed keys may have; rules that read more bits stay in the remainder.
+pub(super) const PACKED_WORDS_MAX: usize = 16;
+
+/// Where the bits go.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Packing {
+    runs: Vec<Run>,
+    words: usize,
+}
+
+/// Bits that keep their distance.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from_word: u16,
+    from_shift: u8,
+    to_word: u16,
+    to_shift: u8,
+    /// The bits, at the bottom.
+    bits: u64,
+}
+
+impl Packing {
+    /// Keeps the bits of a mask; none if they need more than [`PACKED_WORDS_MAX`] words.
+    pub(super) fn new(mask: &[u64]) -> Option<Packing> {
+        let mut packing = Packing::default();
+        let whole = |word: &usize| mask[*word] == u64::MAX;
+        for word in (0..mask.len()).filter(whole) {
+            packing.push(word, 0, 64);
+        }
+        for word in (0..mask.len()).filter(|word| !whole(word)) {
+            let mut rest = mask[word];
+            let mut shift = 0;
+            while rest != 0 {
+                let gap = rest.trailing_zeros();
+                rest >>= gap;
+                shift += gap;
+                let bits = rest.trailing_ones();
+                packing.push(word, shift, bits);
+                rest >>= bits;
+                shift += bits;
+            }
+        }
+        packing.words = packing.words.max(1);
+        (packing.words <= PACKED_WORDS_MAX).then_some(packing)
+    }
+
+    /// Adds a run, in two parts if the last word has no room for all of it.
+    fn push(&mut self, word: usize, shift: u32, bits: u32) {
+        let used = self
+            .runs
+            .last()
+            .map_or(64, |run| u32::from(run.to_shift) + run.bits.count_ones());
+        let first = bits.min(64 - used);
+        if first > 0 {
+            self.runs.push(Run {
+                from_word: word as u16,
+                from_shift: shift as u8,
+                to_word: (self.words - 1) as u16,
+                to_shift: used as u8,
+                bits: u64::MAX >> (64 - first),
+            });
+        }
+        if first < bits {
+            self.words += 1;
+            self.runs.push(Run {
+                from_word: word as u16,
+                from_shift: (shift + first) as u8,
+                to_word: (self.words - 1) as u16,
+                to_shift: 0,
+                bits: u64::MAX >> (64 - (bits - first)),
+            });
+        }
+    }
+
+    /// How many words packed keys have.
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Packs a key, or a rule's value or mask; `packed` has [`Packing::words`] words.
+    #[inline(always)]
+    pub(super) fn pack(&self, words: &[u64], packed: &mut [u64]) {
+        packed.fill(0);
+        for run in &self.runs {
+            let bits = words[usize::from(run.from_word)] >> run.from_shift & run.bits;
+            packed[usize::from(run.to_word)] |= bits << run.to_shift;
+        }
+    }
+
+    /// Puts packed bits back to their places.
+    pub(super) fn unpack(&self, packed: &[u64], words: &mut [u64]) {
+        for run in &self.runs {
+            let bits = packed[usize::from(run.to_word)] >> run.to_shift & run.bits;
+            words[usize::from(run.from_word)] |= bits << run.from_shift;
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_come_back() {
+        let mask = [
+            0xffff_0000_00ff_0001,
+            u64::MAX,
+            0,
+            0x0fff_ffff_ffff_fff0,
+            0x8000_0000_0000_0001,
+        ];
+        let packing = Packing::new(&mask).expect("few words");
+        assert_eq!(packing.words(), 3); // 25 + 64 + 56 + 2 bits
+        let key: Vec<u64> = (1..6u64)
+            .map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        let mut packed = [7; 3];
+        packing.pack(&key, &mut packed);
+        let mut back = [0; 5];
+        packing.unpack(&packed, &mut back);
+        let expected: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
+        assert_eq!(back.to_vec(), expected);
+    }
+
+    #[test]
+    fn rules_without_conditions_have_one_word_too() {
+        let packing = Packing::new(&[0, 0]).expect("few words");
+        assert_eq!(packing.words(), 1);
+        assert!(Packing::new(&[u64::MAX; PACKED_WORDS_MAX + 1]).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! When to train again: plain data, and no clock.
+
+/// When a [`Learned`](super::Learned) asks to be trained.
+///
+/// An update is a rule inserted or removed. Whoever wants a pause between two trainings that is
+/// counted in seconds asks for jobs no sooner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrainingPolicy {
+    /// Fewer rules are not worth it.
+    pub rules_min: usize,
+    /// No training before so many updates since the last one began.
+    pub updates_min: usize,
+    /// Training once the covered share of the rules fell below so many percent of what it was
+    /// after the last training.
+    pub coverage_kept_percent: u32,
+}
+
+impl Default for TrainingPolicy {
+    fn default() -> TrainingPolicy {
+        TrainingPolicy {
+            rules_min: 1_000,
+            updates_min: 1_000,
+            coverage_kept_percent: 90,
+        }
+    }
+}
+
+/// What happened since the last training.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes {
+    /// Inserts and removals since the last training began.
+    pub(super) updates: usize,
+    /// Whether a job was taken and nothing installed yet.
+    pub(super) is_training: bool,
+    /// The covered share after the last installation, if there was one.
+    pub(super) share: Option<f64>,
+    /// How many rules there were when the last training began.
+    pub(super) rules: usize,
+}
+
+impl TrainingPolicy {
+    /// Whether it is time.
+    pub(super) fn is_due(&self, changes: &Changes, rules: usize, share: f64) -> bool {
+        if changes.is_training || rules < self.rules_min || changes.updates < self.updates_min {
+            return false;
+        }
+        match changes.share {
+            None => true,
+            // A training that covered nothing is tried again when the rules are others.
+            Some(0.0) => changes.updates >= changes.rules / 2,
+            Some(before) => share < before * f64::from(self.coverage_kept_percent) / 100.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_for_updates_and_for_coverage_to_fall() {
+        let policy = TrainingPolicy::default();
+        let mut changes = Changes {
+            updates: 1_000,
+            ..Changes::default()
+        };
+        assert!(policy.is_due(&changes, 1_000, 0.0));
+        assert!(!policy.is_due(&changes, 999, 0.0));
+        changes.share = Some(0.8);
+        assert!(!policy.is_due(&changes, 1_000, 0.73));
+        assert!(policy.is_due(&changes, 1_000, 0.71));
+        changes.is_training = true;
+        assert!(!policy.is_due(&changes, 1_000, 0.71));
+        changes = Changes {
+            updates: 999,
+            share: Some(0.8),
+            ..Changes::default()
+        };
+        assert!(!policy.is_due(&changes, 1_000, 0.1));
+        changes.share = Some(0.0);
+        changes.rules = 4_000;
+        changes.updates = 1_999;
+        assert!(!policy.is_due(&changes, 4_000, 0.0));
+        changes.updates = 2_000;
+        assert!(policy.is_due(&changes, 4_000, 0.0));
+    }
+}

@@ -1,0 +1,187 @@
+//! Training: from a snapshot of the rules to iSets, anywhere and at any time.
+//!
+//! A [`TrainingJob`] is a value that owns what it needs, so that a caller may run it on a thread of
+//! its own while lookups and changes go on; [`TrainingJob::run`] gives [`Trained`], and
+//! `Classifier::install` puts that to use. What changed meanwhile is found at installation.
+//!
+//! ```text
+//!   sort the snapshot by precedence
+//!   up to `isets_max` times:
+//!       choose fields, and put what is left of the rules into buckets
+//!   keep as many of these iSets as make lookups cheapest; none if they cover too little
+//!   pack the bits that the covered rules read; number these rules, the best first
+//!   for each iSet: train a model, prove its bound, fill groups
+//! ```
+
+use thalweg_packet::Slot;
+
+use crate::places::Places;
+
+use super::choose::{blocks, choose};
+use super::composite::Composite;
+use super::cost::cost;
+use super::index::Trained;
+use super::iset::{Directory, Iset, Starts};
+use super::model::{Model, Number, check};
+use super::packing::Packing;
+use super::partition::{Buckets, Limits, partition};
+use super::pieces::Pieces;
+use super::slots::{NO_SLOT, Slots};
+use super::snapshot::Snapshot;
+use super::{LearnedConfig, ModelKind};
+
+/// Rules to be trained on: owned, so that it can be sent to a thread.
+#[derive(Clone, Debug)]
+pub struct TrainingJob {
+    pub(super) snapshot: Snapshot,
+    pub(super) config: LearnedConfig,
+    /// No ids yet.
+    pub(super) places: Places,
+    /// Which training this is.
+    pub(super) epoch: u64,
+}
+
+/// Buckets, and what they are sorted by.
+struct Plan {
+    fields: Vec<usize>,
+    composite: Composite,
+    buckets: Buckets,
+}
+
+impl TrainingJob {
+    /// How many rules it has.
+    pub fn rule_count(&self) -> usize {
+        self.snapshot.len()
+    }
+
+    /// Trains; the longer part of the work of a classifier.
+    pub fn run(mut self) -> Trained {
+        self.snapshot.sort();
+        let (plans, packing) = self.plan();
+        let words = self.snapshot.words();
+        let mut iset_of = vec![u8::MAX; self.snapshot.len()];
+        for (number, plan) in plans.iter().enumerate() {
+            for &rule in &plan.buckets.rules {
+                iset_of[rule as usize] = number as u8;
+            }
+        }
+        let mut slots = Slots::new(self.places);
+        let mut slot_of = vec![NO_SLOT; self.snapshot.len()];
+        let mut rule_of = Vec::new();
+        for (rule, &iset) in iset_of
+            .iter()
+            .enumerate()
+            .filter(|(_, iset)| **iset != u8::MAX)
+        {
+            let (precedence, id) = self.snapshot.rule(rule as u32);
+            slot_of[rule] = slots.end();
+            rule_of.push(rule as u32);
+            slots.push(precedence, id, iset);
+        }
+        let mut isets = Vec::new();
+        for (number, mut plan) in plans.into_iter().enumerate() {
+            for rule in &mut plan.buckets.rules {
+                *rule = slot_of[*rule as usize];
+            }
+            let starts = starts(&plan, &self.config);
+            let pack = |slot: u32, value: &mut [u64], mask: &mut [u64]| {
+                let pattern = self.snapshot.pattern(rule_of[slot as usize]);
+                packing.pack(pattern.value, value);
+                packing.pack(pattern.mask, mask);
+            };
+            let iset = Iset::new(
+                plan.composite,
+                plan.fields,
+                &plan.buckets,
+                starts,
+                packing.words(),
+                pack,
+            );
+            for bucket in 0..iset.bucket_count() {
+                for (lane, slot) in iset.groups.bucket(bucket) {
+                    slots.set_home(slot, lane);
+                }
+            }
+            let rules = iset_of.iter().filter(|iset| **iset == number as u8).count();
+            isets.push(Iset { rules, ..iset });
+        }
+        Trained {
+            epoch: self.epoch,
+            key_words: words,
+            packing,
+            slots,
+            isets,
+        }
+    }
+
+    /// Rules into buckets, and the bits that they read.
+    fn plan(&self) -> (Vec<Plan>, Packing) {
+        let config = &self.config;
+        let limits = Limits {
+            bucket_max: config.bucket_max.clamp(1, 1 << 16),
+            copies_max: config.copies_max,
+        };
+        let mut left: Vec<u32> = (0..self.snapshot.len() as u32).collect();
+        let mut plans = Vec::new();
+        let cost = |isets, left: &[u32]| cost(&self.snapshot, &config.tuples, isets, left);
+        let (mut best_count, mut best_cost, mut covered) = (0, cost(0, &left), 0);
+        while plans.len() < config.isets_max.min(usize::from(u8::MAX)) && !left.is_empty() {
+            let choice = choose(&self.snapshot, &left, &config.fields, limits);
+            let Some(choice) = choice else { break };
+            let slots = choice.fields.iter().map(|&field| config.fields[field]);
+            let composite = Composite::new(slots.collect::<Vec<Slot>>());
+            let ranged = blocks(&self.snapshot, &left, &composite);
+            let mut buckets = partition(ranged, &composite, limits);
+            let kept = left.len() - buckets.left.len();
+            if kept < config.iset_rules_min.max(1) {
+                break;
+            }
+            left = std::mem::take(&mut buckets.left);
+            plans.push(Plan {
+                fields: choice.fields,
+                composite,
+                buckets,
+            });
+            let cost = cost(plans.len(), &left);
+            if cost < best_cost || config.is_cost_ignored {
+                (best_count, best_cost) = (plans.len(), cost);
+                covered = self.snapshot.len() - left.len();
+            }
+        }
+        if covered * 100 < self.snapshot.len() * config.coverage_min_percent as usize {
+            best_count = 0;
+        }
+        plans.truncate(best_count);
+        let mut mask = vec![0; self.snapshot.words()];
+        for &rule in plans.iter().flat_map(|plan| &plan.buckets.rules) {
+            let pattern = self.snapshot.pattern(rule);
+            mask.iter_mut()
+                .zip(pattern.mask)
+                .for_each(|(all, mask)| *all |= mask);
+        }
+        match Packing::new(&mask) {
+            Some(packing) => (plans, packing),
+            None => (Vec::new(), Packing::default()),
+        }
+    }
+}
+
+/// The starts in the width that the numbers need, under a model.
+fn starts(plan: &Plan, config: &LearnedConfig) -> Starts {
+    let starts = &plan.buckets.starts;
+    let bits = plan.composite.bits();
+    if bits <= u64::BITS {
+        let starts = starts.iter().map(|&start| start as u64).collect();
+        Starts::Narrow(directory(starts, bits, config))
+    } else {
+        Starts::Wide(directory(starts.clone(), bits, config))
+    }
+}
+
+fn directory<N: Number>(starts: Vec<N>, bits: u32, config: &LearnedConfig) -> Directory<N> {
+    let model = match config.model {
+        ModelKind::Pieces => Model::Pieces(Pieces::new(&starts, bits)),
+    };
+    check(&model, &starts, bits);
+    Directory { starts, model }
+}

@@ -1,0 +1,575 @@
+//! The learned index against the oracle, with trainings in between and during changes, and with
+//! rules made to hurt it.
+
+mod harness;
+
+use harness::{Driver, WORDS, checks};
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::simd::Level;
+use thalweg_classifier::{
+    Classifier, Learned, LearnedConfig, Linear, ModelKind, Pattern, Precedence, RuleId, Trained,
+    TrainingJob, TrainingPolicy, Version,
+};
+use thalweg_packet::Slot;
+
+const V1: Version = Version(1);
+const MODELS: [ModelKind; 1] = [ModelKind::Pieces];
+
+/// Every field of the harness's keys, and two that lie across them.
+fn fields() -> Vec<Slot> {
+    let slot = |(word, shift, width_bits)| Slot {
+        word,
+        shift,
+        width_bits,
+    };
+    let fields = [
+        (0, 32, 32),
+        (0, 0, 16),
+        (1, 16, 48),
+        (1, 0, 16),
+        (2, 32, 32),
+        (2, 0, 32),
+        (3, 0, 128),
+        (5, 48, 16),
+        (5, 32, 16),
+        (6, 0, 64),
+    ];
+    fields.map(slot).to_vec()
+}
+
+/// An iSet is made of any few rules.
+fn config(seed: u64) -> LearnedConfig {
+    let levels = Level::available();
+    LearnedConfig {
+        model: MODELS[seed as usize % MODELS.len()],
+        isets_max: 1 + seed as usize % 4,
+        iset_rules_min: 1,
+        coverage_min_percent: 0,
+        is_cost_ignored: true,
+        bucket_max: [1, 3, 8, 20][seed as usize / 2 % 4],
+        copies_max: [1, 5, 100][seed as usize % 3],
+        level: levels[seed as usize % levels.len()],
+        policy: TrainingPolicy {
+            rules_min: 2,
+            updates_min: 4,
+            coverage_kept_percent: 90,
+        },
+        ..LearnedConfig::with_fields(harness::config(seed), fields())
+    }
+}
+
+/// A learned classifier that is trained while it changes: a job is taken, run, and installed some
+/// changes later.
+struct Trainee {
+    learned: Learned,
+    random: Pcg64Mcg,
+    job: Option<TrainingJob>,
+    trained: Option<Trained>,
+    /// Whether jobs are taken when the policy says so, or at random.
+    is_by_policy: bool,
+}
+
+impl Trainee {
+    fn new(config: LearnedConfig, seed: u64) -> Trainee {
+        Trainee {
+            learned: Learned::new(config),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            job: None,
+            trained: None,
+            is_by_policy: seed.is_multiple_of(2),
+        }
+    }
+
+    /// After each change: a step of a training, or a whole one.
+    fn train(&mut self) {
+        match self.random.random_range(0..12) {
+            0 if self.job.is_none() && self.trained.is_none() => {
+                self.job = match self.is_by_policy {
+                    true => self.learned.training(),
+                    false => Some(self.learned.begin_training()),
+                };
+            }
+            1 | 2 if self.job.is_some() => self.trained = self.job.take().map(TrainingJob::run),
+            3 | 4 if self.trained.is_some() => {
+                let trained = self.trained.take().expect("it is there");
+                self.learned.install(trained);
+            }
+            5 if self.job.is_none() && self.trained.is_none() => self.learned.train_now(),
+            _ => {}
+        }
+    }
+}
+
+impl Classifier for Trainee {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        self.learned.insert(pattern, precedence, id, born);
+        self.train();
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        self.learned.remove(id, died);
+        self.train();
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        self.learned.lookup(key, version)
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        self.learned.lookup_examined(key, version, examined)
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        self.learned.lookup_batch(keys, version, answers);
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        self.learned.find(pattern, priority)
+    }
+
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        self.learned.find_within(pattern, found);
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        self.learned.pattern(id)
+    }
+
+    fn abort(&mut self, version: Version) {
+        self.train();
+        self.learned.abort(version);
+        self.train();
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let freed = self.learned.reclaim(oldest);
+        self.train();
+        freed
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.learned.len(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.learned.memory_bytes()
+    }
+}
+
+fn drive(seed: u64, rules: usize, checks: usize) {
+    println!("seed {seed}, {rules} rules");
+    let trainee = Trainee::new(config(seed), seed);
+    let mut driver = Driver::new(Box::new(trainee), rules, seed);
+    driver.run(checks);
+    driver.clear();
+    let fresh = Learned::new(config(seed)).memory_bytes();
+    let left = driver.subject.memory_bytes();
+    assert!(left <= fresh + 2_000, "{left} bytes left of {fresh}");
+}
+
+#[test]
+fn trainings_between_and_during_changes() {
+    for (seed, rules) in (1..).zip([3, 20, 60, 200, 20, 60, 20, 60, 60, 20, 20, 60]) {
+        drive(seed, rules, checks() / 40);
+    }
+}
+
+#[test]
+fn many_rules_a_mask() {
+    for seed in 1..4 {
+        let trainee = Trainee::new(config(seed), seed);
+        let mut driver = Driver::new(Box::new(trainee), 500, seed).with_masks(4);
+        driver.run(checks() / 100);
+        driver.clear();
+    }
+}
+
+/// A rule: value, mask, priority.
+type Plain = (Vec<u64>, Vec<u64>, u16);
+
+/// Puts rules in, in the order given, which is their age.
+fn load(subject: &mut dyn Classifier, rules: &[Plain]) {
+    for (number, (value, mask, priority)) in rules.iter().enumerate() {
+        let precedence = Precedence::new(*priority, number as u64);
+        let id = RuleId(number as u32);
+        subject.insert(Pattern { value, mask }, precedence, id, V1);
+    }
+    subject.reclaim(V1);
+}
+
+fn random_key(random: &mut Pcg64Mcg) -> Vec<u64> {
+    (0..WORDS).map(|_| random.random()).collect()
+}
+
+/// Loads rules, trains, and compares with the oracle at keys in, beside and far from the rules.
+fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned {
+    let mut learned = Learned::new(config);
+    let mut oracle = Linear::new(WORDS);
+    load(&mut learned, rules);
+    load(&mut oracle, rules);
+    learned.train_now();
+    let covered = learned.statistics().covered;
+    assert!(
+        covered >= covered_min,
+        "{covered} of {} are covered",
+        rules.len()
+    );
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let mut keys = Vec::new();
+    for _ in 0..800 {
+        let (value, mask, _) = rules.choose(&mut random).expect("there are rules");
+        let noise = random_key(&mut random);
+        let words = value.iter().zip(mask).zip(noise);
+        let mut key: Vec<u64> = words
+            .map(|((value, mask), noise)| value | noise & !mask)
+            .collect();
+        match random.random_range(0..4) {
+            // A neighbor: one more or less in some word that the rule reads.
+            0 => {
+                let word = random.random_range(0..WORDS);
+                key[word] = key[word].wrapping_add(1 << mask[word].trailing_zeros().min(63));
+            }
+            1 => {
+                let word = random.random_range(0..WORDS);
+                key[word] = key[word].wrapping_sub(1 << mask[word].trailing_zeros().min(63));
+            }
+            _ => {}
+        }
+        keys.push(key);
+    }
+    keys.push(vec![0; WORDS]);
+    keys.push(vec![u64::MAX; WORDS]);
+    for key in &keys {
+        let expected = oracle.lookup(key, V1);
+        assert_eq!(learned.lookup(key, V1), expected, "{key:x?}");
+        let mut examined = vec![0; WORDS];
+        assert_eq!(learned.lookup_examined(key, V1, &mut examined), expected);
+        for _ in 0..8 {
+            let words = key.iter().zip(&examined);
+            let other: Vec<u64> = words
+                .map(|(word, mask)| word ^ random.random::<u64>() & !mask)
+                .collect();
+            assert_eq!(oracle.lookup(&other, V1), expected, "{examined:x?}");
+        }
+    }
+    harness::check_batch(&learned, &keys, V1);
+    for (number, (value, mask, priority)) in rules.iter().enumerate().take(200) {
+        let id = RuleId(number as u32);
+        assert_eq!(learned.pattern(id), Some((value.clone(), mask.clone())));
+        let pattern = Pattern { value, mask };
+        assert_eq!(
+            learned.find(pattern, *priority),
+            oracle.find(pattern, *priority)
+        );
+    }
+    learned
+}
+
+/// Rules of one field, which is `width` bits wide and ends at bit `shift` of `word`.
+fn points(values: impl IntoIterator<Item = u128>, wide: bool) -> Vec<Plain> {
+    let rule = |(number, point): (u64, u128)| {
+        let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+        if wide {
+            (value[3], value[4]) = ((point >> 64) as u64, point as u64);
+            (mask[3], mask[4]) = (u64::MAX, u64::MAX);
+        } else {
+            value[2] = point as u64 & 0xffff_ffff;
+            mask[2] = 0xffff_ffff;
+        }
+        (value, mask, (number % 7) as u16)
+    };
+    (0..).zip(values).map(rule).collect()
+}
+
+/// Lists of numbers that a model finds hard to follow.
+fn hard_lists() -> Vec<(&'static str, Vec<u128>)> {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let most = u128::from(u32::MAX);
+    let mut clusters = Vec::new();
+    for _ in 0..40 {
+        let base = u128::from(random.random::<u32>());
+        let step = 1u128 << random.random_range(0..8);
+        clusters.extend((0..50).map(|index| (base + index * step) & most));
+    }
+    vec![
+        ("dense", (0..2_000).collect()),
+        ("at the end", (0..2_000).map(|index| most - index).collect()),
+        (
+            "one gap",
+            (0..1_000)
+                .chain((0..1_000).map(|index| most - index))
+                .collect(),
+        ),
+        (
+            "powers",
+            (0..32)
+                .flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1])
+                .collect(),
+        ),
+        ("clusters", clusters),
+        ("one", vec![most / 3]),
+        ("the ends", vec![0, most]),
+        (
+            "squares",
+            (0..2_000).map(|index| index * index * 7).collect(),
+        ),
+        (
+            "random",
+            (0..2_000)
+                .map(|_| u128::from(random.random::<u32>()))
+                .collect(),
+        ),
+    ]
+}
+
+#[test]
+fn numbers_that_are_hard_to_follow() {
+    for (name, mut list) in hard_lists() {
+        list.sort_unstable();
+        list.dedup();
+        let wide = list.iter().map(|point| point << 96 | point);
+        let rules = [points(list.clone(), false), points(wide, true)];
+        for (rules, seed) in rules.into_iter().zip(0..) {
+            for model in MODELS {
+                for bucket_max in [1, 16] {
+                    println!("{name}, {model:?}, {bucket_max}");
+                    let config = LearnedConfig {
+                        model,
+                        bucket_max,
+                        copies_max: 1,
+                        ..config(seed)
+                    };
+                    check(&rules, config, rules.len());
+                }
+            }
+        }
+    }
+}
+
+/// Addresses of which all but the last bits are the same.
+#[test]
+fn neighbors_of_128_and_of_48_bits() {
+    let base = 0x2001_0db8_1234_5678_9abc_def0_1234_0000_u128;
+    let wide = points((0..3_000).map(|index| base + index), true);
+    let mut ethernet = points([], false);
+    for index in 0..3_000 {
+        let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+        value[1] = (0x0200_5e00_0000 + index) << 16;
+        mask[1] = 0xffff_ffff_ffff << 16;
+        ethernet.push((value, mask, 1));
+    }
+    for rules in [wide, ethernet] {
+        for model in MODELS {
+            let config = LearnedConfig {
+                model,
+                bucket_max: 1,
+                ..config(0)
+            };
+            let learned = check(&rules, config, rules.len());
+            let window = learned.statistics().isets[0].window;
+            assert!(
+                window < 100,
+                "neighbors are not told apart: a window of {window}"
+            );
+        }
+    }
+}
+
+/// The same two addresses with the prefixes of port ranges: parted by the port.
+#[test]
+fn port_ranges_do_not_ruin_coverage() {
+    let mut rules = Vec::new();
+    for pair in 0..100u64 {
+        for length in 1..=16u32 {
+            for low in [0, 0x4000_u64] {
+                let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+                let bits = 0xffff_u64 >> (16 - length) << (16 - length);
+                value[2] = (0x0a00_0000 + pair * 256) << 32 | 0xc0a8_0101;
+                mask[2] = u64::MAX;
+                value[5] = (low & bits | pair) << 32 & bits << 32;
+                mask[5] = bits << 32;
+                rules.push((value, mask, 1));
+            }
+        }
+    }
+    let config = LearnedConfig::with_fields(harness::config(1), fields());
+    let config = LearnedConfig {
+        iset_rules_min: 1,
+        is_cost_ignored: true,
+        ..config
+    };
+    let rules_count = rules.len();
+    check(&rules, config, rules_count * 8 / 10);
+}
+
+#[test]
+fn all_levels_give_the_same_answers() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let clusters = hard_lists().swap_remove(4).1;
+    let rules = points(clusters, false);
+    let keys: Vec<Vec<u64>> = (0..500)
+        .map(|_| {
+            let (value, mask, _) = rules.choose(&mut random).expect("there are rules");
+            let noise = random_key(&mut random);
+            let words = value.iter().zip(mask).zip(noise);
+            words
+                .map(|((value, mask), noise)| value ^ noise & (!mask | 1))
+                .collect()
+        })
+        .collect();
+    for model in MODELS {
+        let mut all = Vec::new();
+        for level in Level::available() {
+            let config = LearnedConfig {
+                model,
+                level,
+                ..config(1)
+            };
+            let mut learned = Learned::new(config);
+            load(&mut learned, &rules);
+            learned.train_now();
+            let mut answers = vec![None; keys.len()];
+            learned.lookup_batch(&keys.concat(), V1, &mut answers);
+            assert!(answers.iter().filter(|answer| answer.is_some()).count() > 200);
+            all.push(answers);
+        }
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+/// No field has a prefix mask: all rules stay in the remainder, and answers are right.
+#[test]
+fn rules_that_no_iset_covers() {
+    let mut random = Pcg64Mcg::seed_from_u64(4);
+    let rules: Vec<Plain> = (0..300)
+        .map(|_| {
+            let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+            mask[2] = random.random::<u64>() & 0x0000_ffff_0000_ffff;
+            value[2] = random.random::<u64>() & mask[2];
+            (value, mask, random.random_range(0..5))
+        })
+        .collect();
+    let config = LearnedConfig::with_fields(harness::config(1), fields());
+    let learned = check(&rules, config, 0);
+    assert_eq!(learned.statistics().covered, 0);
+    assert!(learned.statistics().isets.is_empty());
+}
+
+/// Ids that come back while a training runs, under other patterns or the same.
+#[test]
+fn ids_that_are_used_again_during_a_training() {
+    let list = points((0..64).map(|index| index * 1_000), false);
+    let mut learned = Learned::new(config(3));
+    load(&mut learned, &list);
+    let job = learned.begin_training();
+    let version = Version(2);
+    for id in 0..30 {
+        learned.remove(RuleId(id), version);
+    }
+    assert_eq!(learned.reclaim(version).len(), 30);
+    let pattern = |number: usize| Pattern {
+        value: &list[number].0,
+        mask: &list[number].1,
+    };
+    for id in 0..10u32 {
+        // The pattern of a neighbor, at the precedence that the id had.
+        let precedence = Precedence::new(list[id as usize].2, id.into());
+        learned.insert(
+            pattern(id as usize + 10),
+            precedence,
+            RuleId(id),
+            Version(3),
+        );
+    }
+    for id in 40..45 {
+        learned.remove(RuleId(id), Version(3));
+    }
+    let trained = job.run();
+    learned.install(trained.clone());
+    for id in 0..10u32 {
+        let key = pattern(id as usize + 10).value;
+        assert_eq!(learned.lookup(key, Version(3)), Some(RuleId(id)));
+        assert_eq!(learned.lookup(key, version), None);
+        assert_eq!(learned.lookup(pattern(id as usize).value, Version(3)), None);
+    }
+    for id in 40..45u32 {
+        let key = pattern(id as usize).value;
+        assert_eq!(learned.lookup(key, version), Some(RuleId(id)));
+        assert_eq!(learned.lookup(key, Version(3)), None);
+    }
+    assert_eq!(learned.len(Version(3)), 64 - 30 + 10 - 5);
+    // The same again is not the last training's.
+    learned.install(trained);
+    assert_eq!(learned.len(Version(3)), 64 - 30 + 10 - 5);
+    learned.abort(Version(3));
+    assert_eq!(
+        learned.lookup(pattern(41).value, Version(3)),
+        Some(RuleId(41))
+    );
+    assert_eq!(learned.len(Version(3)), 64 - 30);
+}
+
+#[test]
+fn a_policy_asks_for_training_once_and_again() {
+    let list = points((0..3_000).map(|index| index * 1_000), false);
+    let mut learned: Box<dyn Classifier> = Box::new(Learned::new(LearnedConfig::with_fields(
+        harness::config(1),
+        fields(),
+    )));
+    load(&mut *learned, &list[..999]);
+    assert!(learned.training().is_none());
+    let insert = |learned: &mut dyn Classifier, number: usize| {
+        let (value, mask, priority) = &list[number];
+        let precedence = Precedence::new(*priority, number as u64);
+        learned.insert(
+            Pattern { value, mask },
+            precedence,
+            RuleId(number as u32),
+            V1,
+        );
+    };
+    (999..1_500).for_each(|number| insert(&mut *learned, number));
+    let job = learned.training().expect("there are enough rules");
+    assert_eq!(job.rule_count(), 1_500);
+    assert!(learned.training().is_none(), "one at a time");
+    learned.install(job.run());
+    (1_500..2_499).for_each(|number| insert(&mut *learned, number));
+    assert!(learned.training().is_none(), "too soon");
+    insert(&mut *learned, 2_499);
+    assert!(
+        learned.training().is_some(),
+        "four in ten rules are not covered"
+    );
+}
+
+#[test]
+#[should_panic(expected = "rule id in use")]
+fn an_id_is_used_once() {
+    let list = points([1, 2, 3], false);
+    let mut learned = Learned::new(config(3));
+    load(&mut learned, &list);
+    learned.train_now();
+    assert_eq!(learned.statistics().covered, 3);
+    let (value, mask, _) = &list[0];
+    learned.insert(
+        Pattern { value, mask },
+        Precedence::new(1, 9),
+        RuleId(1),
+        V1,
+    );
+}
+
+#[test]
+#[should_panic(expected = "settled")]
+fn what_is_settled_is_not_aborted() {
+    let mut learned = Learned::new(config(1));
+    learned.reclaim(Version(3));
+    learned.abort(Version(3));
+}
