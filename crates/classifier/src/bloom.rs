@@ -78,7 +78,7 @@ mod statistics;
 mod worth;
 
 use crate::hash::WordHash;
-use crate::tuple_space::{Best, is_settled};
+use crate::tuple_space::{Best, improve, is_settled};
 use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 
 use common::CommonBits;
@@ -293,10 +293,9 @@ impl Bloom {
         for vector in 0..flows.filter().vectors() {
             tally.filters += 1;
             for number in flows.candidates(hash, vector, &self.rules) {
-                let mut found = None;
-                self.rules.probe(number, key, version, &mut found);
+                let found = self.rules.probe(number, key, version);
                 tally.candidates += 1;
-                *best = (*best).max(found);
+                improve(best, found);
                 if found.is_none() {
                     tally.falses += 1;
                     if learns {
@@ -347,17 +346,16 @@ impl Bloom {
             let hash = group.words.hash(key, common.hash);
             for member in group.candidates(hash) {
                 if !is_settled(*best, member.highest) {
-                    let mut found = None;
-                    self.rules.probe(member.number, key, version, &mut found);
+                    let found = self.rules.probe(member.number, key, version);
                     tally.candidates += 1;
                     tally.falses += u32::from(found.is_none());
-                    *best = (*best).max(found);
+                    improve(best, found);
                 }
             }
         }
         for member in &common.open {
             if !is_settled(*best, member.highest) {
-                self.rules.probe(member.number, key, version, best);
+                improve(best, self.rules.probe(member.number, key, version));
                 tally.visited += 1;
             }
         }
@@ -382,7 +380,7 @@ impl Bloom {
                 let found = subtable.find(hash, key, version);
                 tally.candidates += 1;
                 tally.falses += u32::from(found.is_none());
-                crate::tuple_space::improve(best, found);
+                improve(best, found);
             }
         }
     }

@@ -401,6 +401,42 @@ fn counters_of_common_bits_overflow() {
     assert_eq!(left.overflowed_counters, 0, "{left:?}");
 }
 
+/// Rules that come and go, published or not, leave no bits: as many candidates as before.
+#[test]
+fn what_is_freed_leaves_no_bits() {
+    for first_layer in [FirstLayer::CommonBits, FirstLayer::OwnBits] {
+        let mut subject = bloom(first_layer, 0).always();
+        let rule = |number: u64| {
+            let mask = [0xffff, 0xff << (number % 4 * 4)];
+            ([number / 4, mask[1] & number], mask, 5)
+        };
+        for id in 0..400 {
+            insert(&mut [&mut subject], rule(id), id as u32, V1);
+        }
+        let before = subject.statistics().filters;
+        for round in 0..40u64 {
+            let version = Version(2 + round);
+            let ids = 1_000..1_020u32;
+            for id in ids.clone() {
+                let number = 1_000 + round * 20 + u64::from(id);
+                insert(&mut [&mut subject], rule(number), id, version);
+            }
+            if round % 2 == 0 {
+                subject.abort(version);
+            } else {
+                ids.for_each(|id| subject.remove(RuleId(id), version));
+                assert_eq!(subject.reclaim(version).len(), 20);
+            }
+            let after = subject.statistics().filters;
+            assert_eq!(after.size_bytes, before.size_bytes);
+            assert_eq!(
+                after.bits_set, before.bits_set,
+                "{first_layer:?}, round {round}"
+            );
+        }
+    }
+}
+
 /// What does not pay is not asked, and asked again when it does; the answers stay.
 #[test]
 fn a_layer_that_does_not_pay_is_passed_by() {

@@ -4,6 +4,7 @@
 
 use crate::{Precedence, RuleId, Version};
 
+use super::subtable::Rule;
 use super::{Best, TupleSpace, improve, is_settled};
 
 impl TupleSpace {
@@ -42,9 +43,9 @@ impl TupleSpace {
 
     /// Asks one sub-table.
     #[inline(always)]
-    pub(crate) fn probe(&self, number: u32, key: &[u64], version: Version, best: &mut Best) {
+    pub(crate) fn probe(&self, number: u32, key: &[u64], version: Version) -> Option<&Rule> {
         let subtable = self.subtable(number);
-        improve(best, subtable.find(subtable.staged.hash(key), key, version));
+        subtable.find(subtable.staged.hash(key), key, version)
     }
 
     /// Asks all sub-tables that may have a better rule; says how many that were.
@@ -54,7 +55,7 @@ impl TupleSpace {
             if is_settled(*best, ranked.highest) {
                 break;
             }
-            self.probe(ranked.subtable, key, version, best);
+            improve(best, self.probe(ranked.subtable, key, version));
             visited += 1;
         }
         visited
