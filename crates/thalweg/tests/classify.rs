@@ -15,6 +15,15 @@ fn classify(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
+const CLASSIFIERS: [&str; 6] = [
+    "linear",
+    "tuple-space",
+    "merged-tuples",
+    "bloom",
+    "bloom-full-keys",
+    "bloom-own-bits",
+];
+
 /// Two filters; the second becomes six rules, because of its ports.
 const FILTERS: &str = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0000\n\
                        @0.0.0.0/0\t10.1.0.0/16\t0 : 65535\t1024 : 65535\t0x11/0xFF\n";
@@ -25,15 +34,15 @@ fn every_classifier_answers_every_traffic_right() {
         &Scene::new(),
         &[
             "--rules",
-            "acl1-300,fw1-300,ipc1-300",
+            "acl1-300,fw1-300,ipc6-300,openflow-300",
             "--traffic",
             "uniform,zipf,trace",
             "--batch",
             "1,32",
         ],
     );
-    for set in ["acl1-300", "fw1-300", "ipc1-300"] {
-        for classifier in ["linear", "tuple-space", "merged-tuples"] {
+    for set in ["acl1-300", "fw1-300", "ipc6-300", "openflow-300"] {
+        for classifier in CLASSIFIERS {
             for traffic in ["uniform", "zipf", "trace"] {
                 for batch in [1, 32] {
                     let is_it = |row: &&Value| {
@@ -109,7 +118,7 @@ fn rules_come_and_go_and_threads_look_up() {
         "40",
     ]);
     let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 3 * 4);
+    assert_eq!(rows.len(), CLASSIFIERS.len() * 4);
     for row in rows {
         check(row);
         let is_alone = row["threads"] == 1 && row["update_rate"] == 0;

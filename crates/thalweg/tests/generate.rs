@@ -41,6 +41,8 @@ fn the_same_arguments_give_the_same_bytes() {
         "generate pipeline --kind synthetic --rules 600 --tables 9 --traversals 4",
         "generate rules --profile fw1 --count 50",
         "generate rules --profile ipc1 --count 50 --format classbench",
+        "generate rules --profile fw6 --count 50",
+        "generate rules --profile openflow --count 50",
         "generate changes --rules 2000 --mix random --count 20 --every 10",
     ];
     for case in cases {
@@ -92,6 +94,59 @@ fn filters_come_from_classbench_files_packed_or_not() {
         rules
     };
     assert_eq!(from("f"), from("f.xz"));
+}
+
+#[test]
+fn a_profile_is_counted_changed_and_drawn_from() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let made = "generate rules --profile acl6 --count 300 --format classbench -o f";
+    summary(folder.path(), made);
+    let told = summary(folder.path(), "generate profile --from f -o p.toml");
+    assert!(told["lengths"].as_u64() > Some(10), "{told}");
+    let text = read(&path("p.toml"));
+    assert!(text.contains("family = \"ipv6\""), "{text}");
+    let all_udp = "service = \"17 any any 1\"\n# ";
+    let changed = text.replacen("service = ", &format!("{all_udp}service = "), 1);
+    let changed = match changed.split_once(all_udp) {
+        Some((front, list)) => {
+            let rest = list.split_once("]\n").expect("a list of services ends").1;
+            format!("{front}service = \"17 any any 1\"\n{rest}")
+        }
+        None => unreachable!("it was put in"),
+    };
+    std::fs::write(path("q.toml"), changed).expect("it can be written");
+    let told = summary(folder.path(), "generate rules --profile q.toml -o r");
+    assert_eq!(
+        (&told["filters"], &told["rules"]),
+        (&1000.into(), &1000.into())
+    );
+    let rules = read(&path("r"));
+    let rules: Vec<&str> = rules
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    assert!(
+        rules.iter().all(|rule| rule.contains(",udp6")),
+        "{}",
+        rules[0]
+    );
+}
+
+#[test]
+fn rules_of_a_switch_read_back() {
+    let folder = folder();
+    let made = "generate rules --profile openflow --count 400 --table 3 --ports 0 -o r";
+    assert_eq!(summary(folder.path(), made)["rules"], 400);
+    let text = read(&folder.path().join("r"));
+    let rules = text::parse_rules("r", &text).expect("they are rules");
+    assert_eq!(rules.flows.len(), 400);
+    let is_drop = |flow: &thalweg_pipeline::Flow| flow.table.0 == 3 && flow.actions.is_empty();
+    assert!(rules.flows.iter().all(is_drop));
+    assert!(
+        text.contains("vlan_tci") && text.contains("in_port"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -154,6 +209,9 @@ fn generated_files_replay() {
 fn what_cannot_be_made_is_refused_with_advice() {
     let folder = folder();
     std::fs::write(folder.path().join("bad"), "@1.2.3.4/33\n").expect("it can be written");
+    std::fs::write(folder.path().join("empty"), "").expect("it can be written");
+    let profile = "family = \"ipv4\"\nsharing = \"1 2\"\n";
+    std::fs::write(folder.path().join("bad.toml"), profile).expect("it can be written");
     let cases = [
         ("generate", "Usage:"),
         (
@@ -174,6 +232,18 @@ fn what_cannot_be_made_is_refused_with_advice() {
             "choose another place",
         ),
         ("generate rules --from bad", "bad:1:10:"),
+        ("generate profile --from bad", "bad:1:10:"),
+        ("generate profile --from empty", "add `service`"),
+        (
+            "generate rules --profile tea",
+            "choose of acl1, fw1, ipc1, acl6, fw6, ipc6, openflow",
+        ),
+        ("generate rules --profile bad.toml", "bad.toml:2:"),
+        ("generate rules --profile missing.toml", "check the path"),
+        (
+            "generate rules --profile openflow --format classbench",
+            "use --format rules",
+        ),
         ("generate rules --from missing", "check the path"),
         (
             "generate rules --count 0",

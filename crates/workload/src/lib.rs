@@ -28,6 +28,7 @@ mod error;
 mod field;
 mod flows;
 mod micro;
+mod openflow;
 mod pipeline;
 mod random;
 mod rule;
@@ -45,6 +46,7 @@ pub use error::WorkloadError;
 pub use field::Field;
 pub use flows::{Flow, FlowConfig, FlowSource, draw_flows};
 pub use micro::{DESTINATIONS_PER_MASK, MicroCase};
+pub use openflow::generate_openflow;
 pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };

@@ -6,10 +6,11 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::json;
 use thalweg_workload::{
-    Action, Extra, Filter, Profile, filter_rules, generate_filters, parse_filters, rules_text,
+    Action, Extra, Filter, filter_rules, generate_openflow, parse_filters, rules_text,
 };
 
 use super::destination::Destination;
+use super::profile;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input::unpacked;
@@ -22,10 +23,17 @@ const MAX_FILTERS: u64 = 1_000_000;
 /// What the command takes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// What the filters are like
-    #[arg(long, value_enum, default_value_t = Manner::Acl1, conflicts_with = "from")]
-    profile: Manner,
-    /// How many filters; one with port ranges becomes several rules
+    /// What the filters are like: acl1, fw1, ipc1 (IPv4), acl6, fw6, ipc6 (IPv6), or a file as
+    /// `generate profile` writes it; or openflow, for rules with ports, MAC addresses and VLANs
+    #[arg(
+        long,
+        value_name = "NAME|FILE.toml",
+        default_value = "acl1",
+        conflicts_with = "from"
+    )]
+    profile: String,
+    /// How many filters, each of which becomes a rule, or several if it has port ranges
+    /// [default: 1000]
     #[arg(long, value_name = "N", value_parser = number::<u64>(1..=MAX_FILTERS))]
     count: Option<u64>,
     /// Take the filters from a ClassBench file (.xz is unpacked), not more than --count
@@ -47,17 +55,6 @@ pub(super) struct Arguments {
     destination: Destination,
 }
 
-/// Rule sets to imitate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Manner {
-    /// An access list
-    Acl1,
-    /// A firewall
-    Fw1,
-    /// IP chains
-    Ipc1,
-}
-
 /// Ways to write filters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
@@ -67,11 +64,31 @@ enum Format {
     Classbench,
 }
 
+/// The profile of rules that are no filters.
+const OPENFLOW: &str = "openflow";
+
+impl Arguments {
+    fn count(&self) -> usize {
+        self.count.unwrap_or(1_000) as usize
+    }
+
+    /// What the filter of this number does.
+    fn actions(&self, index: usize) -> Vec<Action> {
+        match self.ports {
+            0 => Vec::new(),
+            ports => vec![Action::Output(1 + index as u32 % ports)],
+        }
+    }
+}
+
 /// Writes the rules.
 ///
 /// # Errors
 /// If the file to read has faults, or there are too few priorities, or nothing can be written.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    if arguments.profile == OPENFLOW {
+        return write_openflow(arguments, console);
+    }
     let (filters, origin) = filters(arguments)?;
     let (text, count) = match arguments.format {
         Format::Classbench => {
@@ -79,12 +96,8 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             (lines.collect(), filters.len())
         }
         Format::Rules => {
-            let (table, ports) = (arguments.table, arguments.ports);
-            let actions = |index: usize| match ports {
-                0 => Vec::new(),
-                ports => vec![Action::Output(1 + index as u32 % ports)],
-            };
-            let rules = filter_rules(&filters, table, Extra::Ignore, actions);
+            let actions = |index| arguments.actions(index);
+            let rules = filter_rules(&filters, arguments.table, Extra::Ignore, actions);
             let rules = rules.map_err(|error| refused("--count", &error))?;
             (format!("# {origin}\n{}", rules_text(&rules)), rules.len())
         }
@@ -109,6 +122,34 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .write(&text, &sentence, summary, console)
 }
 
+/// Writes rules that are no filters.
+fn write_openflow(arguments: &Arguments, console: &Console) -> Result<()> {
+    if arguments.format == Format::Classbench {
+        let what = "--format classbench: these rules match more than filters can say; \
+                    use --format rules, or another --profile";
+        return Err(bad_input(what));
+    }
+    let rules = generate_openflow(arguments.count(), arguments.seed);
+    let mut rules = rules.map_err(|error| refused("--count", &error))?;
+    for (index, rule) in rules.iter_mut().enumerate() {
+        rule.table = arguments.table;
+        rule.actions = arguments.actions(index);
+    }
+    let (count, seed) = (rules.len(), arguments.seed);
+    let origin = format!("in the manner of {OPENFLOW}, seed {seed}");
+    let summary = json!({
+        "origin": origin,
+        "seed": seed,
+        "rules": count,
+        "format": "rules",
+    });
+    let text = format!("# {origin}\n{}", rules_text(&rules));
+    let sentence = format!("{count} rules; {origin}");
+    arguments
+        .destination
+        .write(&text, &sentence, summary, console)
+}
+
 /// The filters, and where they are from.
 fn filters(arguments: &Arguments) -> Result<(Vec<Filter>, String)> {
     if let Some(path) = &arguments.from {
@@ -118,13 +159,9 @@ fn filters(arguments: &Arguments) -> Result<(Vec<Filter>, String)> {
         filters.truncate(limit);
         return Ok((filters, format!("from {name}")));
     }
-    let (profile, name) = match arguments.profile {
-        Manner::Acl1 => (Profile::Acl1, "acl1"),
-        Manner::Fw1 => (Profile::Fw1, "fw1"),
-        Manner::Ipc1 => (Profile::Ipc1, "ipc1"),
-    };
-    let count = arguments.count.unwrap_or(1_000) as usize;
-    let filters = generate_filters(profile, count, arguments.seed);
+    let shape = profile::read(&arguments.profile)?;
+    let filters = shape.filters(arguments.count(), arguments.seed);
+    let name = &arguments.profile;
     let seed = arguments.seed;
     Ok((filters, format!("in the manner of {name}, seed {seed}")))
 }

@@ -112,7 +112,7 @@ mod tests {
     fn a_classifier_that_lacks_a_rule_is_found_out() {
         let set = RuleSet::read("fw1-400", None, 1).expect("a set");
         let flows = Flows::draw(&set, 2_000, 1);
-        let mut subject = Subject::build(Kind::MergedTuples, &set, 1);
+        let mut subject = Subject::build(Kind::MergedTuples, &set, 2_000, 1);
         let version = subject.version;
         let checks = Checks::new(&Oracle::new(&set), &flows, version);
         assert_eq!(checks.wrong(subject.classifier(), version), 0);

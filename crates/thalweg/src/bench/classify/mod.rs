@@ -210,7 +210,7 @@ fn measure_set(arguments: &Arguments, name: &str, console: &Console) -> Result<V
     let mut subjects = Vec::new();
     for kind in kinds {
         progress.set_message(format!("{name}: building {}", kind.name()));
-        subjects.push(Subject::build(kind, &set, arguments.seed));
+        subjects.push(Subject::build(kind, &set, arguments.flows, arguments.seed));
         progress.inc(1);
     }
     let flows = Flows::draw(&set, arguments.flows, arguments.seed);

@@ -13,7 +13,8 @@ use thalweg_classifier::{Classifier, Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{Layout, standard};
 use thalweg_pipeline::{Flow, TableId, text};
 use thalweg_workload::{
-    Action, Extra, Filter, Profile, Shape, filter_rules, parse_filters, rules_text,
+    Action, Extra, Filter, Profile, Shape, filter_rules, generate_openflow, parse_filters,
+    rules_text,
 };
 
 use crate::failure::bad_input;
@@ -50,16 +51,23 @@ impl RuleSet {
             }
             return RuleSet::of_text(name, Vec::new(), &text, table);
         }
-        let Some((profile, rules)) = parse_name(name) else {
+        let Some((kind, rules)) = parse_name(name) else {
             return Err(bad_input(format!(
                 "--rules {name}: there is no such file, and no set of this name; name a ClassBench \
-                 file (.xz is unpacked), a rules file, or a set as acl1-10k, fw1-500k, ipc1-1m"
+                 file (.xz is unpacked), a rules file, or a set as acl1-10k, fw6-500k, openflow-1m"
             )));
         };
-        RuleSet::of_filters(
-            name,
-            Shape::built_in(profile).filters_for_rules(rules, seed),
-        )
+        match kind {
+            Kind::Filters(profile) => {
+                let filters = Shape::built_in(profile).filters_for_rules(rules, seed);
+                RuleSet::of_filters(name, filters)
+            }
+            Kind::OpenFlow => {
+                let rules = generate_openflow(rules, seed);
+                let rules = rules.map_err(|error| bad_input(format!("--rules {name}: {error}")))?;
+                RuleSet::of_text(name, Vec::new(), &rules_text(&rules), None)
+            }
+        }
     }
 
     fn of_filters(name: &str, filters: Vec<Filter>) -> Result<RuleSet> {
@@ -171,9 +179,16 @@ fn largest_table(flows: &[Flow]) -> Option<TableId> {
     (counts[usize::from(most)] > 0).then_some(TableId(most))
 }
 
-/// What `acl1-10k` means: a profile, and so many rules.
-fn parse_name(name: &str) -> Option<(Profile, usize)> {
-    let (profile, count) = name.rsplit_once('-')?;
+/// What can be generated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Filters(Profile),
+    OpenFlow,
+}
+
+/// What `acl1-10k` means: a kind, and so many rules.
+fn parse_name(name: &str) -> Option<(Kind, usize)> {
+    let (kind, count) = name.rsplit_once('-')?;
     let count = count.to_ascii_lowercase();
     let (digits, unit) = match count.strip_suffix('k') {
         Some(digits) => (digits, 1_000),
@@ -183,8 +198,11 @@ fn parse_name(name: &str) -> Option<(Profile, usize)> {
         },
     };
     let rules = digits.parse::<usize>().ok()?.checked_mul(unit)?;
-    let profile = profile.parse().ok()?;
-    (1..=RULES_MAX).contains(&rules).then_some((profile, rules))
+    let kind = match kind {
+        "openflow" => Kind::OpenFlow,
+        profile => Kind::Filters(profile.parse().ok()?),
+    };
+    (1..=RULES_MAX).contains(&rules).then_some((kind, rules))
 }
 
 #[cfg(test)]
@@ -193,9 +211,11 @@ mod tests {
 
     #[test]
     fn names_say_what_and_how_many() {
-        assert_eq!(parse_name("acl1-10k"), Some((Profile::Acl1, 10_000)));
-        assert_eq!(parse_name("ipc1-1M"), Some((Profile::Ipc1, 1_000_000)));
-        assert_eq!(parse_name("fw1-77"), Some((Profile::Fw1, 77)));
+        let filters = |profile, rules| Some((Kind::Filters(profile), rules));
+        assert_eq!(parse_name("acl1-10k"), filters(Profile::Acl1, 10_000));
+        assert_eq!(parse_name("ipc6-1M"), filters(Profile::Ipc6, 1_000_000));
+        assert_eq!(parse_name("fw1-77"), filters(Profile::Fw1, 77));
+        assert_eq!(parse_name("openflow-5k"), Some((Kind::OpenFlow, 5_000)));
         for name in ["acl1", "acl1-", "tea-10k", "acl1-0", "acl1-9m", "acl1-1kk"] {
             assert_eq!(parse_name(name), None, "{name}");
         }

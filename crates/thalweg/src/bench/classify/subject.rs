@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use thalweg_classifier::{Classifier, Linear, MergedTuples, TupleSpace, TupleSpaceConfig, Version};
+use thalweg_classifier::{
+    Bloom, BloomConfig, Classifier, FirstLayer, Linear, MergedTuples, TupleSpace, TupleSpaceConfig,
+    Version,
+};
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
@@ -20,6 +23,8 @@ pub(super) enum Kind {
     TupleSpace,
     /// A hash table for several masks.
     MergedTuples,
+    /// The same as the tuple space, behind a filter.
+    Bloom(FirstLayer),
 }
 
 /// Rules up to which a search of all of them is shown unasked.
@@ -27,7 +32,14 @@ const LINEAR_MAX: usize = 2_000;
 
 impl Kind {
     /// All there are, the baseline first.
-    const ALL: [Kind; 3] = [Kind::TupleSpace, Kind::MergedTuples, Kind::Linear];
+    const ALL: [Kind; 6] = [
+        Kind::TupleSpace,
+        Kind::MergedTuples,
+        Kind::Bloom(FirstLayer::CommonBits),
+        Kind::Bloom(FirstLayer::FullKeys),
+        Kind::Bloom(FirstLayer::OwnBits),
+        Kind::Linear,
+    ];
 
     /// Those that are compared if nobody says which.
     pub(super) fn usual(rules: usize) -> Vec<Kind> {
@@ -41,6 +53,10 @@ impl Kind {
             Kind::Linear => "linear",
             Kind::TupleSpace => "tuple-space",
             Kind::MergedTuples => "merged-tuples",
+            Kind::Bloom(FirstLayer::CommonBits) => "bloom",
+            Kind::Bloom(FirstLayer::FullKeys) => "bloom-full-keys",
+            Kind::Bloom(FirstLayer::OwnBits) => "bloom-own-bits",
+            Kind::Bloom(FirstLayer::FullKeysDisjoint) => "bloom-disjoint",
         }
     }
 }
@@ -87,16 +103,22 @@ enum Built {
     Linear(Linear),
     TupleSpace(TupleSpace),
     MergedTuples(MergedTuples),
+    Bloom(Box<Bloom>),
 }
 
 impl Subject {
-    /// Builds a classifier of all rules.
-    pub(super) fn build(kind: Kind, set: &RuleSet, seed: u64) -> Subject {
+    /// Builds a classifier of all rules, for lookups of so many flows.
+    pub(super) fn build(kind: Kind, set: &RuleSet, flows: usize, seed: u64) -> Subject {
         let config = TupleSpaceConfig::new(&set.layout, &PREFIX_FIELDS, seed);
         let classifier = match kind {
             Kind::Linear => Built::Linear(Linear::new(set.words())),
             Kind::TupleSpace => Built::TupleSpace(TupleSpace::new(config)),
             Kind::MergedTuples => Built::MergedTuples(MergedTuples::new(config)),
+            Kind::Bloom(first_layer) => Built::Bloom(Box::new(Bloom::new(BloomConfig {
+                first_layer,
+                flows,
+                ..BloomConfig::new(config)
+            }))),
         };
         let mut subject = Subject {
             kind,
@@ -122,6 +144,7 @@ impl Subject {
             Built::Linear(classifier) => classifier,
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
+            Built::Bloom(classifier) => &**classifier,
         }
     }
 
@@ -131,6 +154,7 @@ impl Subject {
             Built::Linear(classifier) => classifier,
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
+            Built::Bloom(classifier) => &mut **classifier,
         }
     }
 
@@ -140,18 +164,45 @@ impl Subject {
             Built::Linear(_) => None,
             Built::TupleSpace(classifier) => Some(classifier.subtable_count()),
             Built::MergedTuples(classifier) => Some(classifier.table_count()),
+            Built::Bloom(classifier) => Some(classifier.rules().subtable_count()),
         }
     }
 
     /// The share of the rules that a model finds; `None` without a model.
     pub(super) fn coverage(&self) -> Option<f64> {
         match &self.classifier {
-            Built::Linear(_) | Built::TupleSpace(_) | Built::MergedTuples(_) => None,
+            Built::Linear(_) | Built::TupleSpace(_) | Built::MergedTuples(_) | Built::Bloom(_) => {
+                None
+            }
         }
     }
 
     /// What only this classifier has.
     pub(super) fn details(&self) -> BTreeMap<String, f64> {
-        BTreeMap::new()
+        let details = match &self.classifier {
+            Built::Bloom(classifier) => {
+                let counted = classifier.statistics();
+                let asked = counted.lookups.max(1) as f64;
+                vec![
+                    ("candidates_per_lookup", counted.candidates as f64 / asked),
+                    (
+                        "false_positives_per_lookup",
+                        counted.false_positives as f64 / asked,
+                    ),
+                    (
+                        "full_searches_per_lookup",
+                        counted.full_searches as f64 / asked,
+                    ),
+                    (
+                        "bypassed",
+                        counted.bypassed as f64 / (counted.bypassed as f64 + asked),
+                    ),
+                ]
+            }
+            _ => Vec::new(),
+        };
+        (details.into_iter())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 }
