@@ -81,10 +81,10 @@ impl Case {
     fn new(masks: Vec<Key>, per_table: usize, flows: usize) -> Case {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         let mut values = Vec::with_capacity(masks.len() * per_table);
-        for table in 0..masks.len() {
+        for (table, mask) in masks.iter().enumerate() {
             for _ in 0..per_table {
                 let key = random_key(&mut random);
-                let value = std::array::from_fn(|word| key[word] & masks[table][word]);
+                let value = std::array::from_fn(|word| key[word] & mask[word]);
                 values.push((table, value));
             }
         }

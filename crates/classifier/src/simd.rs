@@ -6,14 +6,11 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod fields;
 mod level;
 
 pub use level::Level;
 pub(crate) use level::Work;
-
-pub(crate) mod fields;
-
-pub use fields::Lanes;
 
 /// Asks for element `index` of a slice to be brought into the cache; past the end, does nothing
 /// of use and no harm.

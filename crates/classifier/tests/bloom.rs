@@ -88,7 +88,7 @@ fn a_key_that_looks_like_another_gets_its_own_answer() {
             .map(|flow| [flow << 32 | 1_000, flow << 8 | 7])
             .collect();
         check(&subject, &oracle, &flows, V1);
-        let others = (0..4_000).map(|flow| [flow << 32 | flow % 64, flow << 8 | 7]);
+        let others = (0..4_000).map(|flow| [(flow << 32) | (flow % 64), (flow << 8) | 7]);
         let others: Vec<[u64; 2]> = others.collect();
         if let Some(filter) = subject.flow_filter() {
             let looks_alike = |key: &&[u64; 2]| filter.candidates(filter.hash(*key)) & 1 == 1;
@@ -286,7 +286,7 @@ fn more_sub_tables_than_a_vector_has_sets() {
             for value in 0..3 {
                 let value = [
                     table,
-                    mask[1] & (value << (table % 20) | value / 2 << (20 + table / 20)),
+                    mask[1] & ((value << (table % 20)) | ((value / 2) << (20 + table / 20))),
                 ];
                 let id = (table * 4 + value[1].count_ones() as u64) as u32;
                 if Classifier::pattern(&oracle, RuleId(id)).is_none() {
@@ -450,7 +450,7 @@ fn a_layer_that_does_not_pay_is_passed_by() {
         for value in 0..32u64 {
             let mask = [0xff, 0xff << (table % 4 * 8) | 0xff];
             let rule = (
-                [table, value * 0x0101_0101 & mask[1]],
+                [table, (value * 0x0101_0101) & mask[1]],
                 mask,
                 100 - table as u16,
             );

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::bloom::Put;
-use thalweg_classifier::simd::Lanes;
+use thalweg_classifier::simd::Level;
 use thalweg_classifier::{VectorFilter, VectorFilterConfig};
 
 /// Numbers of sets for every width of fields, and more than one vector.
@@ -72,12 +72,12 @@ fn what_was_put_in_is_found_and_little_else() {
 #[test]
 fn bursts_and_instructions_agree() {
     for sets in SETS {
-        for (count, lanes) in [7, 32, 100]
+        for (count, level) in [7, 32, 100]
             .into_iter()
-            .zip(Lanes::all().into_iter().cycle())
+            .zip(Level::available().into_iter().cycle())
         {
-            let filter = VectorFilter::new(config(sets, 500)).with_lanes(lanes);
-            let portable = VectorFilter::new(config(sets, 500)).with_lanes(Lanes::all()[0]);
+            let filter = VectorFilter::new(config(sets, 500)).with_level(level);
+            let portable = VectorFilter::new(config(sets, 500)).with_level(Level::PLAIN);
             for (hash, set) in keys(600, sets, 2) {
                 filter.put(hash, set);
                 portable.put(hash, set);

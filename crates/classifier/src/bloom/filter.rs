@@ -38,8 +38,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::hash::WordHash;
-use crate::simd::Lanes;
-use crate::simd::fields::Block;
+use crate::simd::Level;
+use crate::simd::fields::{self, Block};
 
 use super::counters::Counters;
 
@@ -97,7 +97,7 @@ pub struct VectorFilterConfig {
 #[derive(Debug)]
 pub struct VectorFilter {
     hash: WordHash,
-    lanes: Lanes,
+    level: Level,
     width: Width,
     sets: usize,
     /// Blocks for each 64 sets.
@@ -244,7 +244,7 @@ impl VectorFilter {
         let full_bits = block_bits * (1.0 - (-bits_put / block_bits).exp());
         VectorFilter {
             hash: WordHash::new(config.seed),
-            lanes: Lanes::best(),
+            level: Level::best(),
             width,
             sets: config.sets,
             blocks_per_vector,
@@ -259,8 +259,8 @@ impl VectorFilter {
     }
 
     /// Uses these instructions, for comparison with others.
-    pub fn with_lanes(mut self, lanes: Lanes) -> VectorFilter {
-        self.lanes = lanes;
+    pub fn with_level(mut self, level: Level) -> VectorFilter {
+        self.level = level;
         self
     }
 
@@ -423,10 +423,10 @@ impl VectorFilter {
     fn find(&self, tests: &[(u32, u64)], vector: usize, found: &mut [u64]) {
         let blocks = &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector];
         match self.width {
-            Width::Bits8 => self.lanes.find::<8>(blocks, tests, found),
-            Width::Bits16 => self.lanes.find::<16>(blocks, tests, found),
-            Width::Bits32 => self.lanes.find::<32>(blocks, tests, found),
-            Width::Bits64 => self.lanes.find::<64>(blocks, tests, found),
+            Width::Bits8 => fields::find::<8>(self.level, blocks, tests, found),
+            Width::Bits16 => fields::find::<16>(self.level, blocks, tests, found),
+            Width::Bits32 => fields::find::<32>(self.level, blocks, tests, found),
+            Width::Bits64 => fields::find::<64>(self.level, blocks, tests, found),
         }
     }
 

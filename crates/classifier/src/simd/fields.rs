@@ -11,97 +11,51 @@
 //! With AVX-512 that is a load, an AND and a comparison, which gives all 64 bits at once; with
 //! AVX2 two halves of it; else word by word, folding what is missing onto each field's lowest bit.
 //!
-//! 1. [`Lanes`] names an instruction set that the processor was asked for, and nothing else makes
-//!    one. All of them give the same answers.
+//! 1. A [`Level`] is one of instructions that the processor was asked for. All of them give the same
+//!    answers.
 //! 2. Blocks are words that other threads may change meanwhile. Words are read by relaxed loads,
 //!    or by one instruction written out in assembler, which the compiler cannot take for a plain
 //!    read. Each word is then one that was stored, which is all that callers may rely on.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::level::{Instructions, Level};
+
 /// 512 bits that several threads read and write.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Block(pub(crate) [AtomicU64; 8]);
 
-/// An instruction set that this processor has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lanes(Kind);
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Lanes {
-    /// The widest that this processor has.
-    pub fn best() -> Lanes {
-        *Lanes::all()
-            .last()
-            .expect("there is always the portable one")
-    }
-
-    /// Those that this processor has, the portable one first.
-    pub fn all() -> Vec<Lanes> {
-        let mut all = vec![Lanes(Kind::Portable)];
+/// For each place and pattern, the fields of the block at that place that have the pattern.
+///
+/// # Panics
+/// If a place is not one of a block.
+#[inline]
+pub(crate) fn find<const BITS: u32>(
+    level: Level,
+    blocks: &[Block],
+    tests: &[(u32, u64)],
+    found: &mut [u64],
+) {
+    const { assert!(matches!(BITS, 8 | 16 | 32 | 64)) };
+    match level.0 {
+        Instructions::Plain => {
+            for (&(place, pattern), found) in tests.iter().zip(found) {
+                *found = find_plain::<BITS>(&blocks[place as usize], pattern);
+            }
+        }
+        // SAFETY: there is such a level only if the processor has AVX2 (invariant 1).
         #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                all.push(Lanes(Kind::Avx2));
-            }
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-                all.push(Lanes(Kind::Avx512));
-            }
-        }
-        all
-    }
-
-    /// Its name, for tables of measurements.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Kind::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "avx512",
-        }
-    }
-
-    /// For each place and pattern, the fields of the block at that place that have the pattern.
-    ///
-    /// # Panics
-    /// If a place is not one of a block, or fields of `BITS` bits do not exist.
-    #[inline]
-    pub(crate) fn find<const BITS: u32>(
-        self,
-        blocks: &[Block],
-        tests: &[(u32, u64)],
-        found: &mut [u64],
-    ) {
-        const { assert!(matches!(BITS, 8 | 16 | 32 | 64)) };
-        match self.0 {
-            Kind::Portable => {
-                for (&(place, pattern), found) in tests.iter().zip(found) {
-                    *found = find_portable::<BITS>(&blocks[place as usize], pattern);
-                }
-            }
-            // SAFETY: the value exists only if the processor has AVX2 (invariant 1).
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, tests, found) },
-            // SAFETY: the value exists only if the processor has AVX-512 F and BW (invariant 1).
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { x86::find_avx512::<BITS>(blocks, tests, found) },
-        }
+        Instructions::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, tests, found) },
+        // SAFETY: there is such a level only if the processor has AVX-512 F and BW (invariant 1).
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { x86::find_avx512::<BITS>(blocks, tests, found) },
     }
 }
 
 /// The twin without instructions of its own.
 #[inline]
-fn find_portable<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
+fn find_plain<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
     let fields = 64 / BITS;
     let words = block.0.iter().enumerate();
     words.fold(0, |found, (number, word)| {
@@ -267,20 +221,20 @@ mod tests {
                 .iter()
                 .any(|&found| found != 0 && found >> (512 / BITS - 1) == 1)
         );
-        for lanes in Lanes::all() {
+        for level in Level::available() {
             let mut found = vec![u64::MAX; tests.len()];
-            lanes.find::<BITS>(&blocks, &tests, &mut found);
+            find::<BITS>(level, &blocks, &tests, &mut found);
             assert_eq!(
                 found,
                 expected,
                 "{} with fields of {BITS} bits",
-                lanes.name()
+                level.name()
             );
         }
     }
 
     #[test]
-    fn all_lanes_find_the_same_fields() {
+    fn all_levels_find_the_same_fields() {
         check::<8>();
         check::<16>();
         check::<32>();

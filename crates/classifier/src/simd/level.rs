@@ -9,10 +9,10 @@
 ///
 /// There is no way to get one that it does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Level(Instructions);
+pub struct Level(pub(super) Instructions);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Instructions {
+pub(super) enum Instructions {
     Plain,
     #[cfg(target_arch = "x86_64")]
     Avx2,
