@@ -24,7 +24,7 @@ use thalweg_classifier::Version;
 use thalweg_packet::{
     BURST, FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
 };
-use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
+use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker, run};
 
 use crate::config::Config;
 use crate::continuation::Continuations;
@@ -81,6 +81,7 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) effects: Interner<Effect>,
     pub(crate) credits: Interner<Credit>,
     pub(crate) continuations: Continuations,
+    pub(crate) walker: Walker,
     /// What entries depend on, for maintainers that ask.
     pub(crate) record: Record,
     pub(crate) histories: Histories,
@@ -135,7 +136,7 @@ impl<const W: usize> Core<W> {
         let microflow = &config.microflow;
         let needs_record = config.maintainer.needs_dependencies();
         let index = needs_record.then(|| {
-            let empty = Dependencies::new(pipeline.layout(), config.seed);
+            let empty = Dependencies::new(pipeline.layout(), config.sweep_at, config.seed);
             Index::with(empty, former)
         });
         Core {
@@ -148,6 +149,7 @@ impl<const W: usize> Core<W> {
             effects: Interner::new(config.seed),
             credits: Interner::new(config.seed),
             continuations: Continuations::new(config.continuations, config.seed),
+            walker: Walker::default(),
             record: Record::new(index),
             histories: Histories::new(config.seed),
             ledger: Ledger::default(),

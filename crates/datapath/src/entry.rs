@@ -247,6 +247,11 @@ impl<const W: usize> Entries<W> {
         thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize);
     }
 
+    #[inline]
+    pub(crate) fn prefetch_key(&self, id: EntryId) {
+        thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
+    }
+
     /// Puts an entry in; its generation is a new one.
     pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry) -> EntryId {
         self.count += 1;

@@ -41,12 +41,20 @@ impl Record {
     }
 
     /// Notes what an entry depends on, a new one or one that has been repaired; of its walk's
-    /// lookups, some were known.
-    pub(crate) fn set(&mut self, entry: EntryId, trace: Trace, known: Known) {
-        let Some(index) = &self.index else { return };
+    /// lookups, some were known. Gives the trace back if it is not needed any more.
+    pub(crate) fn set(&mut self, entry: EntryId, trace: Trace, known: Known) -> Option<Trace> {
+        let Some(index) = &self.index else {
+            return Some(trace);
+        };
         match free(index, &mut self.notes) {
-            Some(mut record) => record.set(entry, &trace, &known),
-            None => self.notes.push(Note::Set(Box::new((entry, trace, known)))),
+            Some(mut record) => {
+                record.set(entry, &trace, &known);
+                Some(trace)
+            }
+            None => {
+                self.notes.push(Note::Set(Box::new((entry, trace, known))));
+                None
+            }
         }
     }
 

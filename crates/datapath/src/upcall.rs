@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
-    Continuation, Counters, Effect, Pipeline, StepKind, Trace, Translation, resume, translate,
-    translate_again,
+    Continuation, Counters, Effect, Memory, Pipeline, StepKind, Trace, Translation,
 };
 
 use crate::core::{Answer, Core};
@@ -71,16 +70,18 @@ impl<const W: usize> Core<W> {
         };
         let (continuation, version) = (continuation.as_deref(), self.version);
         let mut known = Known::default();
-        let record = entry.and_then(|entry| Some((entry, self.record.lock()?)));
-        let translation = match (record, continuation) {
-            (Some((entry, record)), _) => {
+        let walker = &mut self.walker;
+        let mut walk = |memory: Option<&dyn Memory>| {
+            walker.walk(pipeline, &key[..], continuation, version, memory)
+        };
+        let translation = match entry.and_then(|entry| Some((entry, self.record.lock()?))) {
+            Some((entry, record)) => {
                 let memory = record.memory_of(entry, pipeline, version);
-                let again = translate_again(pipeline, &key[..], continuation, version, &memory);
+                let again = walk(Some(&memory));
                 known = memory.into_known();
                 again
             }
-            (_, None) => translate(pipeline, &key[..], version),
-            (_, Some(continuation)) => resume(pipeline, &key[..], continuation, version),
+            None => walk(None),
         };
         let Translation {
             mask,
@@ -170,9 +171,16 @@ impl<const W: usize> Core<W> {
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
-        self.record.set(id, trace, known);
+        self.note_walk(id, trace, mask, known);
         self.statistics.megaflow.insertions += 1;
         Answer::Entry(id)
+    }
+
+    /// Notes what an entry depends on; what memory that does not take is the next walk's.
+    pub(crate) fn note_walk(&mut self, id: EntryId, trace: Trace, mask: Vec<u64>, known: Known) {
+        if let Some(trace) = self.record.set(id, trace, known) {
+            self.walker.recycle(trace, mask);
+        }
     }
 
     /// The sub-table of a mask; beyond the limit of masks, that of whole keys.

@@ -17,6 +17,7 @@
 use thalweg_packet::{FieldId, Layout, Slot};
 
 use crate::action::{Slice, Subfield};
+use crate::interpret::Spare;
 
 /// Source of a bit: an ingress bit by its number, or, from here on, a function by its number.
 const FIRST_FUNCTION: u16 = 0x8000;
@@ -64,11 +65,16 @@ enum Provenance {
 
 impl<'a> State<'a> {
     /// The state of a packet that comes in with this key; `registers` are what it resumes with.
-    pub(crate) fn new(layout: &'a Layout, key: &[u64], registers: Option<&[u64]>) -> State<'a> {
+    pub(crate) fn new(
+        layout: &'a Layout,
+        key: &[u64],
+        registers: Option<&[u64]>,
+        spare: &mut Spare,
+    ) -> State<'a> {
         let (ingress, words) = (layout.ingress_words(), layout.words());
-        // Ingress words as they are, registers as constants: of the size that they end with.
-        let filled = |of_ingress: u64, of_registers: u64| {
-            let mut list = vec![of_registers; words];
+        // Ingress words as they are, registers as constants.
+        let mut filled = |of_ingress: u64, of_registers: u64| {
+            let mut list = spare.filled(of_registers, words);
             list[..ingress].fill(of_ingress);
             list
         };
@@ -79,8 +85,8 @@ impl<'a> State<'a> {
             constant: filled(0, u64::MAX),
             sources: Vec::new(),
             functions: Vec::new(),
-            mask: vec![0; ingress],
-            reads: vec![0; words + ingress],
+            mask: spare.filled(0, ingress),
+            reads: spare.filled(0, words + ingress),
             written_words: 0,
         };
         state.words[..ingress].copy_from_slice(&key[..ingress]);
@@ -88,6 +94,14 @@ impl<'a> State<'a> {
             state.words[ingress..].copy_from_slice(registers);
         }
         state
+    }
+
+    /// The mask; all other memory is left to the next walk.
+    pub(crate) fn into_mask(self, spare: &mut Spare) -> Vec<u64> {
+        for list in [self.words, self.original, self.constant, self.reads] {
+            spare.keep(list);
+        }
+        self.mask
     }
 
     pub(crate) fn words(&self) -> &[u64] {
@@ -101,10 +115,6 @@ impl<'a> State<'a> {
         all[ingress..].fill(u64::MAX);
         self.read_words(&all);
         self.words[ingress..].to_vec()
-    }
-
-    pub(crate) fn into_mask(self) -> Vec<u64> {
-        self.mask
     }
 
     /// Adds what was read since the last call to a step's record.

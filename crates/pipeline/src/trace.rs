@@ -61,6 +61,9 @@ pub enum Input {
     AllPorts,
 }
 
+/// Most walks have no more steps than this.
+const STEPS: usize = 16;
+
 /// The record of one walk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
@@ -91,17 +94,14 @@ pub struct Step<'a> {
 }
 
 impl Trace {
-    pub(crate) fn new(words: usize, ingress_words: usize) -> Trace {
-        // Most walks have no more steps than this.
-        let steps = 16;
-        Trace {
-            words,
-            ingress_words,
-            steps: Vec::with_capacity(steps),
-            arena: Vec::with_capacity(steps * (3 * words + ingress_words)),
-            inputs: Vec::new(),
-            written_words: 0,
-        }
+    /// Forgets everything, and begins the record of a walk.
+    pub(crate) fn begin(&mut self, words: usize, ingress_words: usize) {
+        (self.words, self.ingress_words, self.written_words) = (words, ingress_words, 0);
+        self.steps.clear();
+        self.arena.clear();
+        self.inputs.clear();
+        self.steps.reserve(STEPS);
+        self.arena.reserve(STEPS * self.stride());
     }
 
     /// Begins a step that has read nothing yet.

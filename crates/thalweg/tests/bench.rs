@@ -56,6 +56,31 @@ fn of_all<'a>(report: &'a Value, maintainer: &str) -> &'a Value {
 }
 
 #[test]
+fn rows_are_of_changes_that_affect_as_many_entries_as_asked() {
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--rules",
+        "600",
+        "--entries",
+        "1000",
+        "--updates",
+        "80",
+        "--maintainer",
+        "incremental",
+        "--affected",
+        "0,2,20",
+    ]);
+    let rows = report["rows"].as_array().expect("rows");
+    for (class, from, to) in [("0", 0.0, 0.0), ("2", 2.0, 2.0), ("20", 16.0, 25.0)] {
+        let row = rows.iter().find(|row| row["class"] == class);
+        let affected = row.expect("a row for each number")["affected"].as_f64();
+        let affected = affected.expect("a mean");
+        assert!((from..=to).contains(&affected), "{class}: {affected}");
+    }
+}
+
+#[test]
 fn a_lazy_sweep_is_seen_to_be_one() {
     let report = Scene::new().json(&[
         "bench",
@@ -286,6 +311,27 @@ fn table_1_has_a_line_for_each_scheme() {
 }
 
 #[test]
+fn many_new_rules_are_followed_by_searches_and_by_a_sweep() {
+    let report = Scene::new().json(&[
+        "bench",
+        "update",
+        "--rules",
+        "600",
+        "--entries",
+        "100",
+        "--crossover",
+    ]);
+    let rows = report["rows"].as_array().expect("rows");
+    let new_rules: Vec<_> = rows.iter().map(|row| row["new_rules"].as_u64()).collect();
+    assert_eq!(new_rules, [25, 50, 100, 200, 400].map(Some));
+    for row in rows {
+        for way in ["search_us", "sweep_us"] {
+            assert!(row[way]["median"].as_f64() > Some(0.0), "{row}");
+        }
+    }
+}
+
+#[test]
 fn depth_compares_pipelines() {
     let report = Scene::new().json(&[
         "bench",
@@ -365,6 +411,8 @@ fn what_makes_no_sense_is_refused() {
         &["--peer", &peer],
         &["peer.json", "missing field `rows`", "ovs_revalidate.py"],
     );
+    refuses(&["--affected", "one"], &["--affected"]);
+    refuses(&["--affected", "1", "--depth"], &["--affected"]);
     let few = ["--rules", "600", "--entries", "64", "--bundle", "500"];
     refuses(&few, &["--bundle", "1001 are needed"]);
 }

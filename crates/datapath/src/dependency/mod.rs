@@ -74,6 +74,8 @@ pub(crate) struct Dependencies {
     /// Entries that were added since the search for those that a change affects has begun; none
     /// while no change is prepared.
     meanwhile: Option<Vec<EntryId>>,
+    /// New rules for each entry from which on a sweep takes the place of searches.
+    sweep_at: usize,
     /// Kept from call to call.
     reached: Vec<NodeId>,
     met: Vec<NodeId>,
@@ -82,7 +84,7 @@ pub(crate) struct Dependencies {
 }
 
 impl Dependencies {
-    pub(crate) fn new(layout: &Layout, seed: u64) -> Dependencies {
+    pub(crate) fn new(layout: &Layout, sweep_at: usize, seed: u64) -> Dependencies {
         let bits = PIVOTS.iter().filter_map(|field| {
             let slot = layout.slot(*field)?;
             // The uppermost bits, in the first word; of the metadata, those that programs use.
@@ -105,6 +107,7 @@ impl Dependencies {
             traversals: Traversals::new(WordHash::new(seed)),
             arrivals: Arrivals::default(),
             meanwhile: None,
+            sweep_at,
             reached: Vec::new(),
             met: Vec::new(),
             edges: Vec::new(),

@@ -5,6 +5,8 @@
 //!
 //! 1. A place in a list belongs to one path or is free.
 
+use thalweg_classifier::simd::prefetch;
+
 use crate::entry::EntryId;
 
 use super::node::NodeId;
@@ -143,6 +145,11 @@ impl Paths {
     pub(super) fn is_first_find(&mut self, entry: EntryId) -> bool {
         let path = &mut self.paths[entry.0 as usize];
         std::mem::replace(&mut path.found_by, self.search) != self.search
+    }
+
+    /// Asks for the memory of the path of an entry that is to be looked at soon.
+    pub(super) fn prefetch(&self, entry: EntryId) {
+        prefetch(&self.paths, entry.0 as usize);
     }
 
     /// Whether this search has found the entry.

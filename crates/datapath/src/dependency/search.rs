@@ -22,10 +22,6 @@ use super::paths::Paths;
 use crate::entry::EntryId;
 use crate::sync::{Mutex, MutexGuard};
 
-/// New rules for each entry from which on a sweep is taken to be cheaper than a search for each of
-/// them. Chosen, not measured.
-const SWEEP_AT: usize = 4;
-
 /// Invariant 3: suspects for each entry, and in any case.
 const SUSPECTS_EACH: usize = 2;
 const SUSPECTS_MIN: usize = 4_096;
@@ -33,6 +29,9 @@ const SUSPECTS_MIN: usize = 4_096;
 /// New rules in an entry's tables that are compared with it one by one; of more, one is taken to
 /// affect an entry that was made meanwhile.
 const COMPARED_MAX: usize = 64;
+
+/// Dependents whose memory is asked for before it is their turn: they lie anywhere.
+const AHEAD: usize = 8;
 
 /// What entries depend on, shared with whoever searches it.
 #[derive(Clone, Debug)]
@@ -158,7 +157,7 @@ impl Dependencies {
         self.paths.begin_search();
         self.arrivals.clear();
         let entries = self.paths.count();
-        (delta.inserted.len() / SWEEP_AT <= entries)
+        (delta.inserted.len() <= entries.saturating_mul(self.sweep_at))
             .then_some(SUSPECTS_MIN + entries * SUSPECTS_EACH)
     }
 
@@ -198,7 +197,11 @@ impl Dependencies {
                 return;
             }
             met.push(node);
-            for entry in nodes.dependents(node) {
+            let dependents = nodes.dependents(node);
+            for (place, entry) in dependents.iter().enumerate() {
+                if let Some(later) = dependents.get(place + AHEAD) {
+                    paths.prefetch(*later);
+                }
                 if !paths.is_found(*entry) {
                     let traversal = paths.traversal(*entry).expect("a dependent has a path");
                     findings.suspects.push(Suspect {
@@ -276,11 +279,16 @@ fn is_affected(
 }
 
 fn collect(paths: &mut Paths, dependents: &[EntryId], findings: &mut Findings) {
-    let new = dependents.iter().copied();
-    let new = new.filter(|entry| paths.is_first_find(*entry));
-    findings.suspects.extend(new.map(|entry| Suspect {
-        entry,
-        rule: None,
-        written_words: 0,
-    }));
+    for (place, entry) in dependents.iter().enumerate() {
+        if let Some(later) = dependents.get(place + AHEAD) {
+            paths.prefetch(*later);
+        }
+        if paths.is_first_find(*entry) {
+            findings.suspects.push(Suspect {
+                entry: *entry,
+                rule: None,
+                written_words: 0,
+            });
+        }
+    }
 }

@@ -24,6 +24,13 @@ impl<const W: usize> Caches for Core<W> {
         self.entries.is_taken(id, generation)
     }
 
+    fn prefetch(&self, suspect: &Suspect) {
+        self.entries.prefetch(suspect.entry);
+        if suspect.rule.is_some() {
+            self.entries.prefetch_key(suspect.entry);
+        }
+    }
+
     fn mark(&mut self, id: EntryId) -> Option<u32> {
         self.entries.mark(id)
     }
@@ -33,9 +40,13 @@ impl<const W: usize> Caches for Core<W> {
         if !self.entries.is_there(id) {
             return None;
         }
-        let mask = self.megaflow.mask(self.entries.get(id).subtable);
-        let is_met = findings.meets(suspect, self.entries.key(id), mask);
-        is_met.then(|| self.entries.mark(id)).flatten()
+        if suspect.rule.is_some() {
+            let mask = self.megaflow.mask(self.entries.get(id).subtable);
+            if !findings.meets(suspect, self.entries.key(id), mask) {
+                return None;
+            }
+        }
+        self.entries.mark(id)
     }
 
     fn check_meanwhile(
@@ -97,9 +108,13 @@ impl<const W: usize> Core<W> {
     /// Gives an entry another content.
     fn replace(&mut self, id: EntryId, key: &[u64; W], mut content: Content) -> Outcome {
         content.mask.resize(W, 0);
-        let subtable = self.subtable_for(&content.mask);
+        let former = self.entries.get(id).subtable;
+        let subtable = match self.megaflow.mask(former) == content.mask {
+            true => former,
+            false => self.subtable_for(&content.mask),
+        };
+        let is_same_region = former == subtable;
         let entry = self.entries.get_mut(id);
-        let is_same_region = entry.subtable == subtable;
         let is_same = is_same_region
             && entry.program.runs(&content.effects)
             && entry.credits[..] == content.credits[..];
@@ -111,7 +126,7 @@ impl<const W: usize> Core<W> {
         };
         if is_same {
             self.entries.unmark(id);
-            self.record.set(id, content.trace, content.known);
+            self.note_walk(id, content.trace, content.mask, content.known);
             return Outcome::Unchanged;
         }
         // Invariant 2.
@@ -127,7 +142,7 @@ impl<const W: usize> Core<W> {
         self.forget_lists(program, credits);
         if is_same_region {
             self.entries.unmark(id);
-            self.record.set(id, content.trace, content.known);
+            self.note_walk(id, content.trace, content.mask, content.known);
             self.histories.note(id, repair);
             return Outcome::Repaired;
         }
@@ -148,7 +163,7 @@ impl<const W: usize> Core<W> {
         self.megaflow.remove(id, &self.entries);
         self.entries.renew(id, subtable);
         self.megaflow.insert(id, &self.entries);
-        self.record.set(id, content.trace, content.known);
+        self.note_walk(id, content.trace, content.mask, content.known);
         self.histories.note(id, LastRepair { outcome, ..repair });
         outcome
     }

@@ -31,6 +31,9 @@ use crate::entry::EntryId;
 /// entries, so few that marking takes several slices.
 const MARKS: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 
+/// Suspects whose memory is asked for before it is their turn: they lie anywhere.
+const AHEAD: usize = 8;
+
 /// A change that is being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
@@ -120,7 +123,11 @@ impl Following {
                     (entry, caches.mark(entry))
                 }
                 false => {
-                    let suspect = &self.findings.suspects[self.next];
+                    let suspects = &self.findings.suspects;
+                    if let Some(later) = suspects.get(self.next + AHEAD) {
+                        caches.prefetch(later);
+                    }
+                    let suspect = &suspects[self.next];
                     (suspect.entry, caches.mark_suspect(&self.findings, suspect))
                 }
             };

@@ -35,6 +35,7 @@ mod action_set;
 mod groups;
 mod normal;
 mod rewriting;
+mod spare;
 mod walk;
 mod work;
 
@@ -48,6 +49,7 @@ use crate::effect::Effect;
 use crate::pipeline::Pipeline;
 use crate::state::Lifted;
 use crate::trace::Trace;
+pub(crate) use spare::Spare;
 pub use work::MAX_WORK;
 
 /// Lookups and buckets that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
@@ -99,9 +101,7 @@ pub struct Translation {
 /// # Panics
 /// If the key is shorter than the layout's ingress words.
 pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translation {
-    let mut walk = walk::Walk::new(pipeline, key, version, None, None);
-    walk.start(TableId(0));
-    walk.finish()
+    Walker::default().walk(pipeline, key, None, version, None)
 }
 
 /// What is known of lookups, so that they need not be made again.
@@ -113,25 +113,45 @@ pub trait Memory {
     -> Option<Option<RuleId>>;
 }
 
-/// The same as [`translate`], or [`resume`] if there is a continuation, with the help of what is
-/// known of its lookups: as right as `memory` is, and its mask as narrow as what it knows.
+/// Walks one after the other, each in the memory of those before.
 ///
-/// # Panics
-/// As these.
-pub fn translate_again(
-    pipeline: &Pipeline,
-    key: &[u64],
-    continuation: Option<&Continuation>,
-    version: Version,
-    memory: &dyn Memory,
-) -> Translation {
-    let registers = continuation.map(|continuation| &continuation.registers[..]);
-    let mut walk = walk::Walk::new(pipeline, key, version, Some(memory), registers);
-    match continuation {
-        None => walk.start(TableId(0)),
-        Some(continuation) => walk.resume(continuation),
+/// A walk writes some kilobytes; to ask for them anew takes longer than some walks.
+#[derive(Debug, Default)]
+pub struct Walker {
+    spare: Spare,
+}
+
+impl Walker {
+    /// The same as [`translate`], or [`resume`] if there is a continuation.
+    ///
+    /// With a `memory`, with the help of what is known of its lookups: as right as that is, and its
+    /// mask as narrow as what it knows.
+    ///
+    /// # Panics
+    /// As these.
+    pub fn walk(
+        &mut self,
+        pipeline: &Pipeline,
+        key: &[u64],
+        continuation: Option<&Continuation>,
+        version: Version,
+        memory: Option<&dyn Memory>,
+    ) -> Translation {
+        let registers = continuation.map(|continuation| &continuation.registers[..]);
+        let spare = &mut self.spare;
+        let mut walk = walk::Walk::new(pipeline, key, version, memory, registers, spare);
+        match continuation {
+            None => walk.start(TableId(0)),
+            Some(continuation) => walk.resume(continuation),
+        }
+        walk.finish()
     }
-    walk.finish()
+
+    /// Takes back the memory of a trace and a mask that nobody needs any more.
+    pub fn recycle(&mut self, trace: Trace, mask: Vec<u64>) {
+        self.spare.keep_trace(trace);
+        self.spare.keep(mask);
+    }
 }
 
 /// Goes on with a walk that was frozen, with the key of the packet as it is now.
@@ -147,10 +167,7 @@ pub fn resume(
     continuation: &Continuation,
     version: Version,
 ) -> Translation {
-    let registers = Some(&continuation.registers[..]);
-    let mut walk = walk::Walk::new(pipeline, key, version, None, registers);
-    walk.resume(continuation);
-    walk.finish()
+    Walker::default().walk(pipeline, key, Some(continuation), version, None)
 }
 
 /// Whether an action can be executed without knowing headers behind those already changed.

@@ -8,7 +8,7 @@ use thalweg_packet::{FieldId, PortId, Source, standard as f};
 use super::action_set;
 use super::{
     Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, MAX_WORK, Memory,
-    Translation, is_blind,
+    Spare, Translation, is_blind,
 };
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
@@ -40,6 +40,9 @@ pub(super) enum Nested {
     /// A group's bucket.
     Bucket,
 }
+
+/// Most walks have no more effects than this.
+const EFFECTS: usize = 8;
 
 /// A walk under way.
 pub(super) struct Walk<'a> {
@@ -75,6 +78,8 @@ pub(super) struct Walk<'a> {
     drops: Vec<(DropReason, u32)>,
     /// The last table that had no rule for this copy of the packet.
     missed: Option<TableId>,
+    /// What walks before this one have left.
+    spare: &'a mut Spare,
 }
 
 impl<'a> Walk<'a> {
@@ -84,9 +89,10 @@ impl<'a> Walk<'a> {
         version: Version,
         memory: Option<&'a dyn Memory>,
         registers: Option<&[u64]>,
+        spare: &'a mut Spare,
     ) -> Walk<'a> {
         let layout = pipeline.layout();
-        let mut state = State::new(layout, key, registers);
+        let mut state = State::new(layout, key, registers, spare);
         // A cached continuation must never be met by a packet on another pass.
         state.read(f::RECIRC_ID);
         // But its number is nothing that rules may depend on: it is whoever's who keeps it.
@@ -97,14 +103,14 @@ impl<'a> Walk<'a> {
             version,
             memory,
             state,
-            effects: Vec::new(),
-            trace: Trace::new(layout.words(), layout.ingress_words()),
+            effects: Vec::with_capacity(EFFECTS),
+            trace: spare.trace(layout.words(), layout.ingress_words()),
             step: 0,
             depth: 0,
             lookups: 0,
             emitted: 0,
             work_left: Some(MAX_WORK),
-            examined: Vec::new(),
+            examined: spare.list(),
             action_set: Vec::new(),
             stack: Vec::new(),
             rule: None,
@@ -114,6 +120,7 @@ impl<'a> Walk<'a> {
             continuations: Vec::new(),
             drops: Vec::new(),
             missed: None,
+            spare,
         }
     }
 
@@ -171,12 +178,13 @@ impl<'a> Walk<'a> {
             0..0,
             drops.map(|&(reason, copies)| Effect::Drop { reason, copies }),
         );
+        self.spare.keep(self.examined);
         Translation {
             effects,
             trace: self.trace,
             continuations: self.continuations,
             drop_reason: last.filter(|_| !sends),
-            mask: self.state.into_mask(),
+            mask: self.state.into_mask(self.spare),
         }
     }
 

@@ -1,16 +1,18 @@
 //! A cache that is filled by flows through a generated pipeline, and then changed.
 
+use std::ops::RangeInclusive;
+
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::MaintainerKind;
 use thalweg_packet::{Instant, Packet, PortId};
-use thalweg_pipeline::{Change, Group, Operation, text};
+use thalweg_pipeline::{Change, Flow, Group, Operation, text};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
-use super::row::{About, Row, Sample, rows_of};
+use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
 use crate::failure::bad_input;
 use crate::follow::{Followed, follow};
@@ -26,6 +28,10 @@ pub(super) struct Effort {
     pub(super) packets: usize,
     /// Which changes.
     pub(super) mix: Mix,
+    /// How many entries they are to affect, one row each; if empty, whatever comes.
+    pub(super) affected: Vec<u64>,
+    /// New rules for each entry beyond which a sweep takes the place of searches, if not the default.
+    pub(super) sweep_at: Option<usize>,
     /// Whether a cache may have fewer entries than asked for, if the flows make no more.
     pub(super) takes_fewer: bool,
     /// Of everything.
@@ -92,6 +98,9 @@ impl<'a> FilledCache<'a> {
         config.datapath.megaflow.entries = 2 * entries;
         config.datapath.megaflow.bytes = usize::MAX;
         config.datapath.megaflow.masks = 1 << 20;
+        if let Some(sweep_at) = effort.sweep_at {
+            config.datapath.sweep_at = sweep_at;
+        }
         let (engine, groups) = load(pipeline, config, effort.mix.has(Kind::Group))?;
         let mut cache = FilledCache {
             pipeline,
@@ -135,15 +144,23 @@ impl<'a> FilledCache<'a> {
         Ok(())
     }
 
-    /// Rules that packets have met, and what else can be changed.
-    fn ground(&mut self) -> Ground {
+    /// The rules, with how many flows have met them.
+    fn rules(&mut self) -> Vec<(Flow, u64)> {
         self.engine.settle();
         let pipeline = self.engine.pipeline();
-        let met = pipeline.rules(pipeline.version());
-        let met = met.filter(|(_, rule)| rule.counters.packets > 0);
-        let used = met.filter_map(|(id, _)| pipeline.flow_of(id));
+        let rules = pipeline.rules(pipeline.version());
+        let rules = rules.filter_map(|(id, rule)| {
+            // Each flow has sent one packet.
+            Some((pipeline.flow_of(id)?, rule.counters.packets))
+        });
+        rules.collect()
+    }
+
+    /// Those rules that a number of flows have met, and what else can be changed.
+    fn ground(&self, rules: &[(Flow, u64)], met_by: &RangeInclusive<u64>) -> Ground {
+        let used = rules.iter().filter(|(_, flows)| met_by.contains(flows));
         Ground {
-            used: used.collect(),
+            used: used.map(|(flow, _)| flow.clone()).collect(),
             groups: self.groups.clone(),
             ports: self.pipeline.ports.clone(),
         }
@@ -176,7 +193,6 @@ impl<'a> FilledCache<'a> {
         effort: &Effort,
         progress: &indicatif::ProgressBar,
     ) -> Result<Vec<Row>> {
-        let mut changes = Changes::new(effort.mix.clone(), self.ground(), effort.seed)?;
         let datapath = self.engine.datapath();
         let entries = datapath.megaflow_count();
         let bytes = |bytes: usize| bytes as f64 / entries as f64;
@@ -187,6 +203,39 @@ impl<'a> FilledCache<'a> {
             cache_bytes_per_entry: bytes(datapath.megaflow_bytes()),
             dependency_bytes_per_entry: bytes(datapath.dependency_bytes()),
         };
+        let rules = self.rules();
+        if effort.affected.is_empty() {
+            let ground = self.ground(&rules, &(1..=u64::MAX));
+            let samples = self.samples(ground, effort, progress)?;
+            return Ok(rows_of(&about, &samples));
+        }
+        let mut rows = Vec::new();
+        for affected in &effort.affected {
+            let about_so_many = about_so_many(*affected);
+            let ground = self.ground(&rules, &about_so_many);
+            let (found, needed) = (ground.used.len(), effort.mix.rules_needed());
+            if found < needed {
+                let which = format!("--affected {affected}, {entries} entries");
+                progress.suspend(|| {
+                    eprintln!("{which}: no row, for {found} rules are so, and {needed} are needed");
+                });
+                progress.inc(effort.updates as u64);
+                continue;
+            }
+            let samples = self.samples(ground, effort, progress)?;
+            rows.extend(row_of(&about, *affected, &about_so_many, &samples));
+        }
+        Ok(rows)
+    }
+
+    /// Makes changes, and forwards packets between them.
+    fn samples(
+        &mut self,
+        ground: Ground,
+        effort: &Effort,
+        progress: &indicatif::ProgressBar,
+    ) -> Result<Vec<Sample>> {
+        let mut changes = Changes::new(effort.mix.clone(), ground, effort.seed)?;
         let start = processor_time_ns();
         let mut samples = Vec::new();
         for _ in 0..effort.updates {
@@ -198,7 +247,7 @@ impl<'a> FilledCache<'a> {
                 break;
             }
         }
-        Ok(rows_of(&about, &samples))
+        Ok(samples)
     }
 
     /// Makes one change, and forwards packets after it.
@@ -224,6 +273,17 @@ impl<'a> FilledCache<'a> {
             packets: after.0 - before.0,
             stale_packets: after.1 - before.1,
         })
+    }
+
+    /// Makes a change of others' choice, with no packets meanwhile.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub(super) fn follow_alone(&mut self, change: &Change) -> Result<Followed> {
+        let nothing = |_: &mut Engine, _| {};
+        let now = Instant::ZERO;
+        let followed = follow(&mut self.engine, change, now, processor_time_ns, nothing);
+        followed.with_context(|| refused(change))
     }
 
     /// Follows a change slice by slice, with bursts of packets in between that are not timed.
@@ -253,6 +313,11 @@ impl<'a> FilledCache<'a> {
         let update = self.engine.apply(change, Instant::ZERO);
         update.map(drop).with_context(|| refused(change))
     }
+}
+
+/// Numbers that are near enough to one.
+fn about_so_many(wanted: u64) -> RangeInclusive<u64> {
+    wanted - wanted / 5..=wanted + wanted / 4
 }
 
 /// Forwards bursts of flows drawn evenly.

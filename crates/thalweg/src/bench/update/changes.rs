@@ -68,6 +68,16 @@ impl Mix {
     pub(super) fn has(&self, kind: Kind) -> bool {
         self.kinds.contains(&kind)
     }
+
+    /// Rules that are away at a time.
+    fn away_max(&self) -> usize {
+        AWAY_MAX.max(2 * self.bundle)
+    }
+
+    /// Rules that there must be to be changed.
+    pub(super) fn rules_needed(&self) -> usize {
+        self.away_max() + 1
+    }
 }
 
 /// What there is to be changed.
@@ -133,7 +143,7 @@ impl Changes {
             used: ground.used,
             away: Vec::new(),
         };
-        let (used, needed) = (changes.used.len(), changes.away_max() + 1);
+        let (used, needed) = (changes.used.len(), changes.mix.rules_needed());
         if used < needed {
             return Err(bad_input(format!(
                 "packets have met {used} rules, and {needed} are needed; ask for more rules, more \
@@ -189,7 +199,7 @@ impl Changes {
     }
 
     fn away_max(&self) -> usize {
-        AWAY_MAX.max(2 * self.mix.bundle)
+        self.mix.away_max()
     }
 
     /// A kind that there is something for.

@@ -8,13 +8,16 @@
 //! A rule that many entries met costs more than one that few met, whatever the maintainer. So rows
 //! are told apart by how many entries the change affected: at equal numbers, a maintainer that does
 //! not look at the others takes the same time in a small cache and in a large one. Further rows are
-//! by what the change did.
+//! by what the change did. With `--affected`, only such rules are changed as so many flows have met:
+//! what a change leaves in the processor's caches for the next is then the same in all sizes, too.
 //!
 //! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
-//! poster, and the cost by the depth of the pipeline. Peers are rows beside ours ([`peer`]).
+//! poster, and the cost by the depth of the pipeline. A fourth is where searches for what a change
+//! affects cost as much as a sweep ([`crossover`]). Peers are rows beside ours ([`peer`]).
 
 mod cache;
 mod changes;
+mod crossover;
 mod peer;
 mod plot;
 mod row;
@@ -67,6 +70,13 @@ pub(crate) struct Arguments {
     /// Operations in each change, which takes effect as a whole
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<usize>(1..=10_000))]
     bundle: usize,
+    /// Entries that changes are to affect, more or less, one row each [default: whatever comes of
+    /// rules that packets have met]
+    #[arg(
+        long, value_name = "N,...", value_delimiter = ',',
+        value_parser = number::<u64>(..=1_000_000), conflicts_with = "study"
+    )]
+    affected: Vec<u64>,
     /// Changes for each row
     #[arg(
         long, value_name = "N", default_value_t = 2_000,
@@ -97,6 +107,10 @@ pub(crate) struct Arguments {
     /// Time to update by the depth of the pipeline, and by the number of ways through it
     #[arg(long, group = "study")]
     depth: bool,
+    /// Time until every entry is right after many new rules, by a search for each of them and by a
+    /// sweep over all entries
+    #[arg(long, group = "study")]
+    crossover: bool,
     /// Updates a second, in bundles, of rules that few entries met, while a worker of a running
     /// switch forwards as fast as it can
     #[arg(
@@ -141,6 +155,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         } => studies::figure_2(arguments, peers, console),
         Arguments { table: Some(_), .. } => studies::table_1(arguments, peers, console),
         Arguments { depth: true, .. } => studies::depth(arguments, console),
+        Arguments {
+            crossover: true, ..
+        } => crossover::execute(arguments, console),
         Arguments {
             rate: Some(rate), ..
         } => print_sustained(arguments, *rate, console),
@@ -226,7 +243,11 @@ fn measure(
     console: &Console,
 ) -> Result<Vec<Row>> {
     let effort = arguments.effort();
-    let progress = progress(console, sizes.len() * kinds.len() * effort.updates);
+    let streams = effort.affected.len().max(1);
+    let progress = progress(
+        console,
+        sizes.len() * kinds.len() * streams * effort.updates,
+    );
     let mut rows = Vec::new();
     for entries in sizes {
         for kind in kinds {
@@ -297,6 +318,8 @@ impl Arguments {
                 kinds: self.change.clone(),
                 bundle: self.bundle,
             },
+            affected: self.affected.clone(),
+            sweep_at: None,
             takes_fewer: self.depth,
             seed: self.seed,
         }

@@ -1,6 +1,8 @@
 //! Rows: the changes of one maintainer and one size, by how many entries they affected and by what
 //! they did.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Table, Unit, format_count};
@@ -84,12 +86,13 @@ impl Quantiles {
 }
 
 /// Changes by how many entries they affected: from, to.
-const CLASSES: [(&str, u64, u64); 6] = [
+const CLASSES: [(&str, u64, u64); 7] = [
     (ALL, 0, u64::MAX),
     ("0", 0, 0),
     ("1", 1, 1),
     ("5 to 20", 5, 20),
     ("50 to 200", 50, 200),
+    ("200 or fewer", 0, 200),
     ("more", 201, u64::MAX),
 ];
 
@@ -138,6 +141,18 @@ pub(super) fn rows_of(about: &About, samples: &[Sample]) -> Vec<Row> {
         row(about, ALL, kind, samples.iter().filter(is_in).collect())
     });
     of_class.chain(of_kind).collect()
+}
+
+/// A row for the changes that affected about so many entries, if they are enough.
+pub(super) fn row_of(
+    about: &About,
+    affected: u64,
+    about_so_many: &RangeInclusive<u64>,
+    samples: &[Sample],
+) -> Option<Row> {
+    let is_in = |sample: &&Sample| about_so_many.contains(&sample.affected);
+    let samples = samples.iter().filter(is_in).collect();
+    row(about, &affected.to_string(), ALL, samples)
 }
 
 fn row(about: &About, class: &str, kind: &str, samples: Vec<&Sample>) -> Option<Row> {

@@ -1,0 +1,49 @@
+//! Memory that walks leave behind for the next.
+//!
+//! 1. There is never more of it than one walk takes, and what comes back from outside.
+
+use crate::trace::Trace;
+
+/// Invariant 1: lists that are kept at the most.
+const LISTS_MAX: usize = 16;
+
+/// Lists and a trace, all of them empty.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    lists: Vec<Vec<u64>>,
+    trace: Option<Trace>,
+}
+
+impl Spare {
+    /// An empty list.
+    pub(crate) fn list(&mut self) -> Vec<u64> {
+        self.lists.pop().unwrap_or_default()
+    }
+
+    /// A list of `count` values.
+    pub(crate) fn filled(&mut self, value: u64, count: usize) -> Vec<u64> {
+        let mut list = self.list();
+        list.resize(count, value);
+        list
+    }
+
+    /// Keeps a list for the next walk.
+    pub(crate) fn keep(&mut self, mut list: Vec<u64>) {
+        if self.lists.len() < LISTS_MAX {
+            list.clear();
+            self.lists.push(list);
+        }
+    }
+
+    /// An empty trace.
+    pub(super) fn trace(&mut self, words: usize, ingress_words: usize) -> Trace {
+        let mut trace = self.trace.take().unwrap_or_default();
+        trace.begin(words, ingress_words);
+        trace
+    }
+
+    /// Keeps a trace for the next walk.
+    pub(super) fn keep_trace(&mut self, trace: Trace) {
+        self.trace = Some(trace);
+    }
+}

@@ -1,0 +1,155 @@
+//! Where a search for each new rule costs as much as a sweep over all entries.
+//!
+//! `incremental` searches for the entries that each rule of a change may affect; when rules are many
+//! and entries few, it is cheaper to look at every entry. Here a change adds rules of a pipeline of
+//! the same kind from another seed, more and more of them, to caches of one size; each change is
+//! followed once by searches and once by a sweep, in caches of their own, and takes the median of
+//! some runs. `datapath::Config::sweep_at` has the ratio at which the two meet.
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_datapath::MaintainerKind;
+use thalweg_pipeline::{Change, Flow, text};
+use thalweg_workload::Pipeline;
+
+use super::cache::{Effort, FilledCache};
+use super::row::in_words;
+use super::{Arguments, progress};
+use crate::bench::spread::Spread;
+use crate::console::Console;
+use crate::report::{Table, format_count};
+
+/// Entries of the cache, unless said otherwise.
+const ENTRIES: usize = 1_000;
+
+/// New rules for each entry, in quarters.
+const QUARTERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Runs of each change, each in a cache of its own.
+const RUNS: u64 = 5;
+
+#[derive(Serialize, Debug)]
+struct Row {
+    entries: usize,
+    new_rules: usize,
+    search_us: Spread,
+    sweep_us: Spread,
+}
+
+#[derive(Serialize, Debug)]
+struct Report {
+    command: &'static str,
+    seed: u64,
+    pipeline: String,
+    rules: usize,
+    rows: Vec<Row>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If the flows make no such number of entries, or the result cannot be printed.
+pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let pipeline = arguments.pipeline.generate(arguments.seed)?;
+    let others = others(arguments)?;
+    let sizes = arguments.entries(&[ENTRIES]);
+    let steps = sizes.len() * QUARTERS.len() * RUNS as usize;
+    let progress = progress(console, steps);
+    let mut rows = Vec::new();
+    for entries in sizes {
+        for quarters in QUARTERS {
+            let new_rules = entries * quarters / 4;
+            if new_rules > others.len() {
+                break;
+            }
+            progress.set_message(format!("{new_rules} new rules, {entries} entries"));
+            let change = Change::adding(others[..new_rules].iter().cloned());
+            let (mut search_us, mut sweep_us) = (Vec::new(), Vec::new());
+            for run in 0..RUNS {
+                let measure = |sweep_at| {
+                    let effort = Effort {
+                        sweep_at: Some(sweep_at),
+                        seed: arguments.seed + run,
+                        ..arguments.effort()
+                    };
+                    until_right_us(&pipeline, entries, &effort, &change)
+                };
+                search_us.push(measure(usize::MAX)?);
+                sweep_us.push(measure(0)?);
+                progress.inc(1);
+            }
+            rows.push(Row {
+                entries,
+                new_rules,
+                search_us: Spread::of(&search_us),
+                sweep_us: Spread::of(&sweep_us),
+            });
+        }
+    }
+    progress.finish_and_clear();
+    console.headline("Time until every entry is right after many new rules, processor time")?;
+    console.print(&table(&rows).to_text())?;
+    console.print_json(&Report {
+        command: "bench update --crossover",
+        seed: arguments.seed,
+        pipeline: pipeline.name,
+        rules: pipeline.rules.len(),
+        rows,
+    })
+}
+
+/// Rules of another pipeline of this kind, as many again as there are: every table's in turn.
+fn others(arguments: &Arguments) -> Result<Vec<Flow>> {
+    let other = arguments.pipeline.generate(arguments.seed + 1_000)?;
+    let rules = text::parse_rules("the other pipeline", &other.rules_text());
+    let flows = rules
+        .map_err(|errors| anyhow::anyhow!("{}", errors[0]))?
+        .flows;
+    // A stride that has no divisor in common with the count takes each once.
+    let stride = (flows.len() / 2..).find(|stride| is_coprime(*stride, flows.len()));
+    let stride = stride.unwrap_or(1);
+    let order = (0..flows.len()).map(|place| place * stride % flows.len());
+    Ok(order.map(|place| flows[place].clone()).collect())
+}
+
+fn is_coprime(one: usize, other: usize) -> bool {
+    match other {
+        0 => one == 1,
+        _ => is_coprime(other, one % other),
+    }
+}
+
+fn until_right_us(
+    pipeline: &Pipeline,
+    entries: usize,
+    effort: &Effort,
+    change: &Change,
+) -> Result<f64> {
+    let mut cache = FilledCache::new(pipeline, MaintainerKind::Incremental, entries, effort)?;
+    let followed = cache.follow_alone(change)?;
+    Ok(followed.repair_ns as f64 / 1e3)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let caption = "Medians; both include the change itself.";
+    let titles = [
+        "entries",
+        "new rules",
+        "for each entry",
+        "searches",
+        "sweep",
+    ];
+    let table = titles
+        .into_iter()
+        .fold(Table::new(caption), Table::with_numbers);
+    rows.iter().fold(table, |mut table, row| {
+        table.push(vec![
+            format_count(row.entries as u64),
+            format_count(row.new_rules as u64),
+            format!("{:.2}", row.new_rules as f64 / row.entries as f64),
+            in_words(row.search_us.median),
+            in_words(row.sweep_us.median),
+        ]);
+        table
+    })
+}
