@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -51,6 +51,10 @@ pub const TARGETS: [Target; 8] = [
     Target {
         name: "rules",
         run: targets::rules::run,
+    },
+    Target {
+        name: "v2p_wire",
+        run: targets::v2p_wire::run,
     },
     Target {
         name: "wire",

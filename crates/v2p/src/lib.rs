@@ -14,7 +14,7 @@
 //!
 //! The crate is the protocol alone. Agents are structs that take a [`Packet`], change it in place
 //! and give a verdict; what else they want to send is polled. The simulator hands packets from one
-//! to the next; a running switch will make them from Geneve packets.
+//! to the next; a running switch reads and writes them as Geneve ([`wire`]).
 //!
 //! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time and
 //!   random numbers are arguments.
@@ -39,6 +39,7 @@ mod mapping;
 mod packet;
 mod rules;
 mod switch;
+pub mod wire;
 
 pub use address::Address;
 pub use cache::{Admission, Cache, CacheConfig, Found, Invalidated, Put, Refusal, Set};

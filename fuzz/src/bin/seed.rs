@@ -7,6 +7,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use thalweg_packet::wire::{IpProtocol, MacAddress, PacketBuilder};
+use thalweg_v2p::wire::{Datagram, OptionRepr};
+use thalweg_v2p::{
+    Address, Body, Carried, CarryReason, Data, Key, Mapping, Packet, Stale, SwitchId, Tags,
+    Version, Vni,
+};
 
 const SOURCE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const DESTINATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
@@ -78,6 +83,84 @@ fn ipv6_seeds() -> Vec<Seed> {
     ]
 }
 
+/// Packets of the V2P protocol, each with other tags, and their options alone.
+fn v2p_seeds() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let [host, gateway] = [A4, B4].map(Address::from_ipv4);
+    let place = Address::new(B6.into()).context("an address")?;
+    let vni = Vni::new(42).context("an identifier")?;
+    let version = Version(7);
+    let key = Key { vni, address: host };
+    let mapping = Mapping {
+        key,
+        place,
+        version,
+    };
+    let carry = |reason| Some(Carried { mapping, reason });
+    let none = Tags::default();
+    let returned = Tags {
+        hit: Some(SwitchId(1)),
+        resolved_version: version,
+        ..none
+    };
+    let all = Tags {
+        source_version: version,
+        origin: Some(place),
+        carried: carry(CarryReason::Promoted),
+        misdelivery: Some(Stale { place, version }),
+        ..returned
+    };
+    let spilled = Tags {
+        carried: carry(CarryReason::Spilled),
+        ..none
+    };
+    let data = |tags| {
+        Body::Data(Data {
+            vni,
+            inner_source: host,
+            inner_destination: gateway,
+            tags,
+        })
+    };
+    let bodies = [
+        ("plain", data(none)),
+        ("returned", data(returned)),
+        ("spilled", data(spilled)),
+        ("all-tags", data(all)),
+        ("learning", Body::Learning(mapping)),
+        ("invalidation", Body::Invalidation(mapping)),
+    ];
+    let frame = ethernet().ipv4(A4, B4).udp(7, 8).payload(b"inner").build();
+    let mut seeds = Vec::new();
+    for (name, body) in bodies {
+        let option = match body {
+            Body::Data(data) => OptionRepr::Data(data.tags),
+            Body::Learning(mapping) => OptionRepr::Learning(mapping),
+            Body::Invalidation(mapping) => OptionRepr::Invalidation(mapping),
+        };
+        let mut bytes = vec![0; option.buffer_len()];
+        option.emit(&mut bytes);
+        seeds.push((format!("option-{name}"), bytes));
+        let (outer_source, outer_destination) = (host, gateway);
+        let packet = Packet {
+            outer_source,
+            outer_destination,
+            ttl: 64,
+            flow: 9,
+            body,
+        };
+        let is_data = matches!(body, Body::Data(_));
+        let payload = if is_data { &frame[..] } else { &[] };
+        let datagram = Datagram {
+            payload,
+            ..Datagram::control(packet)
+        };
+        let mut bytes = vec![0; datagram.buffer_len()];
+        datagram.emit(&mut bytes)?;
+        seeds.push((format!("packet-{name}"), bytes));
+    }
+    Ok(seeds)
+}
+
 fn main() -> anyhow::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let seeds = [link_seeds(), ipv4_seeds(), ipv6_seeds()].concat();
@@ -94,6 +177,10 @@ fn main() -> anyhow::Result<()> {
             std::fs::create_dir_all(corpus.join(target))?;
             std::fs::write(&path, bytes).context(path.display().to_string())?;
         }
+    }
+    std::fs::create_dir_all(corpus.join("v2p_wire"))?;
+    for (name, bytes) in v2p_seeds()? {
+        std::fs::write(corpus.join("v2p_wire").join(name), bytes)?;
     }
     Ok(())
 }

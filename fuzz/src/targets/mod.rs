@@ -7,4 +7,5 @@ pub mod config;
 pub mod forward;
 pub mod frame;
 pub mod rules;
+pub mod v2p_wire;
 pub mod wire;
