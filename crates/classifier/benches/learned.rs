@@ -191,7 +191,7 @@ fn main() {
             number("coverage", config.coverage_min_percent as usize) as u32;
         config.is_cost_ignored = number("greedy", 0) == 1;
         config.iset_rules_min = number("least", config.iset_rules_min);
-        let models = [ModelKind::Pieces];
+        let models = [ModelKind::Pieces, ModelKind::Perceptrons];
         for model in models {
             config.model = model;
             let mut learned = Learned::new(config.clone());

@@ -17,6 +17,7 @@ mod iset;
 mod model;
 mod packing;
 mod partition;
+mod perceptrons;
 mod pieces;
 mod policy;
 mod slots;
@@ -43,6 +44,8 @@ pub enum ModelKind {
     /// Linear pieces under a radix tree.
     #[default]
     Pieces,
+    /// NuevoMatch's recursive model of small neural networks (RQ-RMI).
+    Perceptrons,
 }
 
 /// What a [`Learned`] needs to know of its keys, and how it is to train.

@@ -15,7 +15,7 @@ use thalweg_classifier::{
 use thalweg_packet::Slot;
 
 const V1: Version = Version(1);
-const MODELS: [ModelKind; 1] = [ModelKind::Pieces];
+const MODELS: [ModelKind; 2] = [ModelKind::Pieces, ModelKind::Perceptrons];
 
 /// Every field of the harness's keys, and two that lie across them.
 fn fields() -> Vec<Slot> {
@@ -223,7 +223,7 @@ fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned 
     );
     let mut random = Pcg64Mcg::seed_from_u64(1);
     let mut keys = Vec::new();
-    for _ in 0..800 {
+    for _ in 0..250 {
         let (value, mask, _) = rules.choose(&mut random).expect("there are rules");
         let noise = random_key(&mut random);
         let words = value.iter().zip(mask).zip(noise);
@@ -251,7 +251,7 @@ fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned 
         assert_eq!(learned.lookup(key, V1), expected, "{key:x?}");
         let mut examined = vec![0; WORDS];
         assert_eq!(learned.lookup_examined(key, V1, &mut examined), expected);
-        for _ in 0..8 {
+        for _ in 0..4 {
             let words = key.iter().zip(&examined);
             let other: Vec<u64> = words
                 .map(|(word, mask)| word ^ random.random::<u64>() & !mask)

@@ -113,6 +113,17 @@ impl Composite {
         number
     }
 
+    /// The numbers of as many keys, of so many words, if they have 64 bits at most.
+    #[inline(always)]
+    pub(super) fn narrow_burst(&self, keys: &[u64], words: usize, numbers: &mut [u64]) {
+        numbers.fill(0);
+        for &part in &self.parts {
+            for (number, key) in numbers.iter_mut().zip(keys.chunks_exact(words)) {
+                *number = *number << (part.bits - 1) << 1 | part.of(key);
+            }
+        }
+    }
+
     /// The number of a key.
     #[inline(always)]
     pub(super) fn wide(&self, key: &[u64]) -> u128 {

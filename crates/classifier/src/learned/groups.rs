@@ -130,7 +130,7 @@ impl Groups {
     pub(super) fn improve(
         &self,
         bucket: usize,
-        packed: &[u64],
+        packed: impl Iterator<Item = u64> + Clone,
         version: Version,
         slots: &Slots,
         best: u32,
@@ -142,7 +142,7 @@ impl Groups {
             if slot_of(head, 0) >= best {
                 return best;
             }
-            let mut hits = matches(rest, packed);
+            let mut hits = matches(rest, packed.clone());
             while hits != 0 {
                 let lane = hits.trailing_zeros() as usize;
                 let slot = slot_of(head, lane);
@@ -214,19 +214,20 @@ impl Groups {
 
 /// Which lanes match a key, a bit each: `rest` has values and masks in turn.
 #[inline(always)]
-fn matches(rest: &[Line], packed: &[u64]) -> u32 {
+fn matches(rest: &[Line], packed: impl Iterator<Item = u64>) -> u32 {
     let mut wrong = [0u64; LANES];
     let (pairs, _) = rest.as_chunks::<2>();
-    for ([values, masks], &word) in pairs.iter().zip(packed) {
+    for ([values, masks], word) in pairs.iter().zip(packed) {
         for ((wrong, value), mask) in wrong.iter_mut().zip(values.0).zip(masks.0) {
             *wrong |= word & mask ^ value;
         }
     }
-    let mut hits = 0;
-    for (lane, &wrong) in wrong.iter().enumerate() {
-        hits |= u32::from(wrong == 0) << lane;
+    let mut hits = [0u64; LANES];
+    for (lane, (hit, wrong)) in hits.iter_mut().zip(wrong).enumerate() {
+        *hit = if wrong == 0 { 1 << lane } else { 0 };
     }
-    hits
+    let [a, b, c, d, e, f, g, h] = hits;
+    (((a | e) | (b | f)) | ((c | g) | (d | h))) as u32
 }
 
 #[inline(always)]

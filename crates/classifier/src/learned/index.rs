@@ -32,9 +32,10 @@ impl Trained {
         for iset in self.isets.iter() {
             if iset.best < best {
                 let bucket = iset.bucket(key);
+                let words = packed.iter().copied();
                 best = iset
                     .groups
-                    .improve(bucket, packed, version, &self.slots, best);
+                    .improve(bucket, words, version, &self.slots, best);
             }
         }
         best
@@ -160,21 +161,21 @@ impl Work for Search<'_> {
     #[inline(always)]
     fn run(self) {
         let trained = self.trained;
-        let words = trained.packing.words();
         let mut packed = [0; BURST * PACKED_WORDS_MAX];
-        let keys = self.keys.chunks_exact(trained.key_words);
-        for (key, packed) in keys.zip(packed.chunks_exact_mut(words)) {
-            trained.packing.pack(key, packed);
-        }
+        let key_words = trained.key_words;
+        trained
+            .packing
+            .pack_burst(self.keys, key_words, &mut packed);
+        let packed = &packed[..trained.packing.words() * BURST];
         let mut buckets = [0; BURST];
         let buckets = &mut buckets[..self.best.len()];
         for iset in &trained.isets {
-            iset.burst(self.keys, trained.key_words, buckets);
-            let packed = packed.chunks_exact(words);
-            for ((best, &bucket), packed) in self.best.iter_mut().zip(&*buckets).zip(packed) {
+            iset.burst(self.keys, key_words, buckets);
+            for (key, (best, &bucket)) in self.best.iter_mut().zip(&*buckets).enumerate() {
+                let words = packed.iter().skip(key).step_by(BURST).copied();
                 *best = iset.groups.improve(
                     bucket as usize,
-                    packed,
+                    words,
                     self.version,
                     &trained.slots,
                     *best,

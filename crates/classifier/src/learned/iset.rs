@@ -117,18 +117,16 @@ impl Iset {
     /// The buckets of up to [`BURST`](super::batch::BURST) keys of so many words.
     #[inline(always)]
     pub(super) fn burst(&self, keys: &[u64], words: usize, buckets: &mut [u32]) {
-        let keys = keys.chunks_exact(words);
         match &self.starts {
             Starts::Narrow(directory) => {
                 let mut numbers = [0u64; super::batch::BURST];
-                for (number, key) in numbers.iter_mut().zip(keys) {
-                    *number = self.composite.narrow(key);
-                }
-                directory.burst(&numbers[..buckets.len()], buckets, &self.groups);
+                let numbers = &mut numbers[..buckets.len()];
+                self.composite.narrow_burst(keys, words, numbers);
+                directory.burst(numbers, buckets, &self.groups);
             }
             Starts::Wide(directory) => {
                 let mut numbers = [0u128; super::batch::BURST];
-                for (number, key) in numbers.iter_mut().zip(keys) {
+                for (number, key) in numbers.iter_mut().zip(keys.chunks_exact(words)) {
                     *number = self.composite.wide(key);
                 }
                 directory.burst(&numbers[..buckets.len()], buckets, &self.groups);

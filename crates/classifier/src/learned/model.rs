@@ -2,13 +2,15 @@
 //!
 //! A list of `starts` parts all numbers: number `x` is at the last place whose start is not above
 //! `x`. A model gives a *window* of places, always of the same length, that has this one; a binary
-//! search in the window ends it. A model is an exact integer function of the number, so
-//! that what is proven is what runs:
+//! search in the window ends it. There are two models, and both are exact functions of the number,
+//! so that what is proven is what runs:
 //!
-//! - [`Pieces`]: linear pieces under a radix tree.
+//! - [`Pieces`]: linear pieces under a radix tree;
+//! - [`Perceptrons`]: the RQ-RMI of NuevoMatch.
 //!
 //! 1. For every number that an iSet may ask for, the place is in the window.
 
+use super::perceptrons::Perceptrons;
 use super::pieces::Pieces;
 
 /// A number of an iSet: 64 bits, or 128.
@@ -18,6 +20,8 @@ pub(super) trait Number: Copy + Ord + std::fmt::Debug {
 
     fn from_wide(wide: u128) -> Self;
     fn to_wide(self) -> u128;
+    /// The distance from a lower number.
+    fn minus(self, low: Self) -> Self;
     /// The lowest 64 of the bits from `shift` on, which is below [`Number::BITS`].
     fn bits_from(self, shift: u32) -> u64;
 }
@@ -33,6 +37,11 @@ impl Number for u64 {
     #[inline(always)]
     fn to_wide(self) -> u128 {
         self.into()
+    }
+
+    #[inline(always)]
+    fn minus(self, low: u64) -> u64 {
+        self.wrapping_sub(low)
     }
 
     #[inline(always)]
@@ -55,6 +64,11 @@ impl Number for u128 {
     }
 
     #[inline(always)]
+    fn minus(self, low: u128) -> u128 {
+        self.wrapping_sub(low)
+    }
+
+    #[inline(always)]
     fn bits_from(self, shift: u32) -> u64 {
         (self >> shift) as u64
     }
@@ -64,6 +78,7 @@ impl Number for u128 {
 #[derive(Clone, Debug)]
 pub(super) enum Model {
     Pieces(Pieces),
+    Perceptrons(Perceptrons),
 }
 
 impl Model {
@@ -72,6 +87,7 @@ impl Model {
     pub(super) fn window(&self) -> usize {
         match self {
             Model::Pieces(pieces) => pieces.window(),
+            Model::Perceptrons(perceptrons) => perceptrons.window(),
         }
     }
 
@@ -84,12 +100,14 @@ impl Model {
                     *place = pieces.predict(number);
                 }
             }
+            Model::Perceptrons(perceptrons) => perceptrons.predict(numbers, places),
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Model::Pieces(pieces) => pieces.heap_bytes(),
+            Model::Perceptrons(perceptrons) => perceptrons.heap_bytes(),
         }
     }
 }
@@ -127,3 +145,6 @@ pub(super) fn check<N: Number>(model: &Model, starts: &[N], bits: u32) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 //! 1. Every bit of the masks that a packing was made for is kept, each at one place.
 //! 2. Bits that are not kept are zero in packed words.
 
+use super::batch::BURST;
+
 /// Words that packed keys may have; rules that read more bits stay in the remainder.
 pub(super) const PACKED_WORDS_MAX: usize = 16;
 
@@ -96,6 +98,22 @@ impl Packing {
         }
     }
 
+    /// Packs a burst of up to [`BURST`] keys of so many words, word by word: word `w` of key `k`
+    /// goes to `packed[w * BURST + k]`.
+    ///
+    /// Run by run, so that a run's places stay in registers for all keys.
+    #[inline(always)]
+    pub(super) fn pack_burst(&self, keys: &[u64], words: usize, packed: &mut [u64]) {
+        packed[..self.words * BURST].fill(0);
+        for run in &self.runs {
+            let column = &mut packed[usize::from(run.to_word) * BURST..][..BURST];
+            let from = usize::from(run.from_word);
+            for (packed, key) in column.iter_mut().zip(keys.chunks_exact(words)) {
+                *packed |= (key[from] >> run.from_shift & run.bits) << run.to_shift;
+            }
+        }
+    }
+
     /// Puts packed bits back to their places.
     pub(super) fn unpack(&self, packed: &[u64], words: &mut [u64]) {
         for run in &self.runs {
@@ -129,6 +147,10 @@ mod tests {
             .collect();
         let mut packed = [7; 3];
         packing.pack(&key, &mut packed);
+        let mut burst = [7; 3 * BURST];
+        packing.pack_burst(&[key.clone(), key.clone()].concat(), 5, &mut burst);
+        let second: Vec<u64> = burst.into_iter().skip(1).step_by(BURST).collect();
+        assert_eq!(second, packed);
         let mut back = [0; 5];
         packing.unpack(&packed, &mut back);
         let expected: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();

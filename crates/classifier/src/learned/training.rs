@@ -25,6 +25,7 @@ use super::iset::{Directory, Iset, Starts};
 use super::model::{Model, Number, check};
 use super::packing::Packing;
 use super::partition::{Buckets, Limits, partition};
+use super::perceptrons::Perceptrons;
 use super::pieces::Pieces;
 use super::slots::{NO_SLOT, Slots};
 use super::snapshot::Snapshot;
@@ -181,6 +182,7 @@ fn starts(plan: &Plan, config: &LearnedConfig) -> Starts {
 fn directory<N: Number>(starts: Vec<N>, bits: u32, config: &LearnedConfig) -> Directory<N> {
     let model = match config.model {
         ModelKind::Pieces => Model::Pieces(Pieces::new(&starts, bits)),
+        ModelKind::Perceptrons => Model::Perceptrons(Perceptrons::new(&starts, bits)),
     };
     check(&model, &starts, bits);
     Directory { starts, model }

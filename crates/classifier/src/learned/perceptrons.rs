@@ -1,0 +1,169 @@
+//! The range-query recursive model index of NuevoMatch (RQ-RMI), in arithmetic that does not round.
+//!
+//! ```text
+//!   stage 0:  one submodel      its output picks the submodel of the next stage
+//!   stage 1:  4 or 8 submodels  the same
+//!   stage 2:  16 to 256         its output is where the window begins
+//!
+//!   submodel: x = (number - low) >> shift, of the line from low to high     (20 bits)
+//!             y = sum of 8:  output * max(0, input * x + bias)   + constant
+//!             output: y * 2^-s, rounded down
+//! ```
+//!
+//! A submodel is a perceptron of eight hidden units (ReLU), as in NuevoMatch; stages by the number
+//! of places, as there. What differs is the arithmetic. There, numbers and weights are floats of 32
+//! bits: neighbors are merged, sums depend on the order of operations, and the proven error is that
+//! of another function than the one that runs. Here every submodel has a number line of its own
+//! (`low`, `shift`), and weights are integers so small that every product and sum is an integer
+//! below 2^53, which a float of 64 bits has exactly. So all processors and all orders of operations
+//! give the same result, and the function *is* piecewise linear: nothing has to be added to a bound
+//! for rounding.
+//!
+//! 1. `input` is below 2^12, `output` below 2^15, `bias` below 2^34, the constant below 2^52.
+//! 2. A submodel's line begins and ends where places begin that are of its responsibility: so three
+//!    stages tell neighbors apart wherever they lie in 128 bits. What lies before the line counts
+//!    as its beginning, and what lies after it as its end.
+//!
+//! Costs: three submodels one after the other, each some 20 instructions with AVX-512 and 190 bytes
+//! of memory.
+
+mod quantize;
+mod responsibility;
+mod train;
+
+use super::model::Number;
+use responsibility::Interval;
+
+/// Hidden units.
+const UNITS: usize = 8;
+/// Bits of a submodel's input.
+const INPUT_BITS: u32 = 20;
+/// A leaf whose windows are longer is trained again.
+const WINDOW_WANTED: i64 = 32;
+
+/// The model.
+#[derive(Clone, Debug)]
+pub(super) struct Perceptrons {
+    /// Stage after stage.
+    submodels: Vec<Submodel>,
+    /// How many submodels each stage has.
+    widths: Vec<usize>,
+    window: usize,
+    /// Where the last window begins.
+    last: i64,
+}
+
+/// A perceptron.
+#[derive(Clone, Debug, PartialEq)]
+struct Submodel {
+    low: u128,
+    high: u128,
+    shift: u32,
+    input: [f32; UNITS],
+    output: [f32; UNITS],
+    bias: [f64; UNITS],
+    constant: f64,
+    /// A power of two.
+    scale: f64,
+}
+
+impl Submodel {
+    /// The input that stands for a number.
+    #[inline(always)]
+    fn input<N: Number>(&self, number: N) -> u64 {
+        let (low, high) = (N::from_wide(self.low), N::from_wide(self.high));
+        // Before the shift, which keeps 64 bits.
+        number.clamp(low, high).minus(low).bits_from(self.shift)
+    }
+
+    /// The output for an input.
+    #[inline(always)]
+    fn output(&self, input: u64) -> i64 {
+        let x = input as u32 as i32 as f64;
+        let mut terms = [0.0; UNITS];
+        for (unit, term) in terms.iter_mut().enumerate() {
+            let hidden = f64::from(self.input[unit]) * x + self.bias[unit];
+            *term = f64::from(self.output[unit]) * hidden.max(0.0);
+        }
+        let [a, b, c, d, e, f, g, h] = terms;
+        let sum = ((a + e) + (b + f)) + ((c + g) + (d + h)) + self.constant;
+        (sum * self.scale).floor() as i64
+    }
+}
+
+impl Perceptrons {
+    /// Trains a model of `starts`, of which the first is zero, for numbers of so many bits.
+    pub(super) fn new<N: Number>(starts: &[N], bits: u32) -> Perceptrons {
+        let widths = widths(starts.len());
+        let mut submodels = Vec::new();
+        let all = Interval {
+            low: 0,
+            high: u128::MAX >> (128 - bits),
+        };
+        let mut responsibilities = vec![vec![all]];
+        for &next in &widths[1..] {
+            let mut below = vec![Vec::new(); next];
+            for intervals in &responsibilities {
+                let submodel = train::inner(starts, intervals, next);
+                responsibility::route(&submodel, intervals, &mut below);
+                submodels.push(submodel);
+            }
+            responsibilities = below;
+        }
+        let mut window = 1;
+        for intervals in &responsibilities {
+            let (submodel, length) = train::leaf(starts, intervals);
+            window = window.max(length);
+            submodels.push(submodel);
+        }
+        let window = (window as usize).min(starts.len());
+        Perceptrons {
+            submodels,
+            widths,
+            window,
+            last: (starts.len() - window) as i64,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// The first place of each number's window.
+    #[inline(always)]
+    pub(super) fn predict<N: Number>(&self, numbers: &[N], places: &mut [u32]) {
+        for (place, &number) in places.iter_mut().zip(numbers) {
+            *place = self.predict_one(number);
+        }
+    }
+
+    #[inline(always)]
+    fn predict_one<N: Number>(&self, number: N) -> u32 {
+        let (mut stage, mut chosen) = (0, 0);
+        for pair in self.widths.windows(2) {
+            let submodel = &self.submodels[stage + chosen];
+            let output = submodel.output(submodel.input(number));
+            chosen = output.clamp(0, pair[1] as i64 - 1) as usize;
+            stage += pair[0];
+        }
+        let submodel = &self.submodels[stage + chosen];
+        let output = submodel.output(submodel.input(number));
+        output.clamp(0, self.last) as u32
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.submodels.capacity() * size_of::<Submodel>()
+            + self.widths.capacity() * size_of::<usize>()
+    }
+}
+
+/// Submodels of each stage, by the number of places (NuevoMatch, table 4).
+fn widths(places: usize) -> Vec<usize> {
+    match places {
+        0..1_000 => vec![1, 4],
+        1_000..10_000 => vec![1, 4, 16],
+        10_000..100_000 => vec![1, 4, 128],
+        _ => vec![1, 8, 256],
+    }
+}
