@@ -83,15 +83,13 @@ fn ipv6_seeds() -> Vec<Seed> {
     ]
 }
 
-/// Packets of the V2P protocol, each with other tags, and their options alone.
-fn v2p_seeds() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let [host, gateway] = [A4, B4].map(Address::from_ipv4);
+/// What packets of the V2P protocol are about, by name.
+fn v2p_bodies() -> anyhow::Result<[(&'static str, Body); 6]> {
     let place = Address::new(B6.into()).context("an address")?;
     let vni = Vni::new(42).context("an identifier")?;
-    let version = Version(7);
-    let key = Key { vni, address: host };
+    let (address, version) = (Address::from_ipv4(A4), Version(7));
     let mapping = Mapping {
-        key,
+        key: Key { vni, address },
         place,
         version,
     };
@@ -116,40 +114,41 @@ fn v2p_seeds() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let data = |tags| {
         Body::Data(Data {
             vni,
-            inner_source: host,
-            inner_destination: gateway,
+            inner_source: address,
+            inner_destination: Address::from_ipv4(B4),
             tags,
         })
     };
-    let bodies = [
+    Ok([
         ("plain", data(none)),
         ("returned", data(returned)),
         ("spilled", data(spilled)),
         ("all-tags", data(all)),
         ("learning", Body::Learning(mapping)),
         ("invalidation", Body::Invalidation(mapping)),
-    ];
+    ])
+}
+
+/// Packets of the V2P protocol, each with other tags, and their options alone.
+fn v2p_seeds() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let frame = ethernet().ipv4(A4, B4).udp(7, 8).payload(b"inner").build();
     let mut seeds = Vec::new();
-    for (name, body) in bodies {
-        let option = match body {
-            Body::Data(data) => OptionRepr::Data(data.tags),
-            Body::Learning(mapping) => OptionRepr::Learning(mapping),
-            Body::Invalidation(mapping) => OptionRepr::Invalidation(mapping),
+    for (name, body) in v2p_bodies()? {
+        let (option, payload) = match body {
+            Body::Data(data) => (OptionRepr::Data(data.tags), &frame[..]),
+            Body::Learning(mapping) => (OptionRepr::Learning(mapping), &[][..]),
+            Body::Invalidation(mapping) => (OptionRepr::Invalidation(mapping), &[][..]),
         };
         let mut bytes = vec![0; option.buffer_len()];
         option.emit(&mut bytes);
         seeds.push((format!("option-{name}"), bytes));
-        let (outer_source, outer_destination) = (host, gateway);
         let packet = Packet {
-            outer_source,
-            outer_destination,
+            outer_source: Address::from_ipv4(A4),
+            outer_destination: Address::from_ipv4(B4),
             ttl: 64,
             flow: 9,
             body,
         };
-        let is_data = matches!(body, Body::Data(_));
-        let payload = if is_data { &frame[..] } else { &[] };
         let datagram = Datagram {
             payload,
             ..Datagram::control(packet)

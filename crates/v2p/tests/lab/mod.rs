@@ -108,9 +108,15 @@ pub(crate) fn roomy(switch: u32, profile: Profile) -> SwitchAgent {
 
 /// A packet from a host to a destination, which may be a gateway.
 pub(crate) fn packet(source: Key, from: Address, destination: Key, to: Address) -> Packet {
+    let is_gateway = to == gateway(0) || to == gateway(1);
+    let resolved_version = if is_gateway {
+        Version::NONE
+    } else {
+        Version(1)
+    };
     let tags = Tags {
         source_version: Version(1),
-        resolved_version: Version(1),
+        resolved_version,
         ..Tags::default()
     };
     let data = Data {
