@@ -26,14 +26,58 @@ pub struct MegaflowConfig {
 /// 12.9 ms by searches, 12.8 ms by a sweep.
 const SWEEP_AT: usize = 4;
 
+/// How packets are answered that the exact-match cache does not know.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mode {
+    /// By wildcarded entries, which upcalls make and a maintainer keeps right.
+    #[default]
+    Megaflows,
+    /// By the rules, with a lookup in each table that the walk meets; there is nothing to maintain.
+    ComputationalFlows,
+}
+
+impl Mode {
+    /// All there are.
+    pub const ALL: [Mode; 2] = [Mode::Megaflows, Mode::ComputationalFlows];
+
+    /// The name in configurations and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Megaflows => "megaflows",
+            Mode::ComputationalFlows => "computational-flows",
+        }
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        let known = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+        known.ok_or_else(|| UnknownMode {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// A mode that does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no mode {name:?}; choose \"megaflows\" or \"computational-flows\"")]
+pub struct UnknownMode {
+    /// What was asked for.
+    pub name: String,
+}
+
 /// Limits of a datapath.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
+    /// How packets are answered that the exact-match cache does not know.
+    pub mode: Mode,
     /// The exact-match cache.
     pub microflow: MicroflowConfig,
     /// The wildcard cache.
     pub megaflow: MegaflowConfig,
-    /// How the caches follow the rules.
+    /// How megaflows follow the rules.
     pub maintainer: MaintainerKind,
     /// Entries that are repaired between two bursts; 1 at the least.
     pub slice: usize,
@@ -49,6 +93,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            mode: Mode::Megaflows,
             microflow: MicroflowConfig {
                 entries: 8_192,
                 admit_one_in: 20,

@@ -26,7 +26,8 @@ use thalweg_packet::{
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker, run};
 
-use crate::config::Config;
+use crate::computational::Scratch;
+use crate::config::{Config, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
@@ -53,15 +54,15 @@ pub(crate) enum Answer {
 
 /// What one burst needs, kept from burst to burst.
 #[derive(Debug)]
-struct Burst<const W: usize> {
+pub(crate) struct Burst<const W: usize> {
     /// Of [`BURST`] packets, in use or not; words behind the layout's stay zero.
-    headers: Vec<Headers>,
-    keys: Vec<[u64; W]>,
-    hashes: Vec<u64>,
+    pub(crate) headers: Vec<Headers>,
+    pub(crate) keys: Vec<[u64; W]>,
+    pub(crate) hashes: Vec<u64>,
     /// The packets of the call that these come from.
-    origins: Vec<u32>,
+    pub(crate) origins: Vec<u32>,
     candidates: Vec<Option<usize>>,
-    found: Vec<Option<EntryId>>,
+    pub(crate) found: Vec<Option<EntryId>>,
     /// Entries that packets of this burst have brought.
     installed: Vec<EntryId>,
     /// Answers that are not remembered, with the packets they are for.
@@ -73,7 +74,7 @@ struct Burst<const W: usize> {
 pub(crate) struct Core<const W: usize> {
     pub(crate) config: Config,
     pub(crate) layout: Arc<Layout>,
-    fields: Arc<Vec<FieldDescriptor>>,
+    pub(crate) fields: Arc<Vec<FieldDescriptor>>,
     pub(crate) version: Version,
     pub(crate) entries: Entries<W>,
     pub(crate) microflow: Microflow<W>,
@@ -100,6 +101,7 @@ pub(crate) struct Core<const W: usize> {
     shapes: Shapes<W>,
     /// Away while a pass is under way.
     burst: Option<Box<Burst<W>>>,
+    pub(crate) scratch: Scratch,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
@@ -134,7 +136,8 @@ impl<const W: usize> Core<W> {
         let secret = |index| thalweg_classifier::hash::hash_words(config.seed, &[index as u64]);
         let secrets = std::array::from_fn(secret);
         let microflow = &config.microflow;
-        let needs_record = config.maintainer.needs_dependencies();
+        let needs_record =
+            config.mode == Mode::Megaflows && config.maintainer.needs_dependencies();
         let index = needs_record.then(|| {
             let empty = Dependencies::new(pipeline.layout(), config.sweep_at, config.seed);
             Index::with(empty, former)
@@ -161,6 +164,7 @@ impl<const W: usize> Core<W> {
             secrets,
             shapes: Shapes::default(),
             burst: Some(Box::new(Burst::new())),
+            scratch: Scratch::default(),
             recirculating: Vec::new(),
             config: config.clone(),
         }
@@ -260,6 +264,12 @@ impl<const W: usize> Core<W> {
     ) {
         let mut burst = self.burst.take().expect("a pass is not within a pass");
         self.parse(packets, pass, &mut burst, outbox);
+        if self.config.mode == Mode::ComputationalFlows {
+            let is_first = matches!(pass, Pass::First(_));
+            self.compute(packets, &mut burst, is_first, now, pipeline, outbox);
+            self.burst = Some(burst);
+            return;
+        }
         self.search(packets, &mut burst);
         self.answer(&mut burst, now, pipeline);
         for (index, packet) in packets.drain(..).enumerate() {
@@ -276,7 +286,7 @@ impl<const W: usize> Core<W> {
         self.burst = Some(burst);
     }
 
-    fn wait_for_next_pass(&mut self, origin: u32, outbox: &mut Outbox) {
+    pub(crate) fn wait_for_next_pass(&mut self, origin: u32, outbox: &mut Outbox) {
         let recirculated = outbox.recirculated.drain(..);
         let ticket = |continuation| Ticket {
             continuation,
@@ -369,7 +379,7 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    fn search_microflows(&mut self, burst: &mut Burst<W>) {
+    pub(crate) fn search_microflows(&mut self, burst: &mut Burst<W>) {
         for hash in &burst.hashes {
             self.microflow.prefetch_set(*hash);
         }

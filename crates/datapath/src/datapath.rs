@@ -6,7 +6,7 @@ use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
 use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
@@ -172,6 +172,10 @@ impl Datapath {
         );
         let slice = if following.delta.has_new_layout {
             Slice::Settled(self.start_over(pipeline))
+        } else if self.config.mode == Mode::ComputationalFlows {
+            let version = following.delta.version;
+            with_core!(&mut self.core, core => core.begin_epoch(version));
+            Slice::Settled(Work::default())
         } else {
             let (maintainer, size) = (&*self.maintainer, self.config.slice);
             with_core!(&mut self.core, core => {

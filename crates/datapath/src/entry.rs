@@ -34,7 +34,7 @@ pub(crate) enum Credit {
 
 impl Credit {
     /// Who is to be credited for a walk, once for each time it met them.
-    pub(crate) fn of(trace: &Trace) -> Vec<Credit> {
+    pub(crate) fn each(trace: &Trace) -> impl Iterator<Item = Credit> + '_ {
         let credit = |kind| match kind {
             StepKind::Lookup {
                 rule: Some(rule), ..
@@ -43,8 +43,13 @@ impl Credit {
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
         };
+        trace.kinds().filter_map(credit)
+    }
+
+    /// The same, as a list.
+    pub(crate) fn of(trace: &Trace) -> Vec<Credit> {
         let mut credits = Vec::with_capacity(trace.len());
-        credits.extend(trace.kinds().filter_map(credit));
+        credits.extend(Credit::each(trace));
         credits
     }
 }
@@ -106,6 +111,8 @@ pub(crate) struct Entry {
     /// The sub-table that the entry is in; none if the slot is free.
     pub(crate) subtable: u32,
     pub(crate) generation: u32,
+    /// Of which its answer is; always the same where a maintainer keeps answers right.
+    pub(crate) epoch: u32,
     pub(crate) credits: Arc<[Credit]>,
     /// Whether it was used since the hand of second chance last passed.
     pub(crate) is_recent: bool,
@@ -152,6 +159,8 @@ pub(crate) struct Entries<const W: usize> {
     count: usize,
     /// Invariant 3; at the start no entry has it.
     refused: Mark,
+    /// Entries of others are not current.
+    epoch: u32,
 }
 
 impl<const W: usize> Entries<W> {
@@ -163,6 +172,7 @@ impl<const W: usize> Entries<W> {
             hand: 0,
             count: 0,
             refused: Mark::Other,
+            epoch: 0,
         }
     }
 
@@ -189,7 +199,17 @@ impl<const W: usize> Entries<W> {
     #[inline]
     pub(crate) fn is_current(&self, id: EntryId, generation: u32) -> bool {
         let entry = &self.hot[id.0 as usize];
-        entry.generation == generation && entry.mark != self.refused
+        entry.generation == generation && entry.mark != self.refused && entry.epoch == self.epoch
+    }
+
+    /// The epoch of answers that are right.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Says that no answer so far is right any more, in constant time.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
     }
 
     /// Whether an entry's answer is that of a version before, so that it must not be found.
@@ -283,6 +303,7 @@ impl<const W: usize> Entries<W> {
             used_at: Instant::ZERO,
             subtable: NO_SUBTABLE,
             generation,
+            epoch: 0,
             credits: Arc::from([]),
             is_recent: false,
             mark: Mark::Unmarked,

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use thalweg_packet::Instant;
 use thalweg_pipeline::RuleId;
 
+use crate::config::Mode;
 use crate::core::Core;
 use crate::entry::{Credit, Entries, EntryId};
 
@@ -63,6 +64,10 @@ impl<const W: usize> Core<W> {
             used.max().filter(|used_at| used_at > since)
         });
         let mut uses: Vec<Option<Instant>> = in_ledgers.collect();
+        if self.config.mode == Mode::ComputationalFlows {
+            // What packets use is noted as they pass; entries may name rules that are gone.
+            return uses;
+        }
         let entries = &self.entries;
         let Some(known) = self.record.lock() else {
             uses_by_sweep(entries, rules, &mut uses);

@@ -8,12 +8,16 @@
 //!                                        run its effects, count
 //! ```
 //!
+//! In another [`Mode`], computational flows, there are no megaflows: what the exact-match cache does
+//! not know is answered by the rules, without an upcall.
+//!
 //! A [`Datapath`] belongs to one worker. It holds the answers of the interpreter at *one* version,
 //! and follows each change to the next in slices ([`Datapath::begin`], [`Datapath::step`]): what the
 //! change affects is marked, the version moves, and from then on no marked answer is used until
 //! the [`Maintainer`] has repaired or evicted it. This crate starts no thread, reads no clock, and
 //! does no input or output.
 
+mod computational;
 mod config;
 mod continuation;
 mod core;
@@ -32,7 +36,7 @@ mod statistics;
 mod sync;
 mod upcall;
 
-pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig};
+pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig, Mode, UnknownMode};
 pub use datapath::{Datapath, EntryView, Progress};
 pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;

@@ -158,6 +158,20 @@ impl<const W: usize> Microflow<W> {
         id: EntryId,
         entries: &Entries<W>,
     ) -> Admission {
+        let Some(place) = self.place_for(hash, key, entries) else {
+            return Admission::Refused;
+        };
+        self.put(place, hash, key, id, entries);
+        Admission::Admitted
+    }
+
+    /// The slot that a key may have; `None` if it is not let in.
+    pub(crate) fn place_for(
+        &mut self,
+        hash: u64,
+        key: &[u64; W],
+        entries: &Entries<W>,
+    ) -> Option<usize> {
         let set = self.set_index(hash);
         let keys = &self.keys[set * WAYS..(set + 1) * WAYS];
         let heads = &self.sets[set].0;
@@ -167,17 +181,26 @@ impl<const W: usize> Microflow<W> {
             head.entry == EMPTY || !entries.is_current(EntryId(head.entry), head.generation)
         };
         let place = (0..WAYS).find(is_same).or_else(|| (0..WAYS).find(is_free));
-        let Some(way) = place.or_else(|| self.make_room(set)) else {
-            return Admission::Refused;
-        };
-        self.sets[set].0[way] = Head {
+        let way = place.or_else(|| self.make_room(set))?;
+        Some(set * WAYS + way)
+    }
+
+    /// Remembers in a slot that this entry answers this key.
+    pub(crate) fn put(
+        &mut self,
+        place: usize,
+        hash: u64,
+        key: &[u64; W],
+        id: EntryId,
+        entries: &Entries<W>,
+    ) {
+        self.sets[place / WAYS].0[place % WAYS] = Head {
             tag: tag_of(hash),
             entry: id.0,
             generation: entries.get(id).generation,
             is_recent: false,
         };
-        self.keys[set * WAYS + way] = Key(*key);
-        Admission::Admitted
+        self.keys[place] = Key(*key);
     }
 
     fn make_room(&mut self, set: usize) -> Option<usize> {

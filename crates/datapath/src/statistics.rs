@@ -127,6 +127,8 @@ pub struct Statistics {
     pub megaflow: CacheCounters,
     /// Packets for which the interpreter was asked.
     pub upcalls: u64,
+    /// Packets answered by the rules, without an upcall.
+    pub computed: u64,
     /// Packets looked up again.
     pub recirculations: u64,
     /// Sub-tables searched, by all lookups in the wildcard cache.
@@ -145,6 +147,7 @@ impl Statistics {
         self.microflow.add(other.microflow);
         self.megaflow.add(other.megaflow);
         self.upcalls += other.upcalls;
+        self.computed += other.computed;
         self.recirculations += other.recirculations;
         self.subtables_searched += other.subtables_searched;
         self.drops.add(&other.drops);

@@ -103,7 +103,7 @@ impl<const W: usize> Core<W> {
     }
 
     /// Effects with the datapath's numbers of continuations in place of the translation's.
-    fn with_numbers(
+    pub(crate) fn with_numbers(
         &mut self,
         effects: Vec<Effect>,
         continuations: &[Arc<Continuation>],
@@ -153,6 +153,7 @@ impl<const W: usize> Core<W> {
             used_at: now,
             subtable,
             generation: 0,
+            epoch: self.entries.epoch(),
             credits,
             is_recent: true,
             mark: Mark::Unmarked,
@@ -179,22 +180,20 @@ impl<const W: usize> Core<W> {
     /// Notes what an entry depends on; what memory that does not take is the next walk's.
     pub(crate) fn note_walk(&mut self, id: EntryId, trace: Trace, mask: Vec<u64>, known: Known) {
         if let Some(trace) = self.record.set(id, trace, known) {
-            self.walker.recycle(trace, mask);
+            self.walker.recycle(trace, mask, Vec::new());
         }
+    }
+
+    /// The mask of whole keys.
+    pub(crate) fn exact_mask(&self) -> [u64; W] {
+        let ingress = self.layout.ingress_words();
+        std::array::from_fn(|word| if word < ingress { u64::MAX } else { 0 })
     }
 
     /// The sub-table of a mask; beyond the limit of masks, that of whole keys.
     pub(crate) fn subtable_for(&mut self, mask: &[u64]) -> u32 {
         // One place is kept for the mask of whole keys.
-        let exact: Vec<u64> = (0..W)
-            .map(|word| {
-                if word < self.layout.ingress_words() {
-                    u64::MAX
-                } else {
-                    0
-                }
-            })
-            .collect();
+        let exact = self.exact_mask();
         match self.megaflow.subtable_of(mask, &exact) {
             Some(subtable) => subtable,
             None => {

@@ -389,6 +389,31 @@ impl Pipeline {
             .lookup_examined(key, version, examined)
     }
 
+    /// The best rule of a table, and nothing else.
+    pub(crate) fn lookup_bare(
+        &self,
+        table: TableId,
+        key: &[u64],
+        version: Version,
+    ) -> Option<RuleId> {
+        self.table(table)?.classifier.lookup(key, version)
+    }
+
+    /// The best rules of a table for some keys, one behind the other, each with all words of the
+    /// layout.
+    pub fn lookup_batch(
+        &self,
+        table: TableId,
+        keys: &[u64],
+        version: Version,
+        answers: &mut [Option<RuleId>],
+    ) {
+        match self.table(table) {
+            Some(table) => table.classifier.lookup_batch(keys, version, answers),
+            None => answers.fill(None),
+        }
+    }
+
     /// Credits packets to a rule, and says when it was last used.
     pub fn credit_rule(&mut self, id: RuleId, counters: Counters, used_at: Instant) {
         let published = self.version;

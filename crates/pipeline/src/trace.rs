@@ -101,15 +101,22 @@ impl Trace {
         self.arena.clear();
         self.inputs.clear();
         self.steps.reserve(STEPS);
-        self.arena.reserve(STEPS * self.stride());
     }
 
     /// Begins a step that has read nothing yet.
     pub(crate) fn begin_step(&mut self, kind: StepKind, depth: u32, key: &[u64]) {
+        if self.steps.is_empty() {
+            self.arena.reserve(STEPS * self.stride());
+        }
         self.steps.push((kind, depth));
         self.arena.extend_from_slice(key);
         self.arena
             .extend(std::iter::repeat_n(0, 2 * self.words + self.ingress_words));
+    }
+
+    /// Begins a step of which no more than its kind is noted. Such steps are all of a trace or none.
+    pub(crate) fn begin_bare_step(&mut self, kind: StepKind, depth: u32) {
+        self.steps.push((kind, depth));
     }
 
     /// Says which bits decided the lookup of the last step.

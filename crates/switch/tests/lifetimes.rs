@@ -7,16 +7,27 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use lab::{Lab, datagram};
+use thalweg_datapath::Mode;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_switch::{Config, RemovalReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// With microflows, without, and without any cache: activity is seen in all of them.
-fn cachings() -> [Config; 4] {
-    [(8_192, 1_000), (0, 1_000), (16, 1), (0, 0)].map(|(microflows, megaflows)| {
+/// With microflows, without, without any cache, and by the rules alone: activity is seen in all.
+fn cachings() -> [Config; 6] {
+    let (megaflows, computational) = (Mode::Megaflows, Mode::ComputationalFlows);
+    let sizes = [
+        (megaflows, 8_192, 1_000),
+        (megaflows, 0, 1_000),
+        (megaflows, 16, 1),
+        (megaflows, 0, 0),
+        (computational, 8_192, 1_000),
+        (computational, 0, 1_000),
+    ];
+    sizes.map(|(mode, microflows, megaflows)| {
         let mut config = Config::default();
+        config.datapath.mode = mode;
         config.datapath.microflow.entries = microflows;
         config.datapath.microflow.admit_one_in = 1;
         config.datapath.megaflow.entries = megaflows;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::{MaintainerKind, RefuseReason};
+use thalweg_datapath::{MaintainerKind, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
 use thalweg_pipeline::{StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
@@ -29,7 +29,8 @@ fn setting(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries.
+/// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries. And
+/// the same pipelines without wildcarded entries.
 fn shapes() -> Vec<(RandomConfig, Config)> {
     let mut shapes = Vec::new();
     for (index, maintainer) in MaintainerKind::STRICT
@@ -56,6 +57,10 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
         };
         random.tables = [2, 4, 6][index % 3];
         random.rules_per_table = [4, 12, 30][index / 2];
+        shapes.push((random, engine));
+    }
+    for (random, mut engine) in shapes.clone() {
+        engine.datapath.mode = Mode::ComputationalFlows;
         shapes.push((random, engine));
     }
     shapes
@@ -235,7 +240,7 @@ fn every_cached_answer_is_the_interpreters() {
     let mut checked = 0;
     let mut flips = 0;
     let mut drops = BTreeMap::new();
-    let (mut hits, mut recirculations) = (0, 0);
+    let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -251,6 +256,10 @@ fn every_cached_answer_is_the_interpreters() {
             let statistics = run.engine.datapath().statistics();
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
+            if config.datapath.mode == Mode::ComputationalFlows {
+                assert_eq!((statistics.upcalls, statistics.megaflow.insertions), (0, 0));
+                computed += statistics.computed;
+            }
             for (reason, count) in statistics.drops() {
                 *drops.entry(reason).or_insert(0) += count;
             }
@@ -261,8 +270,9 @@ fn every_cached_answer_is_the_interpreters() {
     }
     println!(
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
-         recirculations, drops {drops:?}"
+         recirculations, {computed} by the rules, drops {drops:?}"
     );
+    assert!(computed > checked / 20, "the rules hardly answered anything");
     assert!(
         hits > checked / 4,
         "the caches were hardly used: {hits} hits of {checked}"

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, Mode};
 use thalweg_io::{MemoryHandle, MemoryPort};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{Change, Operation, Station, text};
@@ -107,9 +107,9 @@ fn feed(sources: &[MemoryHandle], stop: &AtomicBool) -> u64 {
     count
 }
 
-fn changes_under_traffic(workers_count: usize, maintainer: MaintainerKind) {
+fn changes_under_traffic(workers_count: usize, mode: Mode, maintainer: MaintainerKind) {
     let mut config = workers(workers_count);
-    config.datapath.maintainer = maintainer;
+    (config.datapath.mode, config.datapath.maintainer) = (mode, maintainer);
     let (mut switch, ports) = start(config, 8);
     let (sources, sinks) = ports.split_at(4);
     switch.apply(&numbered(1)).unwrap();
@@ -170,15 +170,17 @@ fn changes_under_traffic(workers_count: usize, maintainer: MaintainerKind) {
 #[test]
 fn acknowledged_means_followed_by_one_worker() {
     for maintainer in MaintainerKind::STRICT {
-        changes_under_traffic(1, maintainer);
+        changes_under_traffic(1, Mode::Megaflows, maintainer);
     }
+    changes_under_traffic(1, Mode::ComputationalFlows, MaintainerKind::Incremental);
 }
 
 #[test]
 fn acknowledged_means_followed_by_all_of_three_workers() {
     for maintainer in MaintainerKind::STRICT {
-        changes_under_traffic(3, maintainer);
+        changes_under_traffic(3, Mode::Megaflows, maintainer);
     }
+    changes_under_traffic(3, Mode::ComputationalFlows, MaintainerKind::Incremental);
 }
 
 #[test]

@@ -50,6 +50,7 @@ use crate::pipeline::Pipeline;
 use crate::state::Lifted;
 use crate::trace::Trace;
 pub(crate) use spare::Spare;
+use walk::Lookups;
 pub use work::MAX_WORK;
 
 /// Lookups and buckets that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
@@ -139,7 +140,8 @@ impl Walker {
     ) -> Translation {
         let registers = continuation.map(|continuation| &continuation.registers[..]);
         let spare = &mut self.spare;
-        let mut walk = walk::Walk::new(pipeline, key, version, memory, registers, spare);
+        let lookups = Lookups::Examined(memory);
+        let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, spare);
         match continuation {
             None => walk.start(TableId(0)),
             Some(continuation) => walk.resume(continuation),
@@ -147,10 +149,36 @@ impl Walker {
         walk.finish()
     }
 
-    /// Takes back the memory of a trace and a mask that nobody needs any more.
-    pub fn recycle(&mut self, trace: Trace, mask: Vec<u64>) {
+    /// The answer to a packet and no more than that: as [`Walker::walk`], but the mask says nothing,
+    /// and the trace has kinds of steps alone. `first` is the outcome of the walk's first lookup, in
+    /// table 0, if it is known.
+    ///
+    /// # Panics
+    /// As [`translate`] and [`resume`].
+    pub fn answer(
+        &mut self,
+        pipeline: &Pipeline,
+        key: &[u64],
+        continuation: Option<&Continuation>,
+        version: Version,
+        first: Option<Option<RuleId>>,
+    ) -> Translation {
+        let registers = continuation.map(|continuation| &continuation.registers[..]);
+        let spare = &mut self.spare;
+        let lookups = Lookups::Bare(first.filter(|_| continuation.is_none()));
+        let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, spare);
+        match continuation {
+            None => walk.start(TableId(0)),
+            Some(continuation) => walk.resume(continuation),
+        }
+        walk.finish()
+    }
+
+    /// Takes back the memory of what nobody needs any more.
+    pub fn recycle(&mut self, trace: Trace, mask: Vec<u64>, effects: Vec<Effect>) {
         self.spare.keep_trace(trace);
         self.spare.keep(mask);
+        self.spare.keep_effects(effects);
     }
 }
 

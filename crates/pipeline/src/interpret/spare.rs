@@ -2,16 +2,21 @@
 //!
 //! 1. There is never more of it than one walk takes, and what comes back from outside.
 
+use crate::effect::Effect;
 use crate::trace::Trace;
 
 /// Invariant 1: lists that are kept at the most.
 const LISTS_MAX: usize = 16;
+
+/// Most walks have no more effects than this.
+const EFFECTS: usize = 8;
 
 /// Lists and a trace, all of them empty.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     lists: Vec<Vec<u64>>,
     trace: Option<Trace>,
+    effects: Vec<Effect>,
 }
 
 impl Spare {
@@ -33,6 +38,19 @@ impl Spare {
             list.clear();
             self.lists.push(list);
         }
+    }
+
+    /// An empty list of effects.
+    pub(super) fn effects(&mut self) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.reserve(EFFECTS);
+        effects
+    }
+
+    /// Keeps a list of effects for the next walk.
+    pub(super) fn keep_effects(&mut self, mut effects: Vec<Effect>) {
+        effects.clear();
+        self.effects = effects;
     }
 
     /// An empty trace.

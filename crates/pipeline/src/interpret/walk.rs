@@ -41,15 +41,22 @@ pub(super) enum Nested {
     Bucket,
 }
 
-/// Most walks have no more effects than this.
-const EFFECTS: usize = 8;
+/// How a walk looks things up.
+#[derive(Clone, Copy)]
+pub(super) enum Lookups<'a> {
+    /// With the bits that decided them; who may know the outcome is asked first.
+    Examined(Option<&'a dyn Memory>),
+    /// As fast as can be, of the first of which the outcome may be known: such a walk has an answer,
+    /// but no mask, and its trace has the kinds of steps alone.
+    Bare(Option<Option<RuleId>>),
+}
 
 /// A walk under way.
 pub(super) struct Walk<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) version: Version,
-    /// Who may know the outcome of a lookup.
-    memory: Option<&'a dyn Memory>,
+    /// What is known of lookups, or wanted of them.
+    lookups_by: Lookups<'a>,
     pub(super) state: State<'a>,
     pub(super) effects: Vec<Effect>,
     trace: Trace,
@@ -87,7 +94,7 @@ impl<'a> Walk<'a> {
         pipeline: &'a Pipeline,
         key: &[u64],
         version: Version,
-        memory: Option<&'a dyn Memory>,
+        lookups_by: Lookups<'a>,
         registers: Option<&[u64]>,
         spare: &'a mut Spare,
     ) -> Walk<'a> {
@@ -101,9 +108,9 @@ impl<'a> Walk<'a> {
         Walk {
             pipeline,
             version,
-            memory,
+            lookups_by,
             state,
-            effects: Vec::with_capacity(EFFECTS),
+            effects: spare.effects(),
             trace: spare.trace(layout.words(), layout.ingress_words()),
             step: 0,
             depth: 0,
@@ -228,13 +235,23 @@ impl<'a> Walk<'a> {
     }
 
     fn lookup(&mut self, table: TableId) -> Option<RuleId> {
+        let memory = match &mut self.lookups_by {
+            Lookups::Examined(memory) => *memory,
+            Lookups::Bare(first) => {
+                let found = first.take();
+                let words = self.state.words();
+                let rule = found
+                    .unwrap_or_else(|| self.pipeline.lookup_bare(table, words, self.version));
+                self.begin_step(StepKind::Lookup { table, rule });
+                self.rule = rule;
+                return rule;
+            }
+        };
         let mut examined = std::mem::take(&mut self.examined);
         examined.clear();
         examined.resize(self.state.words().len(), 0);
         let words = self.state.words();
-        let recalled = self
-            .memory
-            .and_then(|memory| memory.recall(table, words, &mut examined));
+        let recalled = memory.and_then(|memory| memory.recall(table, words, &mut examined));
         let rule = match recalled {
             Some(rule) => rule,
             None => self
@@ -251,6 +268,9 @@ impl<'a> Walk<'a> {
 
     /// Begins a step, to which reads are attributed from now on.
     pub(super) fn begin_step(&mut self, kind: StepKind) {
+        if let Lookups::Bare(_) = self.lookups_by {
+            return self.trace.begin_bare_step(kind, self.depth);
+        }
         self.note_reads();
         self.step = self.trace.len();
         self.trace.begin_step(kind, self.depth, self.state.words());
@@ -258,7 +278,8 @@ impl<'a> Walk<'a> {
 
     /// Attributes what was read since the last call to the current step.
     fn note_reads(&mut self) {
-        if self.step < self.trace.len() {
+        let is_traced = matches!(self.lookups_by, Lookups::Examined(_));
+        if is_traced && self.step < self.trace.len() {
             self.state.move_reads(self.trace.reads_mut(self.step));
         }
     }

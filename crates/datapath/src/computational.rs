@@ -1,0 +1,269 @@
+//! Computational flows: packets are answered by the rules themselves, not by what is remembered.
+//!
+//! ```text
+//!   packets -> parse, extract keys -> microflow --miss--> a lookup in each table that the walk meets
+//!                                        |hit                |
+//!                                        +----> effects <----+
+//! ```
+//!
+//! With a classifier that finds the best of 500,000 rules in a tenth of a microsecond, a walk
+//! through the tables costs less than making a wildcard entry, and less than finding one among
+//! thousands of masks. So there are no wildcard entries, no masks, and no upcalls: a packet that
+//! the exact-match cache does not know is answered by the rules, whether its flow is new or not
+//! (Rashelbach, Rottenstreich, Silberstein, *Scaling Open vSwitch with a Computational Cache*, NSDI
+//! 2022, section 4.2). First lookups are made for all packets of a burst together; the walk is the
+//! interpreter's, without the record of what it read.
+//!
+//! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
+//! 2. An entry has the key of one flow and its answer at one epoch. A change of the rules is a new
+//!    epoch: it takes constant time, and each flow is answered anew once.
+//! 3. There are no more entries than the exact-match cache has room for.
+
+use std::sync::PoisonError;
+
+use thalweg_classifier::Version;
+use thalweg_packet::{Headers, Instant, Packet, standard};
+use thalweg_pipeline::{Counters, Outbox, Pipeline, RuleId, TableId, Translation, run};
+
+use crate::core::{Burst, Core};
+use crate::maintain::Caches as _;
+use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::statistics::{EvictReason, RefuseReason};
+use crate::sync::RwLock;
+
+/// What answering packets by the rules needs, kept from burst to burst.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// Packets that the exact-match cache did not know.
+    unknown: Vec<usize>,
+    /// Their keys, all words of the layout, one behind the other.
+    keys: Vec<u64>,
+    /// What they met in the first table.
+    first: Vec<Option<RuleId>>,
+    credits: Vec<Credit>,
+}
+
+impl<const W: usize> Core<W> {
+    /// Answers a burst that has been parsed; `is_first` unless its packets recirculate.
+    pub(crate) fn compute(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        burst: &mut Burst<W>,
+        is_first: bool,
+        now: Instant,
+        pipeline: &RwLock<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        self.search_exactly(burst);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.unknown.clear();
+        let found = burst.found.iter().enumerate();
+        let unknown = found.filter(|(_, found)| found.is_none());
+        scratch.unknown.extend(unknown.map(|(index, _)| index));
+        let pipeline = (!scratch.unknown.is_empty())
+            .then(|| pipeline.read().unwrap_or_else(PoisonError::into_inner));
+        if let Some(pipeline) = &pipeline {
+            self.statistics.computed += scratch.unknown.len() as u64;
+            self.look_up_first(burst, is_first, pipeline, &mut scratch);
+        }
+        let mut known_first = scratch.first.iter();
+        for (index, packet) in packets.drain(..).enumerate() {
+            match (burst.found[index], &pipeline) {
+                (Some(id), _) => self.execute_exactly(packet, &burst.headers[index], id, now, outbox),
+                (None, Some(pipeline)) => {
+                    let flow = Flow {
+                        hash: burst.hashes[index],
+                        key: &burst.keys[index],
+                        first: known_first.next().copied(),
+                    };
+                    let headers = &burst.headers[index];
+                    let credits = &mut scratch.credits;
+                    self.compute_one(packet, headers, &flow, now, pipeline, credits, outbox);
+                }
+                (None, None) => unreachable!("the pipeline is there if a packet asks for it"),
+            }
+            if !outbox.recirculated.is_empty() {
+                self.wait_for_next_pass(burst.origins[index], outbox);
+            }
+        }
+        self.scratch = scratch;
+        self.make_exact_room();
+    }
+
+    /// Invariant 2.
+    pub(crate) fn begin_epoch(&mut self, version: Version) {
+        self.move_to(version, false);
+        self.entries.begin_epoch();
+        self.settled();
+    }
+
+    /// Looks in the exact-match cache alone.
+    fn search_exactly(&mut self, burst: &mut Burst<W>) {
+        match self.microflow.is_enabled() {
+            true => self.search_microflows(burst),
+            false => burst.found.resize(burst.hashes.len(), None),
+        }
+    }
+
+    /// The first lookups of all unknown packets, unless they recirculate: then each has its own
+    /// table to go on from.
+    fn look_up_first(
+        &self,
+        burst: &Burst<W>,
+        is_first: bool,
+        pipeline: &Pipeline,
+        scratch: &mut Scratch,
+    ) {
+        scratch.first.clear();
+        if !is_first {
+            return;
+        }
+        let (words, ingress) = (self.layout.words(), self.layout.ingress_words());
+        scratch.keys.clear();
+        for index in &scratch.unknown {
+            let key = &burst.keys[*index][..ingress];
+            scratch.keys.extend_from_slice(key);
+            // Registers start as zeros.
+            scratch.keys.extend(std::iter::repeat_n(0, words - ingress));
+        }
+        scratch.first.resize(scratch.unknown.len(), None);
+        let (keys, first) = (&scratch.keys, &mut scratch.first);
+        pipeline.lookup_batch(TableId(0), keys, self.version, first);
+    }
+
+    /// Answers a packet by the rules.
+    #[expect(clippy::too_many_arguments, reason = "a packet, its flow, and where it goes")]
+    fn compute_one(
+        &mut self,
+        packet: Packet,
+        headers: &Headers,
+        flow: &Flow<'_, W>,
+        now: Instant,
+        pipeline: &Pipeline,
+        credits: &mut Vec<Credit>,
+        outbox: &mut Outbox,
+    ) {
+        let number = self.layout.get(&flow.key[..], standard::RECIRC_ID);
+        let continuation = match number.unwrap_or(0) {
+            0 => None,
+            number => match self.continuations.get(number as u32) {
+                Some(continuation) => Some(continuation.clone()),
+                None => return self.refuse(packet, outbox),
+            },
+        };
+        let (continuation, version) = (continuation.as_deref(), self.version);
+        let key = &flow.key[..];
+        let answer = (self.walker).answer(pipeline, key, continuation, version, flow.first);
+        let Translation {
+            mask,
+            effects,
+            trace,
+            continuations,
+            ..
+        } = answer;
+        let Some(effects) = self.with_numbers(effects, &continuations) else {
+            return self.refuse(packet, outbox);
+        };
+        credits.clear();
+        credits.extend(Credit::each(&trace));
+        let counters = Counters {
+            packets: 1,
+            bytes: packet.len() as u64,
+        };
+        self.ledger.add(credits, counters, now);
+        if self.microflow.is_enabled() {
+            self.remember_exactly(flow, &effects, credits, now);
+        }
+        run(&effects, &self.fields, packet, *headers, outbox);
+        self.walker.recycle(trace, mask, effects);
+    }
+
+    fn refuse(&mut self, packet: Packet, outbox: &mut Outbox) {
+        // The packet's walk cannot go on.
+        self.statistics
+            .count_refusal(RefuseReason::ContinuationsFull);
+        outbox.pool.put(packet);
+    }
+
+    /// Remembers the answer to one flow, if the exact-match cache lets it in.
+    fn remember_exactly(
+        &mut self,
+        flow: &Flow<'_, W>,
+        effects: &[thalweg_pipeline::Effect],
+        credits: &[Credit],
+        now: Instant,
+    ) {
+        let Some(place) = self.microflow.place_for(flow.hash, flow.key, &self.entries) else {
+            self.statistics.count_refusal(RefuseReason::NotAdmitted);
+            return;
+        };
+        let subtable = self.subtable_for(&self.exact_mask());
+        if let Some(old) = self.megaflow.find_in(subtable, flow.key, &self.entries) {
+            self.evict(old, EvictReason::Changed);
+        }
+        // With its last entry, the sub-table may have gone.
+        let subtable = self.subtable_for(&self.exact_mask());
+        let credits = self.credits.share(credits.to_vec());
+        let program = Program::of(effects.to_vec(), |effects| self.effects.share(effects));
+        self.account_lists(&program, &credits);
+        let entry = Entry {
+            program,
+            counters: Counters::default(),
+            used_at: now,
+            subtable,
+            generation: 0,
+            epoch: self.entries.epoch(),
+            credits,
+            is_recent: false,
+            mark: Mark::Unmarked,
+        };
+        let id = self.entries.insert(*flow.key, entry);
+        self.megaflow.insert(id, &self.entries);
+        self.microflow.put(place, flow.hash, flow.key, id, &self.entries);
+        self.statistics.microflow.insertions += 1;
+    }
+
+    /// Runs a remembered answer, and counts.
+    fn execute_exactly(
+        &mut self,
+        packet: Packet,
+        headers: &Headers,
+        id: EntryId,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let counters = Counters {
+            packets: 1,
+            bytes: packet.len() as u64,
+        };
+        let entry = self.entries.get_mut(id);
+        (entry.used_at, entry.is_recent) = (now, true);
+        // Invariant 1.
+        self.ledger.add(&entry.credits, counters, now);
+        match &entry.program {
+            Program::Send(port) => outbox.sent.push((*port, packet)),
+            Program::Drop(reason) => {
+                self.statistics.drops.count(*reason, 1);
+                outbox.pool.put(packet);
+            }
+            Program::Run(effects) => run(effects, &self.fields, packet, *headers, outbox),
+        }
+    }
+
+    /// Invariant 3.
+    fn make_exact_room(&mut self) {
+        while self.entries.len() > self.microflow.capacity() {
+            let Some(victim) = self.entries.victim() else {
+                return;
+            };
+            self.evict(victim, EvictReason::Capacity);
+        }
+    }
+}
+
+/// A packet's flow, and what its first lookup came to if that is known.
+struct Flow<'a, const W: usize> {
+    hash: u64,
+    key: &'a [u64; W],
+    first: Option<Option<RuleId>>,
+}
