@@ -26,8 +26,8 @@ use thalweg_packet::{Headers, Instant, Packet, standard};
 use thalweg_pipeline::{Counters, Outbox, Pipeline, RuleId, TableId, Translation, run};
 
 use crate::core::{Burst, Core};
-use crate::maintain::Caches as _;
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::maintain::Caches as _;
 use crate::statistics::{EvictReason, RefuseReason};
 use crate::sync::RwLock;
 
@@ -69,7 +69,9 @@ impl<const W: usize> Core<W> {
         let mut known_first = scratch.first.iter();
         for (index, packet) in packets.drain(..).enumerate() {
             match (burst.found[index], &pipeline) {
-                (Some(id), _) => self.execute_exactly(packet, &burst.headers[index], id, now, outbox),
+                (Some(id), _) => {
+                    self.execute_exactly(packet, &burst.headers[index], id, now, outbox)
+                }
                 (None, Some(pipeline)) => {
                     let flow = Flow {
                         hash: burst.hashes[index],
@@ -132,7 +134,10 @@ impl<const W: usize> Core<W> {
     }
 
     /// Answers a packet by the rules.
-    #[expect(clippy::too_many_arguments, reason = "a packet, its flow, and where it goes")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a packet, its flow, and where it goes"
+    )]
     fn compute_one(
         &mut self,
         packet: Packet,
@@ -219,7 +224,8 @@ impl<const W: usize> Core<W> {
         };
         let id = self.entries.insert(*flow.key, entry);
         self.megaflow.insert(id, &self.entries);
-        self.microflow.put(place, flow.hash, flow.key, id, &self.entries);
+        self.microflow
+            .put(place, flow.hash, flow.key, id, &self.entries);
         self.statistics.microflow.insertions += 1;
     }
 

@@ -136,8 +136,7 @@ impl<const W: usize> Core<W> {
         let secret = |index| thalweg_classifier::hash::hash_words(config.seed, &[index as u64]);
         let secrets = std::array::from_fn(secret);
         let microflow = &config.microflow;
-        let needs_record =
-            config.mode == Mode::Megaflows && config.maintainer.needs_dependencies();
+        let needs_record = config.mode == Mode::Megaflows && config.maintainer.needs_dependencies();
         let index = needs_record.then(|| {
             let empty = Dependencies::new(pipeline.layout(), config.sweep_at, config.seed);
             Index::with(empty, former)

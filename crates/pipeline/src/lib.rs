@@ -23,6 +23,7 @@ mod state;
 mod table_classifier;
 pub mod text;
 mod trace;
+mod training;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use change::{Change, ChangeError, Operation, Selector, Target, uses_group};
@@ -38,3 +39,4 @@ pub use reference::{MAX_PASSES, Pass, Passes, forward};
 pub use table_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};
+pub use training::{Learnt, Training};

@@ -1,6 +1,9 @@
 //! Which classifier a table has.
 
-use thalweg_classifier::{Classifier, MergedTuples, TupleSpace, TupleSpaceConfig};
+use thalweg_classifier::{
+    Bloom, BloomConfig, Classifier, Learned, LearnedConfig, MergedTuples, TupleSpace,
+    TupleSpaceConfig,
+};
 use thalweg_packet::{FieldId, Layout, standard};
 
 /// How the tables of a pipeline find their rules.
@@ -22,14 +25,20 @@ pub enum ClassifierKind {
     TupleSpace,
     /// Hash tables of several masks each.
     MergedTuples,
+    /// A tuple space behind a filter that says which of its tables to search.
+    Bloom,
+    /// A learned index, and merged tuples for the rules that it does not cover.
+    Learned,
 }
 
 impl ClassifierKind {
     /// All there are.
-    pub const ALL: [ClassifierKind; 3] = [
+    pub const ALL: [ClassifierKind; 5] = [
         ClassifierKind::Auto,
         ClassifierKind::TupleSpace,
         ClassifierKind::MergedTuples,
+        ClassifierKind::Bloom,
+        ClassifierKind::Learned,
     ];
 
     /// Its name.
@@ -38,6 +47,8 @@ impl ClassifierKind {
             ClassifierKind::Auto => "auto",
             ClassifierKind::TupleSpace => "tuple-space",
             ClassifierKind::MergedTuples => "merged-tuples",
+            ClassifierKind::Bloom => "bloom",
+            ClassifierKind::Learned => "learned",
         }
     }
 
@@ -52,6 +63,11 @@ impl ClassifierKind {
             ClassifierKind::Auto => Box::new(MergedTuples::after(OWN_MASKS_MAX, config)),
             ClassifierKind::TupleSpace => Box::new(TupleSpace::new(config)),
             ClassifierKind::MergedTuples => Box::new(MergedTuples::new(config)),
+            ClassifierKind::Bloom => Box::new(Bloom::new(BloomConfig::new(config))),
+            ClassifierKind::Learned => {
+                let config = LearnedConfig::new(layout, &PREFIX_FIELDS, seed);
+                Box::new(Learned::new(config))
+            }
         }
     }
 }
@@ -71,7 +87,10 @@ impl std::str::FromStr for ClassifierKind {
 
 /// A classifier that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no classifier {name:?}; choose \"auto\", \"tuple-space\" or \"merged-tuples\"")]
+#[error(
+    "there is no classifier {name:?}; choose \"auto\", \"tuple-space\", \"merged-tuples\", \
+     \"bloom\" or \"learned\""
+)]
 pub struct UnknownClassifier {
     /// What was asked for.
     pub name: String,

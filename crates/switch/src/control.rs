@@ -98,6 +98,8 @@ impl Switch {
         }
         self.learn();
         self.tick();
+        let now = self.now();
+        self.trainer.tend(&self.shared.pipeline, now);
         self.mourn();
     }
 
@@ -191,6 +193,7 @@ impl Switch {
         });
         (0..self.handles.len()).for_each(|_| drop(self.next_answer()));
         self.drain_exchanges();
+        self.trainer.note_change();
         Ok(Arc::unwrap_or_clone(delta))
     }
 
@@ -306,6 +309,7 @@ impl Switch {
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
         totals.maintenance = self.maintenance;
+        totals.trainings = self.trainer.count;
         let pipeline = self.pipeline();
         totals.version = pipeline.version();
         totals.rules = pipeline.rule_count(totals.version);

@@ -318,7 +318,18 @@ impl Engine {
             _ => Work::default(),
         };
         let delta = Arc::unwrap_or_clone(delta);
+        self.train();
         Ok(Update { delta, work })
+    }
+
+    /// Trains the tables for which it is time, here and now.
+    pub fn train(&mut self) {
+        loop {
+            let training = self.pipeline_mut().training();
+            let Some(training) = training else { return };
+            let learnt = training.run();
+            self.pipeline_mut().install(learnt);
+        }
     }
 
     /// Makes a change, and begins to follow it: [`Engine::step`] does the rest.

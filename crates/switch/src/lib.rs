@@ -23,6 +23,7 @@ mod switch;
 mod sync;
 mod timeouts;
 mod totals;
+mod training;
 mod upkeep;
 mod worker;
 

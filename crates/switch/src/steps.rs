@@ -62,6 +62,6 @@ pub(crate) fn read(pipeline: &RwLock<Pipeline>) -> RwLockReadGuard<'_, Pipeline>
     pipeline.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write(pipeline: &RwLock<Pipeline>) -> RwLockWriteGuard<'_, Pipeline> {
+pub(crate) fn write(pipeline: &RwLock<Pipeline>) -> RwLockWriteGuard<'_, Pipeline> {
     pipeline.write().unwrap_or_else(PoisonError::into_inner)
 }

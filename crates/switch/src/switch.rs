@@ -36,6 +36,7 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::sync::{JoinHandle, Receiver, RwLock, RwLockReadGuard, Sender, bounded, spawn};
+use crate::training::Trainer;
 use crate::upkeep::Upkeep;
 use crate::worker::{Channels, Shared, Worker};
 
@@ -164,6 +165,7 @@ pub struct Switch {
     pub(crate) unsettled: Option<Unsettled>,
     /// What following changes has taken.
     pub(crate) maintenance: Work,
+    pub(crate) trainer: Trainer,
     /// The sources that have not finished.
     pub(crate) open_sources: Vec<PortId>,
     has_sources: bool,
@@ -241,6 +243,7 @@ impl Switch {
             own_changes: 0,
             unsettled: None,
             maintenance: Work::default(),
+            trainer: Trainer::default(),
             has_sources: !sources.is_empty(),
             open_sources: sources,
             packet_ins,
@@ -257,6 +260,7 @@ impl Switch {
             };
             switch.add_worker(&config, ports, commands, channels)?;
         }
+        switch.trainer.note_change();
         Ok(switch)
     }
 

@@ -73,6 +73,8 @@ pub struct Totals {
     pub masks: usize,
     /// What following changes has taken.
     pub maintenance: Work,
+    /// Trainings of tables that were put to use.
+    pub trainings: u64,
     /// What workers count themselves.
     pub workers: WorkerCounters,
     /// Stations for which there was no room.

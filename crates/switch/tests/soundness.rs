@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
-use thalweg_pipeline::{StepKind, text, translate};
+use thalweg_pipeline::{ClassifierKind, StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -44,6 +44,7 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
             ..Config::default()
         };
         engine.datapath.maintainer = maintainer;
+        engine.pipeline.classifier = ClassifierKind::ALL[index % ClassifierKind::ALL.len()];
         engine.datapath.microflow.entries = [16, 256, 0][index % 3];
         engine.datapath.microflow.admit_one_in = 1 + index as u32;
         engine.datapath.megaflow.entries = [5, 10_000, 100][index % 3];
@@ -272,7 +273,10 @@ fn every_cached_answer_is_the_interpreters() {
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
          recirculations, {computed} by the rules, drops {drops:?}"
     );
-    assert!(computed > checked / 20, "the rules hardly answered anything");
+    assert!(
+        computed > checked / 20,
+        "the rules hardly answered anything"
+    );
     assert!(
         hits > checked / 4,
         "the caches were hardly used: {hits} hits of {checked}"

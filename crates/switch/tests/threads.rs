@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use thalweg_datapath::{MaintainerKind, Mode};
 use thalweg_io::{MemoryHandle, MemoryPort};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{Change, Operation, Station, text};
+use thalweg_pipeline::{Change, ClassifierKind, Operation, Station, text};
 use thalweg_switch::{RemovalReason, Switch, SwitchConfig, SwitchError, SwitchPort};
 
 const ROOM: usize = 1 << 16;
@@ -181,6 +181,80 @@ fn acknowledged_means_followed_by_all_of_three_workers() {
         changes_under_traffic(3, Mode::Megaflows, maintainer);
     }
     changes_under_traffic(3, Mode::ComputationalFlows, MaintainerKind::Incremental);
+}
+
+/// As [`numbered`], but a rule for each of some thousand hosts.
+fn numbered_hosts(number: u32) -> Change {
+    let (high, low, port) = (number >> 8, number & 0xff, 5 + number % 4);
+    let rules_of = (0..HOSTS).map(|host| {
+        let (net, host, priority) = (host >> 8, host & 0xff, 1 + host % 7);
+        format!(
+            "priority={priority},ip,nw_dst=10.0.{net}.{host},actions=mod_dl_src:02:00:00:00:{high:02x}:{low:02x},output:{port}\n",
+        )
+    });
+    rules(&rules_of.collect::<String>())
+}
+
+const HOSTS: u32 = 3_000;
+
+struct StopsAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopsAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tables are trained and trained again by a thread while packets pass and all rules change: the
+/// contract holds before, during and after.
+#[test]
+fn tables_that_learn_are_right_while_they_are_trained() {
+    for mode in Mode::ALL {
+        let mut config = workers(2);
+        config.pipeline.classifier = ClassifierKind::Learned;
+        config.datapath.mode = mode;
+        // Most packets are answered by the tables.
+        config.datapath.microflow.entries = 64;
+        config.datapath.megaflow.entries = 64;
+        let (mut switch, ports) = start(config, 8);
+        let (sources, sinks) = ports.split_at(4);
+        switch.apply(&numbered_hosts(1)).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // However this ends.
+            let _stops = StopsAtEnd(&stop);
+            scope.spawn(|| {
+                let mut host = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    for source in sources {
+                        if source.waiting() < 100 {
+                            host = (host + 1) % HOSTS;
+                            let mut bytes = frame(1, 2, 3);
+                            bytes[32..34].copy_from_slice(&(host as u16).to_be_bytes());
+                            source.inject(&bytes);
+                        }
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            let mut number = 1;
+            let mut trainings = 0;
+            while trainings < 3 {
+                number += 1;
+                switch.apply(&numbered_hosts(number)).unwrap();
+                collect(sinks);
+                let mut after = Vec::new();
+                eventually("packets by the new rules", &mut switch, |switch| {
+                    after.extend(collect(sinks));
+                    // One training at least, every other time.
+                    let is_trained = switch.totals().trainings > trainings;
+                    after.len() > 2_000 && (is_trained || number % 2 == 1)
+                });
+                trainings = switch.totals().trainings;
+                assert!(after.iter().all(|seen| *seen == number), "{number}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -240,8 +240,8 @@ impl<'a> Walk<'a> {
             Lookups::Bare(first) => {
                 let found = first.take();
                 let words = self.state.words();
-                let rule = found
-                    .unwrap_or_else(|| self.pipeline.lookup_bare(table, words, self.version));
+                let rule =
+                    found.unwrap_or_else(|| self.pipeline.lookup_bare(table, words, self.version));
                 self.begin_step(StepKind::Lookup { table, rule });
                 self.rule = rule;
                 return rule;

@@ -26,15 +26,16 @@ pub(crate) struct JoinHandle<T> {
 }
 
 /// Starts a thread.
-pub(crate) fn spawn(
+pub(crate) fn spawn<T: Send + 'static>(
     name: String,
-    work: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     let has_ended = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let end = has_ended.clone();
     let thread = shuttle::thread::Builder::new().name(name).spawn(move || {
-        work();
+        let done = work();
         end.store(true, Ordering::SeqCst);
+        done
     })?;
     Ok(JoinHandle { thread, has_ended })
 }

@@ -13,10 +13,10 @@ pub(crate) use std::thread::JoinHandle;
 pub(crate) use std::time;
 
 /// Starts a thread.
-pub(crate) fn spawn(
+pub(crate) fn spawn<T: Send + 'static>(
     name: String,
-    work: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name).spawn(work)
 }
 
