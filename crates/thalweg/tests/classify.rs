@@ -15,13 +15,14 @@ fn classify(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
-const CLASSIFIERS: [&str; 6] = [
+const CLASSIFIERS: [&str; 7] = [
     "linear",
     "tuple-space",
     "merged-tuples",
     "bloom",
     "bloom-full-keys",
     "bloom-own-bits",
+    "learned",
 ];
 
 /// Two filters; the second becomes six rules, because of its ports.
@@ -127,6 +128,62 @@ fn rules_come_and_go_and_threads_look_up() {
         let updates = row["updates_per_second"].as_f64();
         assert_eq!(updates > Some(0.0), row["update_rate"] == 20_000, "{row}");
     }
+}
+
+#[test]
+fn what_is_left_out_of_a_learned_index_shows() {
+    let names = "learned,learned-no-simd,learned-no-buckets,learned-always";
+    let rows = classify(
+        &Scene::new(),
+        &["--rules", "acl1-3000", "--classifier", names],
+    );
+    let row = |name: &str| {
+        let row = rows.iter().find(|row| row["classifier"] == name);
+        let row = row.expect("a row for each");
+        check(row);
+        assert!(row["training_ms"].as_f64() > Some(0.0), "{row}");
+        row
+    };
+    let coverage = |name: &str| row(name)["coverage"].as_f64().expect("a share");
+    assert!(
+        coverage("learned-always") > 0.25,
+        "{}",
+        row("learned-always")
+    );
+    assert_eq!(coverage("learned"), coverage("learned-no-simd"));
+    assert_ne!(
+        row("learned-no-buckets")["details"]["buckets"],
+        row("learned-always")["details"]["buckets"]
+    );
+}
+
+#[test]
+fn the_model_stands_beside_what_is_measured() {
+    let scene = Scene::new();
+    let arguments = [
+        "bench",
+        "classify",
+        "--model",
+        "--samples",
+        "2",
+        "--sample-ms",
+        "1",
+    ];
+    let report = scene.json(&[&arguments[..], &["--plot", "model.svg"]].concat());
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 7 * 3);
+    // The paper's 395 + 150 L, and for known flows a constant.
+    let cycles = |name: &str, subtables: u64| {
+        let is_it = |row: &&Value| row["classifier"] == name && row["sub_tables"] == subtables;
+        rows.iter().find(is_it).expect("a row")["paper_cycles"].as_f64()
+    };
+    assert_eq!(cycles("tuple-space", 20), Some(395.0 + 150.0 * 20.0));
+    assert_eq!(cycles("bloom-disjoint", 1), cycles("bloom-disjoint", 60));
+    for row in rows {
+        assert!(row["model_ns"].as_f64() > Some(0.0), "{row}");
+    }
+    assert!(report["stages_ns"]["filter_hash"].as_f64() > Some(0.0));
+    assert!(scene.says(&arguments).contains("Stages, ns: "));
 }
 
 #[test]

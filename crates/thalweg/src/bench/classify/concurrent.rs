@@ -5,18 +5,21 @@
 //! publishes it and frees what died, before it lets go. Changes come at a rate by the wall clock:
 //! rules of the set that are drawn evenly go, and come back a thousand changes later or so.
 //!
+//! A classifier that wants to be trained is trained on a thread of its own, and takes what came of it
+//! under the lock.
+//!
 //! The cost of a lookup is the readers' processor time, waiting for the lock not included;
 //! lookups a second are by the wall clock, with it. Each reader keeps some of its answers with
 //! their versions; the oracle is asked about them afterwards.
 
 use std::collections::VecDeque;
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_classifier::{RuleId, Version};
+use thalweg_classifier::{RuleId, TrainingJob, Version};
 
 use super::lookups::burst;
 use super::oracle::{Event, Oracle};
@@ -52,6 +55,8 @@ pub(super) struct Outcome {
     pub(super) updates_per_second: f64,
     /// The writer's processor time for a change; 0 without changes.
     pub(super) update_ns: f64,
+    /// Trainings of a model that came to an end.
+    pub(super) trainings: usize,
     kept: Vec<Kept>,
 }
 
@@ -82,6 +87,7 @@ pub(super) fn sample(
 ) -> (Subject, Outcome) {
     let shared = RwLock::new(subject);
     let is_over = AtomicBool::new(false);
+    let trainings = AtomicUsize::new(0);
     let start = Instant::now();
     let (reads, changes, wall) = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..setting.threads)
@@ -90,7 +96,16 @@ pub(super) fn sample(
                 scope.spawn(move || read(shared, trace, setting, reader, is_over))
             })
             .collect();
-        let changes = change(&shared, set, setting, start);
+        let train = |job: TrainingJob| {
+            let (shared, trainings) = (&shared, &trainings);
+            scope.spawn(move || {
+                let trained = job.run();
+                let mut subject = shared.write().expect("no thread has panicked");
+                subject.classifier_mut().install(trained);
+                trainings.fetch_add(1, Ordering::Relaxed);
+            });
+        };
+        let changes = change(&shared, set, setting, start, train);
         is_over.store(true, Ordering::Relaxed);
         let reads: Vec<Read> = readers
             .into_iter()
@@ -107,6 +122,7 @@ pub(super) fn sample(
         lookups_per_second: per_second(lookups),
         updates_per_second: per_second(changes.0),
         update_ns: changes.1 as f64 / changes.0.max(1) as f64,
+        trainings: trainings.into_inner(),
         kept: reads.into_iter().flat_map(|read| read.kept).collect(),
     };
     (subject, outcome)
@@ -164,6 +180,7 @@ fn change(
     set: &RuleSet,
     setting: &Setting,
     start: Instant,
+    train: impl Fn(TrainingJob),
 ) -> (usize, u64) {
     let mut random = Pcg64Mcg::seed_from_u64(setting.seed);
     let mut away = Away {
@@ -190,6 +207,9 @@ fn change(
             done += usize::from(away.step(&mut subject, set, next, &mut random));
         }
         publish(&mut subject, next);
+        if let Some(job) = subject.classifier_mut().training() {
+            train(job);
+        }
         time_ns += processor_time_ns() - before;
     }
 }

@@ -15,10 +15,11 @@
 //! On one thread and without changes ([`lookups`]) there is no lock. With more threads, or with
 //! rules that come and go ([`concurrent`]), the classifier is behind one, as a pipeline's tables
 //! are. Peers are rows beside ours ([`peer`]), over the same rules and headers if these are written
-//! with `--write-inputs`.
+//! with `--write-inputs`. [`model`] compares the vector Bloom filter with its paper's model.
 
 mod concurrent;
 mod lookups;
+mod model;
 mod oracle;
 mod peer;
 mod plot;
@@ -110,6 +111,10 @@ pub(crate) struct Arguments {
     /// Draw the time of a lookup against the number of rules: a picture (.svg), or a page (.html)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// The cost of a hit by sub-tables traversed, beside the model of the vector Bloom filter's
+    /// paper; of rules of its own
+    #[arg(long, conflicts_with_all = ["rules", "classifier", "traffic", "peer", "write_inputs"])]
+    model: bool,
     /// Measure nothing; write filters and headers for others to this folder
     #[arg(long, value_name = "FOLDER")]
     write_inputs: Option<PathBuf>,
@@ -141,6 +146,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if let Some(folder) = &arguments.write_inputs {
         return write_inputs(arguments, folder, console);
     }
+    if arguments.model {
+        return print_model(arguments, console);
+    }
     let mut rows = Vec::new();
     for name in arguments.sets() {
         rows.extend(measure_set(arguments, &name, console)?);
@@ -163,6 +171,22 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         samples: arguments.samples,
         rows,
     })
+}
+
+/// The paper's model beside measurements.
+fn print_model(arguments: &Arguments, console: &Console) -> Result<()> {
+    let budget_ns = arguments.sample_ms * 1_000_000;
+    let report = model::measure(arguments.samples, budget_ns, arguments.seed);
+    let title = "Time of a hit by sub-tables traversed, and by the model";
+    let table = report.table();
+    if let Some(path) = &arguments.plot {
+        let pictures = [report.picture()];
+        picture::write(path, title, &report.stages(), &pictures, &[&table])?;
+    }
+    console.headline(title)?;
+    console.print(&table.to_text())?;
+    console.print(&report.stages())?;
+    console.print_json(&report)
 }
 
 /// The filters of each set, and headers in each order, as ClassBench's tools write them.
@@ -256,8 +280,15 @@ impl Bench<'_> {
         };
         self.progress.inc(self.subjects.len() as u64);
         let rows = self.subjects.iter().zip(measured);
-        rows.map(|(subject, measured)| self.row(subject, order, setting, measured))
-            .collect()
+        let rows = rows.map(|(subject, measured)| self.row(subject, order, setting, measured));
+        let rows = rows.collect();
+        if setting.rate > 0 {
+            // What changed is in no model; the next rows begin as these did.
+            for subject in &mut self.subjects {
+                subject.train();
+            }
+        }
+        rows
     }
 
     /// On one thread, without a lock.
@@ -287,6 +318,7 @@ impl Bench<'_> {
                     ns_per_lookup: spread,
                     lookups_per_second: 1e9 / spread.median,
                     updates: None,
+                    trainings: 0,
                     checked: self.checks.len(),
                     wrong: self.checks.wrong(subject.classifier(), subject.version),
                 }
@@ -322,6 +354,7 @@ impl Bench<'_> {
                     of(|outcome| outcome.updates_per_second).median,
                     of(|outcome| outcome.update_ns).median,
                 )),
+                trainings: outcomes.iter().map(|outcome| outcome.trainings).sum(),
                 checked: kept + self.checks.len(),
                 wrong: wrong + afterwards,
             }
@@ -355,7 +388,7 @@ impl Bench<'_> {
             wrong: Some(measured.wrong),
             updates_per_second: measured.updates.map(|(rate, _)| rate),
             update_ns: measured.updates.map(|(_, ns)| ns),
-            details: subject.details(),
+            details: subject.details(measured.trainings),
         }
     }
 }
@@ -366,6 +399,8 @@ struct Measured {
     lookups_per_second: f64,
     /// How many a second, and nanoseconds for one.
     updates: Option<(f64, f64)>,
+    /// Trainings that came to an end meanwhile.
+    trainings: usize,
     checked: usize,
     wrong: usize,
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
-    Bloom, BloomConfig, Classifier, FirstLayer, Linear, MergedTuples, TupleSpace, TupleSpaceConfig,
-    Version,
+    Bloom, BloomConfig, Classifier, FirstLayer, IsetStatistics, Learned, LearnedConfig, Linear,
+    MergedTuples, TupleSpace, TupleSpaceConfig, Version,
 };
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -25,6 +26,21 @@ pub(super) enum Kind {
     MergedTuples,
     /// The same as the tuple space, behind a filter.
     Bloom(FirstLayer),
+    /// A learned index, and merged tuples for the rest.
+    Learned(Ablation),
+}
+
+/// What is left out of a learned index, to see what it is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ablation {
+    /// Nothing.
+    None,
+    /// Vector instructions.
+    Simd,
+    /// Buckets: every rule of an iSet is on its own, as in NuevoMatch.
+    Buckets,
+    /// The choice to do without a model where merged tuples are expected to be faster.
+    Choice,
 }
 
 /// Rules up to which a search of all of them is shown unasked.
@@ -32,18 +48,26 @@ const LINEAR_MAX: usize = 2_000;
 
 impl Kind {
     /// All there are, the baseline first.
-    const ALL: [Kind; 6] = [
+    const ALL: [Kind; 10] = [
         Kind::TupleSpace,
         Kind::MergedTuples,
         Kind::Bloom(FirstLayer::CommonBits),
         Kind::Bloom(FirstLayer::FullKeys),
         Kind::Bloom(FirstLayer::OwnBits),
+        Kind::Learned(Ablation::None),
+        Kind::Learned(Ablation::Simd),
+        Kind::Learned(Ablation::Buckets),
+        Kind::Learned(Ablation::Choice),
         Kind::Linear,
     ];
 
     /// Those that are compared if nobody says which.
     pub(super) fn usual(rules: usize) -> Vec<Kind> {
-        let is_usual = |kind: &Kind| *kind != Kind::Linear || rules <= LINEAR_MAX;
+        let is_usual = |kind: &Kind| match kind {
+            Kind::Linear => rules <= LINEAR_MAX,
+            Kind::Learned(ablation) => *ablation == Ablation::None,
+            _ => true,
+        };
         Kind::ALL.into_iter().filter(is_usual).collect()
     }
 
@@ -57,6 +81,10 @@ impl Kind {
             Kind::Bloom(FirstLayer::FullKeys) => "bloom-full-keys",
             Kind::Bloom(FirstLayer::OwnBits) => "bloom-own-bits",
             Kind::Bloom(FirstLayer::FullKeysDisjoint) => "bloom-disjoint",
+            Kind::Learned(Ablation::None) => "learned",
+            Kind::Learned(Ablation::Simd) => "learned-no-simd",
+            Kind::Learned(Ablation::Buckets) => "learned-no-buckets",
+            Kind::Learned(Ablation::Choice) => "learned-always",
         }
     }
 }
@@ -104,6 +132,7 @@ enum Built {
     TupleSpace(TupleSpace),
     MergedTuples(MergedTuples),
     Bloom(Box<Bloom>),
+    Learned(Box<Learned>),
 }
 
 impl Subject {
@@ -119,6 +148,16 @@ impl Subject {
                 flows,
                 ..BloomConfig::new(config)
             }))),
+            Kind::Learned(ablation) => {
+                let mut config = LearnedConfig::new(&set.layout, &PREFIX_FIELDS, seed);
+                match ablation {
+                    Ablation::None => {}
+                    Ablation::Simd => config.level = Level::PLAIN,
+                    Ablation::Buckets => config.bucket_max = 1,
+                    Ablation::Choice => config.is_cost_ignored = true,
+                }
+                Built::Learned(Box::new(Learned::new(config)))
+            }
         };
         let mut subject = Subject {
             kind,
@@ -134,8 +173,24 @@ impl Subject {
             set.insert_into(subject.classifier_mut(), rule, version);
         }
         subject.classifier_mut().reclaim(version);
-        subject.build_ms = (processor_time_ns() - start) as f64 / 1e6;
+        let ms_since = |start| (processor_time_ns() - start) as f64 / 1e6;
+        subject.build_ms = ms_since(start);
+        let start = processor_time_ns();
+        if subject.train() {
+            subject.training_ms = Some(ms_since(start));
+        }
         subject
+    }
+
+    /// Trains a model of all rules, as after the build; says whether there is one.
+    pub(super) fn train(&mut self) -> bool {
+        match &mut self.classifier {
+            Built::Learned(classifier) => {
+                classifier.train_now();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// It, to be asked.
@@ -145,6 +200,7 @@ impl Subject {
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
             Built::Bloom(classifier) => &**classifier,
+            Built::Learned(classifier) => &**classifier,
         }
     }
 
@@ -155,6 +211,7 @@ impl Subject {
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
             Built::Bloom(classifier) => &mut **classifier,
+            Built::Learned(classifier) => &mut **classifier,
         }
     }
 
@@ -165,20 +222,20 @@ impl Subject {
             Built::TupleSpace(classifier) => Some(classifier.subtable_count()),
             Built::MergedTuples(classifier) => Some(classifier.table_count()),
             Built::Bloom(classifier) => Some(classifier.rules().subtable_count()),
+            Built::Learned(classifier) => Some(classifier.statistics().remainder_tables),
         }
     }
 
     /// The share of the rules that a model finds; `None` without a model.
     pub(super) fn coverage(&self) -> Option<f64> {
         match &self.classifier {
-            Built::Linear(_) | Built::TupleSpace(_) | Built::MergedTuples(_) | Built::Bloom(_) => {
-                None
-            }
+            Built::Learned(classifier) => Some(classifier.statistics().coverage()),
+            _ => None,
         }
     }
 
     /// What only this classifier has.
-    pub(super) fn details(&self) -> BTreeMap<String, f64> {
+    pub(super) fn details(&self, trainings: usize) -> BTreeMap<String, f64> {
         let details = match &self.classifier {
             Built::Bloom(classifier) => {
                 let counted = classifier.statistics();
@@ -197,6 +254,21 @@ impl Subject {
                         "bypassed",
                         counted.bypassed as f64 / (counted.bypassed as f64 + asked),
                     ),
+                ]
+            }
+            Built::Learned(classifier) => {
+                let isets = classifier.statistics().isets;
+                let sum = |bytes: fn(&IsetStatistics) -> usize| {
+                    isets.iter().map(bytes).sum::<usize>() as f64
+                };
+                let window = isets.iter().map(|iset| iset.window).max();
+                vec![
+                    ("isets", isets.len() as f64),
+                    ("buckets", sum(|iset| iset.buckets)),
+                    ("model_bytes", sum(|iset| iset.model_bytes)),
+                    ("directory_bytes", sum(|iset| iset.directory_bytes)),
+                    ("window", window.unwrap_or(0) as f64),
+                    ("trainings", trainings as f64),
                 ]
             }
             _ => Vec::new(),

@@ -131,6 +131,11 @@ pub(super) struct Trace {
 }
 
 impl Trace {
+    /// Lookups of these keys, one after the other.
+    pub(super) fn new(words: usize, keys: Vec<u64>) -> Trace {
+        Trace { words, keys }
+    }
+
     /// How many lookups it has.
     pub(super) fn len(&self) -> usize {
         self.keys.len() / self.words
