@@ -68,10 +68,10 @@
 //! in `benches/bloom.rs`; the paper's model of them is in [`model`].
 
 mod burst;
-mod common;
 mod counters;
 mod filter;
 mod flows;
+mod groups;
 pub mod model;
 mod own;
 mod statistics;
@@ -81,8 +81,8 @@ use crate::hash::WordHash;
 use crate::tuple_space::{Best, improve, is_settled};
 use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 
-use common::CommonBits;
 use flows::Flows;
+use groups::Groups;
 use own::OwnBits;
 use statistics::{Counts, Tally};
 use worth::{Cost, Worth};
@@ -149,7 +149,7 @@ impl BloomConfig {
 pub struct Bloom {
     rules: TupleSpace,
     flows: Option<Flows>,
-    common: Option<CommonBits>,
+    common: Option<Groups>,
     own: Option<OwnBits>,
     worth: Worth,
     counts: Counts,
@@ -180,7 +180,7 @@ impl Bloom {
         Bloom {
             worth: Worth::new(flows.as_ref().map_or(0, |flows| 2 * flows.capacity())),
             rules: TupleSpace::new(config.keys),
-            common: common_bytes_max.map(|bytes| CommonBits::new(hash, bytes)),
+            common: common_bytes_max.map(|bytes| Groups::new(hash, bytes)),
             own: (config.first_layer == FirstLayer::OwnBits).then(OwnBits::default),
             flows,
             counts: Counts::default(),
@@ -249,7 +249,7 @@ impl Bloom {
         for key in keys.chunks_exact(self.rules.words()).take(looked_at) {
             let mut tally = Tally::default();
             self.find(key, version, false, &mut tally);
-            cost.layered += tally.cost(self.own.is_some());
+            cost.layered += tally.cost(self.own.is_some(), lookups == 1);
             cost.plain += self.rules.visited_by(key, version) as f64;
         }
         cost
@@ -332,7 +332,7 @@ impl Bloom {
     #[inline(always)]
     fn search_common(
         &self,
-        common: &CommonBits,
+        common: &Groups,
         key: &[u64],
         version: Version,
         best: &mut Best,
@@ -495,7 +495,7 @@ impl Classifier for Bloom {
                 .flows
                 .as_ref()
                 .map_or(0, |flows| flows.filter().size_bytes())
-            + self.common.as_ref().map_or(0, CommonBits::memory_bytes)
+            + self.common.as_ref().map_or(0, Groups::memory_bytes)
             + self.own.as_ref().map_or(0, OwnBits::memory_bytes)
     }
 }

@@ -13,8 +13,8 @@
 use crate::tuple_space::{BURST, Best, TupleSpace, improve, is_settled};
 use crate::{RuleId, Version};
 
-use super::common::{CommonBits, Group, Member};
 use super::flows::Flows;
+use super::groups::{Group, Groups, Member};
 use super::own::OwnBits;
 use super::statistics::Tally;
 use super::{Bloom, KEYS_PER_LOOK};
@@ -199,7 +199,7 @@ impl Burst<'_> {
         hashes
     }
 
-    fn search_common(&mut self, common: &CommonBits) {
+    fn search_common(&mut self, common: &Groups) {
         for group in &common.groups {
             let open = self.open_to(group.highest);
             if open.count > 0 {
@@ -216,7 +216,7 @@ impl Burst<'_> {
         }
     }
 
-    fn search_group(&mut self, group: &Group, common: &CommonBits, open: &Open) {
+    fn search_group(&mut self, group: &Group, common: &Groups, open: &Open) {
         let mut hashes = [0; BURST];
         for (&place, hash) in open.places().iter().zip(&mut hashes) {
             *hash = group.words.hash(self.key(place), common.hash);

@@ -6,7 +6,7 @@
 //!   for a key:  hash of key & mask; not all four bits in the word: no rule of the sub-table matches
 //! ```
 //!
-//! A rule that matches is in its sub-table's filter, so the "no" is certain, as with `common`. But
+//! A rule that matches is in its sub-table's filter, so the "no" is certain, as with `groups`. But
 //! each sub-table needs a hash of its own, which is most of what its search costs; what is saved is
 //! the look at the hash table, which is larger.
 //!

@@ -4,12 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::filter::FilterStatistics;
 
-/// What a hash and a load of a filter cost, in sub-tables searched: estimates, see the bench.
-const FILTER: f64 = 0.4;
-/// What the mask, hash and load of a sub-table's own filter cost.
-const OWN_FILTER: f64 = 0.6;
-/// What putting a key in costs.
-const PUT: f64 = 1.0;
+// What parts of a lookup cost, in visits of a search one by one: fitted to `benches/bloom.rs`. A
+// visit is cheap, as it mostly misses, and its wait for memory overlaps with those of others. What
+// follows a filter waits for it; in a burst the other keys fill the time, one by one nothing does.
+
+/// A hash and a load of a filter.
+const FILTER: f64 = 1.0;
+/// A search that a filter asked for.
+const CANDIDATE: f64 = 2.0;
+/// Putting a key in.
+const PUT: f64 = 1.5;
+/// Waits that are not filled.
+const SINGLE: f64 = 2.0;
+/// The mask, hash and load of a sub-table's own filter, in a burst.
+const OWN_FILTER: f64 = 0.9;
+/// The same, one by one; it waits for nothing.
+const OWN_FILTER_SINGLE: f64 = 0.5;
 
 /// What a [`Bloom`](super::Bloom) has counted; several threads may have lost some.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -46,11 +56,17 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What it cost, in sub-tables searched.
-    pub(super) fn cost(&self, is_own: bool) -> f64 {
-        let filter = if is_own { OWN_FILTER } else { FILTER };
+    /// What it cost, in visits of a search one by one.
+    pub(super) fn cost(&self, is_own: bool, is_single: bool) -> f64 {
+        let wait = if is_single { SINGLE } else { 1.0 };
+        let filter = match (is_own, is_single) {
+            (false, _) => FILTER * wait,
+            (true, false) => OWN_FILTER,
+            (true, true) => OWN_FILTER_SINGLE,
+        };
         f64::from(self.filters) * filter
-            + f64::from(self.candidates + self.visited)
+            + f64::from(self.candidates) * CANDIDATE * wait
+            + f64::from(self.visited)
             + f64::from(self.missed) * PUT
     }
 }

@@ -1,8 +1,10 @@
 //! Whether a first layer is worth asking: what lookups cost with it and without, counted.
 //!
-//! A search of a sub-table is the unit. Of every [`EVERY`] lookups a few are counted both ways: the
-//! sub-tables that the plain search would visit, and the sub-tables that the first layer leaves to
-//! be searched, plus what the layer itself costs. Each [`WINDOW`] such looks:
+//! A visit of a sub-table, by a search one by one, is the unit. Of every [`EVERY`] lookups or so a
+//! few are counted both ways: the sub-tables that the plain search would visit, and what the first
+//! layer and the searches that it leaves would cost (`statistics` has the weights). The distance
+//! between looks changes, so that traffic with a period is not met in the same place again and
+//! again. After [`WINDOW`] looks:
 //!
 //! ```text
 //!   asked:     cost > 0.95 plain:  from now on it is not asked
@@ -18,14 +20,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Lookups between two looks.
+/// Lookups between two looks, at most; half as many at least.
 const EVERY: u32 = 1024;
 /// Looks between two decisions.
 const WINDOW: u32 = 16;
 /// Rest after a failed trial, in trials.
 const REST: u64 = 16;
 
-/// What one lookup costs, in sub-tables searched.
+/// What one lookup costs, in visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// With the first layer.
@@ -80,10 +82,12 @@ impl Worth {
     /// What some lookups cost both ways, if that says anything now.
     #[cold]
     pub(super) fn look(&self, cost: impl FnOnce() -> Cost) {
-        self.until_look.store(EVERY, Relaxed);
+        let looks = self.looks.fetch_add(1, Relaxed) + 1;
+        self.until_look
+            .store(EVERY - looks.wrapping_mul(97) % (EVERY / 2), Relaxed);
         let left = self.left.load(Relaxed);
         if left > 0 {
-            let left = left.saturating_sub(u64::from(EVERY));
+            let left = left.saturating_sub(u64::from(EVERY) * 3 / 4);
             self.left.store(left, Relaxed);
             if left == 0 && !self.is_asked() {
                 self.is_asked.store(true, Relaxed);
@@ -97,9 +101,7 @@ impl Worth {
         };
         add(&self.layered, cost.layered);
         add(&self.plain, cost.plain);
-        let looks = self.looks.load(Relaxed) + 1;
-        self.looks.store(looks, Relaxed);
-        if looks >= WINDOW {
+        if looks.is_multiple_of(WINDOW) {
             self.decide();
         }
     }
@@ -107,7 +109,6 @@ impl Worth {
     fn decide(&self) {
         let layered = self.layered.swap(0, Relaxed) as f64;
         let plain = self.plain.swap(0, Relaxed) as f64;
-        self.looks.store(0, Relaxed);
         let is_asked = self.is_asked();
         if is_asked && layered > 0.95 * plain {
             self.is_asked.store(false, Relaxed);

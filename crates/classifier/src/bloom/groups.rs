@@ -44,7 +44,7 @@ pub(super) const GONE: u32 = u32::MAX;
 
 /// The groups and what is in none.
 #[derive(Debug)]
-pub(super) struct CommonBits {
+pub(super) struct Groups {
     pub(super) hash: WordHash,
     size_bytes_max: usize,
     /// The group with the best rule first.
@@ -88,9 +88,9 @@ enum Place {
     Group { group: usize, set: usize },
 }
 
-impl CommonBits {
-    pub(super) fn new(hash: WordHash, size_bytes_max: usize) -> CommonBits {
-        CommonBits {
+impl Groups {
+    pub(super) fn new(hash: WordHash, size_bytes_max: usize) -> Groups {
+        Groups {
             hash,
             size_bytes_max,
             groups: Vec::new(),
