@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p thalweg-classifier --bench learned -- [FILE | PROFILE:COUNT]... [key=value]...`
 //! A file is a ClassBench filter set; profiles are `acl1`, `fw1` and `ipc1`. Keys are those of the
-//! configuration (`isets`, `bucket`, `copies`, `model`) and `runs`.
+//! configuration (`isets`, `bucket`, `copies`, `coverage`, `least`, `greedy`), `level` and `runs`.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
     Classifier, Learned, LearnedConfig, MergedTuples, ModelKind, Pattern, Precedence, RuleId,
     TupleSpaceConfig, Version,
@@ -22,6 +23,7 @@ use thalweg_workload::{
 };
 
 const V1: Version = Version(1);
+const SEED: u64 = 1;
 const BURST: usize = 32;
 const KEYS: usize = 1 << 17;
 const FIELDS: [FieldId; 6] = [
@@ -141,32 +143,49 @@ impl Set {
     }
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| a != "--bench")
-        .collect();
-    let value_of = |key: &str| {
-        let mut values = arguments.iter().filter_map(|a| a.split_once('='));
-        values
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value.to_owned())
-    };
-    let number = |key: &str, default: usize| {
-        value_of(key).map_or(default, |value| value.parse().expect("a number"))
-    };
-    let mut sets: Vec<&str> = arguments
-        .iter()
-        .filter(|a| !a.contains('='))
-        .map(String::as_str)
-        .collect();
-    if sets.is_empty() {
-        sets = vec!["acl1:10000", "fw1:10000", "ipc1:10000"];
+/// The arguments with a value.
+struct Options(Vec<String>);
+
+impl Options {
+    fn number(&self, key: &str, default: usize) -> usize {
+        let mut values = self
+            .0
+            .iter()
+            .filter_map(|argument| argument.split_once('='));
+        let value = values.find(|(name, _)| *name == key);
+        value.map_or(default, |(_, value)| value.parse().expect("a number"))
     }
+
+    fn config(&self, set: &Set) -> LearnedConfig {
+        let mut config = LearnedConfig::new(&set.layout, &PREFIX_FIELDS, SEED);
+        config.isets_max = self.number("isets", config.isets_max);
+        config.bucket_max = self.number("bucket", config.bucket_max);
+        config.copies_max = self.number("copies", config.copies_max);
+        config.iset_rules_min = self.number("least", config.iset_rules_min);
+        config.is_cost_ignored = self.number("greedy", 0) == 1;
+        let coverage = self.number("coverage", config.coverage_min_percent as usize);
+        config.coverage_min_percent = coverage as u32;
+        let levels = Level::available();
+        config.level = levels[self.number("level", levels.len() - 1)];
+        config
+    }
+}
+
+fn main() {
+    let arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
+    let (options, mut sets): (Vec<String>, Vec<String>) =
+        arguments.partition(|argument| argument.contains('='));
+    if sets.is_empty() {
+        sets = ["acl1:10000", "fw1:10000", "ipc1:10000"]
+            .map(String::from)
+            .to_vec();
+    }
+    let options = Options(options);
     for name in sets {
-        let set = Set::new(name);
-        let seed = 1;
-        let runs = number("runs", 7);
+        let set = Set::new(&name);
+        let runs = options.number("runs", 7);
         println!(
             "{}: {} rules, keys of {} words",
             set.name,
@@ -174,66 +193,69 @@ fn main() {
             set.layout.words()
         );
         let mut merged =
-            MergedTuples::new(TupleSpaceConfig::new(&set.layout, &PREFIX_FIELDS, seed));
+            MergedTuples::new(TupleSpaceConfig::new(&set.layout, &PREFIX_FIELDS, SEED));
         let load = set.load(&mut merged);
         let (before, expected) = set.measure(&merged, runs);
         println!(
-            "  merged-tuples {before:7.1} ns, {} tables, {} masks, {} bytes a rule, loaded in {load:.0} ms",
+            "  merged-tuples {before:7.1} ns, {} tables, {} masks, {} bytes a rule, loaded in \
+             {load:.0} ms",
             merged.table_count(),
             merged.mask_count(),
             merged.memory_bytes() / set.rules.len()
         );
-        let mut config = LearnedConfig::new(&set.layout, &PREFIX_FIELDS, seed);
-        config.isets_max = number("isets", config.isets_max);
-        config.bucket_max = number("bucket", config.bucket_max);
-        config.copies_max = number("copies", config.copies_max);
-        config.coverage_min_percent =
-            number("coverage", config.coverage_min_percent as usize) as u32;
-        config.is_cost_ignored = number("greedy", 0) == 1;
-        config.iset_rules_min = number("least", config.iset_rules_min);
-        let models = [ModelKind::Pieces, ModelKind::Perceptrons];
-        for model in models {
-            config.model = model;
-            let mut learned = Learned::new(config.clone());
-            set.load(&mut learned);
-            let start = Instant::now();
-            let job = learned.begin_training();
-            let taken = start.elapsed().as_secs_f64() * 1e3;
-            let start = Instant::now();
-            let trained = job.run();
-            let run = start.elapsed().as_secs_f64() * 1e3;
-            let start = Instant::now();
-            learned.install(trained);
-            let installed = start.elapsed().as_secs_f64() * 1e3;
-            let (after, answers) = set.measure(&learned, runs);
-            let wrong = answers
-                .iter()
-                .zip(&expected)
-                .filter(|(one, other)| one != other)
-                .count();
-            let statistics = learned.statistics();
-            println!(
-                "  learned {model:?} {after:7.1} ns ({:.2}x), coverage {:.3}, {} tables left, {} \
-                 bytes a rule, {wrong} wrong; job {taken:.0} ms, run {run:.0} ms, install \
-                 {installed:.0} ms",
-                before / after,
-                statistics.coverage(),
-                statistics.remainder_tables,
-                learned.memory_bytes() / set.rules.len(),
-            );
-            for iset in &statistics.isets {
-                println!(
-                    "    {:?}: {} rules in {} buckets of {} bytes a rule, window {}, model {} \
-                     bytes, directory {}",
-                    iset.fields,
-                    iset.rules,
-                    iset.buckets,
-                    iset.bucket_bytes / iset.rules,
-                    iset.window,
-                    iset.model_bytes,
-                    iset.directory_bytes,
-                );
-            }
+        for model in [ModelKind::Pieces, ModelKind::Perceptrons] {
+            let config = LearnedConfig {
+                model,
+                ..options.config(&set)
+            };
+            measure_learned(&set, config, runs, before, &expected);
         }
+    }
+}
+
+/// Trains and measures; `before` is what a lookup took otherwise.
+fn measure_learned(
+    set: &Set,
+    config: LearnedConfig,
+    runs: usize,
+    before: f64,
+    expected: &[Option<RuleId>],
+) {
+    let model = config.model;
+    let mut learned = Learned::new(config);
+    set.load(&mut learned);
+    let start = Instant::now();
+    let job = learned.begin_training();
+    let taken = start.elapsed().as_secs_f64() * 1e3;
+    let start = Instant::now();
+    let trained = job.run();
+    let run = start.elapsed().as_secs_f64() * 1e3;
+    let start = Instant::now();
+    learned.install(trained);
+    let installed = start.elapsed().as_secs_f64() * 1e3;
+    let (after, answers) = set.measure(&learned, runs);
+    let pairs = answers.iter().zip(expected);
+    let wrong = pairs.filter(|(one, other)| one != other).count();
+    let statistics = learned.statistics();
+    println!(
+        "  learned {model:?} {after:7.1} ns ({:.2}x), coverage {:.3}, {} tables left, {} bytes a \
+         rule, {wrong} wrong; job {taken:.0} ms, run {run:.0} ms, install {installed:.0} ms",
+        before / after,
+        statistics.coverage(),
+        statistics.remainder_tables,
+        learned.memory_bytes() / set.rules.len(),
+    );
+    for iset in &statistics.isets {
+        println!(
+            "    {:?}: {} rules in {} buckets of {} bytes a rule, window {}, model {} bytes, \
+             directory {}",
+            iset.fields,
+            iset.rules,
+            iset.buckets,
+            iset.bucket_bytes / iset.rules,
+            iset.window,
+            iset.model_bytes,
+            iset.directory_bytes,
+        );
     }
 }

@@ -1,9 +1,67 @@
 //! A learned index over rules, and merged tuples for the rest.
 //!
-//! NuevoMatch (Rashelbach, Rottenstreich, Silberstein, *A computational approach to packet
+//! After NuevoMatch (Rashelbach, Rottenstreich, Silberstein, *A computational approach to packet
 //! classification*, SIGCOMM 2020) and NuevoMatchUP (the same, *Scaling Open vSwitch with a
-//! computational cache*, NSDI 2022): most rules are in a few *iSets*, sorted by the numbers of some
-//! fields, where a model finds the place of a key; the rest is in [`MergedTuples`].
+//! computational cache*, NSDI 2022). A hash table for each mask asks where a rule may be, mask by
+//! mask. Here most rules are sorted by some of their fields, in a few *iSets*, and a model of the
+//! sorted list says where a key's rules are, if there are any:
+//!
+//! ```text
+//!   lookup, for a burst of 32 keys:
+//!       pack the bits that covered rules read                                   (packing)
+//!       for each iSet:
+//!           the number of some fields of the key                                (composite)
+//!           model: number -> a window of a few places                           (model)
+//!           binary search in the window -> the bucket                           (iset)
+//!           compare the bucket's rules, eight at once, the best first           (groups)
+//!       look in the remainder, which is merged tuples, for what beats the best so far
+//! ```
+//!
+//! Rules are inserted into the remainder, and removed where they are. A training, which is a job
+//! that the caller runs where it likes, moves them into iSets: it chooses fields (`choose`), puts
+//! rules into buckets (`partition`), keeps as many iSets as make lookups cheapest (`cost`), and
+//! trains the models (`pieces`, `perceptrons`). Until its outcome is installed everything goes on
+//! with the old iSets; `install` finds out what has changed.
+//!
+//! What differs from NuevoMatch and NuevoMatchUP, and why:
+//!
+//! - *Never wrong.* Keys are exact integers of up to 128 bits, and a model is a function that does
+//!   not round; its bound is that of the very code that runs, needs no margin, and is checked at
+//!   both ends of each place whenever a model is trained.
+//! - *Several fields, one after the other.* A rule's range is in a number made of some fields. So
+//!   the dozens of rules that a filter with port ranges becomes, and the hundreds with one address,
+//!   are parted by the next field. And a range is given by the leading bits that a rule's mask has:
+//!   a mask that is no prefix has a range too, only a wide one.
+//! - *Buckets by nesting.* The ranges of masks are nested or apart, so that buckets are cut along a
+//!   forest in one walk, and a wide rule may have copies in several.
+//! - *Buckets are compared at once.* A group of eight rules lies word by word.
+//! - *The number of iSets is chosen by cost*, none included, not by the share of rules alone. A
+//!   third or fourth iSet costs as much as the first, whatever it covers.
+//! - *Two models.* Linear pieces under a radix tree are the default: with the RQ-RMI a lookup took
+//!   some 30 to 45 ns more; their windows are shorter too. Training either takes a few milliseconds of
+//!   what a training takes; choosing the fields takes most.
+//! - *Versions.* Lookups take one, as with all classifiers here.
+//!
+//! 1. Every rule is in the remainder or has a slot, not both. One that has a slot is in one iSet.
+//! 2. Rules with a slot were born, and their births settled, before the training that put them
+//!    there began.
+//! 3. Of rules with a slot only deaths are open, and `history` has them; that of all others is with
+//!    the remainder.
+//! 4. One training at a time: only the outcome of the job that was taken last is installed.
+//!
+//! Costs: an iSet takes 15 to 30 ns a lookup in a burst, as the machine's caches allow: the lines
+//! of the model and the starts, and of one group; a bucket may have
+//! [`LearnedConfig::bucket_max`] rules, and copies let a rule lie in
+//! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 45
+//! bytes in its bucket and 45 for slot and id. On ClassBench's sets (`benches/learned.rs`, one core,
+//! the median of 5 or 7 runs, uniform headers), nanoseconds a lookup:
+//!
+//! ```text
+//!                    rules   covered   merged tuples   learned
+//!   acl1_100k       82,991    99.8 %            112        34
+//!   ipc1_100k      103,949    92.1 %            159        57
+//!   fw1_100k       259,908    99.3 %            572       120
+//! ```
 
 mod batch;
 mod choose;

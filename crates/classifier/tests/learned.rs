@@ -549,6 +549,40 @@ fn a_policy_asks_for_training_once_and_again() {
     );
 }
 
+/// Memory follows the rules, and comes back, through trainings.
+#[test]
+fn memory_follows_the_rules() {
+    let list = points((0..2_000).map(|index| index * 1_000), false);
+    let mut learned = Learned::new(config(3));
+    load(&mut learned, &list);
+    learned.train_now();
+    let before = learned.memory_bytes();
+    assert!(before < 2_000 * 200, "{before} bytes");
+    for round in 1..20u64 {
+        for id in 0..500u32 {
+            learned.remove(RuleId(id), Version(2 * round));
+        }
+        assert_eq!(learned.reclaim(Version(2 * round)).len(), 500);
+        for (id, (value, mask, priority)) in (0..500u32).zip(&list) {
+            let precedence = Precedence::new(*priority, round * 1_000 + u64::from(id));
+            let pattern = Pattern { value, mask };
+            learned.insert(pattern, precedence, RuleId(id), Version(2 * round + 1));
+        }
+        learned.reclaim(Version(2 * round + 1));
+        learned.train_now();
+        assert_eq!(learned.statistics().covered, 2_000);
+        let bytes = learned.memory_bytes();
+        assert!(
+            bytes < before * 2,
+            "round {round}: {bytes} bytes, {before} before"
+        );
+    }
+    let fresh = Learned::new(config(3)).memory_bytes();
+    (0..2_000).for_each(|id| learned.remove(RuleId(id), Version(99)));
+    assert_eq!(learned.reclaim(Version(99)).len(), 2_000);
+    assert!(learned.memory_bytes() <= fresh + 2_000);
+}
+
 #[test]
 #[should_panic(expected = "rule id in use")]
 fn an_id_is_used_once() {

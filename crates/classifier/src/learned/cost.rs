@@ -7,22 +7,23 @@
 //!
 //! The counts are of keys drawn from rules, which is how traffic is measured as well; the weights
 //! are nanoseconds of a lookup in a burst, and matter only in proportion. For the counts the
-//! remainder is built of rules that would be left, or of a sample of these. So a training that
+//! remainder is built of rules that would be left, or of a sample of these; without any iSet it is
+//! the one that is there, if there are none yet. So a training that
 //! does not pay gives no iSets, and lookups cost what the remainder costs.
 
 use crate::merged_tuples::MergedTuples;
-use crate::{Classifier, RuleId, TupleSpaceConfig, Version};
+use crate::{Classifier, Precedence, RuleId, TupleSpaceConfig, Version};
 
 use super::snapshot::Snapshot;
 
 /// What an iSet costs: number, model, search, one bucket.
-const ISET: f64 = 14.0;
+const ISET: f64 = 20.0;
 /// What a table costs.
-const TABLE: f64 = 4.0;
+const TABLE: f64 = 6.0;
 /// What a pattern costs.
-const PATTERN: f64 = 2.0;
+const PATTERN: f64 = 3.0;
 /// Rules that a remainder is built of at most.
-const RULES: usize = 20_000;
+const RULES: usize = 60_000;
 /// Keys that are tried.
 const KEYS: usize = 256;
 
@@ -43,20 +44,29 @@ pub(super) fn cost(
         let pattern = snapshot.pattern(rule);
         remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
     }
-    let mut sum = isets as f64 * ISET;
+    let best_of = |rule: u32| (!is_left[rule as usize]).then(|| snapshot.rule(rule).0);
+    isets as f64 * ISET + cost_of_tables(&remainder, snapshot, Version::FIRST, best_of)
+}
+
+/// What a lookup costs in merged tuples, by keys of the snapshot's rules; `best_of` says what is
+/// found elsewhere for the key of a rule.
+pub(super) fn cost_of_tables(
+    tables: &MergedTuples,
+    snapshot: &Snapshot,
+    version: Version,
+    best_of: impl Fn(u32) -> Option<Precedence>,
+) -> f64 {
     let step = snapshot.len().div_ceil(KEYS).max(1);
-    let (mut keys, mut all) = (0, 0.0);
-    for rule in (0..snapshot.len()).step_by(step) {
+    let (mut keys, mut sum) = (0, 0.0);
+    for rule in (0..snapshot.len() as u32).step_by(step) {
         // The key has the rule's value, and something else wherever the rule does not look.
-        let pattern = snapshot.pattern(rule as u32);
-        let noise = crate::hash::hash_words(1, &[rule as u64]);
+        let pattern = snapshot.pattern(rule);
+        let noise = crate::hash::hash_words(1, &[rule.into()]);
         let words = pattern.value.iter().zip(pattern.mask);
         let key: Vec<u64> = words.map(|(value, mask)| value | noise & !mask).collect();
-        let best = (!is_left[rule]).then(|| snapshot.rule(rule as u32).0);
-        let (tables, patterns) = remainder.visited_beside(&key, best);
-        all += tables as f64 * TABLE + patterns as f64 * PATTERN;
+        let (visited, compared) = tables.visited_beside(&key, version, best_of(rule));
+        sum += visited as f64 * TABLE + compared as f64 * PATTERN;
         keys += 1;
     }
-    sum += all / f64::from(keys.max(1));
-    sum
+    sum / f64::from(keys.max(1))
 }

@@ -14,6 +14,7 @@
 
 use crate::{Classifier, Pattern, RuleId, Version};
 
+use super::cost::cost_of_tables;
 use super::index::Trained;
 use super::snapshot::Snapshot;
 use super::training::TrainingJob;
@@ -47,8 +48,11 @@ impl Learned {
         self.changes.updates = 0;
         self.changes.is_training = true;
         self.changes.rules = snapshot.len();
+        let is_all = self.trained.is_none();
+        let cost_now = is_all.then(|| cost_of_tables(&self.remainder, &snapshot, oldest, |_| None));
         TrainingJob {
             snapshot,
+            cost_now,
             config: self.config.clone(),
             places: self.remainder.no_places(),
             epoch: self.epoch,

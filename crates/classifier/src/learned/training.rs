@@ -36,6 +36,8 @@ use super::{LearnedConfig, ModelKind};
 pub struct TrainingJob {
     pub(super) snapshot: Snapshot,
     pub(super) config: LearnedConfig,
+    /// What lookups cost without iSets, if there are none yet.
+    pub(super) cost_now: Option<f64>,
     /// No ids yet.
     pub(super) places: Places,
     /// Which training this is.
@@ -125,7 +127,8 @@ impl TrainingJob {
         let mut left: Vec<u32> = (0..self.snapshot.len() as u32).collect();
         let mut plans = Vec::new();
         let cost = |isets, left: &[u32]| cost(&self.snapshot, &config.tuples, isets, left);
-        let (mut best_count, mut best_cost, mut covered) = (0, cost(0, &left), 0);
+        let cost_without = self.cost_now.unwrap_or_else(|| cost(0, &left));
+        let (mut best_count, mut best_cost, mut covered) = (0, cost_without, 0);
         while plans.len() < config.isets_max.min(usize::from(u8::MAX)) && !left.is_empty() {
             let choice = choose(&self.snapshot, &left, &config.fields, limits);
             let Some(choice) = choice else { break };

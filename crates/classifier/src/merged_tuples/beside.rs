@@ -46,9 +46,14 @@ impl MergedTuples {
 
     /// How many tables a lookup of this key visits, and how many patterns it compares, if a rule
     /// of precedence `best` was found elsewhere.
-    pub(crate) fn visited_beside(&self, key: &[u64], best: Option<Precedence>) -> (usize, usize) {
+    pub(crate) fn visited_beside(
+        &self,
+        key: &[u64],
+        version: Version,
+        best: Option<Precedence>,
+    ) -> (usize, usize) {
         let best = best.map_or(Best::NONE, |best| Best::beside(best, RuleId(0)));
-        self.visited(key, Version::FIRST, best)
+        self.visited(key, version, best)
     }
 
     /// An empty classifier like this one, at the same oldest version.
