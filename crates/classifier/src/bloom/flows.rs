@@ -83,12 +83,14 @@ impl Flows {
         }
     }
 
-    /// Begins anew if there are more sub-tables than sets, or a quarter as many, or fewer.
+    /// Begins anew if there are more sub-tables than sets, a quarter as many or fewer, or none.
     pub(super) fn make_room(&mut self, subtables: usize) {
         // A vector takes a block at least.
         let affordable = self.config.size_bytes_max / size_of::<[u64; 8]>() * 64;
         let wanted = subtables.next_power_of_two().clamp(FEWEST_SETS, affordable);
-        if wanted > self.config.sets || wanted * 4 <= self.config.sets {
+        let is_wide = wanted * 4 <= self.config.sets;
+        let is_idle = subtables == 0 && wanted < self.config.sets;
+        if wanted > self.config.sets || is_wide || is_idle {
             self.config.sets = wanted;
             self.filter = VectorFilter::new(self.config);
         }
