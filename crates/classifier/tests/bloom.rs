@@ -304,6 +304,8 @@ fn more_sub_tables_than_a_vector_has_sets() {
             }
         }
         assert_eq!(subject.rules().subtable_count(), 200);
+        let sets = subject.flow_filter().map(|filter| filter.sets());
+        assert!(sets.is_none_or(|sets| sets >= 200));
         let keys: Vec<[u64; 2]> = (0..1_500)
             .map(|key| [key % 200, key / 200 * 0x12_3456])
             .collect();
@@ -399,6 +401,50 @@ fn counters_of_common_bits_overflow() {
     check(&subject, &oracle, &keys, V2);
     let left = subject.statistics().filters;
     assert_eq!(left.overflowed_counters, 0, "{left:?}");
+}
+
+/// Counters are stuck for a sub-table that has gone: its bits name nobody.
+#[test]
+fn stuck_bits_of_a_sub_table_that_has_gone() {
+    let (mut subject, mut oracle) = (
+        bloom(FirstLayer::CommonBits, 0).always(),
+        Linear::new(WORDS),
+    );
+    for id in 0..420u64 {
+        let rule = match id {
+            0..400 => ([id, 0], [0xffff, 0], 5),
+            _ => ([7, id], [0xffff, 0xffff], 6),
+        };
+        insert(&mut [&mut subject, &mut oracle], rule, id as u32, V1);
+    }
+    for id in 400..420 {
+        subject.remove(RuleId(id), V2);
+        oracle.remove(RuleId(id), V2);
+    }
+    assert_eq!(subject.reclaim(V2).len(), oracle.reclaim(V2).len());
+    assert!(subject.statistics().filters.overflowed_counters > 0);
+    let keys: Vec<[u64; 2]> = (0..500).map(|key| [key % 50, key]).collect();
+    check(&subject, &oracle, &keys, V2);
+}
+
+/// Whoever looks up one by one learns as well.
+#[test]
+fn single_lookups_learn() {
+    let mut subject = bloom(FirstLayer::FullKeysDisjoint, 1_000).always();
+    for table in 0..10 {
+        let rule = ([table, 0], [0xff, 1 << table], 1);
+        insert(&mut [&mut subject], rule, table as u32, V1);
+    }
+    let searches = |subject: &Bloom| {
+        for flow in 0..500 {
+            let answer = subject.lookup(&[flow % 10, flow << 20], V1);
+            assert_eq!(answer, Some(RuleId((flow % 10) as u32)));
+        }
+        subject.statistics().full_searches
+    };
+    let first = searches(&subject);
+    let again = searches(&subject) - first;
+    assert!(first > 400 && again < 50, "{first}, then {again}");
 }
 
 /// Rules that come and go, published or not, leave no bits: as many candidates as before.
