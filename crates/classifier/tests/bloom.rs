@@ -410,9 +410,10 @@ fn stuck_bits_of_a_sub_table_that_has_gone() {
         bloom(FirstLayer::CommonBits, 0).always(),
         Linear::new(WORDS),
     );
-    for id in 0..420u64 {
+    for id in 0..421u64 {
         let rule = match id {
             0..400 => ([id, 0], [0xffff, 0], 5),
+            420 => ([3, 5], [0xffff, 0xff], 4),
             _ => ([7, id], [0xffff, 0xffff], 6),
         };
         insert(&mut [&mut subject, &mut oracle], rule, id as u32, V1);
