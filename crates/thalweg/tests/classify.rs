@@ -15,7 +15,7 @@ fn classify(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
-const CLASSIFIERS: [&str; 7] = [
+const CLASSIFIERS: [&str; 8] = [
     "linear",
     "tuple-space",
     "merged-tuples",
@@ -23,6 +23,7 @@ const CLASSIFIERS: [&str; 7] = [
     "bloom-full-keys",
     "bloom-own-bits",
     "learned",
+    "learned-rq-rmi",
 ];
 
 /// Two filters; the second becomes six rules, because of its ports.
@@ -132,7 +133,7 @@ fn rules_come_and_go_and_threads_look_up() {
 
 #[test]
 fn what_is_left_out_of_a_learned_index_shows() {
-    let names = "learned,learned-no-simd,learned-no-buckets,learned-always";
+    let names = "learned-rq-rmi,learned-no-simd,learned-no-buckets,learned-always";
     let rows = classify(
         &Scene::new(),
         &["--rules", "acl1-3000", "--classifier", names],
@@ -150,7 +151,7 @@ fn what_is_left_out_of_a_learned_index_shows() {
         "{}",
         row("learned-always")
     );
-    assert_eq!(coverage("learned"), coverage("learned-no-simd"));
+    assert_eq!(coverage("learned-rq-rmi"), coverage("learned-no-simd"));
     assert_ne!(
         row("learned-no-buckets")["details"]["buckets"],
         row("learned-always")["details"]["buckets"]

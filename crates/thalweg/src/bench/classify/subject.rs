@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, IsetStatistics, Learned, LearnedConfig, Linear,
-    MergedTuples, TupleSpace, TupleSpaceConfig, Version,
+    MergedTuples, ModelKind, TupleSpace, TupleSpaceConfig, Version,
 };
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -27,20 +27,22 @@ pub(super) enum Kind {
     /// The same as the tuple space, behind a filter.
     Bloom(FirstLayer),
     /// A learned index, and merged tuples for the rest.
-    Learned(Ablation),
+    Learned(Variant),
 }
 
-/// What is left out of a learned index, to see what it is worth.
+/// A learned index as it is, with another model, or without one of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ablation {
-    /// Nothing.
-    None,
-    /// Vector instructions.
-    Simd,
-    /// Buckets: every rule of an iSet is on its own, as in NuevoMatch.
-    Buckets,
-    /// The choice to do without a model where merged tuples are expected to be faster.
-    Choice,
+pub(super) enum Variant {
+    /// As it is.
+    Usual,
+    /// With NuevoMatch's model, RQ-RMI.
+    RqRmi,
+    /// That one, without vector instructions.
+    NoSimd,
+    /// Every rule of an iSet in a bucket of its own, as in NuevoMatch.
+    NoBuckets,
+    /// With a model even where merged tuples are expected to be faster.
+    Always,
 }
 
 /// Rules up to which a search of all of them is shown unasked.
@@ -48,16 +50,17 @@ const LINEAR_MAX: usize = 2_000;
 
 impl Kind {
     /// All there are, the baseline first.
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 11] = [
         Kind::TupleSpace,
         Kind::MergedTuples,
         Kind::Bloom(FirstLayer::CommonBits),
         Kind::Bloom(FirstLayer::FullKeys),
         Kind::Bloom(FirstLayer::OwnBits),
-        Kind::Learned(Ablation::None),
-        Kind::Learned(Ablation::Simd),
-        Kind::Learned(Ablation::Buckets),
-        Kind::Learned(Ablation::Choice),
+        Kind::Learned(Variant::Usual),
+        Kind::Learned(Variant::RqRmi),
+        Kind::Learned(Variant::NoSimd),
+        Kind::Learned(Variant::NoBuckets),
+        Kind::Learned(Variant::Always),
         Kind::Linear,
     ];
 
@@ -65,7 +68,7 @@ impl Kind {
     pub(super) fn usual(rules: usize) -> Vec<Kind> {
         let is_usual = |kind: &Kind| match kind {
             Kind::Linear => rules <= LINEAR_MAX,
-            Kind::Learned(ablation) => *ablation == Ablation::None,
+            Kind::Learned(variant) => matches!(variant, Variant::Usual | Variant::RqRmi),
             _ => true,
         };
         Kind::ALL.into_iter().filter(is_usual).collect()
@@ -81,10 +84,11 @@ impl Kind {
             Kind::Bloom(FirstLayer::FullKeys) => "bloom-full-keys",
             Kind::Bloom(FirstLayer::OwnBits) => "bloom-own-bits",
             Kind::Bloom(FirstLayer::FullKeysDisjoint) => "bloom-disjoint",
-            Kind::Learned(Ablation::None) => "learned",
-            Kind::Learned(Ablation::Simd) => "learned-no-simd",
-            Kind::Learned(Ablation::Buckets) => "learned-no-buckets",
-            Kind::Learned(Ablation::Choice) => "learned-always",
+            Kind::Learned(Variant::Usual) => "learned",
+            Kind::Learned(Variant::RqRmi) => "learned-rq-rmi",
+            Kind::Learned(Variant::NoSimd) => "learned-no-simd",
+            Kind::Learned(Variant::NoBuckets) => "learned-no-buckets",
+            Kind::Learned(Variant::Always) => "learned-always",
         }
     }
 }
@@ -148,13 +152,17 @@ impl Subject {
                 flows,
                 ..BloomConfig::new(config)
             }))),
-            Kind::Learned(ablation) => {
+            Kind::Learned(variant) => {
                 let mut config = LearnedConfig::new(&set.layout, &PREFIX_FIELDS, seed);
-                match ablation {
-                    Ablation::None => {}
-                    Ablation::Simd => config.level = Level::PLAIN,
-                    Ablation::Buckets => config.bucket_max = 1,
-                    Ablation::Choice => config.is_cost_ignored = true,
+                match variant {
+                    Variant::Usual => {}
+                    Variant::RqRmi => config.model = ModelKind::Perceptrons,
+                    Variant::NoSimd => {
+                        config.model = ModelKind::Perceptrons;
+                        config.level = Level::PLAIN;
+                    }
+                    Variant::NoBuckets => config.bucket_max = 1,
+                    Variant::Always => config.is_cost_ignored = true,
                 }
                 Built::Learned(Box::new(Learned::new(config)))
             }
