@@ -24,7 +24,9 @@ use thalweg_pipeline::text;
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::MicroCase;
 
+use super::classify::Order;
 use super::clock::processor_time_ns;
+use super::end_to_end;
 use super::spread::Spread;
 use crate::console::Console;
 use crate::failure::bad_input;
@@ -35,22 +37,56 @@ use crate::number::number;
 pub(crate) struct Arguments {
     /// Samples for each row
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..))]
-    samples: usize,
+    pub(super) samples: usize,
     /// Packets in each sample
     #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
-    packets: u64,
+    pub(super) packets: u64,
     /// Only cases whose name contains this: io, interpreter, microflow, megaflow, upcall
     #[arg(long, value_name = "PART")]
     case: Option<String>,
-    /// Only cases with this many flows
+    /// Only cases with this many flows; with --rules, flows to draw [default: 262144]
     #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
-    flows: Option<usize>,
+    pub(super) flows: Option<usize>,
     /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
     /// Seed of the traffic
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(..))]
-    seed: u64,
+    pub(super) seed: u64,
+    /// Instead of the cases: many rules, of ClassBench files (.xz is unpacked) or generated sets as
+    /// acl1-10k, fw1-500k
+    #[arg(
+        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer"]
+    )]
+    pub(super) rules: Vec<String>,
+    /// How packets are answered: megaflows, computational-flows [default: both]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules"
+    )]
+    pub(super) mode: Vec<String>,
+    /// How tables find their rules: auto, tuple-space, merged-tuples, bloom, learned [default: auto]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules"
+    )]
+    pub(super) classifier: Vec<String>,
+    /// In which order flows send
+    #[arg(
+        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules",
+        default_values_t = [Order::Uniform]
+    )]
+    pub(super) traffic: Vec<Order>,
+    /// Rules that go or come back a second, meanwhile
+    #[arg(
+        long, value_name = "N", default_value_t = 0, requires = "rules",
+        value_parser = number::<u64>(..=10_000_000)
+    )]
+    pub(super) update_rate: u64,
 }
 
 /// One row of the table.
@@ -103,6 +139,9 @@ const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_ds
 /// # Errors
 /// If the peer's file cannot be read, or the result not be printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    if !arguments.rules.is_empty() {
+        return end_to_end::execute(arguments, console);
+    }
     let report = measure_all(arguments, console)?;
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);

@@ -2,6 +2,7 @@
 
 mod classify;
 mod clock;
+mod end_to_end;
 mod forward;
 mod load;
 mod picture;

@@ -19,9 +19,10 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thalweg_datapath::{MaintainerKind, UnknownMaintainer};
+use thalweg_datapath::{MaintainerKind, Mode, UnknownMaintainer, UnknownMode};
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
 use thalweg_packet::PortId;
+use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
 use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
@@ -77,6 +78,7 @@ struct SwitchSection {
     groups: Paths,
     maintainer: Option<Spanned<String>>,
     mode: Option<Spanned<String>>,
+    classifier: Option<Spanned<String>>,
     seed: Option<Number>,
     #[serde(default)]
     end_when_finished: bool,
@@ -254,13 +256,16 @@ impl Source<'_> {
         let mut config = SwitchConfig::default();
         let switch = &file.switch;
         if let Some(mode) = &switch.mode {
-            self.check_mode(mode)?;
+            config.datapath.mode = self.mode(mode)?;
         }
         if let Some(maintainer) = &switch.maintainer {
             config.datapath.maintainer = self.maintainer(maintainer)?;
         }
         if let Some(classifier) = &file.cache.megaflow.classifier {
             self.check_classifier(classifier)?;
+        }
+        if let Some(classifier) = &switch.classifier {
+            config.pipeline.classifier = self.table_classifier(classifier)?;
         }
         let seed = switch.seed.map_or(0, |seed| seed.0);
         (config.pipeline.seed, config.datapath.seed) = (seed, seed);
@@ -313,15 +318,14 @@ impl Source<'_> {
         Ok(())
     }
 
-    fn check_mode(&self, mode: &Spanned<String>) -> Result<()> {
-        let what = match mode.get_ref().as_str() {
-            "megaflows" => return Ok(()),
-            "computational-flows" => {
-                "mode \"computational-flows\" is not supported yet; use \"megaflows\"".to_owned()
-            }
-            other => format!("there is no mode {other:?}; use \"megaflows\""),
-        };
-        Err(self.error(&mode.span(), what))
+    fn mode(&self, name: &Spanned<String>) -> Result<Mode> {
+        let mode = name.get_ref().parse();
+        mode.map_err(|error: UnknownMode| self.error(&name.span(), error))
+    }
+
+    fn table_classifier(&self, name: &Spanned<String>) -> Result<ClassifierKind> {
+        let kind = name.get_ref().replace('_', "-").parse();
+        kind.map_err(|error: UnknownClassifier| self.error(&name.span(), error))
     }
 
     fn maintainer(&self, name: &Spanned<String>) -> Result<MaintainerKind> {

@@ -11,7 +11,8 @@ workers = 2
 rules = ["acl.rules", "/srv/nat.rules"]
 groups = ["all.groups"]
 maintainer = "revalidate"
-mode = "megaflows"
+mode = "computational-flows"
+classifier = "learned"
 seed = 7
 end_when_finished = true
 [cache.microflow]
@@ -69,6 +70,8 @@ fn everything_can_be_said() {
     assert_eq!(config.rules, rules);
     assert_eq!(config.groups, [PathBuf::from("etc/all.groups")]);
     let switch = &config.switch;
+    assert_eq!(switch.datapath.mode, Mode::ComputationalFlows);
+    assert_eq!(switch.pipeline.classifier, ClassifierKind::Learned);
     assert_eq!(
         (
             switch.workers,
@@ -310,8 +313,8 @@ fn what_is_not_there_yet_is_refused_by_name() {
     }
     for (key, advice) in [
         (
-            "switch.mode = \"computational-flows\"",
-            "is not supported yet; use \"megaflows\"",
+            "switch.classifier = \"magic\"",
+            "there is no classifier \"magic\"; choose",
         ),
         ("switch.mode = \"flows\"", "there is no mode \"flows\""),
         (

@@ -18,7 +18,7 @@ use super::set::RuleSet;
 
 /// Orders of lookups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum Order {
+pub(in crate::bench) enum Order {
     /// Each lookup any flow: no locality
     Uniform,
     /// Some flows are much more popular than others (exponent 1.1)
@@ -29,7 +29,7 @@ pub(super) enum Order {
 
 impl Order {
     /// Its name.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             Order::Uniform => "uniform",
             Order::Zipf => "zipf",
@@ -37,7 +37,7 @@ impl Order {
         }
     }
 
-    fn kind(self) -> SequenceKind {
+    pub(in crate::bench) fn kind(self) -> SequenceKind {
         match self {
             Order::Uniform => SequenceKind::Uniform,
             Order::Zipf => SequenceKind::Zipf { exponent: 1.1 },

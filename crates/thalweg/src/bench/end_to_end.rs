@@ -1,0 +1,366 @@
+//! `thalweg bench forward --rules`: what forwarding costs with many rules, by mode.
+//!
+//! A switch with the rules of a set (ClassBench's, or generated like them) forwards 64-byte packets
+//! of flows that these rules match, from a port that repeats them to one that drops them. Each mode
+//! answers the same packets:
+//!
+//! ```text
+//!   megaflows            exact-match cache, then wildcarded entries, then upcalls
+//!   computational-flows  exact-match cache, then the rules
+//! ```
+//!
+//! with tables of each classifier asked for. Before the samples begin, as many packets pass as the
+//! traffic has, so that caches are as full as they get. With `--update-rate`, rules go and come back
+//! meanwhile, one at a time; what the worker spends to follow is counted, what the control side
+//! spends to make the change is not, since that is another thread's.
+
+use anyhow::{Context, Result};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use thalweg_datapath::Mode;
+use thalweg_io::{CyclePort, NullPort, Port};
+use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_pipeline::{Change, ClassifierKind, Flow, Operation, Selector, text};
+use thalweg_switch::{Config, Engine, Step};
+use thalweg_workload::{Action, Extra, Sequence, filter_rules, rules_text};
+
+use super::classify::{Order, RuleSet};
+use super::clock::processor_time_ns;
+use super::forward::Arguments;
+use super::spread::Spread;
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::report::{Table, format_count};
+
+/// Packets of the traffic, in an order; then it begins again.
+const TRAFFIC: usize = 1 << 20;
+
+/// Ports that rules send to, from 2 on.
+const PORTS: u32 = 8;
+
+/// Packets between two looks at the clock.
+const BURST: usize = 32;
+
+/// Rules that are away at a time.
+const AWAY: usize = 64;
+
+/// One set, mode, classifier, traffic and rate.
+#[derive(Serialize, Debug)]
+struct Row {
+    case: String,
+    rules: usize,
+    flows: usize,
+    masks: usize,
+    mode: &'static str,
+    classifier: &'static str,
+    traffic: &'static str,
+    update_rate: u64,
+    ns_per_packet: Spread,
+    packets_per_second: f64,
+    /// Nanoseconds a packet, sample after sample.
+    over_time_ns: Vec<f64>,
+    /// Of the packets in the samples.
+    microflow_hits: f64,
+    megaflow_hits: f64,
+    upcalls: f64,
+    computed: f64,
+    /// To load the rules, trainings included.
+    load_ms: f64,
+}
+
+#[derive(Serialize, Debug)]
+struct Report {
+    command: &'static str,
+    seed: u64,
+    rows: Vec<Row>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If an argument makes no sense, a file cannot be read, or the result not be printed.
+pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let modes = parse(&arguments.mode, &Mode::ALL, "--mode")?;
+    let classifiers = parse(
+        &arguments.classifier,
+        &[ClassifierKind::Auto],
+        "--classifier",
+    )?;
+    let steps = arguments.rules.len() * modes.len() * classifiers.len();
+    let progress = console.progress((steps * arguments.traffic.len()) as u64);
+    let mut rows = Vec::new();
+    for name in &arguments.rules {
+        let load = Load::read(name, arguments)?;
+        for order in &arguments.traffic {
+            let packets = load.traffic(*order, arguments.seed)?;
+            for mode in &modes {
+                for classifier in &classifiers {
+                    progress.set_message(format!("{name}: {}, {}", mode.name(), classifier.name()));
+                    let row = measure(&load, *order, &packets, *mode, *classifier, arguments)?;
+                    rows.push(row);
+                    progress.inc(1);
+                }
+            }
+        }
+    }
+    progress.finish_and_clear();
+    console.headline("Cost of forwarding a 64-byte packet through many rules, processor time")?;
+    console.print(&table(&rows).to_text())?;
+    console.print_json(&Report {
+        command: "bench forward",
+        seed: arguments.seed,
+        rows,
+    })
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Display> + Copy>(
+    names: &[String],
+    default: &[T],
+    argument: &str,
+) -> Result<Vec<T>> {
+    if names.is_empty() {
+        return Ok(default.to_vec());
+    }
+    let parse = |name: &String| {
+        let kind = name.parse::<T>();
+        kind.map_err(|error| bad_input(format!("{argument}: {error}")))
+    };
+    names.iter().map(parse).collect()
+}
+
+/// Rules, and flows that they match.
+struct Load {
+    name: String,
+    flows: Vec<Flow>,
+    packets: Vec<Packet>,
+}
+
+impl Load {
+    fn read(name: &str, arguments: &Arguments) -> Result<Load> {
+        let set = RuleSet::read(name, None, arguments.seed)?;
+        if set.filters.is_empty() {
+            return Err(bad_input(format!(
+                "--rules {name}: it has rules but no filters to draw packets from; name a \
+                 ClassBench file, or a set as acl1-10k"
+            )));
+        }
+        let actions = |index: usize| vec![Action::Output(2 + index as u32 % PORTS)];
+        let rules = filter_rules(&set.filters, 0, Extra::Ignore, actions);
+        let rules = rules.map_err(|error| bad_input(format!("--rules {name}: {error}")))?;
+        let read = text::parse_rules(name, &rules_text(&rules));
+        let read = read.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
+        let mut random = Pcg64Mcg::seed_from_u64(arguments.seed);
+        let flows = arguments.flows.unwrap_or(262_144).max(1);
+        let packet = |_| {
+            let filter = &set.filters[random.random_range(0..set.filters.len())];
+            Packet::from_bytes(&filter.header(&mut random).packet())
+        };
+        Ok(Load {
+            name: name.to_owned(),
+            flows: read.flows,
+            packets: (0..flows).map(packet).collect(),
+        })
+    }
+
+    /// Packets of the flows in an order.
+    fn traffic(&self, order: Order, seed: u64) -> Result<Vec<Packet>> {
+        let sequence = Sequence::new(order.kind(), self.packets.len(), seed);
+        let sequence = sequence.map_err(|error| bad_input(format!("--traffic: {error}")))?;
+        let packets = sequence.map(|flow| self.packets[flow].clone());
+        Ok(packets.take(TRAFFIC).collect())
+    }
+}
+
+fn measure(
+    load: &Load,
+    order: Order,
+    packets: &[Packet],
+    mode: Mode,
+    classifier: ClassifierKind,
+    arguments: &Arguments,
+) -> Result<Row> {
+    let mut config = Config::default();
+    config.pipeline.rules = 2 * load.flows.len() + AWAY;
+    config.pipeline.classifier = classifier;
+    config.datapath.mode = mode;
+    config.datapath.megaflow.entries = load.packets.len().max(200_000);
+    config.datapath.megaflow.bytes = 1 << 30;
+    let mut engine = Engine::new(config)?;
+    for port in 1..=1 + PORTS {
+        engine.add_port(PortId(port), Instant::ZERO);
+    }
+    let start = processor_time_ns();
+    let change = Change::adding(load.flows.iter().cloned());
+    engine.apply(&change, Instant::ZERO)?;
+    let load_ms = (processor_time_ns() - start) as f64 / 1e6;
+    let mut bench = Bench {
+        engine,
+        source: CyclePort::new(PortId(1), packets.to_vec()),
+        sink: NullPort::default(),
+        received: Vec::with_capacity(BURST),
+        sending: Vec::with_capacity(BURST),
+        updates: Updates::new(load, arguments),
+    };
+    bench.forward(TRAFFIC as u64, 0)?;
+    let before = bench.engine.datapath().statistics().clone();
+    let mut samples = Vec::new();
+    for _ in 0..arguments.samples {
+        let ns = bench.forward(arguments.packets, arguments.update_rate)?;
+        samples.push(ns as f64 / arguments.packets as f64);
+    }
+    let after = bench.engine.datapath().statistics();
+    let count = (after.packets - before.packets) as f64;
+    let share = |after: u64, before: u64| (after - before) as f64 / count;
+    let spread = Spread::of(&samples);
+    Ok(Row {
+        case: load.name.clone(),
+        rules: load.flows.len(),
+        flows: load.packets.len(),
+        masks: bench.engine.datapath().mask_count(),
+        mode: mode.name(),
+        classifier: classifier.name(),
+        traffic: order.name(),
+        update_rate: arguments.update_rate,
+        ns_per_packet: spread,
+        packets_per_second: 1e9 / spread.median,
+        over_time_ns: samples,
+        microflow_hits: share(after.microflow.hits, before.microflow.hits),
+        megaflow_hits: share(after.megaflow.hits, before.megaflow.hits),
+        upcalls: share(after.upcalls, before.upcalls),
+        computed: share(after.computed, before.computed),
+        load_ms,
+    })
+}
+
+/// Rules that go and come back.
+struct Updates {
+    random: Pcg64Mcg,
+    flows: Vec<Flow>,
+    away: Vec<Flow>,
+}
+
+impl Updates {
+    fn new(load: &Load, arguments: &Arguments) -> Updates {
+        let flows = match arguments.update_rate {
+            0 => Vec::new(),
+            _ => load.flows.clone(),
+        };
+        Updates {
+            random: Pcg64Mcg::seed_from_u64(arguments.seed),
+            flows,
+            away: Vec::new(),
+        }
+    }
+
+    fn next(&mut self) -> Change {
+        if self.away.len() == AWAY {
+            let flow = self.away.remove(0);
+            self.flows.push(flow.clone());
+            return Change::one(Operation::Add(flow));
+        }
+        let place = self.random.random_range(0..self.flows.len());
+        let flow = self.flows.swap_remove(place);
+        let selector = Selector {
+            table: Some(flow.table),
+            matching: flow.matching.clone(),
+            strict_priority: Some(flow.priority),
+            cookie: None,
+        };
+        self.away.push(flow);
+        Change::one(Operation::Delete(selector))
+    }
+}
+
+/// A switch between a source and a sink in memory.
+struct Bench {
+    engine: Engine,
+    source: CyclePort,
+    sink: NullPort,
+    received: Vec<Packet>,
+    sending: Vec<Packet>,
+    updates: Updates,
+}
+
+impl Bench {
+    /// Forwards so many packets while rules change so often a second of that time; says what the
+    /// worker's part took.
+    fn forward(&mut self, packets: u64, update_rate: u64) -> Result<u64> {
+        let (mut forwarded, mut spent_ns, mut updates) = (0, 0, 0);
+        let mut start = processor_time_ns();
+        while forwarded < packets {
+            let pool = &mut self.engine.outbox().pool;
+            self.source.receive(pool, &mut self.received, Instant::ZERO);
+            forwarded += self.received.len() as u64;
+            self.engine.forward(&mut self.received, Instant::ZERO);
+            let outbox = self.engine.outbox();
+            let sent = outbox.sent.drain(..).map(|(_, packet)| packet);
+            self.sending.extend(sent);
+            self.sink.send(&mut outbox.pool, &mut self.sending);
+            if update_rate == 0 {
+                continue;
+            }
+            spent_ns += processor_time_ns() - start;
+            while updates < spent_ns * update_rate / 1_000_000_000 {
+                let change = self.updates.next();
+                let started = self.engine.start(&change, Instant::ZERO);
+                started.context("a generated change")?;
+                let start = processor_time_ns();
+                while !matches!(self.engine.step(), Step::Settled(_)) {}
+                spent_ns += processor_time_ns() - start;
+                updates += 1;
+            }
+            self.engine.train();
+            start = processor_time_ns();
+        }
+        if update_rate == 0 {
+            spent_ns = processor_time_ns() - start;
+        }
+        Ok(spent_ns)
+    }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let caption = "Shares are of the packets in the samples.";
+    let table = Table::new(caption)
+        .with_words("set")
+        .with_words("mode")
+        .with_words("tables")
+        .with_words("traffic");
+    let titles = [
+        "rules",
+        "masks",
+        "updates/s",
+        "ns/packet",
+        "min",
+        "max",
+        "Mpps",
+        "microflow",
+        "megaflow",
+        "upcalls",
+        "computed",
+    ];
+    let table = titles.into_iter().fold(table, Table::with_numbers);
+    rows.iter().fold(table, |mut table, row| {
+        let ns = row.ns_per_packet;
+        let share = |share: f64| format!("{:.1} %", 100.0 * share);
+        table.push(vec![
+            row.case.clone(),
+            row.mode.to_owned(),
+            row.classifier.to_owned(),
+            row.traffic.to_owned(),
+            format_count(row.rules as u64),
+            format_count(row.masks as u64),
+            format_count(row.update_rate),
+            format!("{:.0}", ns.median),
+            format!("{:.0}", ns.min),
+            format!("{:.0}", ns.max),
+            format!("{:.2}", row.packets_per_second / 1e6),
+            share(row.microflow_hits),
+            share(row.megaflow_hits),
+            share(row.upcalls),
+            share(row.computed),
+        ]);
+        table
+    })
+}
