@@ -1,25 +1,26 @@
 //! How many of the iSets are worth it: what a lookup costs with each number of them.
 //!
 //! ```text
-//!   cost = iSets * ISET + groups compared * GROUP
-//!          + tables of the remainder visited * TABLE + patterns compared there * PATTERN
+//!   cost = iSets * ISET + tables of the remainder visited * TABLE + patterns compared * PATTERN
 //! ```
 //!
-//! The counts are of keys drawn from rules, which is how traffic is measured as well; the weights
-//! are nanoseconds of a lookup in a burst, and matter only in proportion. For the counts the
-//! remainder is built of rules that would be left, or of a sample of these; without any iSet it is
-//! the one that is there, if there are none yet. So a training that
-//! does not pay gives no iSets, and lookups cost what the remainder costs.
+//! The counts are of keys drawn from rules, which is how traffic is measured as well. The weights
+//! are nanoseconds of a lookup in a burst, more of them the more rules there are, and matter only
+//! in proportion. For the counts a remainder is built of the rules that would be left, or of a
+//! sample of these; without any iSet it is the one that is there, if there are none yet. So a
+//! training that does not pay gives no iSets, and lookups cost what the remainder costs.
 
 use crate::merged_tuples::MergedTuples;
 use crate::{Classifier, Precedence, RuleId, TupleSpaceConfig, Version};
 
 use super::snapshot::Snapshot;
 
-/// What an iSet costs: number, model, search, one bucket.
-const ISET: f64 = 20.0;
-/// What a table costs.
-const TABLE: f64 = 6.0;
+/// What an iSet costs, and what a visit of a table does, where all is near.
+const ISET: f64 = 16.0;
+const TABLE: f64 = 3.0;
+/// What is added for each doubling of the rules, from so many on: they are further away.
+const DOUBLING: f64 = 2.0;
+const NEAR_RULES: f64 = 4096.0;
 /// What a pattern costs.
 const PATTERN: f64 = 3.0;
 /// Rules that a remainder is built of at most.
@@ -45,13 +46,21 @@ pub(super) fn cost(
         remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
     }
     let best_of = |rule: u32| (!is_left[rule as usize]).then(|| snapshot.rule(rule).0);
-    isets as f64 * ISET + cost_of_tables(&remainder, snapshot, Version::FIRST, best_of)
+    let covered = snapshot.len() - left.len();
+    let tables = cost_of_tables(&remainder, left.len(), snapshot, Version::FIRST, best_of);
+    isets as f64 * ISET + distance(covered) + tables
 }
 
-/// What a lookup costs in merged tuples, by keys of the snapshot's rules; `best_of` says what is
+/// What is added to a visit because of how many rules there are.
+fn distance(rules: usize) -> f64 {
+    DOUBLING * (1.0 + rules as f64 / NEAR_RULES).log2()
+}
+
+/// What a lookup costs in merged tuples of so many rules, or of a sample of these, by keys of the snapshot's rules; `best_of` says what is
 /// found elsewhere for the key of a rule.
 pub(super) fn cost_of_tables(
     tables: &MergedTuples,
+    rules: usize,
     snapshot: &Snapshot,
     version: Version,
     best_of: impl Fn(u32) -> Option<Precedence>,
@@ -65,7 +74,7 @@ pub(super) fn cost_of_tables(
         let words = pattern.value.iter().zip(pattern.mask);
         let key: Vec<u64> = words.map(|(value, mask)| value | noise & !mask).collect();
         let (visited, compared) = tables.visited_beside(&key, version, best_of(rule));
-        sum += visited as f64 * TABLE + compared as f64 * PATTERN;
+        sum += visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN;
         keys += 1;
     }
     sum / f64::from(keys.max(1))

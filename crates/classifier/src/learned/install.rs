@@ -49,7 +49,9 @@ impl Learned {
         self.changes.is_training = true;
         self.changes.rules = snapshot.len();
         let is_all = self.trained.is_none();
-        let cost_now = is_all.then(|| cost_of_tables(&self.remainder, &snapshot, oldest, |_| None));
+        let rules = snapshot.len();
+        let cost_now =
+            is_all.then(|| cost_of_tables(&self.remainder, rules, &snapshot, oldest, |_| None));
         TrainingJob {
             snapshot,
             cost_now,
