@@ -134,6 +134,21 @@ fn a_host_cannot_teach_destinations() {
     assert_eq!(spine.counters().refused_unversioned, 1);
 }
 
+/// A packet that is said to come back has another's source: that source is learned by nobody.
+#[test]
+fn a_host_cannot_teach_sources_of_another_host() {
+    let mut lie = packet(key(1), host(2, 0), key(2), gateway(0));
+    data_mut(&mut lie).tags.source_version = Version(u64::MAX);
+    enter(&mut roomy(TOR, Profile::Plus), &mut lie, host(0, 0));
+    let mut database = Database::new();
+    database.place(key(2), host(1, 0));
+    GatewayAgent::new(Profile::Plus).handle_packet(&database, &mut lie);
+    let mut tor = roomy(OTHER_TOR, Profile::Plus);
+    pass(&mut tor, &mut lie);
+    assert_eq!(cached(&tor, key(1)), None);
+    assert_eq!(tor.counters().refused_unversioned, 1);
+}
+
 #[test]
 fn a_switch_that_does_not_exist_is_not_told() {
     for profile in PROFILES {

@@ -210,6 +210,15 @@ fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_what_it_newly_learned() {
 
         pass(&mut switch, &mut resolved.clone());
         assert_eq!(switch.poll_transmit(), None, "it is known by now");
+        let mut with_spilled = resolved;
+        data_mut(&mut with_spilled).tags.carried = spilled(mapping(key(3), host(2, 1)));
+        pass(&mut switch, &mut with_spilled);
+        assert_eq!(cached(&switch, key(3)), Some(host(2, 1)));
+        assert_eq!(
+            switch.poll_transmit(),
+            None,
+            "the sender did not ask for it"
+        );
         assert_eq!(switch.counters().learning_packets, 1);
     }
 }
