@@ -399,6 +399,20 @@ fn section_3_3_a_tagged_packet_removes_the_stale_mapping_or_uses_another() {
         assert_eq!(tagged.outer_destination, host(1, 1));
         assert_eq!(data(&tagged).tags.hit, Some(SwitchId(CORE)));
         assert_eq!(fresh.counters().tagged_resolved, 1);
+
+        let mut another = roomy(GATEWAY_SPINE, profile);
+        let version = Version(3);
+        let newer = Mapping {
+            version,
+            ..mapping(key(2), host(2, 1))
+        };
+        teach(&mut another, GATEWAY_SPINE, &[newer]);
+        pass(&mut another, &mut tagged);
+        assert_eq!(
+            tagged.outer_destination,
+            host(1, 1),
+            "it is resolved by now"
+        );
     }
 }
 
