@@ -516,6 +516,37 @@ fn ids_that_are_used_again_during_a_training() {
     assert_eq!(learned.len(Version(3)), 64 - 30);
 }
 
+/// An id that comes back with the precedence that it had, and another pattern, all settled: neither
+/// the job that knew it before nor one that came later may bring the old pattern back.
+#[test]
+fn what_an_id_was_before_does_not_come_back() {
+    for is_late in [false, true] {
+        let list = points((0..64).map(|index| index * 1_000), false);
+        let mut learned = Learned::new(config(3));
+        load(&mut learned, &list[..63]);
+        let job = learned.begin_training();
+        learned.remove(RuleId(7), Version(2));
+        learned.reclaim(Version(2));
+        let pattern = Pattern {
+            value: &list[63].0,
+            mask: &list[63].1,
+        };
+        learned.insert(
+            pattern,
+            Precedence::new(list[7].2, 7),
+            RuleId(7),
+            Version(3),
+        );
+        learned.reclaim(Version(3));
+        if is_late {
+            learned.train_now();
+        }
+        learned.install(job.run());
+        assert_eq!(learned.lookup(&list[7].0, Version(3)), None);
+        assert_eq!(learned.lookup(&list[63].0, Version(3)), Some(RuleId(7)));
+    }
+}
+
 #[test]
 fn a_policy_asks_for_training_once_and_again() {
     let list = points((0..3_000).map(|index| index * 1_000), false);
