@@ -23,10 +23,13 @@ use std::sync::PoisonError;
 
 use thalweg_classifier::Version;
 use thalweg_packet::{Headers, Instant, Packet, standard};
-use thalweg_pipeline::{Counters, Outbox, Pipeline, RuleId, TableId, Translation, run};
+use thalweg_pipeline::{
+    Counters, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation, run,
+};
 
 use crate::core::{Burst, Core};
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::ledger::{Ledger, Tally};
 use crate::maintain::Caches as _;
 use crate::statistics::{EvictReason, RefuseReason};
 use crate::sync::RwLock;
@@ -94,6 +97,7 @@ impl<const W: usize> Core<W> {
 
     /// Invariant 2.
     pub(crate) fn begin_epoch(&mut self, version: Version) {
+        self.tally.settle(&mut self.ledger);
         self.move_to(version, false);
         self.entries.begin_epoch();
         self.settled();
@@ -131,6 +135,11 @@ impl<const W: usize> Core<W> {
         scratch.first.resize(scratch.unknown.len(), None);
         let (keys, first) = (&scratch.keys, &mut scratch.first);
         pipeline.lookup_batch(TableId(0), keys, self.version, first);
+        pipeline.prefetch_rules(first);
+        first
+            .iter()
+            .flatten()
+            .for_each(|rule| self.tally.prefetch(*rule));
     }
 
     /// Answers a packet by the rules.
@@ -148,6 +157,18 @@ impl<const W: usize> Core<W> {
         credits: &mut Vec<Credit>,
         outbox: &mut Outbox,
     ) {
+        if let Some(Some(rule)) = flow.first
+            && let Some(shortcut) = pipeline.shortcut(rule, packet.in_port(), self.version)
+        {
+            self.tally.add(rule, packet.len(), now);
+            let effect = match shortcut {
+                Shortcut::Send(port) => Effect::Output(port),
+                Shortcut::Drop(reason) => Effect::Drop { reason, copies: 1 },
+            };
+            let effects = [effect];
+            self.remember_exactly(flow, &effects, &[Credit::Rule(rule)], now);
+            return run(&effects, &self.fields, packet, *headers, outbox);
+        }
         let number = self.layout.get(&flow.key[..], standard::RECIRC_ID);
         let continuation = match number.unwrap_or(0) {
             0 => None,
@@ -171,14 +192,14 @@ impl<const W: usize> Core<W> {
         };
         credits.clear();
         credits.extend(Credit::each(&trace));
-        let counters = Counters {
-            packets: 1,
-            bytes: packet.len() as u64,
-        };
-        self.ledger.add(credits, counters, now);
-        if self.microflow.is_enabled() {
-            self.remember_exactly(flow, &effects, credits, now);
-        }
+        count(
+            &mut self.tally,
+            &mut self.ledger,
+            credits,
+            packet.len(),
+            now,
+        );
+        self.remember_exactly(flow, &effects, credits, now);
         run(&effects, &self.fields, packet, *headers, outbox);
         self.walker.recycle(trace, mask, effects);
     }
@@ -194,10 +215,13 @@ impl<const W: usize> Core<W> {
     fn remember_exactly(
         &mut self,
         flow: &Flow<'_, W>,
-        effects: &[thalweg_pipeline::Effect],
+        effects: &[Effect],
         credits: &[Credit],
         now: Instant,
     ) {
+        if !self.microflow.is_enabled() {
+            return;
+        }
         let Some(place) = self.microflow.place_for(flow.hash, flow.key, &self.entries) else {
             self.statistics.count_refusal(RefuseReason::NotAdmitted);
             return;
@@ -238,14 +262,11 @@ impl<const W: usize> Core<W> {
         now: Instant,
         outbox: &mut Outbox,
     ) {
-        let counters = Counters {
-            packets: 1,
-            bytes: packet.len() as u64,
-        };
         let entry = self.entries.get_mut(id);
         (entry.used_at, entry.is_recent) = (now, true);
         // Invariant 1.
-        self.ledger.add(&entry.credits, counters, now);
+        let (tally, ledger) = (&mut self.tally, &mut self.ledger);
+        count(tally, ledger, &entry.credits, packet.len(), now);
         match &entry.program {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
@@ -263,6 +284,22 @@ impl<const W: usize> Core<W> {
                 return;
             };
             self.evict(victim, EvictReason::Capacity);
+        }
+    }
+}
+
+/// Counts a packet for all that it has met.
+fn count(tally: &mut Tally, ledger: &mut Ledger, credits: &[Credit], bytes: usize, now: Instant) {
+    for credit in credits {
+        match credit {
+            Credit::Rule(rule) => tally.add(*rule, bytes, now),
+            other => {
+                let counters = Counters {
+                    packets: 1,
+                    bytes: bytes as u64,
+                };
+                ledger.add(std::slice::from_ref(other), counters, now);
+            }
         }
     }
 }

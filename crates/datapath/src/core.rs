@@ -33,7 +33,7 @@ use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
 use crate::history::Histories;
 use crate::intern::Interner;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Tally};
 use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
@@ -88,6 +88,8 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) histories: Histories,
     /// What was counted at the version that the caches have.
     pub(crate) ledger: Ledger,
+    /// The same of rules, where packets are counted one by one.
+    pub(crate) tally: Tally,
     /// What was counted at the version before.
     pub(crate) ledger_before: Ledger,
     /// Whether the caches have moved to their version and some entries wait for their repair.
@@ -155,6 +157,7 @@ impl<const W: usize> Core<W> {
             record: Record::new(index),
             histories: Histories::new(config.seed),
             ledger: Ledger::default(),
+            tally: Tally::default(),
             ledger_before: Ledger::default(),
             is_repairing: false,
             are_others_old: false,

@@ -217,6 +217,7 @@ impl Datapath {
                 core.statistics.count_outcome(Outcome::Evicted);
                 evicted += 1;
             }
+            core.tally.settle(&mut core.ledger);
             (std::mem::take(&mut core.ledger), std::mem::take(&mut core.statistics))
         });
         self.core = Width::new(&self.config, pipeline, self.index());
@@ -257,6 +258,7 @@ impl Datapath {
     /// What was gathered, and what entries that are gone had counted.
     pub fn take_ledger(&mut self) -> Ledger {
         with_core!(&mut self.core, core => {
+            core.tally.settle(&mut core.ledger);
             let mut ledger = std::mem::take(&mut core.ledger_before);
             ledger.merge(std::mem::take(&mut core.ledger));
             ledger

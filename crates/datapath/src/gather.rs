@@ -58,6 +58,7 @@ impl<const W: usize> Core<W> {
 
     /// For each rule, a use after that time, if there was one; not always the last.
     pub(crate) fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
+        self.tally.settle(&mut self.ledger);
         let ledgers = [&self.ledger, &self.ledger_before];
         let in_ledgers = rules.iter().map(|(rule, since)| {
             let used = ledgers.iter().filter_map(|ledger| ledger.used_at(*rule));

@@ -69,6 +69,44 @@ impl Ledger {
     }
 }
 
+/// Counts of rules by number: for those that count every packet, and not every entry.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    by_rule: Vec<(Counters, Instant)>,
+    /// Those that have counted something.
+    counted: Vec<RuleId>,
+}
+
+impl Tally {
+    /// Counts a packet of so many bytes.
+    pub(crate) fn add(&mut self, rule: RuleId, bytes: usize, now: Instant) {
+        let place = rule.0 as usize;
+        if self.by_rule.len() <= place {
+            self.by_rule.resize(place + 1, Default::default());
+        }
+        let (counters, used_at) = &mut self.by_rule[place];
+        if counters.packets == 0 {
+            self.counted.push(rule);
+        }
+        counters.packets += 1;
+        counters.bytes += bytes as u64;
+        *used_at = now;
+    }
+
+    /// Asks for the memory of a rule's counts.
+    pub(crate) fn prefetch(&self, rule: RuleId) {
+        thalweg_classifier::simd::prefetch(&self.by_rule, rule.0 as usize);
+    }
+
+    /// Gives all counts to a ledger.
+    pub(crate) fn settle(&mut self, ledger: &mut Ledger) {
+        for rule in self.counted.drain(..) {
+            let (counters, used_at) = std::mem::take(&mut self.by_rule[rule.0 as usize]);
+            ledger.add(&[Credit::Rule(rule)], counters, used_at);
+        }
+    }
+}
+
 /// Counts that are to be given to rules, tables and groups.
 #[derive(Debug)]
 pub struct Counts(Vec<(Credit, (Counters, Instant))>);

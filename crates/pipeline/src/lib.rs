@@ -30,7 +30,7 @@ pub use change::{Change, ChangeError, Operation, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
 pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
-pub use interpret::{Continuation, Memory, Translation, Walker, resume, translate};
+pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};

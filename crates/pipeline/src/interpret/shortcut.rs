@@ -1,0 +1,48 @@
+//! Rules whose answer to a packet is plain without a walk.
+//!
+//! Most rules of access lists and of routing tables send to one port, or drop. Where such a rule is
+//! the first that a packet meets, the walk is over with it: there is no action set to execute yet,
+//! and nothing was written. What [`Pipeline::shortcut`] says is what [`super::Walker::answer`] says.
+
+use thalweg_classifier::{RuleId, Version};
+use thalweg_packet::PortId;
+
+use crate::action::{Action, Output};
+use crate::drops::DropReason;
+use crate::pipeline::Pipeline;
+
+/// The whole answer to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortcut {
+    /// It is sent as it is.
+    Send(PortId),
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+impl Pipeline {
+    /// What becomes of a packet from `in_port` that meets this rule first; `None` if it takes a walk
+    /// to say so.
+    pub fn shortcut(&self, rule: RuleId, in_port: PortId, version: Version) -> Option<Shortcut> {
+        match &*self.rule(rule)?.actions {
+            [] => Some(Shortcut::Drop(DropReason::Action)),
+            &[Action::Output(Output::Port(port))] if port != in_port => {
+                let is_there = self.port(port, version).is_some();
+                is_there.then_some(Shortcut::Send(port))
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks for the memory of rules that are to be executed soon.
+    pub fn prefetch_rules(&self, rules: &[Option<RuleId>]) {
+        for rule in rules.iter().flatten() {
+            thalweg_classifier::simd::prefetch(&self.rules, rule.0 as usize);
+        }
+        for rule in rules.iter().flatten() {
+            if let Some(Some(rule)) = self.rules.get(rule.0 as usize) {
+                thalweg_classifier::simd::prefetch(&rule.actions, 0);
+            }
+        }
+    }
+}
