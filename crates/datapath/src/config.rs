@@ -20,6 +20,63 @@ pub struct MegaflowConfig {
     pub bytes: usize,
     /// Masks, and so sub-tables to search. Beyond them an entry matches its packet's key alone.
     pub masks: usize,
+    /// How an entry is found.
+    pub classifier: MegaflowClassifier,
+}
+
+/// How the wildcard cache finds a packet's entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MegaflowClassifier {
+    /// Whatever is best in general.
+    #[default]
+    Auto,
+    /// Sub-table after sub-table, those with the most hits first.
+    TupleSpace,
+    /// First in the sub-table in which the flow was found before, by a vector Bloom filter.
+    Bloom,
+}
+
+impl MegaflowClassifier {
+    /// All there are.
+    pub const ALL: [MegaflowClassifier; 3] = [
+        MegaflowClassifier::Auto,
+        MegaflowClassifier::TupleSpace,
+        MegaflowClassifier::Bloom,
+    ];
+
+    /// The name in configurations and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            MegaflowClassifier::Auto => "auto",
+            MegaflowClassifier::TupleSpace => "tuple_space",
+            MegaflowClassifier::Bloom => "bloom",
+        }
+    }
+}
+
+impl std::str::FromStr for MegaflowClassifier {
+    type Err = UnknownMegaflowClassifier;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMegaflowClassifier> {
+        let mut all = MegaflowClassifier::ALL.into_iter();
+        let known = all.find(|classifier| classifier.name() == name.replace('-', "_"));
+        known.ok_or_else(|| UnknownMegaflowClassifier {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// A classifier that megaflows do not have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no classifier {name:?} for megaflows; choose {}", names())]
+pub struct UnknownMegaflowClassifier {
+    /// What was asked for.
+    pub name: String,
+}
+
+fn names() -> String {
+    let names = MegaflowClassifier::ALL.map(|classifier| format!("{:?}", classifier.name()));
+    names.join(", ")
 }
 
 /// Where both take as long among 1,000 entries (`thalweg bench update --crossover --rules 12000`):
@@ -102,6 +159,7 @@ impl Default for Config {
                 entries: 200_000,
                 bytes: 256 << 20,
                 masks: 1_024,
+                classifier: MegaflowClassifier::Auto,
             },
             maintainer: MaintainerKind::Incremental,
             slice: 8,

@@ -149,7 +149,7 @@ impl<const W: usize> Core<W> {
             version: pipeline.version(),
             entries: Entries::new(),
             microflow: Microflow::new(microflow.entries, microflow.admit_one_in, config.seed),
-            megaflow: Megaflow::new(config.megaflow.masks, config.seed),
+            megaflow: Megaflow::new(&config.megaflow, config.seed),
             effects: Interner::new(config.seed),
             credits: Interner::new(config.seed),
             continuations: Continuations::new(config.continuations, config.seed),
@@ -365,8 +365,9 @@ impl<const W: usize> Core<W> {
         }
         let port = packets[first].in_port().0;
         let (keys, found) = (&burst.keys[..count], &mut burst.found);
-        let searched = self.megaflow.lookup_burst(port, keys, found, &self.entries);
-        self.statistics.subtables_searched += searched;
+        let (hashes, counters) = (&burst.hashes, &mut self.statistics.lookups);
+        self.megaflow
+            .lookup_burst(port, keys, hashes, found, &self.entries, counters);
         for index in first..count {
             if is_new >> index & 1 == 0 {
                 continue;

@@ -309,8 +309,8 @@ impl Datapath {
         })
     }
 
-    /// Compares the record of what entries depend on with the entries, node by node: for tests, and
-    /// for whoever does not trust it.
+    /// Compares the lookup index and the record of what entries depend on with the entries, node by
+    /// node: for tests, and for whoever does not trust them.
     ///
     /// # Errors
     /// What does not agree.
@@ -318,6 +318,7 @@ impl Datapath {
         with_core!(&self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
             core.verify_lists()?;
+            core.megaflow.verify(&core.entries)?;
             core.record.look().map_or(Ok(()), |known| known.verify(&ids))
         })
     }

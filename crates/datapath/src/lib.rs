@@ -36,7 +36,10 @@ mod statistics;
 mod sync;
 mod upcall;
 
-pub use config::{Config, ConfigError, MegaflowConfig, MicroflowConfig, Mode, UnknownMode};
+pub use config::{
+    Config, ConfigError, MegaflowClassifier, MegaflowConfig, MicroflowConfig, Mode,
+    UnknownMegaflowClassifier, UnknownMode,
+};
 pub use datapath::{Datapath, EntryView, Progress};
 pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;
@@ -46,4 +49,4 @@ pub use maintain::{
     Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
     Scope, UnknownMaintainer, Work,
 };
-pub use statistics::{CacheCounters, EvictReason, RefuseReason, Statistics};
+pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};

@@ -11,12 +11,13 @@
 //!           probe the slot of hash(key & mask); compare key & mask with the entry's
 //! ```
 //!
-//! Entries whose answer is that of a version before are passed over until they are repaired.
+//! Entries whose answer is that of a version before are passed over until they are repaired. With
+//! the classifier `bloom`, a first layer says before in which sub-table a flow was found the last
+//! time (`first_layer`).
 //!
 //! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and its
 //!    tag only decide where to look.
-//! 2. A sub-table is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves
-//!    later entries up (no tombstones), so that lookups do not slow down over time.
+//! 2. Every entry is in the sub-table that it names, and no two of a sub-table have the same region.
 //! 3. There are at most as many sub-tables as configured. Those that lost their last entry stay for
 //!    a while, since the next one often has the same mask: up to a quarter of all, and only as long
 //!    as there is room for others.
@@ -25,12 +26,19 @@
 //! search ends at the first hit. References: Pfaff et al., *The design and implementation of Open
 //! vSwitch*, NSDI 2015, section 4.2; ranking as in `dpif-netdev.c` (`dpcls_sort_subtable_vector`).
 
-use hashbrown::HashTable;
-use thalweg_classifier::MaskedWords;
-use thalweg_classifier::hash::WordHash;
-use thalweg_classifier::simd::prefetch;
+mod first_layer;
+mod subtable;
 
+use hashbrown::HashTable;
+use thalweg_classifier::hash::WordHash;
+use thalweg_packet::BURST;
+
+use crate::config::{MegaflowClassifier, MegaflowConfig};
 use crate::entry::{Entries, EntryId};
+use crate::statistics::LookupCounters;
+
+use first_layer::FirstLayer;
+use subtable::Subtable;
 
 /// Searches of a ranking between two sortings.
 const SORT_EVERY: u32 = 4096;
@@ -38,23 +46,8 @@ const SORT_EVERY: u32 = 4096;
 /// Rankings: input ports are told apart modulo this.
 const RANKINGS: usize = 64;
 
-/// A slot without entry.
-const EMPTY: u64 = u64::MAX;
-
 /// Empty sub-tables that are kept in any case.
 const MIN_EMPTY: usize = 16;
-
-/// The smallest sub-table.
-const MIN_SLOTS: usize = 8;
-
-#[derive(Debug)]
-pub(crate) struct Subtable {
-    pub(crate) words: MaskedWords,
-    mask: Box<[u64]>,
-    /// Tag above, entry below.
-    slots: Vec<u64>,
-    count: usize,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Ranking {
@@ -76,11 +69,18 @@ pub(crate) struct Megaflow {
     count: usize,
     empty: usize,
     max_masks: usize,
+    first_layer: Option<FirstLayer>,
 }
 
 impl Megaflow {
-    pub(crate) fn new(max_masks: usize, seed: u64) -> Megaflow {
+    pub(crate) fn new(config: &MegaflowConfig, seed: u64) -> Megaflow {
+        let first_layer = match config.classifier {
+            MegaflowClassifier::Bloom => FirstLayer::new(config.bytes, seed),
+            MegaflowClassifier::Auto | MegaflowClassifier::TupleSpace => None,
+        };
         Megaflow {
+            first_layer,
+            max_masks: config.masks,
             hash: WordHash::new(seed),
             subtables: Vec::new(),
             free: Vec::new(),
@@ -88,7 +88,6 @@ impl Megaflow {
             rankings: vec![Ranking::default(); RANKINGS],
             count: 0,
             empty: 0,
-            max_masks,
         }
     }
 
@@ -120,12 +119,7 @@ impl Megaflow {
         if !has_room(self) {
             return None;
         }
-        let subtable = Subtable {
-            words: MaskedWords::new(mask),
-            mask: mask.into(),
-            slots: vec![EMPTY; MIN_SLOTS],
-            count: 0,
-        };
+        let subtable = Subtable::new(mask);
         self.count += 1;
         self.empty += 1;
         let place = match self.free.pop() {
@@ -138,6 +132,9 @@ impl Megaflow {
                 self.subtables.len() as u32 - 1
             }
         };
+        if let Some(layer) = &mut self.first_layer {
+            layer.make_room(self.subtables.len());
+        }
         for ranking in &mut self.rankings {
             ranking.order.push(place);
             ranking.hits.resize(self.subtables.len(), 0);
@@ -160,11 +157,8 @@ impl Megaflow {
 
     /// Drops the sub-tables that have no entry any more, those just asked for included.
     pub(crate) fn drop_empty(&mut self) {
-        let is_empty = |subtable: &Option<Subtable>| {
-            subtable
-                .as_ref()
-                .is_some_and(|subtable| subtable.count == 0)
-        };
+        let is_empty =
+            |subtable: &Option<Subtable>| subtable.as_ref().is_some_and(Subtable::is_empty);
         for ranking in &mut self.rankings {
             let subtables = &self.subtables;
             ranking
@@ -185,23 +179,133 @@ impl Megaflow {
         }
         self.count -= self.empty;
         self.empty = 0;
+        if self.count == 0
+            && let Some(layer) = &mut self.first_layer
+        {
+            layer.clear();
+        }
     }
 
-    /// Looks for the entries of those keys that have none, in the order best for the port.
-    ///
-    /// Returns how many sub-tables were searched for how many keys, added up.
+    /// Looks for the entries of those keys that have none, in the order best for the port; `hashes`
+    /// are of the whole keys.
     pub(crate) fn lookup_burst<const W: usize>(
         &mut self,
         port: u32,
         keys: &[[u64; W]],
+        hashes: &[u64],
         found: &mut [Option<EntryId>],
         entries: &Entries<W>,
-    ) -> u64 {
+        counters: &mut LookupCounters,
+    ) {
         let mut pending: u64 = 0;
         for (index, found) in found.iter().enumerate() {
             pending |= u64::from(found.is_none()) << index;
         }
-        let mut searched = 0;
+        let (keys_count, before) = (u64::from(pending.count_ones()), *counters);
+        let count = self.count;
+        let is_asked = self
+            .first_layer
+            .as_mut()
+            .is_some_and(|layer| layer.is_asked(count));
+        if is_asked {
+            counters.asked += keys_count;
+            pending = self.ask_first_layer(pending, port, keys, hashes, found, entries, counters);
+        }
+        let missed = self.search(pending, port, keys, found, entries, counters);
+        let Some(layer) = &mut self.first_layer else {
+            return;
+        };
+        let probes = counters.subtables - before.subtables;
+        if !is_asked {
+            counters.bypassed += keys_count;
+            layer.note_plain(keys_count, probes);
+            return;
+        }
+        let learned = pending & !missed;
+        for index in bits_of(learned) {
+            let entry = found[index].map(|id| entries.get(id));
+            entry
+                .into_iter()
+                .for_each(|entry| layer.put(hashes[index], entry.subtable));
+        }
+        layer.note_layered(keys_count, probes, u64::from(learned.count_ones()));
+    }
+
+    /// Looks in the sub-tables in which the first layer has known these flows; says which keys are
+    /// left.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a burst, and what is known of it"
+    )]
+    fn ask_first_layer<const W: usize>(
+        &mut self,
+        mut pending: u64,
+        port: u32,
+        keys: &[[u64; W]],
+        hashes: &[u64],
+        found: &mut [Option<EntryId>],
+        entries: &Entries<W>,
+        counters: &mut LookupCounters,
+    ) -> u64 {
+        let Some(layer) = &self.first_layer else {
+            return pending;
+        };
+        let (filter, subtables) = (layer.filter(), &self.subtables);
+        let hits = &mut self.rankings[port as usize % RANKINGS].hits;
+        let mut places = [0; BURST];
+        let mut asked = [0; BURST];
+        let mut sets = [0; BURST];
+        for vector in 0..filter.vectors() {
+            let mut count = 0;
+            for index in bits_of(pending) {
+                filter.prefetch(hashes[index], vector);
+                (places[count], asked[count]) = (index, hashes[index]);
+                count += 1;
+            }
+            filter.candidates_of_burst(&asked[..count], vector, &mut sets[..count]);
+            let subtable_of = |set: usize| {
+                let number = vector * 64 + set;
+                let subtable = subtables.get(number)?.as_ref()?;
+                Some((number, subtable))
+            };
+            for (index, sets) in places[..count].iter().zip(&sets) {
+                if let Some((_, subtable)) = bits_of(*sets).find_map(subtable_of) {
+                    subtable.prefetch(subtable.hash(&keys[*index], self.hash));
+                }
+            }
+            for (index, sets) in places[..count].iter().copied().zip(&sets) {
+                for (number, subtable) in bits_of(*sets).filter_map(subtable_of) {
+                    (counters.subtables, counters.candidates) =
+                        (counters.subtables + 1, counters.candidates + 1);
+                    let is_right = |id| !entries.is_refused(id);
+                    let hash = subtable.hash(&keys[index], self.hash);
+                    found[index] = subtable.find(hash, &keys[index], entries, is_right);
+                    if found[index].is_some() {
+                        pending &= !(1 << index);
+                        hits[number] += 1;
+                        break;
+                    }
+                    counters.false_candidates += 1;
+                    filter.note_false(hashes[index], number);
+                }
+            }
+            if pending == 0 {
+                break;
+            }
+        }
+        pending
+    }
+
+    /// Looks in one sub-table after the other for these keys; says for which there is nothing.
+    fn search<const W: usize>(
+        &mut self,
+        mut pending: u64,
+        port: u32,
+        keys: &[[u64; W]],
+        found: &mut [Option<EntryId>],
+        entries: &Entries<W>,
+        counters: &mut LookupCounters,
+    ) -> u64 {
         let ranking = &mut self.rankings[port as usize % RANKINGS];
         let mut hashes = [0; 64];
         for &number in &ranking.order {
@@ -211,13 +315,10 @@ impl Megaflow {
             let subtable = self.subtables[number as usize]
                 .as_ref()
                 .expect("ranked are there");
-            searched += u64::from(pending.count_ones());
+            counters.subtables += u64::from(pending.count_ones());
             for index in bits_of(pending) {
-                hashes[index] = subtable.words.hash(&keys[index], self.hash);
-                prefetch(
-                    &subtable.slots,
-                    hashes[index] as usize & (subtable.slots.len() - 1),
-                );
+                hashes[index] = subtable.hash(&keys[index], self.hash);
+                subtable.prefetch(hashes[index]);
             }
             for index in bits_of(pending) {
                 let is_right = |id| !entries.is_refused(id);
@@ -232,7 +333,7 @@ impl Megaflow {
         if ranking.searches >= SORT_EVERY {
             ranking.sort();
         }
-        searched
+        pending
     }
 
     /// Whether a key is in an entry's region.
@@ -254,53 +355,62 @@ impl Megaflow {
         entries: &Entries<W>,
     ) -> Option<EntryId> {
         let subtable = self.subtable(subtable);
-        subtable.find(subtable.words.hash(key, self.hash), key, entries, |_| true)
+        subtable.find(subtable.hash(key, self.hash), key, entries, |_| true)
     }
 
     /// Puts an entry, which is in the slab already, into its sub-table.
     pub(crate) fn insert<const W: usize>(&mut self, id: EntryId, entries: &Entries<W>) {
         let number = entries.get(id).subtable;
-        let hash = self.hash;
         let subtable = self.subtables[number as usize]
             .as_mut()
             .expect("the entry names it");
-        if (subtable.count + 1) * 4 > subtable.slots.len() * 3 {
-            subtable.resize(subtable.slots.len() * 2, hash, entries);
-        }
-        subtable.put(subtable.words.hash(entries.key(id), hash), id);
-        self.empty -= usize::from(subtable.count == 0);
-        subtable.count += 1;
+        self.empty -= usize::from(subtable.is_empty());
+        subtable.insert(id, self.hash, entries);
     }
 
     /// Takes an entry, which is still in the slab, out of its sub-table.
     pub(crate) fn remove<const W: usize>(&mut self, id: EntryId, entries: &Entries<W>) {
         let number = entries.get(id).subtable;
-        let hash = self.hash;
         let subtable = self.subtables[number as usize]
             .as_mut()
             .expect("the entry names it");
-        subtable.take_out(id, |id, words| words.hash(entries.key(id), hash));
-        subtable.count -= 1;
-        if subtable.count == 0 {
-            self.empty += 1;
-        } else if subtable.slots.len() > MIN_SLOTS && subtable.count * 8 < subtable.slots.len() {
-            subtable.resize(subtable.slots.len() / 2, hash, entries);
+        subtable.remove(id, self.hash, entries);
+        self.empty += usize::from(subtable.is_empty());
+    }
+
+    /// Compares the index with the entries.
+    pub(crate) fn verify<const W: usize>(&self, entries: &Entries<W>) -> Result<(), String> {
+        for id in entries.ids() {
+            let subtable = entries.get(id).subtable;
+            let known = self
+                .subtables
+                .get(subtable as usize)
+                .is_some_and(Option::is_some);
+            if !known || self.find_in(subtable, entries.key(id), entries) != Some(id) {
+                return Err(format!("entry {} is not found in its sub-table", id.0));
+            }
+        }
+        let subtables = || self.subtables.iter().flatten();
+        let count: usize = subtables().map(Subtable::len).sum();
+        let empty = subtables().filter(|subtable| subtable.is_empty()).count();
+        let counted = (entries.len(), self.count, self.empty);
+        match counted == (count, subtables().count(), empty) {
+            true => Ok(()),
+            false => Err(format!(
+                "sub-tables have {count} entries, not {}",
+                entries.len()
+            )),
         }
     }
 
     /// Bytes of memory that the index takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let subtables = self.subtables.iter().flatten();
-        let bytes = subtables.map(|subtable| {
-            let masks = subtable.words.heap_bytes() + std::mem::size_of_val(&*subtable.mask);
-            subtable.slots.capacity() * 8 + masks + std::mem::size_of::<Subtable>()
-        });
-        bytes.sum::<usize>()
-            + self
-                .rankings
-                .iter()
-                .map(|r| r.order.capacity() * 8)
-                .sum::<usize>()
+        let rankings = self.rankings.iter().map(|r| r.order.capacity() * 8);
+        let layer = self.first_layer.as_ref();
+        subtables.map(Subtable::memory_bytes).sum::<usize>()
+            + rankings.sum::<usize>()
+            + layer.map_or(0, FirstLayer::size_bytes)
     }
 
     fn subtable(&self, number: u32) -> &Subtable {
@@ -319,88 +429,6 @@ impl Ranking {
         self.hits.iter_mut().for_each(|hits| *hits /= 2);
         self.searches = 0;
     }
-}
-
-impl Subtable {
-    #[inline]
-    fn find<const W: usize>(
-        &self,
-        hash: u64,
-        key: &[u64; W],
-        entries: &Entries<W>,
-        accepts: impl Fn(EntryId) -> bool,
-    ) -> Option<EntryId> {
-        let last = self.slots.len() - 1;
-        let mut place = hash as usize & last;
-        loop {
-            let slot = self.slots[place];
-            if slot == EMPTY {
-                return None;
-            }
-            if slot >> 32 == tag_of(hash) {
-                let id = EntryId(slot as u32);
-                if self.is_same_region(key, entries.key(id)) && accepts(id) {
-                    return Some(id);
-                }
-            }
-            place = (place + 1) & last;
-        }
-    }
-
-    #[inline]
-    fn is_same_region<const W: usize>(&self, key: &[u64; W], other: &[u64; W]) -> bool {
-        self.words
-            .iter()
-            .all(|(word, mask)| (key[word] ^ other[word]) & mask == 0)
-    }
-
-    fn put(&mut self, hash: u64, id: EntryId) {
-        let last = self.slots.len() - 1;
-        let mut place = hash as usize & last;
-        while self.slots[place] != EMPTY {
-            place = (place + 1) & last;
-        }
-        self.slots[place] = tag_of(hash) << 32 | u64::from(id.0);
-    }
-
-    /// Frees an entry's slot and moves up those behind it that belong further forward.
-    ///
-    /// Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithm R.
-    fn take_out(&mut self, id: EntryId, hash_of: impl Fn(EntryId, &MaskedWords) -> u64) {
-        let last = self.slots.len() - 1;
-        let mut hole = hash_of(id, &self.words) as usize & last;
-        while self.slots[hole] as u32 != id.0 || self.slots[hole] == EMPTY {
-            assert!(self.slots[hole] != EMPTY, "the entry is in its sub-table");
-            hole = (hole + 1) & last;
-        }
-        let mut place = hole;
-        loop {
-            place = (place + 1) & last;
-            if self.slots[place] == EMPTY {
-                break;
-            }
-            let home = hash_of(EntryId(self.slots[place] as u32), &self.words) as usize & last;
-            if place.wrapping_sub(home) & last >= place.wrapping_sub(hole) & last {
-                self.slots[hole] = self.slots[place];
-                hole = place;
-            }
-        }
-        self.slots[hole] = EMPTY;
-    }
-
-    fn resize<const W: usize>(&mut self, slots: usize, hash: WordHash, entries: &Entries<W>) {
-        let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
-        for slot in old.into_iter().filter(|slot| *slot != EMPTY) {
-            let id = EntryId(slot as u32);
-            self.put(self.words.hash(entries.key(id), hash), id);
-        }
-    }
-}
-
-/// The upper half of the hash, less one value: a full tag and entry must not look empty.
-#[inline]
-fn tag_of(hash: u64) -> u64 {
-    hash >> 33
 }
 
 /// The positions of the set bits.

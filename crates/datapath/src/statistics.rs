@@ -116,6 +116,31 @@ impl CacheCounters {
     }
 }
 
+/// What lookups in the wildcard cache took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LookupCounters {
+    /// Sub-tables in which a key was looked for, candidates included.
+    pub subtables: u64,
+    /// Keys for which the first layer was asked, where there is one.
+    pub asked: u64,
+    /// Keys for which it was not, as that does not pay, or to see whether it does.
+    pub bypassed: u64,
+    /// Sub-tables that it named.
+    pub candidates: u64,
+    /// Those among them without an entry for the key.
+    pub false_candidates: u64,
+}
+
+impl LookupCounters {
+    fn add(&mut self, other: LookupCounters) {
+        self.subtables += other.subtables;
+        self.asked += other.asked;
+        self.bypassed += other.bypassed;
+        self.candidates += other.candidates;
+        self.false_candidates += other.false_candidates;
+    }
+}
+
 /// What a datapath has seen since it was made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
@@ -131,8 +156,8 @@ pub struct Statistics {
     pub computed: u64,
     /// Packets looked up again.
     pub recirculations: u64,
-    /// Sub-tables searched, by all lookups in the wildcard cache.
-    pub subtables_searched: u64,
+    /// What the lookups in the wildcard cache took.
+    pub lookups: LookupCounters,
     /// Packets and copies that went nowhere.
     pub(crate) drops: Drops,
     evictions: [u64; EvictReason::ALL.len()],
@@ -149,7 +174,7 @@ impl Statistics {
         self.upcalls += other.upcalls;
         self.computed += other.computed;
         self.recirculations += other.recirculations;
-        self.subtables_searched += other.subtables_searched;
+        self.lookups.add(other.lookups);
         self.drops.add(&other.drops);
         let evictions = self.evictions.iter_mut().zip(other.evictions);
         let refusals = self.refusals.iter_mut().zip(other.refusals);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::{MaintainerKind, Mode, RefuseReason};
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
 use thalweg_pipeline::{ClassifierKind, StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
@@ -30,7 +30,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries. And
-/// the same pipelines without wildcarded entries.
+/// the same pipelines with other ways to find entries, and without wildcarded entries.
 fn shapes() -> Vec<(RandomConfig, Config)> {
     let mut shapes = Vec::new();
     for (index, maintainer) in MaintainerKind::STRICT
@@ -60,7 +60,12 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
         random.rules_per_table = [4, 12, 30][index / 2];
         shapes.push((random, engine));
     }
-    for (random, mut engine) in shapes.clone() {
+    let tuple_space = shapes.clone();
+    for (random, mut engine) in tuple_space.clone() {
+        engine.datapath.megaflow.classifier = MegaflowClassifier::Bloom;
+        shapes.push((random, engine));
+    }
+    for (random, mut engine) in tuple_space {
         engine.datapath.mode = Mode::ComputationalFlows;
         shapes.push((random, engine));
     }
@@ -242,6 +247,7 @@ fn every_cached_answer_is_the_interpreters() {
     let mut flips = 0;
     let mut drops = BTreeMap::new();
     let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
+    let (mut candidates, mut falses) = (0, 0);
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -252,11 +258,14 @@ fn every_cached_answer_is_the_interpreters() {
                 run.forward(12, &context);
             }
             run.compare_drops(&context);
+            assert_eq!(run.engine.datapath().verify(), Ok(()), "{context}");
             checked += run.checked;
             flips += run.flips;
             let statistics = run.engine.datapath().statistics();
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
+            candidates += statistics.lookups.candidates;
+            falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
                 assert_eq!((statistics.upcalls, statistics.megaflow.insertions), (0, 0));
                 computed += statistics.computed;
@@ -269,6 +278,7 @@ fn every_cached_answer_is_the_interpreters() {
             break;
         }
     }
+    println!("{candidates} candidates of the first layer, {falses} of them false");
     println!(
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
          recirculations, {computed} by the rules, drops {drops:?}"
@@ -282,4 +292,8 @@ fn every_cached_answer_is_the_interpreters() {
         "the caches were hardly used: {hits} hits of {checked}"
     );
     assert!(recirculations > 0, "no packet was looked up twice");
+    assert!(
+        candidates > 100 && falses > 0,
+        "the first layer was not used"
+    );
 }

@@ -9,7 +9,7 @@
 //!   computational-flows  exact-match cache, then the rules
 //! ```
 //!
-//! with tables of each classifier asked for. Before the samples begin, as many packets pass as the
+//! with tables, and megaflows, of each classifier asked for. Before the samples begin, as many packets pass as the
 //! traffic has, so that caches are as full as they get. With `--update-rate`, rules go and come back
 //! meanwhile, one at a time; what the worker spends to follow is counted, what the control side
 //! spends to make the change is not, since that is another thread's.
@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use thalweg_datapath::Mode;
+use thalweg_datapath::{MegaflowClassifier, Mode};
 use thalweg_io::{CyclePort, NullPort, Port};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, ClassifierKind, Flow, Operation, Selector, text};
@@ -54,6 +54,7 @@ struct Row {
     masks: usize,
     mode: &'static str,
     classifier: &'static str,
+    megaflow_classifier: &'static str,
     traffic: &'static str,
     update_rate: u64,
     ns_per_packet: Spread,
@@ -65,6 +66,8 @@ struct Row {
     megaflow_hits: f64,
     upcalls: f64,
     computed: f64,
+    /// Sub-tables in which a packet was looked for, those that the first layer named included.
+    subtables: f64,
     /// To load the rules, trainings included.
     load_ms: f64,
 }
@@ -87,20 +90,24 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         &[ClassifierKind::Auto],
         "--classifier",
     )?;
-    let steps = arguments.rules.len() * modes.len() * classifiers.len();
+    let megaflows = parse(
+        &arguments.megaflow_classifier,
+        &[MegaflowClassifier::Auto],
+        "--megaflow-classifier",
+    )?;
+    let variants = variants(&modes, &classifiers, &megaflows);
+    let steps = arguments.rules.len() * variants.len();
     let progress = console.progress((steps * arguments.traffic.len()) as u64);
     let mut rows = Vec::new();
     for name in &arguments.rules {
         let load = Load::read(name, arguments)?;
         for order in &arguments.traffic {
             let packets = load.traffic(*order, arguments.seed)?;
-            for mode in &modes {
-                for classifier in &classifiers {
-                    progress.set_message(format!("{name}: {}, {}", mode.name(), classifier.name()));
-                    let row = measure(&load, *order, &packets, *mode, *classifier, arguments)?;
-                    rows.push(row);
-                    progress.inc(1);
-                }
+            for variant in &variants {
+                let (mode, tables) = (variant.mode.name(), variant.tables.name());
+                progress.set_message(format!("{name}: {mode}, {tables}"));
+                rows.push(measure(&load, *order, &packets, *variant, arguments)?);
+                progress.inc(1);
             }
         }
     }
@@ -112,6 +119,37 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         seed: arguments.seed,
         rows,
     })
+}
+
+/// How packets are answered.
+#[derive(Clone, Copy)]
+struct Variant {
+    mode: Mode,
+    tables: ClassifierKind,
+    megaflows: MegaflowClassifier,
+}
+
+/// All that are asked for; how megaflows are found matters only where there are some.
+fn variants(
+    modes: &[Mode],
+    tables: &[ClassifierKind],
+    megaflows: &[MegaflowClassifier],
+) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    for &mode in modes {
+        let megaflows = match mode {
+            Mode::Megaflows => megaflows,
+            Mode::ComputationalFlows => &megaflows[..1],
+        };
+        for &tables in tables {
+            variants.extend(megaflows.iter().map(|&megaflows| Variant {
+                mode,
+                tables,
+                megaflows,
+            }));
+        }
+    }
+    variants
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display> + Copy>(
@@ -176,14 +214,14 @@ fn measure(
     load: &Load,
     order: Order,
     packets: &[Packet],
-    mode: Mode,
-    classifier: ClassifierKind,
+    variant: Variant,
     arguments: &Arguments,
 ) -> Result<Row> {
     let mut config = Config::default();
     config.pipeline.rules = 2 * load.flows.len() + AWAY;
-    config.pipeline.classifier = classifier;
-    config.datapath.mode = mode;
+    config.pipeline.classifier = variant.tables;
+    config.datapath.mode = variant.mode;
+    config.datapath.megaflow.classifier = variant.megaflows;
     config.datapath.megaflow.entries = load.packets.len().max(200_000);
     config.datapath.megaflow.bytes = 1 << 30;
     let mut engine = Engine::new(config)?;
@@ -218,8 +256,9 @@ fn measure(
         rules: load.flows.len(),
         flows: load.packets.len(),
         masks: bench.engine.datapath().mask_count(),
-        mode: mode.name(),
-        classifier: classifier.name(),
+        mode: variant.mode.name(),
+        classifier: variant.tables.name(),
+        megaflow_classifier: variant.megaflows.name(),
         traffic: order.name(),
         update_rate: arguments.update_rate,
         ns_per_packet: spread,
@@ -229,6 +268,7 @@ fn measure(
         megaflow_hits: share(after.megaflow.hits, before.megaflow.hits),
         upcalls: share(after.upcalls, before.upcalls),
         computed: share(after.computed, before.computed),
+        subtables: share(after.lookups.subtables, before.lookups.subtables),
         load_ms,
     })
 }
@@ -326,6 +366,7 @@ fn table(rows: &[Row]) -> Table {
         .with_words("set")
         .with_words("mode")
         .with_words("tables")
+        .with_words("megaflows")
         .with_words("traffic");
     let titles = [
         "rules",
@@ -339,6 +380,7 @@ fn table(rows: &[Row]) -> Table {
         "megaflow",
         "upcalls",
         "computed",
+        "sub-tables",
     ];
     let table = titles.into_iter().fold(table, Table::with_numbers);
     rows.iter().fold(table, |mut table, row| {
@@ -348,6 +390,7 @@ fn table(rows: &[Row]) -> Table {
             row.case.clone(),
             row.mode.to_owned(),
             row.classifier.to_owned(),
+            row.megaflow_classifier.to_owned(),
             row.traffic.to_owned(),
             format_count(row.rules as u64),
             format_count(row.masks as u64),
@@ -360,6 +403,7 @@ fn table(rows: &[Row]) -> Table {
             share(row.megaflow_hits),
             share(row.upcalls),
             share(row.computed),
+            format!("{:.1}", row.subtables),
         ]);
         table
     })

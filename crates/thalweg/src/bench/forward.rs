@@ -75,6 +75,14 @@ pub(crate) struct Arguments {
         requires = "rules"
     )]
     pub(super) classifier: Vec<String>,
+    /// How the wildcard cache finds entries: auto, tuple_space, bloom [default: auto]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules"
+    )]
+    pub(super) megaflow_classifier: Vec<String>,
     /// In which order flows send
     #[arg(
         long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules",

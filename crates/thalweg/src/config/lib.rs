@@ -19,7 +19,10 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thalweg_datapath::{MaintainerKind, Mode, UnknownMaintainer, UnknownMode};
+use thalweg_datapath::{
+    MaintainerKind, MegaflowClassifier, Mode, UnknownMaintainer, UnknownMegaflowClassifier,
+    UnknownMode,
+};
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
@@ -262,7 +265,7 @@ impl Source<'_> {
             config.datapath.maintainer = self.maintainer(maintainer)?;
         }
         if let Some(classifier) = &file.cache.megaflow.classifier {
-            self.check_classifier(classifier)?;
+            config.datapath.megaflow.classifier = self.megaflow_classifier(classifier)?;
         }
         if let Some(classifier) = &switch.classifier {
             config.pipeline.classifier = self.table_classifier(classifier)?;
@@ -333,17 +336,9 @@ impl Source<'_> {
         kind.map_err(|error: UnknownMaintainer| self.error(&name.span(), error))
     }
 
-    fn check_classifier(&self, name: &Spanned<String>) -> Result<()> {
-        let what = match name.get_ref().as_str() {
-            "auto" | "tuple_space" => return Ok(()),
-            "bloom" | "learned" => format!(
-                "classifier {:?} is not supported for megaflows yet; use \"tuple_space\" or \
-                 \"auto\"",
-                name.get_ref()
-            ),
-            other => format!("there is no classifier {other:?}; use \"tuple_space\" or \"auto\""),
-        };
-        Err(self.error(&name.span(), what))
+    fn megaflow_classifier(&self, name: &Spanned<String>) -> Result<MegaflowClassifier> {
+        let kind = name.get_ref().parse();
+        kind.map_err(|error: UnknownMegaflowClassifier| self.error(&name.span(), error))
     }
 
     fn ports(&self, sections: &Spanned<Ports>) -> Result<Vec<PortConfig>> {

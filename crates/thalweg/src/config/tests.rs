@@ -22,7 +22,7 @@ admit_one_in = 1
 entries = 5000
 bytes = 1000000
 masks = 64
-classifier = "auto"
+classifier = "bloom"
 [limits]
 rules = 10
 groups = 11
@@ -72,6 +72,8 @@ fn everything_can_be_said() {
     let switch = &config.switch;
     assert_eq!(switch.datapath.mode, Mode::ComputationalFlows);
     assert_eq!(switch.pipeline.classifier, ClassifierKind::Learned);
+    let megaflows = switch.datapath.megaflow.classifier;
+    assert_eq!(megaflows, MegaflowClassifier::Bloom);
     assert_eq!(
         (
             switch.workers,
@@ -323,12 +325,8 @@ fn what_is_not_there_yet_is_refused_by_name() {
         ),
         ("switch.workers = 0", "workers must be 1 to 256"),
         (
-            "cache.megaflow.classifier = \"learned\"",
-            "not supported for megaflows yet",
-        ),
-        (
             "cache.megaflow.classifier = \"magic\"",
-            "there is no classifier \"magic\"",
+            "there is no classifier \"magic\" for megaflows; choose \"auto\"",
         ),
     ] {
         let said = error(&format!("{key}\n{PORT}"));

@@ -1,0 +1,176 @@
+//! A sub-table: the entries of one mask, in a hash table of the masked key.
+//!
+//! It is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves later entries
+//! up (no tombstones), so that lookups do not slow down over time.
+
+use thalweg_classifier::MaskedWords;
+use thalweg_classifier::hash::WordHash;
+use thalweg_classifier::simd::prefetch;
+
+use crate::entry::{Entries, EntryId};
+
+/// A slot without entry.
+const EMPTY: u64 = u64::MAX;
+
+/// The smallest sub-table.
+const MIN_SLOTS: usize = 8;
+
+/// The entries of one mask.
+#[derive(Debug)]
+pub(super) struct Subtable {
+    words: MaskedWords,
+    pub(super) mask: Box<[u64]>,
+    /// Tag above, entry below.
+    slots: Vec<u64>,
+    count: usize,
+}
+
+impl Subtable {
+    /// One without entries.
+    pub(super) fn new(mask: &[u64]) -> Subtable {
+        Subtable {
+            words: MaskedWords::new(mask),
+            mask: mask.into(),
+            slots: vec![EMPTY; MIN_SLOTS],
+            count: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The hash of a key's bits under the mask.
+    #[inline]
+    pub(super) fn hash<const W: usize>(&self, key: &[u64; W], hash: WordHash) -> u64 {
+        self.words.hash(key, hash)
+    }
+
+    /// Asks for the slot of a hash to be brought into the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        prefetch(&self.slots, hash as usize & (self.slots.len() - 1));
+    }
+
+    /// Puts an entry, which is in the slab already, in.
+    pub(super) fn insert<const W: usize>(
+        &mut self,
+        id: EntryId,
+        hash: WordHash,
+        entries: &Entries<W>,
+    ) {
+        if (self.count + 1) * 4 > self.slots.len() * 3 {
+            self.resize(self.slots.len() * 2, hash, entries);
+        }
+        self.put(self.words.hash(entries.key(id), hash), id);
+        self.count += 1;
+    }
+
+    /// Takes an entry, which is still in the slab, out.
+    pub(super) fn remove<const W: usize>(
+        &mut self,
+        id: EntryId,
+        hash: WordHash,
+        entries: &Entries<W>,
+    ) {
+        self.take_out(id, |id, words| words.hash(entries.key(id), hash));
+        self.count -= 1;
+        let is_wide = self.count * 8 < self.slots.len();
+        if self.count > 0 && self.slots.len() > MIN_SLOTS && is_wide {
+            self.resize(self.slots.len() / 2, hash, entries);
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let masks = self.words.heap_bytes() + std::mem::size_of_val(&*self.mask);
+        self.slots.capacity() * 8 + masks + std::mem::size_of::<Subtable>()
+    }
+
+    /// The entry of a masked key, whose hash the caller has, if the caller accepts it.
+    #[inline]
+    pub(super) fn find<const W: usize>(
+        &self,
+        hash: u64,
+        key: &[u64; W],
+        entries: &Entries<W>,
+        accepts: impl Fn(EntryId) -> bool,
+    ) -> Option<EntryId> {
+        let last = self.slots.len() - 1;
+        let mut place = hash as usize & last;
+        loop {
+            let slot = self.slots[place];
+            if slot == EMPTY {
+                return None;
+            }
+            if slot >> 32 == tag_of(hash) {
+                let id = EntryId(slot as u32);
+                if self.is_same_region(key, entries.key(id)) && accepts(id) {
+                    return Some(id);
+                }
+            }
+            place = (place + 1) & last;
+        }
+    }
+
+    /// Whether two keys agree on all bits of the mask.
+    #[inline]
+    pub(super) fn is_same_region<const W: usize>(&self, key: &[u64; W], other: &[u64; W]) -> bool {
+        self.words
+            .iter()
+            .all(|(word, mask)| (key[word] ^ other[word]) & mask == 0)
+    }
+
+    fn put(&mut self, hash: u64, id: EntryId) {
+        let last = self.slots.len() - 1;
+        let mut place = hash as usize & last;
+        while self.slots[place] != EMPTY {
+            place = (place + 1) & last;
+        }
+        self.slots[place] = tag_of(hash) << 32 | u64::from(id.0);
+    }
+
+    /// Frees an entry's slot and moves up those behind it that belong further forward.
+    ///
+    /// Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithm R.
+    fn take_out(&mut self, id: EntryId, hash_of: impl Fn(EntryId, &MaskedWords) -> u64) {
+        let last = self.slots.len() - 1;
+        let mut hole = hash_of(id, &self.words) as usize & last;
+        while self.slots[hole] as u32 != id.0 || self.slots[hole] == EMPTY {
+            assert!(self.slots[hole] != EMPTY, "the entry is in its sub-table");
+            hole = (hole + 1) & last;
+        }
+        let mut place = hole;
+        loop {
+            place = (place + 1) & last;
+            if self.slots[place] == EMPTY {
+                break;
+            }
+            let home = hash_of(EntryId(self.slots[place] as u32), &self.words) as usize & last;
+            if place.wrapping_sub(home) & last >= place.wrapping_sub(hole) & last {
+                self.slots[hole] = self.slots[place];
+                hole = place;
+            }
+        }
+        self.slots[hole] = EMPTY;
+    }
+
+    fn resize<const W: usize>(&mut self, slots: usize, hash: WordHash, entries: &Entries<W>) {
+        let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
+        for slot in old.into_iter().filter(|slot| *slot != EMPTY) {
+            let id = EntryId(slot as u32);
+            self.put(self.words.hash(entries.key(id), hash), id);
+        }
+    }
+}
+
+/// The upper half of the hash, less one value: a full tag and entry must not look empty.
+#[inline]
+fn tag_of(hash: u64) -> u64 {
+    hash >> 33
+}

@@ -1,0 +1,174 @@
+//! Whichever way the wildcard cache finds entries, answers are the interpreter's, also while
+//! entries come and go, wait for their repair, and are made again for the same keys.
+
+mod lab;
+
+use lab::{Lab, datagram};
+use thalweg_datapath::{LookupCounters, MaintainerKind, MegaflowClassifier};
+use thalweg_pipeline::Change;
+use thalweg_pipeline::text::Parser;
+use thalweg_switch::{Config, Step};
+
+/// A packet's address is told from this one by its first bit that differs, so that the entry's mask
+/// has as many bits.
+const HOST: u32 = 0xff_ffff;
+
+/// The masks that packets make: one for each pair of prefixes.
+const LENGTHS: u32 = 20;
+
+const RULES: &str = "priority=9,ip,nw_dst=10.255.255.255,actions=output:2\n\
+                     priority=8,ip,nw_src=10.255.255.255,actions=output:3\n\
+                     priority=1,actions=output:4\n";
+
+fn packet(from: u32, to: u32) -> Vec<u8> {
+    datagram(HOST ^ 1 << from, HOST ^ 1 << to, 7)
+}
+
+fn lab(classifier: MegaflowClassifier, edit: impl FnOnce(&mut Config)) -> Lab {
+    let mut config = Config::default();
+    config.datapath.microflow.entries = 0;
+    config.datapath.megaflow.classifier = classifier;
+    edit(&mut config);
+    Lab::new(config, RULES)
+}
+
+/// Sends a packet for each mask.
+fn round(lab: &mut Lab, expected: u32) {
+    for from in 0..LENGTHS {
+        for to in 0..LENGTHS {
+            assert_eq!(lab.send(&packet(from, to)), [expected]);
+        }
+    }
+}
+
+fn lookups(lab: &Lab) -> LookupCounters {
+    lab.engine.datapath().statistics().lookups
+}
+
+#[test]
+fn known_flows_are_found_by_the_first_layer_among_many_masks() {
+    let keys = u64::from(LENGTHS * LENGTHS);
+    for classifier in MegaflowClassifier::ALL {
+        let mut lab = lab(classifier, |_| {});
+        round(&mut lab, 4);
+        assert_eq!(lab.engine.datapath().mask_count() as u64, keys);
+        round(&mut lab, 4);
+        let before = lookups(&lab);
+        round(&mut lab, 4);
+        let after = lookups(&lab);
+        let searched = after.subtables - before.subtables;
+        if classifier == MegaflowClassifier::Bloom {
+            let bypassed = after.bypassed - before.bypassed;
+            assert!((1..=keys / 64 + 1).contains(&bypassed), "{after:?}");
+            assert_eq!(after.asked - before.asked, keys - bypassed);
+            let falses = after.false_candidates - before.false_candidates;
+            let found = after.candidates - before.candidates - falses;
+            // Those that went past it the round before are not known.
+            assert!(found >= keys - 2 * (keys / 64 + 1), "{after:?}");
+            // Those that went past it have a search of all sub-tables, half of them on average.
+            assert!(searched < keys * 10, "{searched}");
+        } else {
+            assert!(searched > keys * 20, "{searched}");
+            assert_eq!((after.asked, after.candidates), (0, 0));
+        }
+        assert_eq!(lab.engine.datapath().statistics().upcalls, keys);
+        assert_eq!(lab.engine.datapath().verify(), Ok(()));
+    }
+}
+
+#[test]
+fn entries_that_wait_for_their_repair_are_not_found() {
+    for classifier in MegaflowClassifier::ALL {
+        for maintainer in [MaintainerKind::Incremental, MaintainerKind::Barrier] {
+            let mut lab = lab(classifier, |config| {
+                config.datapath.maintainer = maintainer;
+                config.datapath.slice = 7;
+            });
+            for port in 5..8 {
+                round(&mut lab, port - 1);
+                round(&mut lab, port - 1);
+                let text = format!("modify_strict priority=1,actions=output:{port}");
+                let change = Parser::new().parse_operation(&text).expect("it is right");
+                let started = lab.engine.start(&Change::one(change), lab.now);
+                started.expect("it can be done");
+                let (mut step, mut waited) = (lab.engine.step(), 0);
+                while !matches!(step, Step::Settled(_)) {
+                    let expected = match step {
+                        Step::Preparing => port - 1,
+                        _ => port,
+                    };
+                    for at in 0..3 {
+                        let packet = packet((waited + at) % LENGTHS, waited * 3 % LENGTHS);
+                        assert_eq!(lab.send(&packet), [expected], "{classifier:?}");
+                    }
+                    waited += 1;
+                    step = lab.engine.step();
+                }
+                assert!(waited > 20, "packets came in {waited} times meanwhile");
+                assert_eq!(lab.engine.datapath().verify(), Ok(()));
+            }
+        }
+    }
+}
+
+#[test]
+fn entries_are_made_again_for_the_same_keys() {
+    for classifier in MegaflowClassifier::ALL {
+        for maintainer in MaintainerKind::STRICT {
+            let mut lab = lab(classifier, |config| {
+                config.datapath.maintainer = maintainer;
+                config.datapath.megaflow.entries = 150;
+            });
+            for step in 0..6_000_u32 {
+                // Some come often, so that they stay; the others take turns in being evicted.
+                let draw = step.wrapping_mul(2_654_435_761);
+                let (from, to) = match step % 3 {
+                    0 => (draw >> 20 & 7, draw >> 24 & 7),
+                    _ => ((draw >> 16) % LENGTHS, (draw >> 8 & 0xff) % LENGTHS),
+                };
+                lab.send(&packet(from, to));
+                if step % 500 == 499 {
+                    let port = 2 + step / 500 % 6;
+                    lab.change(&format!("modify_strict priority=1,actions=output:{port}"));
+                    assert_eq!(lab.engine.datapath().verify(), Ok(()));
+                }
+                if step % 1_500 == 700 {
+                    // Other masks, and numbers of sub-tables that are given again.
+                    let rule = "priority=20,udp,nw_src=10.0.0.0/9,tp_src=7,actions=output:1";
+                    lab.change(&format!("add {rule}"));
+                    lab.send(&packet(23, 3));
+                } else if step % 1_500 == 1_100 {
+                    lab.change("delete_strict priority=20,udp,nw_src=10.0.0.0/9,tp_src=7");
+                }
+            }
+            assert_eq!(lab.engine.datapath().verify(), Ok(()));
+            if classifier == MegaflowClassifier::Bloom {
+                let counted = lookups(&lab);
+                assert!(counted.candidates > 100, "{counted:?}");
+                assert!(counted.false_candidates > 0, "dead keys: {counted:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_beyond_the_limit_and_filters_without_memory_do_no_harm() {
+    for classifier in MegaflowClassifier::ALL {
+        for (masks, bytes) in [
+            (3, 1 << 20),
+            (70, 1 << 20),
+            (1_000, 66_000),
+            (1_000, 20_000),
+        ] {
+            let mut lab = lab(classifier, |config| {
+                config.datapath.megaflow.masks = masks;
+                config.datapath.megaflow.bytes = bytes;
+            });
+            for _ in 0..3 {
+                round(&mut lab, 4);
+            }
+            assert!(lab.engine.datapath().mask_count() <= masks);
+            assert_eq!(lab.engine.datapath().verify(), Ok(()));
+        }
+    }
+}
