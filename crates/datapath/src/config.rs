@@ -34,14 +34,17 @@ pub enum MegaflowClassifier {
     TupleSpace,
     /// First in the sub-table in which the flow was found before, by a vector Bloom filter.
     Bloom,
+    /// In a learned index of all entries, which is trained as they change: the computational cache.
+    Learned,
 }
 
 impl MegaflowClassifier {
     /// All there are.
-    pub const ALL: [MegaflowClassifier; 3] = [
+    pub const ALL: [MegaflowClassifier; 4] = [
         MegaflowClassifier::Auto,
         MegaflowClassifier::TupleSpace,
         MegaflowClassifier::Bloom,
+        MegaflowClassifier::Learned,
     ];
 
     /// The name in configurations and reports.
@@ -50,6 +53,7 @@ impl MegaflowClassifier {
             MegaflowClassifier::Auto => "auto",
             MegaflowClassifier::TupleSpace => "tuple_space",
             MegaflowClassifier::Bloom => "bloom",
+            MegaflowClassifier::Learned => "learned",
         }
     }
 }

@@ -145,11 +145,11 @@ impl<const W: usize> Core<W> {
         });
         Core {
             fields: pipeline.fields().clone(),
+            megaflow: Megaflow::new(&config.megaflow, &layout, config.seed),
             layout,
             version: pipeline.version(),
             entries: Entries::new(),
             microflow: Microflow::new(microflow.entries, microflow.admit_one_in, config.seed),
-            megaflow: Megaflow::new(&config.megaflow, config.seed),
             effects: Interner::new(config.seed),
             credits: Interner::new(config.seed),
             continuations: Continuations::new(config.continuations, config.seed),

@@ -35,7 +35,7 @@ use crate::sync::RwLock;
 /// # Ok::<(), thalweg_datapath::ConfigError>(())
 /// ```
 pub struct Datapath {
-    core: Width,
+    pub(crate) core: Width,
     maintainer: Box<dyn Maintainer + Send>,
     /// The change that is being followed.
     following: Option<Following>,
@@ -59,7 +59,7 @@ pub enum Progress {
 }
 
 /// Caches by the width of their keys, in words.
-enum Width {
+pub(crate) enum Width {
     W8(Box<Core<8>>),
     W16(Box<Core<16>>),
     W32(Box<Core<32>>),
@@ -70,13 +70,14 @@ enum Width {
 macro_rules! with_core {
     ($width:expr, $core:ident => $body:expr) => {
         match $width {
-            Width::W8($core) => $body,
-            Width::W16($core) => $body,
-            Width::W32($core) => $body,
-            Width::W64($core) => $body,
+            $crate::datapath::Width::W8($core) => $body,
+            $crate::datapath::Width::W16($core) => $body,
+            $crate::datapath::Width::W32($core) => $body,
+            $crate::datapath::Width::W64($core) => $body,
         }
     };
 }
+pub(crate) use with_core;
 
 /// An entry as reports show it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -34,6 +34,7 @@ mod microflow;
 mod record;
 mod statistics;
 mod sync;
+mod training;
 mod upcall;
 
 pub use config::{
@@ -50,3 +51,5 @@ pub use maintain::{
     Scope, UnknownMaintainer, Work,
 };
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
+pub use thalweg_classifier::LearnedStatistics;
+pub use training::{Learnt, Training};

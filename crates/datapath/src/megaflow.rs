@@ -13,7 +13,8 @@
 //!
 //! Entries whose answer is that of a version before are passed over until they are repaired. With
 //! the classifier `bloom`, a first layer says before in which sub-table a flow was found the last
-//! time (`first_layer`).
+//! time (`first_layer`). With `learned`, a learned index of all entries is asked instead (`learned`);
+//! sub-tables are searched only for keys whose entry there is refused.
 //!
 //! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and its
 //!    tag only decide where to look.
@@ -27,17 +28,19 @@
 //! vSwitch*, NSDI 2015, section 4.2; ranking as in `dpif-netdev.c` (`dpcls_sort_subtable_vector`).
 
 mod first_layer;
+mod learned;
 mod subtable;
 
 use hashbrown::HashTable;
 use thalweg_classifier::hash::WordHash;
-use thalweg_packet::BURST;
+use thalweg_packet::{BURST, Layout};
 
 use crate::config::{MegaflowClassifier, MegaflowConfig};
 use crate::entry::{Entries, EntryId};
 use crate::statistics::LookupCounters;
 
 use first_layer::FirstLayer;
+use learned::Index;
 use subtable::Subtable;
 
 /// Searches of a ranking between two sortings.
@@ -70,16 +73,19 @@ pub(crate) struct Megaflow {
     empty: usize,
     max_masks: usize,
     first_layer: Option<FirstLayer>,
+    index: Option<Index>,
 }
 
 impl Megaflow {
-    pub(crate) fn new(config: &MegaflowConfig, seed: u64) -> Megaflow {
+    pub(crate) fn new(config: &MegaflowConfig, layout: &Layout, seed: u64) -> Megaflow {
         let first_layer = match config.classifier {
             MegaflowClassifier::Bloom => FirstLayer::new(config.bytes, seed),
-            MegaflowClassifier::Auto | MegaflowClassifier::TupleSpace => None,
+            _ => None,
         };
+        let is_learned = config.classifier == MegaflowClassifier::Learned;
         Megaflow {
             first_layer,
+            index: is_learned.then(|| Index::new(layout, seed)),
             max_masks: config.masks,
             hash: WordHash::new(seed),
             subtables: Vec::new(),
@@ -201,6 +207,9 @@ impl Megaflow {
         for (index, found) in found.iter().enumerate() {
             pending |= u64::from(found.is_none()) << index;
         }
+        if self.index.is_some() {
+            pending = self.ask_index(pending, keys, found, entries, counters);
+        }
         let (keys_count, before) = (u64::from(pending.count_ones()), *counters);
         let count = self.count;
         let is_asked = self
@@ -211,7 +220,10 @@ impl Megaflow {
             counters.asked += keys_count;
             pending = self.ask_first_layer(pending, port, keys, hashes, found, entries, counters);
         }
-        let missed = self.search(pending, port, keys, found, entries, counters);
+        let missed = match pending {
+            0 => 0,
+            _ => self.search(pending, port, keys, found, entries, counters),
+        };
         let Some(layer) = &mut self.first_layer else {
             return;
         };
@@ -229,6 +241,37 @@ impl Megaflow {
                 .for_each(|entry| layer.put(hashes[index], entry.subtable));
         }
         layer.note_layered(keys_count, probes, u64::from(learned.count_ones()));
+    }
+
+    /// Looks in the learned index; says which keys are left: those whose entry is refused.
+    fn ask_index<const W: usize>(
+        &mut self,
+        pending: u64,
+        keys: &[[u64; W]],
+        found: &mut [Option<EntryId>],
+        entries: &Entries<W>,
+        counters: &mut LookupCounters,
+    ) -> u64 {
+        let Some(index) = &mut self.index else {
+            return pending;
+        };
+        let asked = bits_of(pending).map(|place| &keys[place][..]);
+        let answers = index.lookup(asked);
+        counters.learned += u64::from(pending.count_ones());
+        let mut left = 0_u64;
+        for (place, answer) in bits_of(pending).zip(answers) {
+            match answer {
+                Some(id) if entries.is_refused(id) => left |= 1 << place,
+                answer => found[place] = answer,
+            }
+        }
+        counters.learned_refused += u64::from(left.count_ones());
+        left
+    }
+
+    /// The learned index, if there is one.
+    pub(crate) fn index_mut(&mut self) -> Option<&mut Index> {
+        self.index.as_mut()
     }
 
     /// Looks in the sub-tables in which the first layer has known these flows; says which keys are
@@ -364,6 +407,9 @@ impl Megaflow {
         let subtable = self.subtables[number as usize]
             .as_mut()
             .expect("the entry names it");
+        if let Some(index) = &mut self.index {
+            index.insert(id, entries.key(id), &subtable.mask);
+        }
         self.empty -= usize::from(subtable.is_empty());
         subtable.insert(id, self.hash, entries);
     }
@@ -375,6 +421,7 @@ impl Megaflow {
             .as_mut()
             .expect("the entry names it");
         subtable.remove(id, self.hash, entries);
+        self.index.iter_mut().for_each(|index| index.remove(id));
         self.empty += usize::from(subtable.is_empty());
     }
 
@@ -389,6 +436,17 @@ impl Megaflow {
             if !known || self.find_in(subtable, entries.key(id), entries) != Some(id) {
                 return Err(format!("entry {} is not found in its sub-table", id.0));
             }
+            let (key, mask) = (entries.key(id), self.mask(subtable));
+            if let Some(index) = &self.index
+                && !index.has(id, key, mask)
+            {
+                return Err(format!("entry {} is not in the learned index", id.0));
+            }
+        }
+        if let Some(index) = &self.index
+            && index.len() != entries.len()
+        {
+            return Err(format!("the learned index has {} entries", index.len()));
         }
         let subtables = || self.subtables.iter().flatten();
         let count: usize = subtables().map(Subtable::len).sum();
@@ -411,6 +469,7 @@ impl Megaflow {
         subtables.map(Subtable::memory_bytes).sum::<usize>()
             + rankings.sum::<usize>()
             + layer.map_or(0, FirstLayer::size_bytes)
+            + self.index.as_ref().map_or(0, Index::memory_bytes)
     }
 
     fn subtable(&self, number: u32) -> &Subtable {

@@ -121,6 +121,10 @@ impl CacheCounters {
 pub struct LookupCounters {
     /// Sub-tables in which a key was looked for, candidates included.
     pub subtables: u64,
+    /// Keys for which a learned index was asked.
+    pub learned: u64,
+    /// Those among them whose entry waits for its repair, so that sub-tables were searched.
+    pub learned_refused: u64,
     /// Keys for which the first layer was asked, where there is one.
     pub asked: u64,
     /// Keys for which it was not, as that does not pay, or to see whether it does.
@@ -134,6 +138,8 @@ pub struct LookupCounters {
 impl LookupCounters {
     fn add(&mut self, other: LookupCounters) {
         self.subtables += other.subtables;
+        self.learned += other.learned;
+        self.learned_refused += other.learned_refused;
         self.asked += other.asked;
         self.bypassed += other.bypassed;
         self.candidates += other.candidates;
@@ -156,6 +162,8 @@ pub struct Statistics {
     pub computed: u64,
     /// Packets looked up again.
     pub recirculations: u64,
+    /// Trainings of the wildcard cache's learned index that were put to use.
+    pub trainings: u64,
     /// What the lookups in the wildcard cache took.
     pub lookups: LookupCounters,
     /// Packets and copies that went nowhere.
@@ -174,6 +182,7 @@ impl Statistics {
         self.upcalls += other.upcalls;
         self.computed += other.computed;
         self.recirculations += other.recirculations;
+        self.trainings += other.trainings;
         self.lookups.add(other.lookups);
         self.drops.add(&other.drops);
         let evictions = self.evictions.iter_mut().zip(other.evictions);

@@ -99,7 +99,10 @@ impl Switch {
         self.learn();
         self.tick();
         let now = self.now();
-        self.trainer.tend(&self.shared.pipeline, now);
+        if let Some((worker, learnt)) = self.trainer.tend(&self.shared.pipeline, now) {
+            self.tell(worker, Command::Install(Arc::new(learnt)));
+            self.next_answer();
+        }
         self.mourn();
     }
 
@@ -325,6 +328,7 @@ impl Switch {
                 }
             }
             News::Port(port, status) => self.handle_port(port, status),
+            News::Training(worker, training) => self.trainer.take_on(worker, *training),
             News::Attention => {}
         }
     }

@@ -21,7 +21,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, Ledger, MaintainerKind, Progress, Work};
+use thalweg_datapath::{Datapath, LearnedStatistics, Ledger, MaintainerKind, Progress, Work};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
@@ -322,8 +322,16 @@ impl Engine {
         Ok(Update { delta, work })
     }
 
-    /// Trains the tables for which it is time, here and now.
+    /// Figures of the megaflows' learned index, if they are in one.
+    pub fn learned(&mut self) -> Option<LearnedStatistics> {
+        self.datapath.learned()
+    }
+
+    /// Trains the caches and tables for which it is time, here and now.
     pub fn train(&mut self) {
+        if let Some(training) = self.datapath.training() {
+            self.datapath.install(training.run());
+        }
         loop {
             let training = self.pipeline_mut().training();
             let Some(training) = training else { return };

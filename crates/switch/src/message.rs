@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use thalweg_datapath::{Findings, Ledger, Statistics, Work};
+use thalweg_datapath::{Findings, Learnt, Ledger, Statistics, Training, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Delta, Notice, RuleId, Station};
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Count(Arc<Vec<RuleId>>),
     /// To say whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
+    /// To put a training of its caches to use.
+    Install(Arc<Learnt>),
     /// To send what others have left, to report, and to end.
     Stop,
 }
@@ -81,6 +83,8 @@ pub(crate) enum News {
     Learned(Vec<(Station, PortId)>),
     /// A port is in another state.
     Port(PortId, PortStatus),
+    /// Caches of this worker have long work, which is to be done elsewhere.
+    Training(usize, Box<Training>),
     /// There is something to look after: packets for the controller, or what a caller knows.
     Attention,
 }

@@ -154,6 +154,7 @@ impl Worker {
             if is_busy {
                 self.take_slices();
             }
+            self.offer_training();
             if self.round() > 0 || is_busy {
                 self.idle_rounds = 0;
                 self.nap = SHORTEST_NAP;
@@ -182,6 +183,22 @@ impl Worker {
             if spent * ROUND_SHARE >= round || !self.is_busy() {
                 break;
             }
+        }
+        self.note_pause(start);
+    }
+
+    /// Hands long work of the caches to the control side, if some is due.
+    fn offer_training(&mut self) {
+        if self.channels.news.is_full() {
+            return;
+        }
+        let start = self.shared.clock.now();
+        let Some(training) = self.datapath.training() else {
+            return;
+        };
+        let news = News::Training(self.number, Box::new(training));
+        if self.channels.news.try_send(news).is_err() {
+            self.datapath.forget_training();
         }
         self.note_pause(start);
     }
@@ -416,6 +433,14 @@ impl Worker {
             Command::Release => self.answer(Answer::Done),
             Command::Drain => {
                 self.drain();
+                self.answer(Answer::Done);
+            }
+            Command::Install(learnt) => {
+                // Only this worker was told.
+                match Arc::into_inner(learnt) {
+                    Some(learnt) => self.datapath.install(learnt),
+                    None => self.datapath.forget_training(),
+                }
                 self.answer(Answer::Done);
             }
             Command::Report => {

@@ -4,7 +4,7 @@
 mod lab;
 
 use lab::{Lab, datagram};
-use thalweg_datapath::{LookupCounters, MaintainerKind, MegaflowClassifier};
+use thalweg_datapath::{EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier};
 use thalweg_pipeline::Change;
 use thalweg_pipeline::text::Parser;
 use thalweg_switch::{Config, Step};
@@ -67,6 +67,9 @@ fn known_flows_are_found_by_the_first_layer_among_many_masks() {
             assert!(found >= keys - 2 * (keys / 64 + 1), "{after:?}");
             // Those that went past it have a search of all sub-tables, half of them on average.
             assert!(searched < keys * 10, "{searched}");
+        } else if classifier == MegaflowClassifier::Learned {
+            assert_eq!((searched, after.learned - before.learned), (0, keys));
+            assert_eq!(after.learned_refused, 0);
         } else {
             assert!(searched > keys * 20, "{searched}");
             assert_eq!((after.asked, after.candidates), (0, 0));
@@ -103,6 +106,9 @@ fn entries_that_wait_for_their_repair_are_not_found() {
                     }
                     waited += 1;
                     step = lab.engine.step();
+                }
+                if classifier == MegaflowClassifier::Learned {
+                    assert!(lookups(&lab).learned_refused > 0);
                 }
                 assert!(waited > 20, "packets came in {waited} times meanwhile");
                 assert_eq!(lab.engine.datapath().verify(), Ok(()));
@@ -171,4 +177,59 @@ fn masks_beyond_the_limit_and_filters_without_memory_do_no_harm() {
             assert_eq!(lab.engine.datapath().verify(), Ok(()));
         }
     }
+}
+
+/// More flows than it takes to be trained, each an entry of its own.
+fn hosts(count: u32) -> String {
+    let rule = |host: u32| {
+        let [.., a, b, c] = host.to_be_bytes();
+        format!("ip,nw_dst=10.{a}.{b}.{c},actions=output:{}\n", host % 3 + 2)
+    };
+    (0..count).map(rule).collect()
+}
+
+/// Entries are trained, and go, and come back under the same numbers with other keys; a training
+/// that was begun before is installed after.
+#[test]
+fn trained_entries_come_and_go() {
+    let mut config = Config::default();
+    config.datapath.microflow.entries = 0;
+    config.datapath.megaflow.classifier = MegaflowClassifier::Learned;
+    config.datapath.megaflow.entries = 3_000;
+    config.datapath.slice = 100;
+    let rules = format!(
+        "priority=40000,ip,nw_src=10.255.255.255,actions=7\n{}",
+        hosts(6_000)
+    );
+    let mut lab = Lab::new(config, &rules);
+    let mut covered = 0;
+    for step in 0..40_000_u32 {
+        let host = step.wrapping_mul(2_654_435_761) >> 16;
+        let from = HOST ^ 1 << (host >> 3) % LENGTHS;
+        lab.send(&datagram(from, host % (2_000 + step / 8), 7));
+        if step % 1_500 == 700 {
+            let host = host % 6_000;
+            let [.., a, b] = host.to_be_bytes();
+            let rule = format!("ip,nw_dst=10.0.{a}.{b}");
+            lab.change(&format!(
+                "modify_strict {rule},actions=output:{}",
+                step % 7 + 1
+            ));
+        }
+        if step % 1_000 == 999 {
+            lab.engine.train();
+            assert_eq!(lab.engine.datapath().verify(), Ok(()));
+            let learned = lab.engine.learned().expect("a learned index");
+            covered = covered.max(learned.covered);
+        }
+    }
+    let statistics = lab.engine.datapath().statistics();
+    assert!(
+        statistics.trainings > 1,
+        "{} trainings",
+        statistics.trainings
+    );
+    assert!(covered > 1_000, "{covered} entries in iSets");
+    assert!(statistics.evictions(EvictReason::Capacity) > 3_000);
+    assert_eq!(statistics.lookups.subtables, 0);
 }

@@ -62,8 +62,10 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
     }
     let tuple_space = shapes.clone();
     for (random, mut engine) in tuple_space.clone() {
-        engine.datapath.megaflow.classifier = MegaflowClassifier::Bloom;
-        shapes.push((random, engine));
+        for classifier in [MegaflowClassifier::Bloom, MegaflowClassifier::Learned] {
+            engine.datapath.megaflow.classifier = classifier;
+            shapes.push((random.clone(), engine.clone()));
+        }
     }
     for (random, mut engine) in tuple_space {
         engine.datapath.mode = Mode::ComputationalFlows;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_datapath::{MaintainerKind, Mode};
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::{MemoryHandle, MemoryPort};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{Change, ClassifierKind, Operation, Station, text};
@@ -496,4 +496,52 @@ fn limits_that_make_no_sense_are_refused() {
             .to_string()
             .contains("128 are the least")
     );
+}
+
+/// Both workers' megaflows are trained elsewhere, once each at the least, and used before, between
+/// and after changes.
+#[test]
+fn megaflows_of_workers_are_trained_by_the_control_side() {
+    const FLOWS: u16 = 2_500;
+    let mut config = workers(2);
+    config.datapath.microflow.entries = 0;
+    config.datapath.megaflow.classifier = MegaflowClassifier::Learned;
+    let (mut switch, ports) = start(config, 5);
+    let to = |port: u32| {
+        let rule = |flow: u16| format!("udp,tp_dst={flow},actions=output:{port}\n");
+        rules(&(1..=FLOWS).map(rule).collect::<String>())
+    };
+    switch.apply(&to(3)).unwrap();
+    let mut sent = 0;
+    for round in 0..6_u64 {
+        let sink = 3 + round / 2 % 3;
+        for flow in 1..=FLOWS {
+            for source in &ports[..2] {
+                assert!(source.inject(&frame(1, 2, flow)));
+                sent += 1;
+            }
+        }
+        eventually("all packets", &mut switch, |switch| {
+            switch.totals().datapath.packets == sent
+        });
+        let before = switch.totals().datapath;
+        assert_eq!(before.upcalls, before.megaflow.misses);
+        if round == 0 {
+            eventually("trainings", &mut switch, |switch| {
+                switch.totals().datapath.trainings >= 2
+            });
+        }
+        let mut received = 0;
+        eventually("what was sent", &mut switch, |_| {
+            received += ports[sink as usize - 1].collect().len();
+            received == 2 * usize::from(FLOWS)
+        });
+        if round % 2 == 1 {
+            // Packets come again, of the same keys, after the change.
+            switch.apply(&to(3 + (round as u32 / 2 + 1) % 3)).unwrap();
+        }
+    }
+    let totals = switch.stop();
+    assert!(totals.datapath.megaflow.hits >= u64::from(FLOWS) * 2);
+    assert!(totals.datapath.lookups.learned > 0);
 }

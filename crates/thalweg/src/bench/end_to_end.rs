@@ -241,6 +241,7 @@ fn measure(
         updates: Updates::new(load, arguments),
     };
     bench.forward(TRAFFIC as u64, 0)?;
+    bench.engine.train();
     let before = bench.engine.datapath().statistics().clone();
     let mut samples = Vec::new();
     for _ in 0..arguments.samples {

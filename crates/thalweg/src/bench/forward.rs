@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
         requires = "rules"
     )]
     pub(super) classifier: Vec<String>,
-    /// How the wildcard cache finds entries: auto, tuple_space, bloom [default: auto]
+    /// How the wildcard cache finds entries: auto, tuple_space, bloom, learned [default: auto]
     #[arg(
         long,
         value_name = "NAME,...",

@@ -1,0 +1,138 @@
+//! Megaflows in a learned index: the computational cache.
+//!
+//! After Rashelbach, Rottenstreich and Silberstein (*Scaling Open vSwitch with a computational
+//! cache*, NSDI 2022): most entries are in a few iSets, whose model says where a key's entry is. All
+//! others, new ones among them, are in the index's remainder. So the index knows every entry, and
+//! the sub-tables are searched only where its answer may not be used:
+//!
+//! ```text
+//!   the index names an entry:       it is the answer
+//!     ... that is refused:          another may match: search the sub-tables
+//!   the index has none:             there is none, nor in any sub-table
+//! ```
+//!
+//! Entries do not compete, but a classifier asks for precedences: that of an entry is its number, the
+//! lower the better. There is one version at a time: an entry lives from the version of its insertion
+//! on, and a removal makes the next version and reclaims all before.
+//!
+//! Training is a job, which the caller runs where it likes, and installs. Between the two, entries
+//! come and go as ever.
+//!
+//! 1. The index has exactly the entries of the sub-tables, with their keys under their masks.
+//! 2. No lookup is at a version that an entry has died by.
+//!
+//! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
+//! so that the index of a megaflow takes twice the memory. Taking a job copies all entries, and
+//! installing it moves them, each between two bursts.
+
+use thalweg_classifier::{
+    Classifier, Learned, LearnedConfig, LearnedStatistics, Pattern, Precedence, RuleId, Trained,
+    TrainingJob, TupleSpaceConfig, Version,
+};
+use thalweg_packet::{BURST, Layout};
+
+use crate::entry::EntryId;
+
+/// The index, and the version at which it is asked.
+#[derive(Debug)]
+pub(crate) struct Index {
+    rules: Learned,
+    version: Version,
+    words: usize,
+    /// Keys of a burst, one after the other.
+    packed: Vec<u64>,
+}
+
+impl Index {
+    /// An empty one for the ingress bits of keys of this layout.
+    pub(crate) fn new(layout: &Layout, seed: u64) -> Index {
+        let words = layout.ingress_words();
+        let ingress = layout.used().iter().filter(|field| {
+            let descriptor = layout.descriptor(**field);
+            descriptor.is_ingress()
+        });
+        let slots = ingress.filter_map(|&field| layout.slot(field));
+        let slots = slots.filter(|slot| slot.width_bits <= 128);
+        let tuples = TupleSpaceConfig {
+            stages: (0..words).map(|word| layout.stage_of_word(word)).collect(),
+            prefix_fields: Vec::new(),
+            seed,
+        };
+        Index {
+            rules: Learned::new(LearnedConfig::with_fields(tuples, slots.collect())),
+            version: Version::FIRST,
+            words,
+            packed: Vec::new(),
+        }
+    }
+
+    /// Puts an entry in.
+    pub(crate) fn insert(&mut self, id: EntryId, key: &[u64], mask: &[u64]) {
+        let (key, mask) = (&key[..self.words], &mask[..self.words]);
+        let value: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
+        let pattern = Pattern {
+            value: &value,
+            mask,
+        };
+        let precedence = Precedence::new(0, id.0.into());
+        self.rules
+            .insert(pattern, precedence, RuleId(id.0), self.version);
+    }
+
+    /// Takes an entry out; invariant 2.
+    pub(crate) fn remove(&mut self, id: EntryId) {
+        self.version = self.version.next();
+        self.rules.remove(RuleId(id.0), self.version);
+        let freed = self.rules.reclaim(self.version);
+        debug_assert_eq!(freed, [RuleId(id.0)]);
+    }
+
+    /// Looks keys up, [`BURST`] at most.
+    pub(crate) fn lookup<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u64]>,
+    ) -> [Option<EntryId>; BURST] {
+        self.packed.clear();
+        keys.for_each(|key| self.packed.extend_from_slice(&key[..self.words]));
+        let mut answers = [None; BURST];
+        let count = self.packed.len() / self.words;
+        self.rules
+            .lookup_batch(&self.packed, self.version, &mut answers[..count]);
+        answers.map(|answer| answer.map(|rule| EntryId(rule.0)))
+    }
+
+    /// Entries in the index.
+    pub(crate) fn len(&self) -> usize {
+        self.rules.len(self.version)
+    }
+
+    /// Whether it has this entry, with the key's bits under that mask.
+    pub(crate) fn has(&self, id: EntryId, key: &[u64], mask: &[u64]) -> bool {
+        let Some((value, own)) = self.rules.pattern(RuleId(id.0)) else {
+            return false;
+        };
+        let mut words = key.iter().zip(mask).zip(value.iter().zip(&own));
+        own == mask[..self.words] && words.all(|((key, mask), (value, _))| key & mask == *value)
+    }
+
+    pub(crate) fn training(&mut self) -> Option<TrainingJob> {
+        self.rules.training()
+    }
+
+    pub(crate) fn install(&mut self, trained: Trained) {
+        self.rules.install(trained);
+    }
+
+    /// Says that the job that was taken will not be done.
+    pub(crate) fn forget_training(&mut self) {
+        self.rules.forget_training();
+    }
+
+    pub(crate) fn statistics(&self) -> LearnedStatistics {
+        self.rules.statistics()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.rules.memory_bytes()
+    }
+}
