@@ -205,7 +205,7 @@ fn trained_entries_come_and_go() {
     let mut covered = 0;
     for step in 0..40_000_u32 {
         let host = step.wrapping_mul(2_654_435_761) >> 16;
-        let from = HOST ^ 1 << (host >> 3) % LENGTHS;
+        let from = HOST ^ (1 << ((host >> 3) % LENGTHS));
         lab.send(&datagram(from, host % (2_000 + step / 8), 7));
         if step % 1_500 == 700 {
             let host = host % 6_000;
