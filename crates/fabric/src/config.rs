@@ -1,0 +1,177 @@
+//! What a run is made of: a plain value, checked once.
+//!
+//! [`Config::artifact`] has the fabric of SwitchV2P's published code: 100 Gb/s to servers and
+//! gateways, 400 Gb/s between switches, 1 µs a link, 32 MiB for each queue, times to send cut to
+//! nanoseconds, datagrams of 64 bytes under 58 bytes of headers.
+//!
+//! | scheme | a host sends to | switches | a misdelivered packet |
+//! | --- | --- | --- | --- |
+//! | [`Scheme::NoCache`] | the flow's gateway | forward | is sent after the machine |
+//! | [`Scheme::Direct`] | where the machine is now | forward | is sent after the machine |
+//! | [`Scheme::SwitchV2p`] | the flow's gateway | run the protocol | as the profile has it |
+
+use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
+use thiserror::Error;
+
+use crate::{Ecmp, FatTree, Link, Placement, Time, TopologyError};
+
+const GIGABIT: u64 = 1_000_000_000;
+const QUEUE_BYTES: u64 = 32 << 20;
+
+/// How virtual addresses are resolved.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scheme {
+    /// By the gateways, each packet anew.
+    NoCache,
+    /// By hosts that know everything at once: the bound.
+    Direct,
+    /// By caches in the switches, else by the gateways.
+    SwitchV2p(SwitchV2p),
+}
+
+/// SwitchV2P and its variants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SwitchV2p {
+    /// Which version of the protocol.
+    pub profile: Profile,
+    /// Lines of a switch that has memory.
+    pub entries: u32,
+    /// Which switches have memory.
+    pub memory: MemoryPlacement,
+    /// With which probability a gateway ToR sends a learning packet.
+    pub learning_probability: f64,
+    /// Whether invalidation packets are sent.
+    pub sends_invalidations: bool,
+    /// Whether the timestamp vector holds them back.
+    pub has_timestamp_vector: bool,
+}
+
+impl SwitchV2p {
+    /// A profile with everything as evaluated.
+    pub const fn new(profile: Profile, entries: u32) -> SwitchV2p {
+        SwitchV2p {
+            profile,
+            entries,
+            memory: MemoryPlacement::Everywhere,
+            learning_probability: LEARNING_PROBABILITY,
+            sends_invalidations: true,
+            has_timestamp_vector: true,
+        }
+    }
+}
+
+/// How large a datagram is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Each has so many bytes.
+    Fixed(u32),
+    /// As the trace says, at most 65,507 bytes (RFC 768, with an IPv4 header).
+    Traced,
+}
+
+/// A machine that moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// The machine, by its number in the placement.
+    pub machine: u32,
+    /// When.
+    pub at: Time,
+    /// Where to, by the server's number in the fabric.
+    pub to_server: u32,
+}
+
+/// A run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// The fabric.
+    pub shape: FatTree,
+    /// Links of servers and gateways.
+    pub edge_link: Link,
+    /// Links between switches.
+    pub fabric_link: Link,
+    /// Which machines are on which server.
+    pub placement: Placement,
+    /// How addresses are resolved.
+    pub scheme: Scheme,
+    /// How equal routes are chosen from.
+    pub ecmp: Ecmp,
+    /// What a datagram carries.
+    pub payload: Payload,
+    /// Bytes of headers that come with the virtual network: framing, outer IP, tunnel.
+    pub outer_bytes: u32,
+    /// Bytes of a tenant's headers: inner IP and UDP.
+    pub inner_bytes: u32,
+    /// Machines that move.
+    pub migrations: Vec<Migration>,
+    /// Of the learning packets' chance.
+    pub seed: u64,
+}
+
+impl Config {
+    /// A run as by the published code of SwitchV2P.
+    pub fn artifact(shape: FatTree, placement: Placement, scheme: Scheme) -> Config {
+        let link = |gigabits| Link {
+            rate_bps: gigabits * GIGABIT,
+            delay: Time::from_micros(1),
+            queue_bytes: QUEUE_BYTES,
+            cuts_to_nanos: true,
+        };
+        Config {
+            shape,
+            edge_link: link(100),
+            fabric_link: link(400),
+            placement,
+            scheme,
+            ecmp: Ecmp::Artifact,
+            payload: Payload::Fixed(64),
+            outer_bytes: 2 + 20 + 8,
+            inner_bytes: 20 + 8,
+            migrations: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// Why a run cannot begin.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The fabric cannot be built.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// More servers in the placement than in the fabric.
+    #[error("the placement has {placed} servers, the fabric {servers}: use a larger fabric")]
+    Servers {
+        /// In the placement.
+        placed: usize,
+        /// In the fabric.
+        servers: usize,
+    },
+    /// The scheme needs gateways.
+    #[error("no gateway to resolve addresses: give gateway ToRs and gateways a ToR")]
+    NoGateway,
+    /// A machine of the trace that is nowhere.
+    #[error(
+        "packet {position} of the trace: machine {machine} is on no server; place it, or cut the trace"
+    )]
+    TraceMachine {
+        /// The packet's position in the trace, from 1.
+        position: usize,
+        /// The machine.
+        machine: u32,
+    },
+    /// A machine that moves, and is nowhere.
+    #[error("migration of machine {0}: it is on no server; name one of the placement")]
+    MigrationMachine(u32),
+    /// A server that does not exist.
+    #[error("migration to server {server}: name one below {servers}")]
+    MigrationServer {
+        /// The server.
+        server: u32,
+        /// How many there are.
+        servers: usize,
+    },
+    /// A probability that is none.
+    #[error("a learning probability of {0}: give 0 to 1")]
+    Probability(String),
+}

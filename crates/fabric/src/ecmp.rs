@@ -1,0 +1,121 @@
+//! Which of several equal routes a packet takes.
+//!
+//! | rule | hash of | so that |
+//! | --- | --- | --- |
+//! | [`Ecmp::Artifact`] | outer source and destination as text, the protocol, the ports | a pair of nodes has one path, all switches agree, and few cores are used |
+//! | [`Ecmp::PerFlow`] | the flow's number, a seed and the switch | flows are spread, each in its own way at every switch |
+//!
+//! The first is what the published code of SwitchV2P does: MurmurHash3 (x86, 128 bits, of which the
+//! first 64), seed 0x8BADF00D, of the two addresses with nothing between, the byte 17 (UDP) and the
+//! two ports, 667 for tenants' packets and 333 for control packets. It costs a text, so it is
+//! computed once for a pair of outer addresses, not at every switch.
+
+use std::io::Write;
+
+use thalweg_v2p::{Address, Body, Packet};
+
+use crate::topology::NodeId;
+
+const MURMUR_SEED: u32 = 0x8bad_f00d;
+const UDP: u8 = 17;
+
+/// The rule by which equal routes are chosen from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ecmp {
+    /// As the published code of SwitchV2P.
+    Artifact,
+    /// By flow and switch.
+    PerFlow {
+        /// Another seed is another spread.
+        seed: u64,
+    },
+}
+
+impl Ecmp {
+    /// What is hashed once for a pair of outer addresses.
+    pub(crate) fn path_of(self, packet: &Packet) -> u64 {
+        match self {
+            Ecmp::Artifact => {
+                let ports: &[u8] = match packet.body {
+                    Body::Data(_) => b"667667",
+                    Body::Learning(_) | Body::Invalidation(_) => b"333333",
+                };
+                artifact_hash(packet.outer_source, packet.outer_destination, ports)
+            }
+            Ecmp::PerFlow { seed } => mixed(seed ^ u64::from(packet.flow)),
+        }
+    }
+
+    /// Which of `count` routes a switch takes; `path` is of [`Ecmp::path_of`].
+    #[inline]
+    pub(crate) fn choose(self, path: u64, switch: NodeId, count: usize) -> usize {
+        let hash = match self {
+            Ecmp::Artifact => path,
+            Ecmp::PerFlow { .. } => mixed(path ^ u64::from(switch.0)),
+        };
+        (hash % count as u64) as usize
+    }
+}
+
+fn artifact_hash(source: Address, destination: Address, ports: &[u8]) -> u64 {
+    let mut text = [0_u8; 96];
+    let room = text.len();
+    let mut rest = &mut text[..];
+    let written = write!(rest, "{source}{destination}")
+        .and_then(|()| rest.write_all(&[UDP]))
+        .and_then(|()| rest.write_all(ports));
+    written.expect("two addresses and ports fit");
+    let len = room - rest.len();
+    let hash = murmur3::murmur3_x86_128(&mut &text[..len], MURMUR_SEED);
+    hash.expect("a slice can be read") as u64
+}
+
+/// SplitMix64's step (Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
+/// OOPSLA 2014, figure 16).
+#[inline]
+fn mixed(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        Address::new(text.parse().unwrap()).unwrap()
+    }
+
+    /// Vectors of the published code.
+    #[test]
+    fn the_hash_agrees_with_the_artifact() {
+        for (source, destination, hash) in [
+            ("1.0.0.1", "1.0.4.1", 0x76ce_47b8_d88d_b701),
+            ("1.0.0.1", "3.2.10.1", 0x2077_26aa_ccaf_0e57),
+            ("2.1.3.1", "8.3.13.1", 0x7135_428b_01c3_0ab6),
+            ("5.0.1.1", "1.0.5.1", 0xb372_7124_9bed_9315),
+            ("8.3.3.1", "1.0.13.1", 0xd42b_bb17_25d7_faa1),
+        ] {
+            let found = artifact_hash(address(source), address(destination), b"667667");
+            assert_eq!(found, hash, "{source} {destination}: {found:x}");
+        }
+    }
+
+    #[test]
+    fn flows_are_spread_differently_at_each_switch() {
+        let ecmp = Ecmp::PerFlow { seed: 1 };
+        let choices = |switch| -> Vec<usize> {
+            let path = |flow: u64| mixed(1 ^ flow);
+            (0..64)
+                .map(|flow| ecmp.choose(path(flow), NodeId(switch), 4))
+                .collect()
+        };
+        assert_ne!(choices(0), choices(1));
+        for route in 0..4 {
+            let count = choices(0).iter().filter(|&&chosen| chosen == route).count();
+            assert!((6..=28).contains(&count), "{count}");
+        }
+    }
+}

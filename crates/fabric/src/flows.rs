@@ -1,0 +1,161 @@
+//! What is sent, and what came of each flow.
+//!
+//! The lines of a trace are sorted by time; lines of one time keep their order. Machines and flows
+//! get numbers from 0 in the order in which they appear, so that a packet names them by index.
+
+use std::collections::HashMap;
+
+use thalweg_v2p::Address;
+
+use crate::config::{Config, ConfigError, Payload};
+use crate::report::Report;
+use crate::topology::{NodeId, NodeKind, Topology};
+use crate::{Time, TraceLine};
+
+const MAX_DATAGRAM: u64 = 65_507;
+
+/// A machine: its virtual address, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    pub(crate) address: Address,
+    pub(crate) node: NodeId,
+}
+
+/// All machines, by index, and the indices of their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machines {
+    pub(crate) all: Vec<Machine>,
+    indices: HashMap<u32, u32>,
+}
+
+impl Machines {
+    /// Gives machines their virtual addresses: they and the gateways are counted in the order of
+    /// endpoints, and the count is the address (as in the published code).
+    pub(crate) fn new(topology: &Topology, config: &Config) -> Machines {
+        let mut servers = config.placement.servers().iter();
+        let mut machines = Machines::default();
+        let mut id = 0_u32;
+        for node in topology.endpoints() {
+            if topology.kind(node) == NodeKind::Gateway {
+                id += 1;
+                continue;
+            }
+            for &number in servers.next().into_iter().flatten() {
+                let index = machines.all.len() as u32;
+                machines.indices.insert(number, index);
+                let address = Address::from_ipv4(id.into());
+                machines.all.push(Machine { address, node });
+                id += 1;
+            }
+        }
+        machines
+    }
+
+    pub(crate) fn index_of(&self, number: u32) -> Option<u32> {
+        self.indices.get(&number).copied()
+    }
+}
+
+/// A packet that will be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) at: Time,
+    pub(crate) source: u32,
+    pub(crate) destination: u32,
+    pub(crate) flow: u32,
+    pub(crate) payload: u32,
+}
+
+/// What came of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// The number that the trace gives it.
+    pub(crate) number: u32,
+    pub(crate) sent: u32,
+    first_sent: Time,
+    first_delivered: Time,
+    last_delivered: Time,
+    delivered: u32,
+    /// One more than the greatest sequence number delivered.
+    next_sequence: u32,
+}
+
+impl Flow {
+    fn new(number: u32) -> Flow {
+        Flow {
+            number,
+            sent: 0,
+            first_sent: Time::ZERO,
+            first_delivered: Time::ZERO,
+            last_delivered: Time::ZERO,
+            delivered: 0,
+            next_sequence: 0,
+        }
+    }
+
+    /// Counts a packet that is sent; gives its number in the flow.
+    pub(crate) fn send(&mut self, now: Time) -> u32 {
+        if self.sent == 0 {
+            self.first_sent = now;
+        }
+        self.sent += 1;
+        self.sent - 1
+    }
+
+    /// Counts a packet that was delivered; says whether a later one was before it.
+    pub(crate) fn deliver(&mut self, now: Time, sequence: u32) -> bool {
+        if self.delivered == 0 {
+            self.first_delivered = now;
+        }
+        self.delivered += 1;
+        self.last_delivered = now;
+        let is_reordered = sequence < self.next_sequence;
+        self.next_sequence = self.next_sequence.max(sequence + 1);
+        is_reordered
+    }
+}
+
+/// The packets of a trace in the order of their times, and their flows.
+pub(crate) fn datagrams_of(
+    trace: &[TraceLine],
+    machines: &Machines,
+    payload: Payload,
+) -> Result<(Vec<Datagram>, Vec<Flow>), ConfigError> {
+    let mut flows = Vec::new();
+    let mut indices: HashMap<u32, u32> = HashMap::new();
+    let mut datagrams = Vec::with_capacity(trace.len());
+    for (index, line) in trace.iter().enumerate() {
+        let find = |machine| {
+            let position = index + 1;
+            let error = ConfigError::TraceMachine { position, machine };
+            machines.index_of(machine).ok_or(error)
+        };
+        let flow = *indices.entry(line.flow).or_insert_with(|| {
+            flows.push(Flow::new(line.flow));
+            flows.len() as u32 - 1
+        });
+        datagrams.push(Datagram {
+            at: line.start,
+            source: find(line.source)?,
+            destination: find(line.destination)?,
+            flow,
+            payload: match payload {
+                Payload::Fixed(bytes) => bytes,
+                Payload::Traced => line.bytes.min(MAX_DATAGRAM) as u32,
+            },
+        });
+    }
+    datagrams.sort_by_key(|datagram| datagram.at);
+    Ok((datagrams, flows))
+}
+
+/// Means over flows that had a packet delivered.
+pub(crate) fn summarize(flows: &[Flow], report: &mut Report) {
+    let done = || flows.iter().filter(|flow| flow.delivered > 0);
+    let mean = |span: fn(&Flow) -> Time| {
+        let total: f64 = done().map(|flow| span(flow).as_micros_f64()).sum();
+        total / done().count().max(1) as f64
+    };
+    report.mean_fct_us = mean(|flow| flow.last_delivered - flow.first_sent);
+    report.mean_first_packet_us = mean(|flow| flow.first_delivered - flow.first_sent);
+}

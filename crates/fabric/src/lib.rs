@@ -1,0 +1,47 @@
+//! A data-centre network, event by event, that runs the V2P caching protocol of SwitchV2P.
+//!
+//! ```text
+//!   Config, [TraceLine] ---> Simulation ---> Report
+//!                              |  Topology    who is linked to whom, and the shortest ways
+//!                              |  Port        bandwidth, delay, a queue of bytes
+//!                              |  EventQueue  what happens next
+//!                              '  agents of `thalweg-v2p` in switches, gateways and hosts
+//! ```
+//!
+//! A run is a value: a configuration, the lines of a trace and a seed give a report. Time is in
+//! picoseconds and jumps from event to event. There is one event for a hop, because a port says at
+//! once when a packet that it takes will arrive; and no allocation.
+//!
+//! - No clock, socket or thread, and no global state. Runs are independent.
+//! - The same arguments give the same report.
+//! - Every packet that was made was delivered, consumed, dropped for a reason, or is under way.
+//!
+//! What hosts send is UDP: a line of a trace is a datagram. There is no TCP yet, and of the schemes
+//! there are NoCache, Direct and SwitchV2P.
+//!
+//! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
+//! Networks*, SIGCOMM 2024, section 5.
+
+mod config;
+mod ecmp;
+mod flows;
+mod port;
+mod queue;
+mod report;
+mod routes;
+mod shape;
+mod simulation;
+mod time;
+mod topology;
+mod trace;
+
+pub use config::{Config, ConfigError, Migration, Payload, Scheme, SwitchV2p};
+pub use ecmp::Ecmp;
+pub use port::{Link, Port, PortCounters};
+pub use queue::EventQueue;
+pub use report::{Drop, Drops, Layers, Report};
+pub use shape::{FatTree, TopologyError};
+pub use simulation::{Census, Simulation};
+pub use time::Time;
+pub use topology::{NodeId, NodeKind, PortId, Topology};
+pub use trace::{Placement, TraceError, TraceLine, read_trace};

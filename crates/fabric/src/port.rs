@@ -1,0 +1,244 @@
+//! A port and the link behind it: bandwidth, delay, and a drop-tail queue of bytes.
+//!
+//! A packet that is offered is given its time of arrival at the other end at once, so that a hop is
+//! one event. The port remembers until when it is busy, and of the packets that wait when each will
+//! start to be sent; those that have started are forgotten at the next offer.
+//!
+//! ```text
+//!   offered at now ---> waits until `busy_until` ---> is serialized ---> is on the wire for `delay`
+//! ```
+//!
+//! 1. Packets leave in the order in which they were offered.
+//! 2. The bytes that wait never exceed the queue's limit; the packet being sent does not count.
+//! 3. What was offered was sent or dropped; what was sent has arrived or is under way.
+//!
+//! Cost: a division; a list is touched only while the port is busy.
+
+use std::collections::VecDeque;
+
+use crate::Time;
+
+const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
+const BITS_PER_BYTE: u64 = 8;
+
+/// What a link is like in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Bits a second.
+    pub rate_bps: u64,
+    /// How long a bit is on the way.
+    pub delay: Time,
+    /// Bytes that may wait to be sent.
+    pub queue_bytes: u64,
+    /// Whether the time to send a packet is cut to whole nanoseconds, as ns-3 does it.
+    pub cuts_to_nanos: bool,
+}
+
+impl Link {
+    /// How long it takes to send so many bytes.
+    #[inline]
+    pub fn serialization(&self, bytes: u32) -> Time {
+        let bits = u64::from(bytes) * BITS_PER_BYTE;
+        let time = Time::from_picos(bits * PICOS_PER_SECOND / self.rate_bps);
+        match self.cuts_to_nanos {
+            true => time.whole_nanos(),
+            false => time,
+        }
+    }
+}
+
+/// Counts of a port since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortCounters {
+    /// Packets accepted.
+    pub sent: u64,
+    /// Bytes of these.
+    pub sent_bytes: u64,
+    /// Packets refused, because the queue was full.
+    pub dropped: u64,
+    /// Packets that have reached the other end.
+    pub arrived: u64,
+    /// The most bytes that ever waited.
+    pub waiting_bytes_max: u64,
+}
+
+/// The sending side of a link.
+///
+/// ```
+/// use thalweg_fabric::{Link, Port, Time};
+///
+/// let link = Link {
+///     rate_bps: 100_000_000_000,
+///     delay: Time::from_micros(1),
+///     queue_bytes: 1000,
+///     cuts_to_nanos: false,
+/// };
+/// let mut port = Port::new(link);
+/// assert_eq!(port.offer(Time::ZERO, 1000), Some(Time::from_nanos(1080)));
+/// assert_eq!(port.offer(Time::ZERO, 1000), Some(Time::from_nanos(1160)));
+/// assert_eq!(port.offer(Time::ZERO, 1000), None); // 1000 bytes wait already
+/// ```
+#[derive(Clone, Debug)]
+pub struct Port {
+    link: Link,
+    busy_until: Time,
+    /// Packets that wait: when each starts to be sent, and its bytes.
+    waiting: VecDeque<(Time, u32)>,
+    waiting_bytes: u64,
+    counters: PortCounters,
+}
+
+impl Port {
+    /// An idle port.
+    ///
+    /// # Panics
+    /// If the link sends nothing.
+    pub fn new(link: Link) -> Port {
+        assert!(link.rate_bps > 0, "a link has a rate");
+        Port {
+            link,
+            busy_until: Time::ZERO,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            counters: PortCounters::default(),
+        }
+    }
+
+    /// Takes a packet; gives the time at which its last bit arrives, or `None` if it is dropped.
+    ///
+    /// `now` never runs backwards.
+    #[inline]
+    pub fn offer(&mut self, now: Time, bytes: u32) -> Option<Time> {
+        let start = match self.busy_until <= now {
+            true => {
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+                now
+            }
+            false => self.wait(now, bytes)?,
+        };
+        self.busy_until = start + self.link.serialization(bytes);
+        self.counters.sent += 1;
+        self.counters.sent_bytes += u64::from(bytes);
+        Some(self.busy_until + self.link.delay)
+    }
+
+    /// Notes that a packet has reached the other end.
+    #[inline]
+    pub fn note_arrival(&mut self) {
+        self.counters.arrived += 1;
+    }
+
+    /// What was done since the start.
+    pub fn counters(&self) -> &PortCounters {
+        &self.counters
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn wait(&mut self, now: Time, bytes: u32) -> Option<Time> {
+        while let Some(&(start, bytes)) = self.waiting.front()
+            && start <= now
+        {
+            self.waiting.pop_front();
+            self.waiting_bytes -= u64::from(bytes);
+        }
+        let waiting_bytes = self.waiting_bytes + u64::from(bytes);
+        if waiting_bytes > self.link.queue_bytes {
+            self.counters.dropped += 1;
+            return None;
+        }
+        self.waiting_bytes = waiting_bytes;
+        self.counters.waiting_bytes_max = self.counters.waiting_bytes_max.max(waiting_bytes);
+        self.waiting.push_back((self.busy_until, bytes));
+        Some(self.busy_until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LINK: Link = Link {
+        rate_bps: 400_000_000_000,
+        delay: Time::from_micros(1),
+        queue_bytes: 4_000,
+        cuts_to_nanos: false,
+    };
+
+    /// The slow twin: a server that is stepped from one event to the next.
+    struct Server {
+        waiting: VecDeque<u32>,
+        free_at: Time,
+        arrivals: Vec<Time>,
+    }
+
+    impl Server {
+        fn offer(&mut self, now: Time, bytes: u32) -> bool {
+            self.run_until(now);
+            let is_idle = self.free_at <= now && self.waiting.is_empty();
+            let bytes_waiting: u32 = self.waiting.iter().sum();
+            if !is_idle && u64::from(bytes_waiting + bytes) > LINK.queue_bytes {
+                return false;
+            }
+            self.waiting.push_back(bytes);
+            if is_idle {
+                self.free_at = now;
+            }
+            self.run_until(now);
+            true
+        }
+
+        fn run_until(&mut self, now: Time) {
+            while self.free_at <= now
+                && let Some(bytes) = self.waiting.pop_front()
+            {
+                self.free_at += LINK.serialization(bytes);
+                self.arrivals.push(self.free_at + LINK.delay);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_port_is_a_server_with_a_queue(
+            offers in prop::collection::vec((0..60_000_u64, 1..1_500_u32), 1..300),
+        ) {
+            let mut port = Port::new(LINK);
+            let (waiting, arrivals) = (VecDeque::new(), Vec::new());
+            let mut server = Server { waiting, free_at: Time::ZERO, arrivals };
+            let (mut now, mut arrivals) = (Time::ZERO, Vec::new());
+            for &(span, bytes) in &offers {
+                now += Time::from_picos(span);
+                let arrival = port.offer(now, bytes);
+                prop_assert_eq!(arrival.is_some(), server.offer(now, bytes));
+                arrivals.extend(arrival);
+            }
+            server.run_until(Time::from_micros(1_000_000));
+            prop_assert_eq!(&arrivals, &server.arrivals);
+            let counters = port.counters();
+            prop_assert_eq!(counters.sent + counters.dropped, offers.len() as u64);
+            prop_assert!(counters.waiting_bytes_max <= LINK.queue_bytes);
+        }
+    }
+
+    #[test]
+    fn times_are_exact_or_cut_to_nanoseconds() {
+        let cut = Link {
+            cuts_to_nanos: true,
+            ..LINK
+        };
+        let slow = Link {
+            rate_bps: 100_000_000_000,
+            ..cut
+        };
+        assert_eq!(LINK.serialization(122), Time::from_picos(2_440));
+        assert_eq!(cut.serialization(122), Time::from_nanos(2));
+        assert_eq!(slow.serialization(122), Time::from_nanos(9));
+    }
+}

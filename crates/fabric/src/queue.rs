@@ -1,0 +1,301 @@
+//! What happens next: events by time, those of one time in the order in which they were added.
+//!
+//! ```text
+//!   current   the slot that is being taken from, sorted, next at the end
+//!   late      what was added to the current slot after it was sorted: a heap
+//!   wheel     slots of 8.192 ns, 67 µs of them: each a list without order
+//!   far       what lies beyond the wheel: a heap
+//! ```
+//!
+//! A calendar queue. Nearly all events of a fabric lie a link's delay (1 µs) or a gateway's (40 µs)
+//! ahead, so adding is an append to a slot, and taking is a sort of a few dozen events a slot. An
+//! event that was far when it was added stays in `far` until its slot is opened.
+//!
+//! 1. Events leave by (time, sequence number), exactly as from one heap.
+//! 2. Nothing is added before the time of the last event taken. It may be added before the current
+//!    slot, which opens as soon as somebody asks for the next time: then it is late.
+//! 3. Every event of the wheel lies in the 8,192 slots from the current one on.
+//! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
+//!
+//! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
+//!
+//! Reference: Brown, *Calendar Queues*, Communications of the ACM 31(10), 1988. Departure: slots
+//! are sorted when they are opened, their number and width are fixed, and the rest is in a heap.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::Time;
+
+/// A slot is 2^13 ps, 8.192 ns.
+const SLOT_BITS: u32 = 13;
+const SLOT_COUNT: usize = 1 << 13;
+const WORD_BITS: usize = 64;
+
+/// An event with its place in the order.
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    time: Time,
+    sequence: u64,
+    event: T,
+}
+
+impl<T> Entry<T> {
+    #[inline]
+    fn order(&self) -> (Time, u64) {
+        (self.time, self.sequence)
+    }
+
+    #[inline]
+    fn slot(&self) -> u64 {
+        slot_of(self.time)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// Events by time; ties in the order of addition.
+///
+/// ```
+/// use thalweg_fabric::{EventQueue, Time};
+///
+/// let mut queue = EventQueue::new();
+/// queue.push(Time::from_micros(2), "later");
+/// queue.push(Time::from_micros(1), "first");
+/// queue.push(Time::from_micros(1), "second");
+/// assert_eq!(queue.pop(), Some((Time::from_micros(1), "first")));
+/// assert_eq!(queue.pop(), Some((Time::from_micros(1), "second")));
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventQueue<T> {
+    current: Vec<Entry<T>>,
+    late: BinaryHeap<Reverse<Entry<T>>>,
+    wheel: Vec<Vec<Entry<T>>>,
+    /// A bit for each slot of the wheel that has events.
+    occupied: Vec<u64>,
+    far: BinaryHeap<Reverse<Entry<T>>>,
+    /// The number of the current slot since the start of time.
+    slot: u64,
+    sequence: u64,
+    len: usize,
+}
+
+impl<T: Copy> EventQueue<T> {
+    /// An empty queue, at time zero.
+    pub fn new() -> EventQueue<T> {
+        EventQueue {
+            current: Vec::new(),
+            late: BinaryHeap::new(),
+            wheel: (0..SLOT_COUNT).map(|_| Vec::new()).collect(),
+            occupied: vec![0; SLOT_COUNT / WORD_BITS],
+            far: BinaryHeap::new(),
+            slot: 0,
+            sequence: 0,
+            len: 0,
+        }
+    }
+
+    /// Adds an event, after all others of its time.
+    #[inline]
+    pub fn push(&mut self, time: Time, event: T) {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.len += 1;
+        let entry = Entry {
+            time,
+            sequence,
+            event,
+        };
+        let slot = entry.slot();
+        if slot <= self.slot {
+            self.late.push(Reverse(entry));
+        } else if slot - self.slot < SLOT_COUNT as u64 {
+            let index = slot as usize % SLOT_COUNT;
+            self.wheel[index].push(entry);
+            self.occupied[index / WORD_BITS] |= 1 << (index % WORD_BITS);
+        } else {
+            self.far.push(Reverse(entry));
+        }
+    }
+
+    /// Takes the next event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, T)> {
+        self.prepare()?;
+        self.len -= 1;
+        let is_late = match (self.current.last(), self.late.peek()) {
+            (Some(current), Some(Reverse(late))) => late < current,
+            (current, _) => current.is_none(),
+        };
+        let entry = match is_late {
+            true => self.late.pop()?.0,
+            false => self.current.pop()?,
+        };
+        Some((entry.time, entry.event))
+    }
+
+    /// The time of the next event.
+    #[inline]
+    pub fn next_time(&mut self) -> Option<Time> {
+        self.prepare()?;
+        let current = self.current.last().map(|entry| entry.time);
+        let late = self.late.peek().map(|Reverse(entry)| entry.time);
+        match (current, late) {
+            (Some(current), Some(late)) => Some(current.min(late)),
+            (current, late) => current.or(late),
+        }
+    }
+
+    /// Events in the queue.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Opens the next slot that has events if the current one is used up.
+    #[inline]
+    fn prepare(&mut self) -> Option<()> {
+        if self.current.is_empty() && self.late.is_empty() {
+            self.open_next_slot()?;
+        }
+        Some(())
+    }
+
+    fn open_next_slot(&mut self) -> Option<()> {
+        let in_wheel = self.next_in_wheel();
+        let in_far = self.far.peek().map(|Reverse(entry)| entry.slot());
+        let slot = match (in_wheel, in_far) {
+            (Some(wheel), Some(far)) => wheel.min(far),
+            (wheel, far) => wheel.or(far)?,
+        };
+        self.slot = slot;
+        if in_wheel == Some(slot) {
+            let index = slot as usize % SLOT_COUNT;
+            std::mem::swap(&mut self.current, &mut self.wheel[index]);
+            self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
+        }
+        while let Some(Reverse(entry)) = self.far.peek()
+            && entry.slot() == slot
+        {
+            self.current.push(*entry);
+            self.far.pop();
+        }
+        self.current
+            .sort_unstable_by_key(|entry| Reverse(entry.order()));
+        Some(())
+    }
+
+    /// The nearest slot after the current one that has events in the wheel.
+    fn next_in_wheel(&self) -> Option<u64> {
+        let start = self.slot as usize % SLOT_COUNT;
+        let words = self.occupied.len();
+        let (first_word, first_bit) = (start / WORD_BITS, start % WORD_BITS);
+        for step in 0..=words {
+            let word = (first_word + step) % words;
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= !0 << first_bit;
+            } else if step == words {
+                bits &= !(!0 << first_bit);
+            }
+            if bits != 0 {
+                let index = word * WORD_BITS + bits.trailing_zeros() as usize;
+                let ahead = (index + SLOT_COUNT - start) % SLOT_COUNT;
+                return Some(self.slot + ahead as u64);
+            }
+        }
+        None
+    }
+}
+
+impl<T: Copy> Default for EventQueue<T> {
+    fn default() -> EventQueue<T> {
+        EventQueue::new()
+    }
+}
+
+#[inline]
+fn slot_of(time: Time) -> u64 {
+    time.as_picos() >> SLOT_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The slow twin: one heap.
+    #[derive(Default)]
+    struct Heap {
+        entries: BinaryHeap<Reverse<(Time, u64)>>,
+        sequence: u64,
+    }
+
+    impl Heap {
+        fn push(&mut self, time: Time) -> u64 {
+            self.sequence += 1;
+            self.entries.push(Reverse((time, self.sequence)));
+            self.sequence
+        }
+    }
+
+    /// Spans that matter: the same time, the same slot, the next, the end of the wheel, beyond.
+    fn span() -> impl Strategy<Value = u64> {
+        let slot = 1_u64 << SLOT_BITS;
+        let horizon = slot * SLOT_COUNT as u64;
+        prop_oneof![
+            Just(0),
+            0..slot,
+            slot..3 * slot,
+            990_000..1_010_000_u64,
+            horizon - 2 * slot..horizon + 2 * slot,
+            0..4 * horizon,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn events_leave_as_from_one_heap(steps in prop::collection::vec((span(), 0..3_u8), 1..400)) {
+            let (mut queue, mut heap) = (EventQueue::new(), Heap::default());
+            let mut now = Time::ZERO;
+            for (span, takes) in steps {
+                let time = now + Time::from_picos(span);
+                queue.push(time, heap.push(time));
+                for _ in 0..takes {
+                    let expected = heap.entries.pop().map(|Reverse(entry)| entry);
+                    prop_assert_eq!(queue.next_time(), expected.map(|(time, _)| time));
+                    prop_assert_eq!(queue.pop(), expected);
+                    now = expected.map_or(now, |(time, _)| time);
+                }
+                prop_assert_eq!(queue.len(), heap.entries.len());
+            }
+            while let Some(Reverse(expected)) = heap.entries.pop() {
+                prop_assert_eq!(queue.pop(), Some(expected));
+            }
+            prop_assert!(queue.pop().is_none() && queue.is_empty());
+        }
+    }
+}

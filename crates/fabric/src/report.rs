@@ -1,0 +1,118 @@
+//! What a run came to.
+//!
+//! | figure | is |
+//! | --- | --- |
+//! | `hit_rate` | 1 - packets at gateways / packets sent |
+//! | `mean_fct_us` | of flows, first transmission to last delivery; not weighted |
+//! | `mean_first_packet_us` | of flows, first transmission to first delivery |
+//! | `mean_packet_latency_us` | of packets, transmission to delivery |
+//! | `stretch` | switches that a sent packet passes |
+//! | `switch_bytes` | bytes that came to a switch, outer headers removed |
+//!
+//! Control packets of the protocol count neither as sent nor as hops or bytes.
+
+/// Hits by where the switch is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Layers {
+    /// At cores.
+    pub core: u64,
+    /// At spines, gateway spines among them.
+    pub spine: u64,
+    /// At ToRs, gateway ToRs among them.
+    pub tor: u64,
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Drop {
+    /// The queue of the port was full.
+    QueueFull,
+    /// It had passed 64 switches.
+    TtlExpired,
+    /// Its outer destination is no node, or cannot be reached.
+    NoRoute,
+    /// The gateway knows no such machine.
+    UnknownDestination,
+    /// A misdelivered packet found no gateway.
+    NoGateway,
+    /// A control packet came to a host or gateway.
+    UnexpectedControl,
+    /// A switch took it for forged.
+    Forged,
+}
+
+/// Packets dropped, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops([u64; Drop::COUNT]);
+
+impl Drop {
+    const COUNT: usize = 7;
+
+    /// All reasons.
+    pub const ALL: [Drop; Drop::COUNT] = [
+        Drop::QueueFull,
+        Drop::TtlExpired,
+        Drop::NoRoute,
+        Drop::UnknownDestination,
+        Drop::NoGateway,
+        Drop::UnexpectedControl,
+        Drop::Forged,
+    ];
+}
+
+impl Drops {
+    /// Packets dropped for a reason.
+    pub fn of(&self, reason: Drop) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All packets dropped.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn count(&mut self, reason: Drop) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+/// The figures of a run.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Packets that tenants sent.
+    pub packets_sent: u64,
+    /// Packets that came to their machine.
+    pub delivered: u64,
+    /// Times that a packet came to a gateway.
+    pub gateway_packets: u64,
+    /// Times that a packet came to a host without the machine.
+    pub misdelivered: u64,
+    /// When the last of these came, in µs.
+    pub last_misdelivered_us: Option<f64>,
+    /// Decisions to send an invalidation packet.
+    pub invalidations: u64,
+    /// Decisions to send a learning packet.
+    pub learning_packets: u64,
+    /// Packets delivered after a later one of their flow.
+    pub reordered: u64,
+    /// Packets dropped, control packets among them.
+    pub drops: Drops,
+    /// See the table above.
+    pub hit_rate: f64,
+    /// See the table above.
+    pub mean_fct_us: f64,
+    /// See the table above.
+    pub mean_first_packet_us: f64,
+    /// See the table above.
+    pub mean_packet_latency_us: f64,
+    /// See the table above.
+    pub stretch: f64,
+    /// Times that a packet of a tenant came to a switch.
+    pub packet_hops: u64,
+    /// See the table above; by switch.
+    pub switch_bytes: Vec<u64>,
+    /// Hits of all packets.
+    pub hits_by_layer: Layers,
+    /// Hits of the first packets of flows.
+    pub first_hits_by_layer: Layers,
+}

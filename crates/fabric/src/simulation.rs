@@ -1,0 +1,352 @@
+//! A run: packets go from node to node until nothing is left to do.
+//!
+//! ```text
+//!   step():  a machine moves | a host sends | an event: a packet arrives, or leaves an endpoint
+//!
+//!   arrives at a switch    the protocol's agent; the next port; offered there          (1 event)
+//!           at a gateway   resolved at once; leaves after 40 µs                        (2 events)
+//!           at a host      delivered; or misdelivered, and leaves after 10 µs          (1 or 2)
+//! ```
+//!
+//! Packets under way lie in a slab, as the protocol sees them, with what a run must know of them;
+//! events name them by index. At one time, moves come first, then what hosts send in the order of
+//! the trace, then events in the order in which they were made.
+//!
+//! 1. The same configuration, trace and seed give the same report.
+//! 2. At each moment: packets of tenants and of the protocol that were made = delivered + consumed +
+//!    dropped, with a reason + under way ([`Simulation::census`]).
+//! 3. A hop allocates nothing, once slab, queue and ports have seen their load.
+//! 4. Every packet takes a shortest path to its outer destination, as it is at each switch.
+//!
+//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
+//! 2024, section 5, and its published code.
+
+mod build;
+mod hop;
+
+use rand_pcg::Pcg64;
+use slab::Slab;
+use thalweg_v2p::{
+    Address, Body, Counters, Data, Database, GatewayAgent, HostAgent, INITIAL_TTL, Key, Packet,
+    SwitchAgent, Tags, Vni,
+};
+
+use crate::config::Scheme;
+use crate::ecmp::Ecmp;
+use crate::flows::{Datagram, Flow, Machines, summarize};
+use crate::port::Port;
+use crate::queue::EventQueue;
+use crate::report::{Drop, Drops, Layers, Report};
+use crate::topology::{NodeId, PortId, Topology};
+use crate::{PortCounters, Time};
+
+/// A packet under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    packet: Packet,
+    /// The node of the outer destination.
+    destination: NodeId,
+    /// The hash that chooses among equal routes.
+    path: u64,
+    /// On the wire.
+    bytes: u32,
+    /// The flow's index; of no meaning for control packets.
+    flow: u32,
+    /// The packet's number in its flow.
+    sequence: u32,
+    sent_at: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A packet has come by a port's link.
+    Arrive { flight: u32, port: PortId },
+    /// A packet leaves a server or gateway.
+    Leave { flight: u32, node: NodeId },
+}
+
+#[derive(Clone, Debug)]
+enum Endpoint {
+    Host(HostAgent),
+    Gateway(GatewayAgent),
+}
+
+/// A machine's move, by index.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    at: Time,
+    machine: u32,
+    to: NodeId,
+}
+
+/// What is counted while the run goes on.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    sent: u64,
+    control: u64,
+    delivered: u64,
+    consumed: u64,
+    drops: Drops,
+    gateway_packets: u64,
+    misdelivered: u64,
+    last_misdelivered: Option<Time>,
+    reordered: u64,
+    latency: u128,
+    packet_hops: u64,
+    hits: Layers,
+    first_hits: Layers,
+}
+
+/// Where all packets are that were ever made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Census {
+    /// Packets of tenants.
+    pub sent: u64,
+    /// Packets of the protocol.
+    pub control: u64,
+    /// Packets that came to their machine.
+    pub delivered: u64,
+    /// Control packets that came to their switch.
+    pub consumed: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets under way.
+    pub in_flight: u64,
+}
+
+/// A fabric at work.
+///
+/// ```
+/// use thalweg_fabric::{Config, FatTree, Placement, Scheme, Simulation, Time, TraceLine};
+///
+/// let shape = FatTree::leaf_spine(2, 2, 2, 1);
+/// let config = Config::artifact(shape, Placement::even(4, 4), Scheme::Direct);
+/// let line = TraceLine { source: 0, destination: 3, start: Time::ZERO, flow: 1, bytes: 64 };
+/// let mut run = Simulation::new(&config, &[line]).unwrap();
+/// run.run();
+/// let report = run.report();
+/// assert_eq!((report.delivered, report.packet_hops), (1, 3));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    topology: Topology,
+    scheme: Scheme,
+    ecmp: Ecmp,
+    outer_bytes: u32,
+    inner_bytes: u32,
+    ports: Vec<Port>,
+    queue: EventQueue<Event>,
+    flights: Slab<Flight>,
+    /// By switch; empty if the scheme has no caches.
+    switches: Vec<SwitchAgent>,
+    /// By endpoint.
+    endpoints: Vec<Endpoint>,
+    database: Database,
+    machines: Machines,
+    datagrams: Vec<Datagram>,
+    next_datagram: usize,
+    moves: Vec<Move>,
+    next_move: usize,
+    flows: Vec<Flow>,
+    random: Pcg64,
+    now: Time,
+    switch_bytes: Vec<u64>,
+    tally: Tally,
+}
+
+impl Simulation {
+    /// Does the next thing; `false` if there is none.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        const NEVER: Time = Time::from_picos(u64::MAX);
+        let event = self.queue.next_time().unwrap_or(NEVER);
+        let datagram = self.datagrams.get(self.next_datagram);
+        let datagram = datagram.map_or(NEVER, |datagram| datagram.at);
+        let moved = self.moves.get(self.next_move);
+        let moved = moved.map_or(NEVER, |moved| moved.at);
+        if moved <= datagram.min(event) && moved < NEVER {
+            self.move_machine();
+        } else if datagram <= event && datagram < NEVER {
+            self.send_datagram();
+        } else if let Some((time, event)) = self.queue.pop() {
+            self.now = time;
+            match event {
+                Event::Arrive { flight, port } => self.arrive(flight, port),
+                Event::Leave { flight, node } => self.leave(flight, node),
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Goes on until nothing is left to do.
+    pub fn run(&mut self) {
+        while self.step() {}
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The fabric.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What a port has done.
+    pub fn port_counters(&self, port: PortId) -> &PortCounters {
+        self.ports[port.0 as usize].counters()
+    }
+
+    /// What the switches' agents have done, by switch; nothing if the scheme has none.
+    pub fn switch_counters(&self) -> impl Iterator<Item = &Counters> {
+        self.switches.iter().map(SwitchAgent::counters)
+    }
+
+    /// Where all packets are.
+    pub fn census(&self) -> Census {
+        Census {
+            sent: self.tally.sent,
+            control: self.tally.control,
+            delivered: self.tally.delivered,
+            consumed: self.tally.consumed,
+            dropped: self.tally.drops.total(),
+            in_flight: self.flights.len() as u64,
+        }
+    }
+
+    /// The figures up to now.
+    pub fn report(&self) -> Report {
+        let tally = &self.tally;
+        let ratio = |part: f64, whole: u64| part / whole.max(1) as f64;
+        let decided = |count: fn(&Counters) -> u64| self.switch_counters().map(count).sum();
+        let latency = tally.latency as f64 / Time::from_micros(1).as_picos() as f64;
+        let mut report = Report {
+            packets_sent: tally.sent,
+            delivered: tally.delivered,
+            gateway_packets: tally.gateway_packets,
+            misdelivered: tally.misdelivered,
+            last_misdelivered_us: tally.last_misdelivered.map(Time::as_micros_f64),
+            invalidations: decided(|counters| counters.invalidation_packets),
+            learning_packets: decided(|counters| counters.learning_packets),
+            reordered: tally.reordered,
+            drops: tally.drops,
+            hit_rate: 1.0 - ratio(tally.gateway_packets as f64, tally.sent),
+            mean_packet_latency_us: ratio(latency, tally.delivered),
+            stretch: ratio(tally.packet_hops as f64, tally.sent),
+            packet_hops: tally.packet_hops,
+            switch_bytes: self.switch_bytes.clone(),
+            hits_by_layer: tally.hits,
+            first_hits_by_layer: tally.first_hits,
+            ..Report::default()
+        };
+        summarize(&self.flows, &mut report);
+        report
+    }
+
+    fn endpoint_index(&self, node: NodeId) -> usize {
+        node.0 as usize - self.topology.switch_count()
+    }
+
+    fn host_mut(&mut self, node: NodeId) -> Option<&mut HostAgent> {
+        let index = self.endpoint_index(node);
+        match &mut self.endpoints[index] {
+            Endpoint::Host(host) => Some(host),
+            Endpoint::Gateway(_) => None,
+        }
+    }
+
+    /// Moves a machine: the database, the old host and the new one know at once.
+    fn move_machine(&mut self) {
+        let Move { at, machine, to } = self.moves[self.next_move];
+        self.next_move += 1;
+        self.now = at;
+        let machine = &mut self.machines.all[machine as usize];
+        let key = key_of(machine.address);
+        let from = std::mem::replace(&mut machine.node, to);
+        let place = self.topology.address(to);
+        let version = self.database.place(key, place);
+        if let Some(host) = self.host_mut(from) {
+            host.release(key, Some(place));
+        }
+        if let Some(host) = self.host_mut(to) {
+            host.admit(key, version);
+        }
+    }
+
+    /// Sends the next packet of the trace.
+    fn send_datagram(&mut self) {
+        let datagram = self.datagrams[self.next_datagram];
+        self.next_datagram += 1;
+        self.now = datagram.at;
+        let source = self.machines.all[datagram.source as usize];
+        let destination = self.machines.all[datagram.destination as usize].address;
+        let flow = &mut self.flows[datagram.flow as usize];
+        let (number, sequence) = (flow.number, flow.send(self.now));
+        self.tally.sent += 1;
+        let packet = match self.scheme {
+            Scheme::Direct => {
+                self.resolved_packet(source.address, source.node, destination, number)
+            }
+            _ => {
+                let host = self.host_mut(source.node);
+                host.and_then(|host| host.packet_from(key_of(source.address), destination, number))
+            }
+        };
+        let target = packet.and_then(|packet| {
+            let node = self.topology.node_of(packet.outer_destination)?;
+            Some((packet, node))
+        });
+        let Some((packet, destination)) = target else {
+            return self.tally.drops.count(Drop::NoGateway);
+        };
+        let flight = self.flights.insert(Flight {
+            packet,
+            destination,
+            path: self.ecmp.path_of(&packet),
+            bytes: datagram.payload + self.inner_bytes + self.outer_bytes,
+            flow: datagram.flow,
+            sequence,
+            sent_at: self.now,
+        });
+        self.leave(flight as u32, source.node);
+    }
+
+    /// The packet of a host that knows where every machine is.
+    fn resolved_packet(
+        &self,
+        source: Address,
+        node: NodeId,
+        destination: Address,
+        flow: u32,
+    ) -> Option<Packet> {
+        let version = self.database.version();
+        let tags = Tags {
+            source_version: version,
+            resolved_version: version,
+            ..Tags::default()
+        };
+        Some(Packet {
+            outer_source: self.topology.address(node),
+            outer_destination: self.database.find(key_of(destination))?,
+            ttl: INITIAL_TTL,
+            flow,
+            body: Body::Data(Data {
+                vni: Vni::default(),
+                inner_source: source,
+                inner_destination: destination,
+                tags,
+            }),
+        })
+    }
+}
+
+/// The key of a virtual address: all machines are one tenant's.
+fn key_of(address: Address) -> Key {
+    Key {
+        vni: Vni::default(),
+        address,
+    }
+}

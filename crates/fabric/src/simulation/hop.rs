@@ -1,0 +1,215 @@
+//! What happens to a packet at a node, and on the way to the next.
+
+use rand::RngCore;
+use thalweg_v2p::{
+    Address, Body, GATEWAY_DELAY, GatewayVerdict, HostVerdict, Ingress, Packet, RESEND_DELAY, Role,
+    Verdict,
+};
+
+use super::{Endpoint, Event, Flight, Simulation};
+use crate::Time;
+use crate::report::{Drop, Layers};
+use crate::topology::{NodeId, NodeKind, PortId};
+
+/// Bytes that a control packet carries, beside the outer headers.
+const CONTROL_BYTES: u32 = 64;
+
+impl Simulation {
+    /// A packet has come to the end of a port's link.
+    #[inline]
+    pub(super) fn arrive(&mut self, flight: u32, port: PortId) {
+        self.ports[port.0 as usize].note_arrival();
+        let node = self.topology.peer(port);
+        match self.topology.kind(node) {
+            NodeKind::Switch(role) => self.pass_switch(flight, node, role, port),
+            NodeKind::Server | NodeKind::Gateway => self.reach_endpoint(flight, node),
+        }
+    }
+
+    /// A packet leaves a server or gateway by its only port.
+    pub(super) fn leave(&mut self, flight: u32, node: NodeId) {
+        if let Some(port) = self.topology.ports(node).next() {
+            self.transmit(flight, port);
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, flight: u32, port: PortId) {
+        let bytes = self.flights[flight as usize].bytes;
+        match self.ports[port.0 as usize].offer(self.now, bytes) {
+            Some(time) => self.queue.push(time, Event::Arrive { flight, port }),
+            None => self.drop_flight(flight, Drop::QueueFull),
+        }
+    }
+
+    fn drop_flight(&mut self, flight: u32, reason: Drop) {
+        self.flights.remove(flight as usize);
+        self.tally.drops.count(reason);
+    }
+
+    #[inline]
+    fn pass_switch(&mut self, flight: u32, switch: NodeId, role: Role, port: PortId) {
+        let under_way = &self.flights[flight as usize];
+        if let Body::Data(_) = under_way.packet.body {
+            self.tally.packet_hops += 1;
+            let bytes = under_way.bytes - self.outer_bytes;
+            self.switch_bytes[switch.0 as usize] += u64::from(bytes);
+        }
+        if !self.switches.is_empty() {
+            match self.ask_agent(flight, switch, role, port) {
+                Verdict::Forward => {}
+                Verdict::Consumed => {
+                    self.flights.remove(flight as usize);
+                    self.tally.consumed += 1;
+                    return;
+                }
+                Verdict::Drop(_) => return self.drop_flight(flight, Drop::Forged),
+            }
+        }
+        let packet = &mut self.flights[flight as usize].packet;
+        if packet.ttl <= 1 {
+            return self.drop_flight(flight, Drop::TtlExpired);
+        }
+        packet.ttl -= 1;
+        self.forward(flight, switch);
+    }
+
+    /// Sends a packet by one of the ports that are nearest to its destination.
+    #[inline]
+    fn forward(&mut self, flight: u32, switch: NodeId) {
+        let under_way = &self.flights[flight as usize];
+        let ports = self.topology.next_ports(switch, under_way.destination);
+        let port = match ports {
+            [] => return self.drop_flight(flight, Drop::NoRoute),
+            [port] => *port,
+            ports => ports[self.ecmp.choose(under_way.path, switch, ports.len())],
+        };
+        self.transmit(flight, port);
+    }
+
+    /// The protocol's step; control packets that come of it are sent at once.
+    #[inline]
+    fn ask_agent(&mut self, flight: u32, switch: NodeId, role: Role, port: PortId) -> Verdict {
+        let from = self.topology.owner(port);
+        let from = match self.topology.kind(from) {
+            NodeKind::Switch(_) => Ingress::Fabric,
+            NodeKind::Server => Ingress::Host(self.topology.address(from)),
+            NodeKind::Gateway => Ingress::Gateway,
+        };
+        let agent = &mut self.switches[switch.0 as usize];
+        let under_way = &mut self.flights[flight as usize];
+        let (source, destination) = outer(&under_way.packet);
+        let hits = agent.counters().hits;
+        let (now, random) = (self.now.to_instant(), &mut self.random);
+        let verdict = agent.handle_packet(&mut under_way.packet, from, now, || random.next_u32());
+        if agent.counters().hits > hits {
+            count_hit(&mut self.tally.hits, role);
+            if under_way.sequence == 0 {
+                count_hit(&mut self.tally.first_hits, role);
+            }
+        }
+        let is_same = outer(&under_way.packet) == (source, destination);
+        if verdict == Verdict::Forward && !is_same {
+            self.address_anew(flight);
+        }
+        while let Some(packet) = self.switches[switch.0 as usize].poll_transmit() {
+            self.send_control(packet, switch);
+        }
+        verdict
+    }
+
+    /// Finds the node and the path of a packet whose outer addresses were changed.
+    ///
+    /// # Panics
+    /// If there is no such node: all addresses that agents write are the topology's.
+    fn address_anew(&mut self, flight: u32) {
+        let under_way = &mut self.flights[flight as usize];
+        under_way.path = self.ecmp.path_of(&under_way.packet);
+        let node = self.topology.node_of(under_way.packet.outer_destination);
+        under_way.destination = node.expect("agents know addresses of nodes only");
+    }
+
+    fn send_control(&mut self, packet: Packet, switch: NodeId) {
+        self.tally.control += 1;
+        let Some(destination) = self.topology.node_of(packet.outer_destination) else {
+            return self.tally.drops.count(Drop::NoRoute);
+        };
+        let flight = self.flights.insert(Flight {
+            packet,
+            destination,
+            path: self.ecmp.path_of(&packet),
+            bytes: CONTROL_BYTES + self.outer_bytes,
+            flow: 0,
+            sequence: 0,
+            sent_at: self.now,
+        });
+        self.forward(flight as u32, switch);
+    }
+
+    fn reach_endpoint(&mut self, flight: u32, node: NodeId) {
+        let endpoint = self.endpoint_index(node);
+        let packet = &mut self.flights[flight as usize].packet;
+        match &mut self.endpoints[endpoint] {
+            Endpoint::Gateway(agent) => match agent.handle_packet(&self.database, packet) {
+                GatewayVerdict::Forward => {
+                    self.tally.gateway_packets += 1;
+                    self.hold(flight, node, GATEWAY_DELAY.into());
+                }
+                GatewayVerdict::UnknownDestination => {
+                    self.tally.gateway_packets += 1;
+                    self.drop_flight(flight, Drop::UnknownDestination);
+                }
+                GatewayVerdict::UnexpectedControl => {
+                    self.drop_flight(flight, Drop::UnexpectedControl);
+                }
+            },
+            Endpoint::Host(agent) => match agent.handle_packet(packet) {
+                HostVerdict::Deliver => self.deliver(flight),
+                HostVerdict::Resend => {
+                    self.note_misdelivery();
+                    self.hold(flight, node, RESEND_DELAY.into());
+                }
+                HostVerdict::NoGateway => {
+                    self.note_misdelivery();
+                    self.drop_flight(flight, Drop::NoGateway);
+                }
+                HostVerdict::UnexpectedControl => {
+                    self.drop_flight(flight, Drop::UnexpectedControl);
+                }
+            },
+        }
+    }
+
+    /// Keeps a packet at an endpoint for a while, after which it is sent as it is now.
+    fn hold(&mut self, flight: u32, node: NodeId, delay: Time) {
+        self.address_anew(flight);
+        let event = Event::Leave { flight, node };
+        self.queue.push(self.now + delay, event);
+    }
+
+    fn note_misdelivery(&mut self) {
+        self.tally.misdelivered += 1;
+        self.tally.last_misdelivered = Some(self.now);
+    }
+
+    fn deliver(&mut self, flight: u32) {
+        let done = self.flights.remove(flight as usize);
+        self.tally.delivered += 1;
+        self.tally.latency += u128::from((self.now - done.sent_at).as_picos());
+        let flow = &mut self.flows[done.flow as usize];
+        self.tally.reordered += u64::from(flow.deliver(self.now, done.sequence));
+    }
+}
+
+#[inline]
+fn outer(packet: &Packet) -> (Address, Address) {
+    (packet.outer_source, packet.outer_destination)
+}
+
+fn count_hit(layers: &mut Layers, role: Role) {
+    *match role {
+        Role::Core => &mut layers.core,
+        Role::Spine | Role::GatewaySpine => &mut layers.spine,
+        Role::Tor | Role::GatewayTor => &mut layers.tor,
+    } += 1;
+}

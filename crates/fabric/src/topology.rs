@@ -1,0 +1,400 @@
+//! Fat trees of any size, and leaf-spine fabrics: nodes, links, roles and addresses.
+//!
+//! ```text
+//!   cores      0 .. c        core i is linked to spine i / (core links a spine) of every pod
+//!   spines     c ..          by pod; each is linked to every ToR of its pod
+//!   ToRs           ..        by pod
+//!   endpoints      ..        by ToR: its servers, then its gateways
+//! ```
+//!
+//! A leaf-spine fabric is one pod without cores. Nodes are numbered in the order of the drawing, so
+//! that a switch's number is its identifier in the protocol, and the paper's order (cores, spines,
+//! ToRs). A port is one direction of a link; the ports of a node are numbered together, upwards
+//! first, in the order of their peers, which is the order in which equal routes are chosen from.
+//!
+//! Addresses, with P pods: an endpoint is `(pod+1).tor.index.1`, the index counting servers, then
+//! gateways; a ToR `(P+pod+1).0.tor.2`, a spine `(2P+pod+1).spine.0.1`, a core `255.core.0.1`. So a
+//! node is found from its address by arithmetic. This is what the published code of SwitchV2P does,
+//! and it limits a fabric to 84 pods of 256 ToRs with 256 endpoints each.
+//!
+//! 1. Ports come in pairs: the peer of a port's peer is the node that the port belongs to.
+//! 2. An endpoint has one port, to its ToR.
+//! 3. `node_of(address(node))` is the node, for all nodes; no other address has one.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use thalweg_v2p::{Address, Attachment, Directory, Role, SwitchId};
+
+use crate::routes::Routes;
+use crate::shape::{FatTree, TopologyError};
+
+const CORE_BYTE: u32 = 255;
+
+/// A switch, a server or a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u32);
+
+/// One direction of a link, at the node that sends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u32);
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NodeKind {
+    /// A switch; its number is its identifier.
+    Switch(Role),
+    /// A server, with machines.
+    Server,
+    /// A gateway.
+    Gateway,
+}
+
+/// A fabric: who is linked to whom, and the shortest ways.
+///
+/// ```
+/// use thalweg_fabric::{FatTree, Topology};
+///
+/// let topology = Topology::new(&FatTree::ft8_10k(10)).unwrap();
+/// assert_eq!(topology.switch_count(), 80);
+/// assert_eq!((topology.servers().len(), topology.gateways().len()), (128, 40));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Topology {
+    shape: FatTree,
+    kinds: Vec<NodeKind>,
+    addresses: Vec<Address>,
+    /// For each node, its first port; one more at the end.
+    first_ports: Vec<u32>,
+    /// For each port, the node at the other end.
+    peers: Vec<NodeId>,
+    /// For each port, the node that it belongs to.
+    owners: Vec<NodeId>,
+    /// For each endpoint, its ToR and the ToR's port to it.
+    attached: Vec<(NodeId, PortId)>,
+    /// For each ToR, its first endpoint; one more at the end.
+    first_endpoints: Vec<u32>,
+    servers: Vec<NodeId>,
+    gateways: Vec<NodeId>,
+    routes: Routes,
+}
+
+impl Topology {
+    /// Builds a fat tree, its addresses and its routes.
+    ///
+    /// # Errors
+    /// If a size is out of range.
+    pub fn new(shape: &FatTree) -> Result<Topology, TopologyError> {
+        shape.check()?;
+        let counts = Counts::of(shape);
+        let mut topology = Topology {
+            shape: shape.clone(),
+            kinds: Vec::new(),
+            addresses: Vec::new(),
+            first_ports: Vec::new(),
+            peers: Vec::new(),
+            owners: Vec::new(),
+            attached: Vec::new(),
+            first_endpoints: Vec::new(),
+            servers: Vec::new(),
+            gateways: Vec::new(),
+            routes: Routes::default(),
+        };
+        topology.add_nodes(counts);
+        topology.add_ports(counts);
+        topology.routes = Routes::new(counts.switches(), |switch| {
+            topology.ports_to_switches(switch, counts)
+        });
+        Ok(topology)
+    }
+
+    /// Nodes in all: switches first.
+    pub fn node_count(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Switches; nodes below this number are switches.
+    pub fn switch_count(&self) -> usize {
+        self.kinds.len() - self.attached.len()
+    }
+
+    /// Ports in all, two for each link.
+    pub fn port_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The pods.
+    pub fn pod_count(&self) -> u32 {
+        self.shape.pods
+    }
+
+    /// What a node is.
+    #[inline]
+    pub fn kind(&self, node: NodeId) -> NodeKind {
+        self.kinds[node.0 as usize]
+    }
+
+    /// The physical address of a node.
+    #[inline]
+    pub fn address(&self, node: NodeId) -> Address {
+        self.addresses[node.0 as usize]
+    }
+
+    /// The servers, in the order of their ToRs.
+    pub fn servers(&self) -> &[NodeId] {
+        &self.servers
+    }
+
+    /// The gateways, in the order of their ToRs.
+    pub fn gateways(&self) -> &[NodeId] {
+        &self.gateways
+    }
+
+    /// Servers and gateways, in the order of their ToRs.
+    pub fn endpoints(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (self.switch_count() as u32..self.node_count() as u32).map(NodeId)
+    }
+
+    /// The ports of a node.
+    pub fn ports(&self, node: NodeId) -> impl Iterator<Item = PortId> + use<> {
+        let node = node.0 as usize;
+        (self.first_ports[node]..self.first_ports[node + 1]).map(PortId)
+    }
+
+    /// The node at the other end of a port's link.
+    #[inline]
+    pub fn peer(&self, port: PortId) -> NodeId {
+        self.peers[port.0 as usize]
+    }
+
+    /// The node that sends by a port.
+    #[inline]
+    pub fn owner(&self, port: PortId) -> NodeId {
+        self.owners[port.0 as usize]
+    }
+
+    /// Whether a port belongs to or leads to a server or gateway.
+    pub fn is_edge(&self, port: PortId) -> bool {
+        let switches = self.switch_count() as u32;
+        self.peer(port).0 >= switches || self.owner(port).0 >= switches
+    }
+
+    /// The ToR of a server or gateway; `None` for a switch.
+    #[inline]
+    pub fn tor_of(&self, node: NodeId) -> Option<NodeId> {
+        let endpoint = (node.0 as usize).checked_sub(self.switch_count())?;
+        Some(self.attached[endpoint].0)
+    }
+
+    /// The pod of a node; `None` for a core.
+    pub fn pod_of(&self, node: NodeId) -> Option<u32> {
+        let counts = Counts::of(&self.shape);
+        let node = self.tor_of(node).unwrap_or(node).0;
+        let (spines, tors) = (counts.cores, counts.cores + counts.spines);
+        match node {
+            core if core < spines => None,
+            spine if spine < tors => Some((spine - spines) / self.shape.spines_per_pod),
+            tor => Some((tor - tors) / self.shape.tors_per_pod),
+        }
+    }
+
+    /// The ports of a switch by which a node is nearest; empty if it is the switch itself.
+    ///
+    /// Ports are numbered upwards from the first; they need not be neighbors.
+    #[inline]
+    pub fn next_ports(&self, switch: NodeId, destination: NodeId) -> &[PortId] {
+        match (destination.0 as usize).checked_sub(self.switch_count()) {
+            None => self.routes.next_ports(switch, destination),
+            Some(endpoint) => {
+                let (tor, port) = &self.attached[endpoint];
+                match *tor == switch {
+                    true => std::slice::from_ref(port),
+                    false => self.routes.next_ports(switch, *tor),
+                }
+            }
+        }
+    }
+
+    /// The node with a physical address.
+    #[inline]
+    pub fn node_of(&self, address: Address) -> Option<NodeId> {
+        let [a, b, c, d] = address.to_ipv4()?.octets().map(u32::from);
+        let (pods, shape) = (self.shape.pods, &self.shape);
+        let counts = Counts::of(shape);
+        let number = match (a, d) {
+            (CORE_BYTE, 1) if c == 0 && b < counts.cores => b,
+            (0, _) => return None,
+            (a, 1) if a <= pods && b < shape.tors_per_pod => {
+                let tor = ((a - 1) * shape.tors_per_pod + b) as usize;
+                let node = self.first_endpoints[tor] + c;
+                return (node < self.first_endpoints[tor + 1]).then_some(NodeId(node));
+            }
+            (a, 2) if pods < a && a <= 2 * pods && b == 0 && c < shape.tors_per_pod => {
+                counts.cores + counts.spines + (a - pods - 1) * shape.tors_per_pod + c
+            }
+            (a, 1) if 2 * pods < a && a <= 3 * pods && c == 0 && b < shape.spines_per_pod => {
+                counts.cores + (a - 2 * pods - 1) * shape.spines_per_pod + b
+            }
+            _ => return None,
+        };
+        Some(NodeId(number))
+    }
+
+    /// What the protocol's agents are told.
+    pub fn directory(&self) -> Arc<Directory> {
+        let gateways = self.gateways.iter().map(|&node| self.address(node));
+        let switches = &self.addresses[..self.switch_count()];
+        let hosts = self.endpoints().filter_map(|node| {
+            let (tor, pod) = (self.tor_of(node)?, self.pod_of(node)?);
+            let tor = SwitchId(tor.0);
+            Some((self.address(node), Attachment { tor, pod }))
+        });
+        Arc::new(Directory::new(gateways.collect(), switches.to_vec(), hosts))
+    }
+
+    fn add_nodes(&mut self, counts: Counts) {
+        let shape = self.shape.clone();
+        let pods = shape.pods;
+        let has_gateways =
+            |tor| shape.gateways_per_tor > 0 && shape.gateway_tors.binary_search(&tor).is_ok();
+        for core in 0..counts.cores {
+            self.add_node(NodeKind::Switch(Role::Core), [CORE_BYTE, core, 0, 1]);
+        }
+        for spine in 0..counts.spines {
+            let (pod, index) = (spine / shape.spines_per_pod, spine % shape.spines_per_pod);
+            let mut tors = pod * shape.tors_per_pod..(pod + 1) * shape.tors_per_pod;
+            let role = match tors.any(has_gateways) {
+                true => Role::GatewaySpine,
+                false => Role::Spine,
+            };
+            self.add_node(NodeKind::Switch(role), [2 * pods + pod + 1, index, 0, 1]);
+        }
+        for tor in 0..counts.tors {
+            let (pod, index) = (tor / shape.tors_per_pod, tor % shape.tors_per_pod);
+            let role = match has_gateways(tor) {
+                true => Role::GatewayTor,
+                false => Role::Tor,
+            };
+            self.add_node(NodeKind::Switch(role), [pods + pod + 1, 0, index, 2]);
+        }
+        for tor in 0..counts.tors {
+            let (pod, index) = (tor / shape.tors_per_pod, tor % shape.tors_per_pod);
+            self.first_endpoints.push(self.kinds.len() as u32);
+            let gateways = if has_gateways(tor) {
+                shape.gateways_per_tor
+            } else {
+                0
+            };
+            for endpoint in 0..shape.servers_per_tor + gateways {
+                let is_server = endpoint < shape.servers_per_tor;
+                let kind = if is_server {
+                    NodeKind::Server
+                } else {
+                    NodeKind::Gateway
+                };
+                let node = self.add_node(kind, [pod + 1, index, endpoint, 1]);
+                if is_server {
+                    &mut self.servers
+                } else {
+                    &mut self.gateways
+                }
+                .push(node);
+                // The ToR's port is known when the ports are.
+                let tor = NodeId(counts.cores + counts.spines + tor);
+                self.attached.push((tor, PortId(0)));
+            }
+        }
+        self.first_endpoints.push(self.kinds.len() as u32);
+    }
+
+    fn add_node(&mut self, kind: NodeKind, octets: [u32; 4]) -> NodeId {
+        let node = NodeId(self.kinds.len() as u32);
+        self.kinds.push(kind);
+        let address = Ipv4Addr::from(octets.map(|octet| octet as u8));
+        self.addresses.push(address.into());
+        node
+    }
+
+    fn add_ports(&mut self, counts: Counts) {
+        let shape = self.shape.clone();
+        let (spines, tors) = (counts.cores, counts.cores + counts.spines);
+        let add = |topology: &mut Topology, owner: u32, peers: &mut dyn Iterator<Item = u32>| {
+            topology.first_ports.push(topology.peers.len() as u32);
+            for peer in peers {
+                topology.peers.push(NodeId(peer));
+                topology.owners.push(NodeId(owner));
+            }
+        };
+        for core in 0..counts.cores {
+            let index = core / shape.core_links_per_spine;
+            let peer = |pod| spines + pod * shape.spines_per_pod + index;
+            add(self, core, &mut (0..shape.pods).map(peer));
+        }
+        for spine in 0..counts.spines {
+            let (pod, index) = (spine / shape.spines_per_pod, spine % shape.spines_per_pod);
+            let links = shape.core_links_per_spine;
+            let down = (0..shape.tors_per_pod).map(|tor| tors + pod * shape.tors_per_pod + tor);
+            add(
+                self,
+                spines + spine,
+                &mut (index * links..(index + 1) * links).chain(down),
+            );
+        }
+        for tor in 0..counts.tors {
+            let pod = tor / shape.tors_per_pod;
+            let up =
+                (0..shape.spines_per_pod).map(|spine| spines + pod * shape.spines_per_pod + spine);
+            let (start, end) = (
+                self.first_endpoints[tor as usize],
+                self.first_endpoints[tor as usize + 1],
+            );
+            let first_down = self.peers.len() as u32 + shape.spines_per_pod;
+            add(self, tors + tor, &mut up.chain(start..end));
+            for endpoint in start..end {
+                let index = endpoint - counts.switches();
+                self.attached[index as usize].1 = PortId(first_down + endpoint - start);
+            }
+        }
+        for index in 0..self.attached.len() {
+            let tor = self.attached[index].0.0;
+            add(
+                self,
+                counts.switches() + index as u32,
+                &mut std::iter::once(tor),
+            );
+        }
+        self.first_ports.push(self.peers.len() as u32);
+    }
+
+    fn ports_to_switches(&self, switch: u32, counts: Counts) -> Vec<(PortId, u32)> {
+        let ports = self
+            .ports(NodeId(switch))
+            .map(|port| (port, self.peer(port).0));
+        ports
+            .filter(|(_, peer)| *peer < counts.switches())
+            .collect()
+    }
+}
+
+/// How many switches of each kind there are.
+#[derive(Clone, Copy)]
+struct Counts {
+    cores: u32,
+    spines: u32,
+    tors: u32,
+}
+
+impl Counts {
+    #[inline]
+    fn of(shape: &FatTree) -> Counts {
+        Counts {
+            cores: shape.spines_per_pod * shape.core_links_per_spine,
+            spines: shape.pods * shape.spines_per_pod,
+            tors: shape.pods * shape.tors_per_pod,
+        }
+    }
+
+    fn switches(self) -> u32 {
+        self.cores + self.spines + self.tors
+    }
+}

@@ -1,0 +1,315 @@
+//! Runs of small fabrics: closed forms, conservation, chance, and what is refused.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use thalweg_fabric::*;
+use thalweg_v2p::Profile;
+
+/// Two pods of two ToRs; the last ToR has two gateways; 8 servers with 4 machines each.
+fn small() -> FatTree {
+    FatTree {
+        pods: 2,
+        tors_per_pod: 2,
+        spines_per_pod: 2,
+        core_links_per_spine: 1,
+        servers_per_tor: 2,
+        gateway_tors: vec![3],
+        gateways_per_tor: 2,
+    }
+}
+
+fn config(scheme: Scheme) -> Config {
+    Config::artifact(small(), Placement::even(32, 8), scheme)
+}
+
+fn v2p(profile: Profile, entries: u32) -> Scheme {
+    let learning_probability = 0.2;
+    Scheme::SwitchV2p(SwitchV2p {
+        learning_probability,
+        ..SwitchV2p::new(profile, entries)
+    })
+}
+
+fn schemes() -> Vec<Scheme> {
+    let mut schemes = vec![Scheme::NoCache, Scheme::Direct, v2p(Profile::Artifact, 0)];
+    for profile in [Profile::Artifact, Profile::Paper, Profile::Plus] {
+        schemes.extend([v2p(profile, 2), v2p(profile, 64)]);
+    }
+    schemes
+}
+
+/// Packets of random pairs, 40 ns apart in the mean; a few machines are popular.
+fn traffic(seed: u64, packets: u32) -> Vec<TraceLine> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut start = Time::ZERO;
+    let mut line = |_| {
+        start += Time::from_nanos(random.random_range(0..80));
+        let source = random.random_range(0..32);
+        let popular = random.random_bool(0.5);
+        let destination = random.random_range(if popular { 0..4 } else { 0..32 });
+        TraceLine {
+            source,
+            destination,
+            start,
+            flow: source * 32 + destination,
+            bytes: random.random_range(1..1400),
+        }
+    };
+    (0..packets).map(&mut line).collect()
+}
+
+fn run(config: &Config, trace: &[TraceLine]) -> Simulation {
+    let mut run = Simulation::new(config, trace).unwrap();
+    run.run();
+    run
+}
+
+fn one_packet(source: u32, destination: u32) -> Vec<TraceLine> {
+    vec![TraceLine {
+        source,
+        destination,
+        start: Time::from_micros(3),
+        flow: 9,
+        bytes: 64,
+    }]
+}
+
+#[test]
+fn one_packet_takes_the_time_of_its_links() {
+    // 122 bytes: 9 ns on an edge link, 2 ns between switches, 1 µs each.
+    for (destination, links, switches) in [(4, 2, 1), (8, 4, 3), (16, 6, 5)] {
+        let direct = run(&config(Scheme::Direct), &one_packet(0, destination)).report();
+        let nanos = links * 1000 + 2 * 9 + (links - 2) * 2;
+        assert_eq!(direct.mean_packet_latency_us, f64::from(nanos) / 1000.0);
+        assert_eq!(direct.mean_fct_us, direct.mean_packet_latency_us);
+        assert_eq!(direct.packet_hops, switches);
+        assert_eq!(direct.switch_bytes.iter().sum::<u64>(), switches * 92);
+    }
+    // To the gateway, 40 µs there, and back.
+    let slow = run(&config(Scheme::NoCache), &one_packet(0, 4)).report();
+    assert_eq!(slow.mean_packet_latency_us, 40.0 + 2.0 * 6.026);
+    assert_eq!(
+        (slow.gateway_packets, slow.packet_hops, slow.hit_rate),
+        (1, 10, 0.0)
+    );
+}
+
+#[test]
+fn exact_times_and_traced_sizes() {
+    let mut config = config(Scheme::Direct);
+    config.payload = Payload::Traced;
+    config.edge_link.cuts_to_nanos = false;
+    let mut trace = one_packet(0, 4);
+    trace[0].bytes = 1_000;
+    let report = run(&config, &trace).report();
+    // 1058 bytes at 80 ps, twice.
+    assert_eq!(report.mean_packet_latency_us, 2.0 + 2.0 * 0.084_64);
+}
+
+fn assert_balanced(run: &Simulation) {
+    let census = run.census();
+    assert_eq!(
+        census.sent + census.control,
+        census.delivered + census.consumed + census.dropped + census.in_flight,
+        "{census:?}"
+    );
+}
+
+/// On a link: what was accepted has arrived or is under way.
+fn under_way_on_links(run: &Simulation) -> u64 {
+    let ports = (0..run.topology().port_count() as u32).map(PortId);
+    let counters = ports.map(|port| run.port_counters(port));
+    counters
+        .map(|counters| counters.sent - counters.arrived)
+        .sum()
+}
+
+#[test]
+fn nothing_is_lost_without_a_reason() {
+    for scheme in schemes() {
+        let mut config = config(scheme);
+        config.payload = Payload::Traced;
+        config.edge_link.rate_bps = 10_000_000_000;
+        config.edge_link.queue_bytes = 3_000;
+        for (machine, to_server) in [(0, 5), (1, 7), (0, 2)] {
+            let at = Time::from_micros(20 + 15 * u64::from(to_server));
+            config.migrations.push(Migration {
+                machine,
+                at,
+                to_server,
+            });
+        }
+        let mut run = Simulation::new(&config, &traffic(3, 4_000)).unwrap();
+        let mut held_at_most = 0;
+        while run.step() {
+            assert_balanced(&run);
+            // The rest is at a gateway, or at a host that will send it on.
+            let in_flight = run.census().in_flight;
+            held_at_most = held_at_most.max(in_flight - under_way_on_links(&run));
+        }
+        let (census, report) = (run.census(), run.report());
+        assert_eq!((census.in_flight, under_way_on_links(&run)), (0, 0));
+        assert_eq!(census.sent, 4_000);
+        let ports = (0..run.topology().port_count() as u32).map(PortId);
+        let full: u64 = ports.map(|port| run.port_counters(port).dropped).sum();
+        assert_eq!(full, report.drops.of(Drop::QueueFull), "{scheme:?}");
+        assert!(full > 0, "{scheme:?}: the queues were never full");
+        assert_eq!(report.drops.total(), full, "{scheme:?}: {:?}", report.drops);
+        assert!(report.misdelivered > 0 && held_at_most > 0, "{scheme:?}");
+    }
+}
+
+#[test]
+fn everything_arrives_where_there_is_room() {
+    for scheme in schemes() {
+        let report = run(&config(scheme), &traffic(4, 4_000)).report();
+        assert_eq!(report.delivered, 4_000, "{scheme:?}");
+        let hits = report.hits_by_layer;
+        assert_eq!(report.drops.total() + report.misdelivered, 0, "{scheme:?}");
+        let hits = hits.core + hits.spine + hits.tor;
+        let resolved = if scheme == Scheme::Direct { 4_000 } else { 0 };
+        assert_eq!(
+            hits + resolved + report.gateway_packets,
+            4_000,
+            "{scheme:?}"
+        );
+    }
+}
+
+#[test]
+fn hits_are_those_that_the_agents_count() {
+    let run = run(&config(v2p(Profile::Paper, 16)), &traffic(5, 4_000));
+    let report = run.report();
+    let counted: u64 = run.switch_counters().map(|counters| counters.hits).sum();
+    let hits = report.hits_by_layer;
+    assert_eq!(hits.core + hits.spine + hits.tor, counted);
+    assert!(hits.spine > 0 && hits.tor > hits.spine, "{hits:?}");
+    let first = report.first_hits_by_layer;
+    let first = first.core + first.spine + first.tor;
+    assert!(first > 0 && first <= 1024, "{first}");
+}
+
+#[test]
+fn caches_help_the_more_the_larger_they_are() {
+    let hit_rate = |scheme| run(&config(scheme), &traffic(6, 8_000)).report().hit_rate;
+    let rates = [0, 2, 64].map(|entries| hit_rate(v2p(Profile::Artifact, entries)));
+    assert_eq!(rates[0], hit_rate(Scheme::NoCache));
+    assert!(rates.is_sorted() && rates[2] > rates[1] + 0.1, "{rates:?}");
+    assert_eq!(hit_rate(Scheme::Direct), 1.0);
+}
+
+#[test]
+fn a_seed_is_a_report() {
+    let report = |seed, ecmp| {
+        let base = config(v2p(Profile::Artifact, 8));
+        run(&Config { seed, ecmp, ..base }, &traffic(7, 3_000)).report()
+    };
+    let (artifact, flows) = (Ecmp::Artifact, Ecmp::PerFlow { seed: 1 });
+    assert_eq!(report(1, artifact), report(1, artifact));
+    assert_ne!(report(1, artifact), report(2, artifact));
+    assert_ne!(report(1, artifact), report(1, flows));
+}
+
+#[test]
+fn a_moved_machine_is_found_again() {
+    let mut config = config(Scheme::NoCache);
+    let at = Time::from_micros(10);
+    config.migrations.push(Migration {
+        machine: 5,
+        at,
+        to_server: 0,
+    });
+    // Resolved before the move, so misdelivered at server 1 and sent after the machine.
+    let mut trace = one_packet(16, 5);
+    trace[0].start = Time::ZERO;
+    let report = run(&config, &trace).report();
+    assert_eq!(
+        (
+            report.delivered,
+            report.misdelivered,
+            report.gateway_packets
+        ),
+        (1, 1, 1)
+    );
+    // After the misdelivery, 10 µs and two links of the rack.
+    let expected = report.last_misdelivered_us.unwrap() + 10.0 + 2.018;
+    assert!((report.mean_packet_latency_us - expected).abs() < 1e-9);
+    // Sent after the move, it is not.
+    let report = run(
+        &config,
+        &[TraceLine {
+            start: at,
+            ..trace[0]
+        }],
+    )
+    .report();
+    assert_eq!((report.delivered, report.misdelivered), (1, 0));
+}
+
+#[test]
+fn later_lines_of_an_unsorted_trace_do_not_overtake() {
+    let mut trace = traffic(8, 1_000);
+    let sorted = run(&config(Scheme::NoCache), &trace).report();
+    trace.sort_by_key(|line| (line.source, line.start));
+    let unsorted = run(&config(Scheme::NoCache), &trace).report();
+    assert_eq!(
+        sorted.mean_packet_latency_us,
+        unsorted.mean_packet_latency_us
+    );
+    assert_eq!(
+        unsorted.reordered, 0,
+        "a pair has one path, and waits in line"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_what_to_do() {
+    let refused = |config: &Config, trace: &[TraceLine]| {
+        Simulation::new(config, trace).unwrap_err().to_string()
+    };
+    let good = config(Scheme::NoCache);
+    assert_eq!(
+        refused(&good, &[one_packet(0, 1), one_packet(0, 32)].concat()),
+        "packet 2 of the trace: machine 32 is on no server; place it, or cut the trace"
+    );
+    let migrate = |machine, to_server| Config {
+        migrations: vec![Migration {
+            machine,
+            at: Time::ZERO,
+            to_server,
+        }],
+        ..good.clone()
+    };
+    assert_eq!(
+        refused(&migrate(99, 0), &[]),
+        "migration of machine 99: it is on no server; name one of the placement"
+    );
+    assert_eq!(
+        refused(&migrate(0, 8), &[]),
+        "migration to server 8: name one below 8"
+    );
+    let crowded = Config {
+        placement: Placement::even(9, 9),
+        ..good.clone()
+    };
+    assert_eq!(
+        refused(&crowded, &[]),
+        "the placement has 9 servers, the fabric 8: use a larger fabric"
+    );
+    let mut alone = good.clone();
+    alone.shape.gateways_per_tor = 0;
+    assert_eq!(
+        refused(&alone, &[]),
+        "no gateway to resolve addresses: give gateway ToRs and gateways a ToR"
+    );
+    let mut sure = SwitchV2p::new(Profile::Paper, 1);
+    sure.learning_probability = 1.5;
+    let sure = Config {
+        scheme: Scheme::SwitchV2p(sure),
+        ..good
+    };
+    assert_eq!(
+        refused(&sure, &[]),
+        "a learning probability of 1.5: give 0 to 1"
+    );
+}
