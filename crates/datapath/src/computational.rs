@@ -17,7 +17,7 @@
 //! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
 //! 2. An entry has the key of one flow and its answer at one epoch. A change of the rules is a new
 //!    epoch: it takes constant time, and each flow is answered anew once.
-//! 3. There are no more entries than the exact-match cache has room for.
+//! 3. An entry is in one slot of the exact-match cache, and goes with it.
 
 use std::sync::PoisonError;
 
@@ -92,7 +92,6 @@ impl<const W: usize> Core<W> {
             }
         }
         self.scratch = scratch;
-        self.make_exact_room();
     }
 
     /// Invariant 2.
@@ -226,11 +225,16 @@ impl<const W: usize> Core<W> {
             self.statistics.count_refusal(RefuseReason::NotAdmitted);
             return;
         };
-        let subtable = self.subtable_for(&self.exact_mask());
-        if let Some(old) = self.megaflow.find_in(subtable, flow.key, &self.entries) {
-            self.evict(old, EvictReason::Changed);
+        // Invariant 3.
+        if let Some((former, generation)) = self.microflow.occupant(place)
+            && self.entries.is_taken(former, generation)
+        {
+            let reason = match self.entries.is_current(former, generation) {
+                true => EvictReason::Capacity,
+                false => EvictReason::Changed,
+            };
+            self.evict(former, reason);
         }
-        // With its last entry, the sub-table may have gone.
         let subtable = self.subtable_for(&self.exact_mask());
         let credits = self.credits.share(credits.to_vec());
         let program = Program::of(effects.to_vec(), |effects| self.effects.share(effects));
@@ -274,16 +278,6 @@ impl<const W: usize> Core<W> {
                 outbox.pool.put(packet);
             }
             Program::Run(effects) => run(effects, &self.fields, packet, *headers, outbox),
-        }
-    }
-
-    /// Invariant 3.
-    fn make_exact_room(&mut self) {
-        while self.entries.len() > self.microflow.capacity() {
-            let Some(victim) = self.entries.victim() else {
-                return;
-            };
-            self.evict(victim, EvictReason::Capacity);
         }
     }
 }

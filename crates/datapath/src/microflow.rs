@@ -185,6 +185,12 @@ impl<const W: usize> Microflow<W> {
         Some(set * WAYS + way)
     }
 
+    /// The entry that a slot has, and the generation that it remembers of it.
+    pub(crate) fn occupant(&self, place: usize) -> Option<(EntryId, u32)> {
+        let head = &self.sets[place / WAYS].0[place % WAYS];
+        (head.entry != EMPTY).then_some((EntryId(head.entry), head.generation))
+    }
+
     /// Remembers in a slot that this entry answers this key.
     pub(crate) fn put(
         &mut self,
