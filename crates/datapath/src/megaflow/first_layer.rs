@@ -27,7 +27,7 @@
 //! time up to [`REST_MAX`]; the trial that follows must be cheaper by a fifth.
 //!
 //! 1. The filter takes a sixteenth of the bytes that the cache may take, at most; it begins small,
-//!    and doubles when more flows came in a window than it holds.
+//!    and doubles as soon as more flows came since its window began than it holds.
 //! 2. It begins anew, empty, when sub-tables need more sets, and when it grows.
 
 use thalweg_classifier::bloom::Put;
@@ -154,6 +154,12 @@ impl FirstLayer {
         if self.worth.left * 2 <= self.worth.length {
             self.worth.layered.add(keys, cost);
         }
+        // Invariant 1: one that has fewer keys than asked for is as large as it may be.
+        let is_full = self.worth.puts > self.filter.keys() as u64;
+        if is_full && self.filter.keys() >= self.config.keys {
+            self.config.keys *= 2;
+            self.begin();
+        }
         self.pass(keys);
     }
 
@@ -196,15 +202,7 @@ impl FirstLayer {
 
     fn pass(&mut self, keys: u64) {
         self.worth.left = self.worth.left.saturating_sub(keys);
-        if self.worth.left > 0 {
-            return;
-        }
-        let is_full = self.worth.puts > self.filter.keys() as u64;
-        if is_full && self.filter.keys() >= self.config.keys {
-            // Invariant 1: one that has fewer keys than asked for is as large as it may be.
-            self.config.keys *= 2;
-            self.begin();
-        } else {
+        if self.worth.left == 0 {
             self.worth.decide();
         }
     }

@@ -21,6 +21,16 @@
 //! 1. The index has exactly the entries of the sub-tables, with their keys under their masks.
 //! 2. No lookup is at a version that an entry has died by.
 //!
+//! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows`,
+//! medians of 5 samples of 500,000 packets, 262,144 flows in uniform order, generated rules, entries
+//! trained; 3 to 8 % of the packets are answered by the exact-match cache):
+//!
+//! | rules | masks | sub-tables searched | tuple space | learned | ratio |
+//! | --- | --- | --- | --- | --- | --- |
+//! | acl1-100k | 77 | 3.9 | 226 | 144 | 1.57 |
+//! | fw1-100k | 311 | 9.1 | 415 | 187 | 2.22 |
+//! | ipc1-100k | 169 | 16.8 | 590 | 163 | 3.62 |
+//!
 //! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
 //! so that the index of a megaflow takes twice the memory. Taking a job copies all entries, and
 //! installing it moves them, each between two bursts.
