@@ -26,6 +26,11 @@
 //! A window that cost more than it saved ends the asking for [`REST`] windows, for twice as many each
 //! time up to [`REST_MAX`]; the trial that follows must be cheaper by a fifth.
 //!
+//! Nanoseconds a packet with 169 masks, 16.8 sub-tables searched without the layer and 4.3 with it
+//! (`thalweg bench forward --rules ipc1-100k --mode megaflows`, 262,144 flows in uniform order, medians
+//! of 10 samples of 500,000 packets, of which the first few fill the filter): 604 without, 393 with.
+//! Where a search ends after four sub-tables (acl1-100k) it is not worth asking.
+//!
 //! 1. The filter takes a sixteenth of the bytes that the cache may take, at most; it begins small,
 //!    and doubles as soon as more flows came since its window began than it holds.
 //! 2. It begins anew, empty, when sub-tables need more sets, and when it grows.
