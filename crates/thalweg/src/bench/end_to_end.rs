@@ -9,8 +9,8 @@
 //!   computational-flows  exact-match cache, then the rules
 //! ```
 //!
-//! with tables, and megaflows, of each classifier asked for. Before the samples begin, as many packets pass as the
-//! traffic has, so that caches are as full as they get. With `--update-rate`, rules go and come back
+//! with tables, and megaflows, of each classifier asked for. Before the samples begin, as many
+//! packets pass as the traffic has, so that caches are as full as they get. With `--update-rate`, rules go and come back
 //! meanwhile, one at a time; what the worker spends to follow is counted, what the control side
 //! spends to make the change is not, since that is another thread's.
 
@@ -222,8 +222,8 @@ fn measure(
     config.pipeline.classifier = variant.tables;
     config.datapath.mode = variant.mode;
     config.datapath.megaflow.classifier = variant.megaflows;
-    config.datapath.megaflow.entries = load.packets.len().max(200_000);
-    config.datapath.megaflow.bytes = 1 << 30;
+    config.datapath.megaflow.entries = arguments.megaflows;
+    config.datapath.megaflow.bytes = usize::MAX;
     let mut engine = Engine::new(config)?;
     for port in 1..=1 + PORTS {
         engine.add_port(PortId(port), Instant::ZERO);

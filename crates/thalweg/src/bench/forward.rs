@@ -89,6 +89,12 @@ pub(crate) struct Arguments {
         default_values_t = [Order::Uniform]
     )]
     pub(super) traffic: Vec<Order>,
+    /// Megaflows that fit
+    #[arg(
+        long, value_name = "N", default_value_t = 200_000, requires = "rules",
+        value_parser = number::<usize>(1..=100_000_000)
+    )]
+    pub(super) megaflows: usize,
     /// Rules that go or come back a second, meanwhile
     #[arg(
         long, value_name = "N", default_value_t = 0, requires = "rules",
