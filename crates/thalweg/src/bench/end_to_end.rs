@@ -10,9 +10,9 @@
 //! ```
 //!
 //! with tables, and megaflows, of each classifier asked for. Before the samples begin, as many
-//! packets pass as the traffic has, so that caches are as full as they get. With `--update-rate`, rules go and come back
-//! meanwhile, one at a time; what the worker spends to follow is counted, what the control side
-//! spends to make the change is not, since that is another thread's.
+//! packets pass as the traffic has, so that caches are as full as they get. With `--update-rate`,
+//! rules go and come back meanwhile, one at a time; what the worker spends to follow is counted,
+//! what the control side spends to make the change is not, since that is another thread's.
 
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
