@@ -1,4 +1,17 @@
-//! The migration table of SwitchV2P's published code, reproduced.
+//! The migration table of SwitchV2P's published code, reproduced as far as it is.
+//!
+//! | scheme | figure | published | ours: medians of five seeds |
+//! | --- | --- | --- | --- |
+//! | NoCache | all | | the same; there is no randomness |
+//! | SwitchV2P, no timestamp vector | all | | within 1 % |
+//! | with it | gateway packets | 5,545 | 2 % fewer |
+//! | | misdelivered | 3,655 | 7 % more: not explained |
+//! | | latency, hops, last misdelivery | | within 1 % |
+//! | SwitchV2P, no invalidations | gateway packets | 5,379 | within 1 % |
+//! | | misdelivered, latency, hops | 17,266 | not comparable: from 7,000 to 15,000 over twelve seeds |
+//!
+//! "Within 1 %" is what is asserted, and for the two figures that are not what they should be that
+//! they are within 3 and 8 %.
 //!
 //! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
 //! beside the workspace, and a missing one fails the test.
@@ -8,6 +21,7 @@ use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use thalweg_fabric::*;
+use thalweg_v2p::Profile;
 
 fn open(name: &str) -> BufReader<GzDecoder<std::fs::File>> {
     let folder = match std::env::var_os("THALWEG_SHARED") {
@@ -53,4 +67,91 @@ fn nocache_is_as_published() {
     assert_eq!(report.invalidations, 0);
     assert_eq!(format!("{:.2}", report.mean_packet_latency_us), "52.80");
     assert_eq!(format!("{:.3}", report.stretch), "9.919");
+}
+
+fn switch_v2p(sends_invalidations: bool, has_timestamp_vector: bool) -> Scheme {
+    Scheme::SwitchV2p(SwitchV2p {
+        sends_invalidations,
+        has_timestamp_vector,
+        ..SwitchV2p::new(Profile::Artifact, 12)
+    })
+}
+
+/// The median over five seeds.
+fn median(reports: &[Report], figure: impl Fn(&Report) -> f64) -> f64 {
+    let mut figures: Vec<f64> = reports.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn assert_near(found: f64, published: f64, percent: f64) {
+    let difference = (found - published).abs() / published * 100.0;
+    assert!(
+        difference <= percent,
+        "{found} for {published}: {difference:.1} % off"
+    );
+}
+
+fn reports(scheme: Scheme) -> Vec<Report> {
+    (1..=5).map(|seed| migrate(scheme, seed)).collect()
+}
+
+#[test]
+fn switchv2p_without_the_timestamp_vector_is_as_published() {
+    let reports = reports(switch_v2p(true, false));
+    assert_near(median(&reports, |r| r.gateway_packets as f64), 5_613.0, 1.0);
+    assert_near(median(&reports, |r| r.mean_packet_latency_us), 13.14, 1.0);
+    assert_near(median(&reports, |r| r.misdelivered as f64), 3_503.0, 1.0);
+    assert_near(median(&reports, |r| r.stretch), 5.694, 1.0);
+    let last = median(&reports, |r| r.last_misdelivered_us.unwrap());
+    assert_eq!(last, 563.071);
+    assert!(reports.iter().all(|r| r.invalidations == r.misdelivered));
+}
+
+#[test]
+fn switchv2p_is_nearly_as_published() {
+    let reports = reports(switch_v2p(true, true));
+    assert_near(median(&reports, |r| r.gateway_packets as f64), 5_545.0, 3.0);
+    assert_near(median(&reports, |r| r.mean_packet_latency_us), 13.14, 1.0);
+    assert_near(median(&reports, |r| r.misdelivered as f64), 3_655.0, 8.0);
+    assert_near(median(&reports, |r| r.stretch), 5.699, 1.0);
+    assert_near(
+        median(&reports, |r| r.last_misdelivered_us.unwrap()),
+        563.071,
+        1.0,
+    );
+    let invalidations = median(&reports, |r| r.invalidations as f64);
+    assert!(
+        (20.0..=28.0).contains(&invalidations),
+        "{invalidations} for 24"
+    );
+}
+
+#[test]
+fn switchv2p_without_invalidations_misdelivers_to_the_end() {
+    let reports = reports(switch_v2p(false, true));
+    assert_near(median(&reports, |r| r.gateway_packets as f64), 5_379.0, 1.0);
+    assert_near(
+        median(&reports, |r| r.last_misdelivered_us.unwrap()),
+        1_005.28,
+        1.0,
+    );
+    assert!(
+        reports
+            .iter()
+            .all(|r| r.misdelivered > 6_000 && r.invalidations == 0)
+    );
+}
+
+#[test]
+fn the_traces_are_what_they_are_said_to_be() {
+    let lines = |name| read_trace(open(name), name).unwrap();
+    let hadoop = lines("hadoop.csv.gz");
+    assert_eq!(hadoop.len(), 99_297);
+    let bytes: u64 = hadoop.iter().map(|line| line.bytes).sum();
+    assert_eq!(bytes / 10_000_000, 1_218);
+    assert_eq!(lines("websearch.csv.gz").len(), 6_825);
+    assert_eq!(lines("incast.csv.gz").len(), 64_000);
+    assert_eq!(lines("video.csv.gz").len(), 769_527);
+    assert_eq!(placement(), Placement::even(10_240, 128));
 }
