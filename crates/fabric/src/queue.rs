@@ -3,7 +3,7 @@
 //! ```text
 //!   current   the slot that is being taken from, sorted, next at the end
 //!   late      what was added to the current slot after it was sorted: a heap
-//!   wheel     slots of 8.192 ns, 67 µs of them: each a list without order
+//!   wheel     slots of 32.8 ns, 67 µs of them: each a list without order
 //!   far       what lies beyond the wheel: a heap
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! 1. Events leave by (time, sequence number), exactly as from one heap.
 //! 2. Nothing is added before the time of the last event taken. It may be added before the current
 //!    slot, which opens as soon as somebody asks for the next time: then it is late.
-//! 3. Every event of the wheel lies in the 8,192 slots from the current one on.
+//! 3. Every event of the wheel lies in the 2,048 slots from the current one on.
 //! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
 //!
 //! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
@@ -27,9 +27,9 @@ use std::collections::BinaryHeap;
 
 use crate::Time;
 
-/// A slot is 2^13 ps, 8.192 ns.
-const SLOT_BITS: u32 = 13;
-const SLOT_COUNT: usize = 1 << 13;
+/// A slot is 2^15 ps, 32.8 ns.
+const SLOT_BITS: u32 = 15;
+const SLOT_COUNT: usize = 1 << 11;
 const WORD_BITS: usize = 64;
 
 /// An event with its place in the order.

@@ -1,5 +1,6 @@
 //! Runs of small fabrics: closed forms, conservation, chance, and what is refused.
 
+use expect_test::expect;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use thalweg_fabric::*;
@@ -62,6 +63,54 @@ fn run(config: &Config, trace: &[TraceLine]) -> Simulation {
     let mut run = Simulation::new(config, trace).unwrap();
     run.run();
     run
+}
+
+/// What every scheme came to on one trace: refreshed by `UPDATE_EXPECT=1`.
+#[test]
+fn the_table_of_schemes() {
+    let mut table = String::new();
+    for scheme in schemes() {
+        let mut config = config(scheme);
+        let at = Time::from_micros(40);
+        let to_server = 5;
+        config.migrations.push(Migration {
+            machine: 0,
+            at,
+            to_server,
+        });
+        let report = run(&config, &traffic(9, 4_000)).report();
+        let name = match scheme {
+            Scheme::SwitchV2p(of) => format!("{:?} {}", of.profile, of.entries),
+            other => format!("{other:?}"),
+        };
+        let hits = report.hits_by_layer;
+        table += &format!(
+            "{name}: {} at gateways, {} misdelivered, {} reordered, hits {}/{}/{}, {} invalidations, \
+             {} learning packets, {} hops, {:.3} µs a packet, {:.3} µs a flow\n",
+            report.gateway_packets,
+            report.misdelivered,
+            report.reordered,
+            hits.core,
+            hits.spine,
+            hits.tor,
+            report.invalidations,
+            report.learning_packets,
+            report.packet_hops,
+            report.mean_packet_latency_us,
+            report.mean_fct_us,
+        );
+    }
+    expect![[r#"
+        NoCache: 4000 at gateways, 134 misdelivered, 35 reordered, hits 0/0/0, 0 invalidations, 0 learning packets, 30826 hops, 50.124 µs a packet, 112.157 µs a flow
+        Direct: 0 at gateways, 21 misdelivered, 15 reordered, hits 0/0/0, 0 invalidations, 0 learning packets, 14293 hops, 4.655 µs a packet, 67.682 µs a flow
+        Artifact 0: 4000 at gateways, 134 misdelivered, 35 reordered, hits 0/0/0, 0 invalidations, 798 learning packets, 30826 hops, 50.124 µs a packet, 112.157 µs a flow
+        Artifact 2: 2997 at gateways, 193 misdelivered, 1014 reordered, hits 362/209/480, 7 invalidations, 604 learning packets, 27846 hops, 39.255 µs a packet, 106.980 µs a flow
+        Artifact 64: 1560 at gateways, 257 misdelivered, 852 reordered, hits 513/317/1652, 8 invalidations, 358 learning packets, 22859 hops, 23.447 µs a packet, 82.497 µs a flow
+        Paper 2: 2941 at gateways, 155 misdelivered, 1136 reordered, hits 96/468/581, 15 invalidations, 497 learning packets, 27210 hops, 38.417 µs a packet, 105.578 µs a flow
+        Paper 64: 1357 at gateways, 183 misdelivered, 681 reordered, hits 19/784/1900, 15 invalidations, 118 learning packets, 19294 hops, 20.268 µs a packet, 81.628 µs a flow
+        Plus 2: 2982 at gateways, 131 misdelivered, 1155 reordered, hits 45/450/607, 6 invalidations, 494 learning packets, 27263 hops, 38.784 µs a packet, 106.243 µs a flow
+        Plus 64: 888 at gateways, 142 misdelivered, 508 reordered, hits 0/116/2996, 5 invalidations, 20 learning packets, 17836 hops, 14.981 µs a packet, 72.658 µs a flow
+    "#]].assert_eq(&table);
 }
 
 fn one_packet(source: u32, destination: u32) -> Vec<TraceLine> {
@@ -162,8 +211,15 @@ fn nothing_is_lost_without_a_reason() {
 #[test]
 fn everything_arrives_where_there_is_room() {
     for scheme in schemes() {
-        let report = run(&config(scheme), &traffic(4, 4_000)).report();
+        let run = run(&config(scheme), &traffic(4, 4_000));
+        let (report, census) = (run.report(), run.census());
         assert_eq!(report.delivered, 4_000, "{scheme:?}");
+        assert_eq!(census.consumed, census.control);
+        assert_eq!(
+            census.control > 0,
+            report.learning_packets > 0,
+            "{scheme:?}"
+        );
         let hits = report.hits_by_layer;
         assert_eq!(report.drops.total() + report.misdelivered, 0, "{scheme:?}");
         let hits = hits.core + hits.spine + hits.tor;
