@@ -159,3 +159,22 @@ pub(crate) fn summarize(flows: &[Flow], report: &mut Report) {
     report.mean_fct_us = mean(|flow| flow.last_delivered - flow.first_sent);
     report.mean_first_packet_us = mean(|flow| flow.first_delivered - flow.first_sent);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FatTree, Placement, Scheme};
+
+    /// With a gateway on each of ToRs 0 and 10, machine 5200 of ToR 16 is 5202.
+    #[test]
+    fn gateways_count_in_virtual_addresses() {
+        let placement = Placement::even(10_240, 128);
+        let config = Config::artifact(FatTree::ft8_10k(1), placement, Scheme::NoCache);
+        let topology = Topology::new(&config.shape).unwrap();
+        let machines = Machines::new(&topology, &config);
+        for (machine, id) in [(0, 0), (319, 319), (320, 321), (5200, 5202_u32)] {
+            let index = machines.index_of(machine).unwrap() as usize;
+            assert_eq!(machines.all[index].address, Address::from_ipv4(id.into()));
+        }
+    }
+}

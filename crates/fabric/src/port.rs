@@ -241,4 +241,17 @@ mod tests {
         assert_eq!(cut.serialization(122), Time::from_nanos(2));
         assert_eq!(slow.serialization(122), Time::from_nanos(9));
     }
+
+    #[test]
+    fn who_starts_to_be_sent_waits_no_longer() {
+        let mut port = Port::new(LINK);
+        // 2,000 bytes take 40 ns; two wait, which is as much as may.
+        for end in [40, 80, 120] {
+            let arrival = Time::from_nanos(end) + LINK.delay;
+            assert_eq!(port.offer(Time::ZERO, 2_000), Some(arrival));
+        }
+        assert_eq!(port.offer(Time::from_picos(39_999), 1), None);
+        assert!(port.offer(Time::from_nanos(40), 2_000).is_some());
+        assert_eq!(port.counters().waiting_bytes_max, LINK.queue_bytes);
+    }
 }
