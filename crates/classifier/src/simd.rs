@@ -2,7 +2,7 @@
 //!
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
-//! of the program. [`fields`] compares the fields of a vector filter's block.
+//! of the program. `fields` compares the fields of a vector filter's block.
 
 #![allow(unsafe_code)]
 

@@ -17,7 +17,8 @@
 //! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
 //! 2. An entry has the key of one flow and its answer at one epoch. A change of the rules is a new
 //!    epoch: it takes constant time, and each flow is answered anew once.
-//! 3. An entry is in one slot of the exact-match cache, and goes with it.
+//! 3. An entry is in one slot of the exact-match cache. It goes when another gets that slot, at the
+//!    end of the burst.
 
 use std::sync::PoisonError;
 
@@ -92,6 +93,14 @@ impl<const W: usize> Core<W> {
             }
         }
         self.scratch = scratch;
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for (id, generation, reason) in leaving.drain(..) {
+            // One that came within the burst may have left its slot within it, too.
+            if self.entries.is_taken(id, generation) {
+                self.evict(id, reason);
+            }
+        }
+        self.leaving = leaving;
     }
 
     /// Invariant 2.
@@ -225,7 +234,7 @@ impl<const W: usize> Core<W> {
             self.statistics.count_refusal(RefuseReason::NotAdmitted);
             return;
         };
-        // Invariant 3.
+        // Invariant 3; packets of this burst may be about to use it.
         if let Some((former, generation)) = self.microflow.occupant(place)
             && self.entries.is_taken(former, generation)
         {
@@ -233,7 +242,7 @@ impl<const W: usize> Core<W> {
                 true => EvictReason::Capacity,
                 false => EvictReason::Changed,
             };
-            self.evict(former, reason);
+            self.leaving.push((former, generation, reason));
         }
         let subtable = self.subtable_for(&self.exact_mask());
         let credits = self.credits.share(credits.to_vec());

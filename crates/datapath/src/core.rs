@@ -104,6 +104,8 @@ pub(crate) struct Core<const W: usize> {
     /// Away while a pass is under way.
     burst: Option<Box<Burst<W>>>,
     pub(crate) scratch: Scratch,
+    /// Entries that have lost their slot within the burst.
+    pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
@@ -167,6 +169,7 @@ impl<const W: usize> Core<W> {
             shapes: Shapes::default(),
             burst: Some(Box::new(Burst::new())),
             scratch: Scratch::default(),
+            leaving: Vec::new(),
             recirculating: Vec::new(),
             config: config.clone(),
         }

@@ -504,6 +504,8 @@ fn limits_that_make_no_sense_are_refused() {
 fn megaflows_of_workers_are_trained_by_the_control_side() {
     const FLOWS: u16 = 2_500;
     let mut config = workers(2);
+    // All packets of a round may wait for one worker's port at once.
+    (config.exchange_packets, config.packets_per_worker) = (1 << 13, 1 << 13);
     config.datapath.microflow.entries = 0;
     config.datapath.megaflow.classifier = MegaflowClassifier::Learned;
     let (mut switch, ports) = start(config, 5);

@@ -61,6 +61,8 @@ fn written(config: &Configuration) -> Table {
         ("rules", paths(&config.rules)),
         ("groups", paths(&config.groups)),
         ("maintainer", datapath.maintainer.name().into()),
+        ("mode", datapath.mode.name().into()),
+        ("classifier", pipeline.classifier.name().into()),
         ("seed", number(pipeline.seed)),
         ("end_when_finished", config.ends_when_finished.into()),
     ]);
@@ -75,6 +77,7 @@ fn written(config: &Configuration) -> Table {
         ("entries", number(datapath.megaflow.entries as u64)),
         ("bytes", number(datapath.megaflow.bytes as u64)),
         ("masks", number(datapath.megaflow.masks as u64)),
+        ("classifier", datapath.megaflow.classifier.name().into()),
     ]);
     let limits = table([
         ("rules", number(pipeline.rules as u64)),

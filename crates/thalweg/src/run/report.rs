@@ -53,6 +53,10 @@ struct Report {
     drops: BTreeMap<&'static str, u64>,
     caches: CachesReport,
     upcalls: u64,
+    /// Packets answered by the rules, without an upcall.
+    computed: u64,
+    /// Trainings of tables that were put to use.
+    trainings: u64,
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
@@ -133,6 +137,8 @@ impl Report {
                 megaflow: cache(totals.datapath.megaflow, totals.megaflows),
             },
             upcalls: totals.datapath.upcalls,
+            computed: totals.datapath.computed,
+            trainings: totals.trainings,
             changes: changes.collect(),
             own_changes: totals.own_changes,
             ports,
