@@ -4,14 +4,15 @@
 //! | --- | --- | --- | --- |
 //! | NoCache | all | | the same; there is no randomness |
 //! | SwitchV2P, no timestamp vector | all | | within 1 % |
-//! | with it | gateway packets | 5,545 | 2 % fewer |
-//! | | misdelivered | 3,655 | 7 % more: not explained |
+//! | with it | invalidations | 24 | the same |
 //! | | latency, hops, last misdelivery | | within 1 % |
-//! | SwitchV2P, no invalidations | gateway packets | 5,379 | within 1 % |
-//! | | misdelivered, latency, hops | 17,266 | not comparable: from 7,000 to 15,000 over twelve seeds |
+//! | | gateway packets | 5,545 | 5,436 |
+//! | | misdelivered | 3,655 | 3,908 |
+//! | SwitchV2P, no invalidations | gateway packets, last misdelivery | | within 1 % |
+//! | | misdelivered | 17,266 | 8,666 to 15,240 |
 //!
-//! "Within 1 %" is what is asserted, and for the two figures that are not what they should be that
-//! they are within 3 and 8 %.
+//! What is within 1 % is asserted to be. The three figures that are not as published, and for which
+//! there is no explanation, are asserted to be what ours are, so that a change of them is noticed.
 //!
 //! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
 //! beside the workspace, and a missing one fails the test.
@@ -109,38 +110,31 @@ fn switchv2p_without_the_timestamp_vector_is_as_published() {
 }
 
 #[test]
-fn switchv2p_is_nearly_as_published() {
+fn switchv2p_is_as_published_but_for_two_figures() {
     let reports = reports(switch_v2p(true, true));
-    assert_near(median(&reports, |r| r.gateway_packets as f64), 5_545.0, 3.0);
     assert_near(median(&reports, |r| r.mean_packet_latency_us), 13.14, 1.0);
-    assert_near(median(&reports, |r| r.misdelivered as f64), 3_655.0, 8.0);
     assert_near(median(&reports, |r| r.stretch), 5.699, 1.0);
-    assert_near(
-        median(&reports, |r| r.last_misdelivered_us.unwrap()),
-        563.071,
-        1.0,
-    );
-    let invalidations = median(&reports, |r| r.invalidations as f64);
-    assert!(
-        (20.0..=28.0).contains(&invalidations),
-        "{invalidations} for 24"
-    );
+    let last = median(&reports, |r| r.last_misdelivered_us.unwrap());
+    assert_near(last, 563.071, 1.0);
+    assert_eq!(median(&reports, |r| r.invalidations as f64), 24.0);
+    // Published: 5,545 and 3,655.
+    let ours = [
+        median(&reports, |r| r.gateway_packets as f64),
+        median(&reports, |r| r.misdelivered as f64),
+    ];
+    assert_eq!(ours, [5_436.0, 3_908.0]);
 }
 
 #[test]
 fn switchv2p_without_invalidations_misdelivers_to_the_end() {
     let reports = reports(switch_v2p(false, true));
     assert_near(median(&reports, |r| r.gateway_packets as f64), 5_379.0, 1.0);
-    assert_near(
-        median(&reports, |r| r.last_misdelivered_us.unwrap()),
-        1_005.28,
-        1.0,
-    );
-    assert!(
-        reports
-            .iter()
-            .all(|r| r.misdelivered > 6_000 && r.invalidations == 0)
-    );
+    let last = median(&reports, |r| r.last_misdelivered_us.unwrap());
+    assert_near(last, 1_005.28, 1.0);
+    // Published: 17,266.
+    let ours: Vec<u64> = reports.iter().map(|r| r.misdelivered).collect();
+    assert_eq!(ours, [8_666, 9_909, 8_753, 14_390, 15_240]);
+    assert!(reports.iter().all(|r| r.invalidations == 0));
 }
 
 #[test]
