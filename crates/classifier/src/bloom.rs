@@ -1,8 +1,8 @@
 //! Two layers: a filter that says in which sub-tables a key can be, and a tuple space.
 //!
-//! A tuple space asks one sub-table after the other. The first layer of Wang, Gobriel and Tai
-//! (*A Vector Bloom Filter for fast Open vSwitch lookups*, Open vSwitch conference 2016) tells by
-//! one load which of 64 sub-tables to ask. [`Bloom`] is a classifier of that kind, with four first
+//! A tuple space asks one sub-table after the other. The first layer of Gobriel and Tai
+//! (slides on a vector Bloom filter for Open vSwitch; `docs/papers.md`) tells by one load which of
+//! 64 sub-tables to ask. [`Bloom`] is a classifier of that kind, with four first
 //! layers to compare; [`VectorFilter`] is the filter by itself, for the wildcard cache.
 //!
 //! ```text

@@ -11,7 +11,7 @@
 //! thousands of masks. So there are no wildcard entries, no masks, and no upcalls: a packet that
 //! the exact-match cache does not know is answered by the rules, whether its flow is new or not
 //! (Rashelbach, Rottenstreich, Silberstein, *Scaling Open vSwitch with a Computational Cache*, NSDI
-//! 2022, section 4.2). First lookups are made for all packets of a burst together; the walk is the
+//! 2022). First lookups are made for all packets of a burst together; the walk is the
 //! interpreter's, without the record of what it read.
 //!
 //! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
@@ -280,14 +280,9 @@ impl<const W: usize> Core<W> {
         // Invariant 1.
         let (tally, ledger) = (&mut self.tally, &mut self.ledger);
         count(tally, ledger, &entry.credits, packet.len(), now);
-        match &entry.program {
-            Program::Send(port) => outbox.sent.push((*port, packet)),
-            Program::Drop(reason) => {
-                self.statistics.drops.count(*reason, 1);
-                outbox.pool.put(packet);
-            }
-            Program::Run(effects) => run(effects, &self.fields, packet, *headers, outbox),
-        }
+        let drops = &mut self.statistics.drops;
+        let program = &entry.program;
+        program.run(packet, headers, &self.fields, drops, outbox);
     }
 }
 

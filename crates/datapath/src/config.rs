@@ -27,7 +27,7 @@ pub struct MegaflowConfig {
 /// How the wildcard cache finds a packet's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MegaflowClassifier {
-    /// Whatever is best in general.
+    /// Sub-table after sub-table. The others are chosen by name: nothing weighs them yet.
     #[default]
     Auto,
     /// Sub-table after sub-table, those with the most hits first.

@@ -24,10 +24,10 @@ use thalweg_classifier::Version;
 use thalweg_packet::{
     BURST, FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
 };
-use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker, run};
+use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker};
 
 use crate::computational::Scratch;
-use crate::config::{Config, Mode};
+use crate::config::{Config, MegaflowClassifier, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
@@ -145,9 +145,14 @@ impl<const W: usize> Core<W> {
             let empty = Dependencies::new(pipeline.layout(), config.sweep_at, config.seed);
             Index::with(empty, former)
         });
+        // There, entries are found by the exact-match cache alone: nothing would ask their index.
+        let mut megaflow = config.megaflow.clone();
+        if config.mode == Mode::ComputationalFlows {
+            megaflow.classifier = MegaflowClassifier::TupleSpace;
+        }
         Core {
             fields: pipeline.fields().clone(),
-            megaflow: Megaflow::new(&config.megaflow, &layout, config.seed),
+            megaflow: Megaflow::new(&megaflow, &layout, config.seed),
             layout,
             version: pipeline.version(),
             entries: Entries::new(),
@@ -467,14 +472,9 @@ impl<const W: usize> Core<W> {
         entry.counters.bytes += packet.len() as u64;
         entry.used_at = now;
         entry.is_recent = true;
-        match &entry.program {
-            Program::Send(port) => outbox.sent.push((*port, packet)),
-            Program::Drop(reason) => {
-                self.statistics.drops.count(*reason, 1);
-                outbox.pool.put(packet);
-            }
-            Program::Run(effects) => run(effects, &self.fields, packet, *headers, outbox),
-        }
+        let drops = &mut self.statistics.drops;
+        let program = &entry.program;
+        program.run(packet, headers, &self.fields, drops, outbox);
     }
 
     /// Runs an answer that is not remembered, and counts.
@@ -496,16 +496,8 @@ impl<const W: usize> Core<W> {
             },
             now,
         );
-        match program {
-            Program::Send(port) => outbox.sent.push((*port, packet)),
-            Program::Drop(reason) => {
-                self.statistics.drops.count(*reason, 1);
-                outbox.pool.put(packet);
-            }
-            Program::Run(effects) => {
-                run(effects, &self.fields, packet, burst.headers[index], outbox);
-            }
-        }
+        let (headers, drops) = (&burst.headers[index], &mut self.statistics.drops);
+        program.run(packet, headers, &self.fields, drops, outbox);
     }
 
     /// An entry of one packet has not been used again: no second chance before that.

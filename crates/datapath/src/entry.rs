@@ -14,8 +14,10 @@
 
 use std::sync::Arc;
 
-use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Counters, DropReason, Effect, GroupId, RuleId, StepKind, TableId, Trace};
+use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PortId};
+use thalweg_pipeline::{
+    Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId, Trace, run,
+};
 
 /// An entry's number in its cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,6 +100,26 @@ impl Program {
             }
             Program::Send(port) => *effects == [Effect::Output(*port)],
             Program::Run(list) => list[..] == *effects,
+        }
+    }
+
+    /// Does it to a packet.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        packet: Packet,
+        headers: &Headers,
+        fields: &[FieldDescriptor],
+        drops: &mut Drops,
+        outbox: &mut Outbox,
+    ) {
+        match self {
+            Program::Send(port) => outbox.sent.push((*port, packet)),
+            Program::Drop(reason) => {
+                drops.count(*reason, 1);
+                outbox.pool.put(packet);
+            }
+            Program::Run(effects) => run(effects, fields, packet, *headers, outbox),
         }
     }
 }

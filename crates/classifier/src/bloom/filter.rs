@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The k hash functions of the paper all stay within the block: place and pattern are parts of one
-//! hash of the whole, unmasked key (Wang, Gobriel, Tai, *A Vector Bloom Filter for fast Open
-//! vSwitch lookups*, Open vSwitch conference 2016). More than 64 sets take a block for each 64, in
-//! arrays behind one another: a load and a comparison each, by the same place and pattern.
+//! hash of the whole, unmasked key (Gobriel and Tai, slides on a vector Bloom filter for Open
+//! vSwitch; `docs/papers.md`). More than 64 sets take a block for each 64, in arrays behind one
+//! another: a load and a comparison each, by the same place and pattern.
 //!
 //! Who knows that a filter was only put into and removed from by its one owner (`counting`, not
 //! `ages`, no second thread) may rely on its "no". Everybody else has a hint.

@@ -8,8 +8,8 @@
 //!                      the same + what no filter costs + put,  for one that is not
 //! ```
 //!
-//! `L` is the number of sub-tables that a search traverses. The stages of Wang, Gobriel and Tai
-//! (slide *Cycles breakdown*) are in [`Stages::PAPER`]; with them the first two lines are the
+//! `L` is the number of sub-tables that a search traverses. The stages of Gobriel and Tai
+//! (slide *Cycles Breakdown*) are in [`Stages::PAPER`]; with them the first two lines are the
 //! paper's 395 + 150 L and 448 + 118 L. Whoever has a clock can measure the stages of this crate by
 //! [`Stages::measured`] and compare the model with lookups.
 

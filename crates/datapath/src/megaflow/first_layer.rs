@@ -1,8 +1,8 @@
 //! The first layer: in which sub-table a flow was found before.
 //!
 //! A vector Bloom filter of whole keys (`thalweg_classifier::bloom`), with a set for each sub-table,
-//! in the setting of Wang, Gobriel and Tai (*A Vector Bloom Filter for fast Open vSwitch lookups*,
-//! Open vSwitch conference 2016): whichever entry matches is right, so a candidate that is verified
+//! in the setting of Gobriel and Tai (slides on a vector Bloom filter for Open vSwitch;
+//! `docs/papers.md`): whichever entry matches is right, so a candidate that is verified
 //! ends the search.
 //!
 //! ```text

@@ -1,7 +1,7 @@
-//! `--model`: what the paper of the vector Bloom filter says that a hit costs, beside measurements.
+//! `--model`: what the slides on the vector Bloom filter say that a hit costs, beside measurements.
 //!
-//! The rules are those of the paper's model (Wang, Gobriel, Tai, *A Vector Bloom Filter for fast
-//! Open vSwitch lookups*, 2016): disjoint, 1,000 in each sub-table, and every key has its rule in
+//! The rules are those of the model of Gobriel and Tai (slide *Cycles Breakdown*; `docs/papers.md`):
+//! disjoint, 1,000 in each sub-table, and every key has its rule in
 //! the sub-table that a search asks last, so that it traverses all of them. One key is looked up at
 //! a time. Three figures stand side by side: measured; the model with the stages of this crate, as
 //! they are measured on the spot; and the paper's, in its processor's cycles.
