@@ -9,10 +9,18 @@
 //! | [`Scheme::NoCache`] | the flow's gateway | forward | is sent after the machine |
 //! | [`Scheme::Direct`] | where the machine is now | forward | is sent after the machine |
 //! | [`Scheme::SwitchV2p`] | the flow's gateway | run the protocol | as the profile has it |
+//! | [`Scheme::LocalLearning`] | the flow's gateway | each learns what passes | is sent after the machine |
+//! | [`Scheme::GwCache`] | the flow's gateway | gateway ToRs learn what passes | is sent after the machine |
+//! | [`Scheme::Bluebird`] | the flow's gateway | ToRs resolve everything | is sent after the machine |
+//! | [`Scheme::OnDemand`] | where it knows the machine to be, else the flow's gateway | forward | is sent after the machine |
+//! | [`Scheme::Controller`] | the flow's gateway | look up what a controller gave them | is sent after the machine |
+//!
+//! What each of them does in detail, and what of it is the published code's, is in `schemes/`.
 
 use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
 use thiserror::Error;
 
+pub use crate::schemes::{Bluebird, Controller, ControllerCost, OnDemand};
 use crate::{Ecmp, FatTree, Link, Placement, Time, TopologyError};
 
 const GIGABIT: u64 = 1_000_000_000;
@@ -27,6 +35,30 @@ pub enum Scheme {
     Direct,
     /// By caches in the switches, else by the gateways.
     SwitchV2p(SwitchV2p),
+    /// By caches in all switches, each of which learns every mapping that passes (section 3.1,
+    /// "local greedy approach").
+    LocalLearning {
+        /// Lines of a switch.
+        entries: u32,
+    },
+    /// By such caches at the gateway ToRs only: after Sailfish (section 5).
+    GwCache {
+        /// Lines of a gateway ToR.
+        entries: u32,
+    },
+    /// By the ToRs, which know everything: in a cache, else slowly (section 5).
+    Bluebird(Bluebird),
+    /// By hosts that remember, else by the gateways (section 5).
+    OnDemand(OnDemand),
+    /// By caches in the switches that one controller fills (appendix A).
+    Controller(Controller),
+}
+
+impl Scheme {
+    /// Whether packets may go to gateways.
+    pub fn uses_gateways(&self) -> bool {
+        !matches!(self, Scheme::Direct)
+    }
 }
 
 /// SwitchV2P and its variants.

@@ -16,8 +16,7 @@
 //! - The same arguments give the same report.
 //! - Every packet that was made was delivered, consumed, dropped for a reason, or is under way.
 //!
-//! What hosts send is UDP: a line of a trace is a datagram. There is no TCP yet, and of the schemes
-//! there are NoCache, Direct and SwitchV2P.
+//! What hosts send is UDP: a line of a trace is a datagram. There is no TCP yet.
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, section 5.
@@ -29,17 +28,22 @@ mod port;
 mod queue;
 mod report;
 mod routes;
+mod schemes;
 mod shape;
 mod simulation;
 mod time;
 mod topology;
 mod trace;
 
-pub use config::{Config, ConfigError, Migration, Payload, Scheme, SwitchV2p};
+pub use config::{
+    Bluebird, Config, ConfigError, Controller, ControllerCost, Migration, OnDemand, Payload,
+    Scheme, SwitchV2p,
+};
 pub use ecmp::Ecmp;
 pub use port::{Link, Port, PortCounters};
 pub use queue::EventQueue;
 pub use report::{Drop, Drops, Layers, Report};
+pub use schemes::ControllerReport;
 pub use shape::{FatTree, TopologyError};
 pub use simulation::{Census, Simulation};
 pub use time::Time;

@@ -39,6 +39,8 @@ pub enum Drop {
     UnexpectedControl,
     /// A switch took it for forged.
     Forged,
+    /// The queue to a ToR's control plane was full (Bluebird).
+    ControlPlaneFull,
 }
 
 /// Packets dropped, by reason.
@@ -46,7 +48,7 @@ pub enum Drop {
 pub struct Drops([u64; Drop::COUNT]);
 
 impl Drop {
-    const COUNT: usize = 7;
+    const COUNT: usize = 8;
 
     /// All reasons.
     pub const ALL: [Drop; Drop::COUNT] = [
@@ -57,6 +59,7 @@ impl Drop {
         Drop::NoGateway,
         Drop::UnexpectedControl,
         Drop::Forged,
+        Drop::ControlPlaneFull,
     ];
 }
 
@@ -85,6 +88,10 @@ pub struct Report {
     pub delivered: u64,
     /// Times that a packet came to a gateway.
     pub gateway_packets: u64,
+    /// Packets that their host resolved.
+    pub host_resolved: u64,
+    /// Packets that went through a ToR's control plane.
+    pub control_plane_packets: u64,
     /// Times that a packet came to a host without the machine.
     pub misdelivered: u64,
     /// When the last of these came, in µs.

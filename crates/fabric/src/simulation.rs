@@ -23,12 +23,14 @@
 
 mod build;
 mod hop;
+mod scheme;
+
+use std::collections::VecDeque;
 
 use rand_pcg::Pcg64;
 use slab::Slab;
 use thalweg_v2p::{
-    Address, Body, Counters, Data, Database, GatewayAgent, HostAgent, INITIAL_TTL, Key, Packet,
-    SwitchAgent, Tags, Vni,
+    Address, Counters, Database, GatewayAgent, HostAgent, Key, Packet, SwitchAgent, Vni,
 };
 
 use crate::config::Scheme;
@@ -37,6 +39,8 @@ use crate::flows::{Datagram, Flow, Machines, summarize};
 use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::report::{Drop, Drops, Layers, Report};
+use crate::schemes::ControllerReport;
+use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeId, PortId, Topology};
 use crate::{PortCounters, Time};
 
@@ -63,6 +67,8 @@ enum Event {
     Arrive { flight: u32, port: PortId },
     /// A packet leaves a server or gateway.
     Leave { flight: u32, node: NodeId },
+    /// A packet leaves a switch's control plane.
+    Resume { flight: u32, switch: NodeId },
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +94,8 @@ struct Tally {
     consumed: u64,
     drops: Drops,
     gateway_packets: u64,
+    host_resolved: u64,
+    control_plane_packets: u64,
     misdelivered: u64,
     last_misdelivered: Option<Time>,
     reordered: u64,
@@ -137,8 +145,11 @@ pub struct Simulation {
     ports: Vec<Port>,
     queue: EventQueue<Event>,
     flights: Slab<Flight>,
-    /// By switch; empty if the scheme has no caches.
-    switches: Vec<SwitchAgent>,
+    caches: Caches,
+    /// What hosts remember, if the scheme has them remember something.
+    host_memory: Option<HostMemory>,
+    /// Moves that the database, or what hosts remember, will follow later.
+    late_places: VecDeque<(Time, Key, Address)>,
     /// By endpoint.
     endpoints: Vec<Endpoint>,
     database: Database,
@@ -164,7 +175,10 @@ impl Simulation {
         let datagram = datagram.map_or(NEVER, |datagram| datagram.at);
         let moved = self.moves.get(self.next_move);
         let moved = moved.map_or(NEVER, |moved| moved.at);
-        if moved <= datagram.min(event) && moved < NEVER {
+        let next = moved.min(datagram).min(event);
+        if next < NEVER && self.next_upkeep() <= next {
+            self.keep_up();
+        } else if moved <= datagram.min(event) && moved < NEVER {
             self.move_machine();
         } else if datagram <= event && datagram < NEVER {
             self.send_datagram();
@@ -173,6 +187,7 @@ impl Simulation {
             match event {
                 Event::Arrive { flight, port } => self.arrive(flight, port),
                 Event::Leave { flight, node } => self.leave(flight, node),
+                Event::Resume { flight, switch } => self.resume(flight, switch),
             }
         } else {
             return false;
@@ -202,7 +217,19 @@ impl Simulation {
 
     /// What the switches' agents have done, by switch; nothing if the scheme has none.
     pub fn switch_counters(&self) -> impl Iterator<Item = &Counters> {
-        self.switches.iter().map(SwitchAgent::counters)
+        let agents = match &self.caches {
+            Caches::Protocol(agents) => agents.as_slice(),
+            _ => &[],
+        };
+        agents.iter().map(SwitchAgent::counters)
+    }
+
+    /// How good the controller's plans were; `None` if there is no controller.
+    pub fn controller(&self) -> Option<ControllerReport> {
+        match &self.caches {
+            Caches::Planned(planner) => Some(planner.report()),
+            _ => None,
+        }
     }
 
     /// Where all packets are.
@@ -227,6 +254,8 @@ impl Simulation {
             packets_sent: tally.sent,
             delivered: tally.delivered,
             gateway_packets: tally.gateway_packets,
+            host_resolved: tally.host_resolved,
+            control_plane_packets: tally.control_plane_packets,
             misdelivered: tally.misdelivered,
             last_misdelivered_us: tally.last_misdelivered.map(Time::as_micros_f64),
             invalidations: decided(|counters| counters.invalidation_packets),
@@ -267,7 +296,7 @@ impl Simulation {
         let key = key_of(machine.address);
         let from = std::mem::replace(&mut machine.node, to);
         let place = self.topology.address(to);
-        let version = self.database.place(key, place);
+        let version = self.note_move(key, place);
         if let Some(host) = self.host_mut(from) {
             host.release(key, Some(place));
         }
@@ -286,20 +315,10 @@ impl Simulation {
         let flow = &mut self.flows[datagram.flow as usize];
         let (number, sequence) = (flow.number, flow.send(self.now));
         self.tally.sent += 1;
-        let packet = match self.scheme {
-            Scheme::Direct => {
-                self.resolved_packet(source.address, source.node, destination, number)
-            }
-            _ => {
-                let host = self.host_mut(source.node);
-                host.and_then(|host| host.packet_from(key_of(source.address), destination, number))
-            }
+        let Some((packet, delay)) = self.packet_of(source, destination, number) else {
+            return self.tally.drops.count(Drop::NoGateway);
         };
-        let target = packet.and_then(|packet| {
-            let node = self.topology.node_of(packet.outer_destination)?;
-            Some((packet, node))
-        });
-        let Some((packet, destination)) = target else {
+        let Some(destination) = self.topology.node_of(packet.outer_destination) else {
             return self.tally.drops.count(Drop::NoGateway);
         };
         let flight = self.flights.insert(Flight {
@@ -311,35 +330,14 @@ impl Simulation {
             sequence,
             sent_at: self.now,
         });
-        self.leave(flight as u32, source.node);
-    }
-
-    /// The packet of a host that knows where every machine is.
-    fn resolved_packet(
-        &self,
-        source: Address,
-        node: NodeId,
-        destination: Address,
-        flow: u32,
-    ) -> Option<Packet> {
-        let version = self.database.version();
-        let tags = Tags {
-            source_version: version,
-            resolved_version: version,
-            ..Tags::default()
-        };
-        Some(Packet {
-            outer_source: self.topology.address(node),
-            outer_destination: self.database.find(key_of(destination))?,
-            ttl: INITIAL_TTL,
-            flow,
-            body: Body::Data(Data {
-                vni: Vni::default(),
-                inner_source: source,
-                inner_destination: destination,
-                tags,
-            }),
-        })
+        match delay {
+            Time::ZERO => self.leave(flight as u32, source.node),
+            delay => {
+                let (flight, node) = (flight as u32, source.node);
+                let event = Event::Leave { flight, node };
+                self.queue.push(self.now + delay, event);
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | scheme | figure | published | ours: medians of five seeds |
 //! | --- | --- | --- | --- |
-//! | NoCache | all | | the same; there is no randomness |
+//! | NoCache, OnDemand | all | | the same; there is no randomness |
 //! | SwitchV2P, no timestamp vector | all | | within 1 % |
 //! | with it | invalidations | 24 | the same |
 //! | | latency, hops, last misdelivery | | within 1 % |
@@ -68,6 +68,21 @@ fn nocache_is_as_published() {
     assert_eq!(report.invalidations, 0);
     assert_eq!(format!("{:.2}", report.mean_packet_latency_us), "52.80");
     assert_eq!(format!("{:.3}", report.stretch), "9.919");
+}
+
+/// The same of hosts that remember.
+#[test]
+fn on_demand_is_as_published() {
+    let report = migrate(Scheme::OnDemand(OnDemand::Artifact), 1);
+    assert_eq!(report.gateway_packets, 0);
+    assert_eq!(report.delivered, 64_000);
+    assert_eq!(report.misdelivered, 32_384);
+    assert_eq!(
+        format!("{:.2}", report.last_misdelivered_us.unwrap()),
+        "1005.59"
+    );
+    assert_eq!(format!("{:.2}", report.mean_packet_latency_us), "13.45");
+    assert_eq!(format!("{:.3}", report.stretch), "6.518");
 }
 
 fn switch_v2p(sends_invalidations: bool, has_timestamp_vector: bool) -> Scheme {

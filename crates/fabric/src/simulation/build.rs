@@ -1,19 +1,20 @@
 //! From a configuration and a trace to a run at time zero.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use slab::Slab;
-use std::sync::Arc;
-use thalweg_v2p::{
-    Database, Directory, GatewayAgent, HostAgent, Profile, SwitchAgent, SwitchConfig, SwitchId,
-};
+use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile};
 
 use super::{Endpoint, Move, Simulation, Tally, key_of};
-use crate::config::{Config, ConfigError, Scheme, SwitchV2p};
+use crate::config::{Config, ConfigError, Scheme};
 use crate::flows::{Machines, datagrams_of};
 use crate::port::Port;
 use crate::queue::EventQueue;
-use crate::topology::{NodeId, NodeKind, PortId, Topology};
+use crate::schemes::{Caches, HostMemory};
+use crate::topology::{NodeKind, PortId, Topology};
 use crate::{Time, TraceLine};
 
 impl Simulation {
@@ -33,7 +34,20 @@ impl Simulation {
             false => config.fabric_link,
         };
         let ports = (0..topology.port_count() as u32).map(|port| Port::new(link(PortId(port))));
+        let mut random = Pcg64::seed_from_u64(config.seed);
+        let moves = moves_of(config, &topology, &machines)?;
+        let host_memory = match config.scheme {
+            Scheme::OnDemand(kind) => {
+                let key = |moved: &Move| key_of(machines.all[moved.machine as usize].address);
+                let movers = moves.iter().map(key).collect();
+                Some(HostMemory::new(kind, endpoints.len(), movers))
+            }
+            _ => None,
+        };
         Ok(Simulation {
+            caches: Caches::new(&topology, config.scheme, &directory, &mut random),
+            host_memory,
+            late_places: VecDeque::new(),
             scheme: config.scheme,
             ecmp: config.ecmp,
             outer_bytes: config.outer_bytes,
@@ -41,16 +55,15 @@ impl Simulation {
             ports: ports.collect(),
             queue: EventQueue::new(),
             flights: Slab::new(),
-            switches: switches_of(&topology, config.scheme, &directory),
             endpoints,
             database,
-            moves: moves_of(config, &topology, &machines)?,
+            moves,
             next_move: 0,
             machines,
             datagrams,
             next_datagram: 0,
             flows,
-            random: Pcg64::seed_from_u64(config.seed),
+            random,
             now: Time::ZERO,
             switch_bytes: vec![0; topology.switch_count()],
             tally: Tally::default(),
@@ -64,7 +77,7 @@ fn check(config: &Config, topology: &Topology) -> Result<(), ConfigError> {
     if placed > servers {
         return Err(ConfigError::Servers { placed, servers });
     }
-    if topology.gateways().is_empty() && config.scheme != Scheme::Direct {
+    if topology.gateways().is_empty() && config.scheme.uses_gateways() {
         return Err(ConfigError::NoGateway);
     }
     if let Scheme::SwitchV2p(settings) = config.scheme
@@ -108,8 +121,8 @@ fn endpoints_of(
 ) -> (Vec<Endpoint>, Database) {
     // Without caches in the switches, hosts send on what is misdelivered ("follow-me").
     let profile = match config.scheme {
-        Scheme::NoCache | Scheme::Direct => Profile::Artifact,
         Scheme::SwitchV2p(settings) => settings.profile,
+        _ => Profile::Artifact,
     };
     let endpoint = |node| match topology.kind(node) {
         NodeKind::Gateway => Endpoint::Gateway(GatewayAgent::new(profile)),
@@ -129,41 +142,4 @@ fn endpoints_of(
         }
     }
     (endpoints, database)
-}
-
-fn switches_of(
-    topology: &Topology,
-    scheme: Scheme,
-    directory: &Arc<Directory>,
-) -> Vec<SwitchAgent> {
-    let Scheme::SwitchV2p(settings) = scheme else {
-        return Vec::new();
-    };
-    let switches = (0..topology.switch_count() as u32).map(NodeId);
-    let agent = |node| match topology.kind(node) {
-        NodeKind::Switch(role) => {
-            let config = switch_config(topology, node, role, settings);
-            Some(SwitchAgent::new(&config, directory.clone()))
-        }
-        NodeKind::Server | NodeKind::Gateway => None,
-    };
-    switches.filter_map(agent).collect()
-}
-
-fn switch_config(
-    topology: &Topology,
-    node: NodeId,
-    role: thalweg_v2p::Role,
-    settings: SwitchV2p,
-) -> SwitchConfig {
-    let entries = settings.memory.entries(role, settings.entries);
-    let (id, address) = (SwitchId(node.0), topology.address(node));
-    let config = SwitchConfig::new(id, address, role, settings.profile, entries);
-    SwitchConfig {
-        pod: topology.pod_of(node).unwrap_or_default(),
-        learning_probability: settings.learning_probability,
-        sends_invalidations: settings.sends_invalidations,
-        has_timestamp_vector: settings.has_timestamp_vector,
-        ..config
-    }
 }

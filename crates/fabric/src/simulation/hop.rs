@@ -9,6 +9,7 @@ use thalweg_v2p::{
 use super::{Endpoint, Event, Flight, Simulation};
 use crate::Time;
 use crate::report::{Drop, Layers};
+use crate::schemes::Caches;
 use crate::topology::{NodeId, NodeKind, PortId};
 
 /// Bytes that a control packet carries, beside the outer headers.
@@ -28,6 +29,9 @@ impl Simulation {
 
     /// A packet leaves a server or gateway by its only port.
     pub(super) fn leave(&mut self, flight: u32, node: NodeId) {
+        if self.host_memory.is_some() {
+            self.remember_at_gateway(flight, node);
+        }
         if let Some(port) = self.topology.ports(node).next() {
             self.transmit(flight, port);
         }
@@ -42,7 +46,7 @@ impl Simulation {
         }
     }
 
-    fn drop_flight(&mut self, flight: u32, reason: Drop) {
+    pub(super) fn drop_flight(&mut self, flight: u32, reason: Drop) {
         self.flights.remove(flight as usize);
         self.tally.drops.count(reason);
     }
@@ -55,8 +59,9 @@ impl Simulation {
             let bytes = under_way.bytes - self.outer_bytes;
             self.switch_bytes[switch.0 as usize] += u64::from(bytes);
         }
-        if !self.switches.is_empty() {
-            match self.ask_agent(flight, switch, role, port) {
+        match self.caches {
+            Caches::Absent => {}
+            Caches::Protocol(_) => match self.ask_agent(flight, switch, role, port) {
                 Verdict::Forward => {}
                 Verdict::Consumed => {
                     self.flights.remove(flight as usize);
@@ -64,8 +69,19 @@ impl Simulation {
                     return;
                 }
                 Verdict::Drop(_) => return self.drop_flight(flight, Drop::Forged),
+            },
+            _ => {
+                if !self.ask_cache(flight, switch, role, port) {
+                    return;
+                }
             }
         }
+        self.pass_on(flight, switch);
+    }
+
+    /// Decrements the time to live and sends.
+    #[inline]
+    pub(super) fn pass_on(&mut self, flight: u32, switch: NodeId) {
         let packet = &mut self.flights[flight as usize].packet;
         if packet.ttl <= 1 {
             return self.drop_flight(flight, Drop::TtlExpired);
@@ -96,7 +112,10 @@ impl Simulation {
             NodeKind::Server => Ingress::Host(self.topology.address(from)),
             NodeKind::Gateway => Ingress::Gateway,
         };
-        let agent = &mut self.switches[switch.0 as usize];
+        let Caches::Protocol(agents) = &mut self.caches else {
+            return Verdict::Forward;
+        };
+        let agent = &mut agents[switch.0 as usize];
         let under_way = &mut self.flights[flight as usize];
         let (source, destination) = outer(&under_way.packet);
         let hits = agent.counters().hits;
@@ -112,17 +131,25 @@ impl Simulation {
         if verdict == Verdict::Forward && !is_same {
             self.address_anew(flight);
         }
-        while let Some(packet) = self.switches[switch.0 as usize].poll_transmit() {
+        while let Some(packet) = self.poll_agent(switch) {
             self.send_control(packet, switch);
         }
         verdict
+    }
+
+    #[inline]
+    fn poll_agent(&mut self, switch: NodeId) -> Option<Packet> {
+        match &mut self.caches {
+            Caches::Protocol(agents) => agents[switch.0 as usize].poll_transmit(),
+            _ => None,
+        }
     }
 
     /// Finds the node and the path of a packet whose outer addresses were changed.
     ///
     /// # Panics
     /// If there is no such node: all addresses that agents write are the topology's.
-    fn address_anew(&mut self, flight: u32) {
+    pub(super) fn address_anew(&mut self, flight: u32) {
         let under_way = &mut self.flights[flight as usize];
         under_way.path = self.ecmp.path_of(&under_way.packet);
         let node = self.topology.node_of(under_way.packet.outer_destination);
@@ -147,6 +174,9 @@ impl Simulation {
     }
 
     fn reach_endpoint(&mut self, flight: u32, node: NodeId) {
+        if self.host_memory.is_some() {
+            self.remember_at_host(flight, node);
+        }
         let endpoint = self.endpoint_index(node);
         let packet = &mut self.flights[flight as usize].packet;
         match &mut self.endpoints[endpoint] {
@@ -206,7 +236,7 @@ fn outer(packet: &Packet) -> (Address, Address) {
     (packet.outer_source, packet.outer_destination)
 }
 
-fn count_hit(layers: &mut Layers, role: Role) {
+pub(super) fn count_hit(layers: &mut Layers, role: Role) {
     *match role {
         Role::Core => &mut layers.core,
         Role::Spine | Role::GatewaySpine => &mut layers.spine,

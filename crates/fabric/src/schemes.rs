@@ -1,0 +1,151 @@
+//! What switches and hosts do in each scheme but SwitchV2P, whose agents are `thalweg-v2p`'s.
+//!
+//! | scheme | state | file |
+//! | --- | --- | --- |
+//! | NoCache, Direct | none | |
+//! | LocalLearning, GwCache | a direct-mapped cache in each switch, or each gateway ToR | `learning.rs` |
+//! | Bluebird | an LRU cache and a control plane in each ToR | `bluebird.rs` |
+//! | OnDemand | what each host knows | `on_demand.rs` |
+//! | Controller | an LRU cache in each switch, a matrix of traffic, an integer program | `controller/` |
+//!
+//! None of them has tags: a packet is resolved or not, and a host that gets one by mistake sends it
+//! after the machine. Costs and delays are those of the published code and of section 5; where the
+//! text says otherwise there is a choice.
+//!
+//! 1. A switch rewrites the destination of a packet only while it is a gateway's.
+//! 2. Nothing here allocates for a packet, but for LRU caches and tables of hosts that grow.
+//!
+//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
+//! 2024, section 5 and appendix A.
+
+mod bluebird;
+mod controller;
+mod learning;
+mod on_demand;
+mod recent;
+
+use std::sync::Arc;
+
+use rand::RngCore;
+use thalweg_v2p::{Address, Data, Directory, Role, SwitchAgent, SwitchConfig, SwitchId};
+
+pub use self::bluebird::Bluebird;
+pub(crate) use self::bluebird::{ControlPlane, Diverted};
+pub(crate) use self::controller::Planner;
+pub use self::controller::{Controller, ControllerCost, ControllerReport};
+pub(crate) use self::learning::LearningCache;
+pub use self::on_demand::OnDemand;
+pub(crate) use self::on_demand::{HOST_UPDATE, HostMemory, Known};
+use crate::config::{Scheme, SwitchV2p};
+use crate::topology::{NodeId, NodeKind, Topology};
+
+/// What the switches of a run have in them, by switch.
+#[derive(Clone, Debug)]
+pub(crate) enum Caches {
+    /// Switches that only forward.
+    Absent,
+    /// Agents of SwitchV2P.
+    Protocol(Vec<SwitchAgent>),
+    /// Caches that learn what passes.
+    Learning(Vec<Option<LearningCache>>),
+    /// ToRs with a control plane.
+    Bluebird(Vec<Option<ControlPlane>>),
+    /// Caches that a controller fills.
+    Planned(Box<Planner>),
+}
+
+impl Caches {
+    /// The caches of a scheme, empty.
+    pub(crate) fn new(
+        topology: &Topology,
+        scheme: Scheme,
+        directory: &Arc<Directory>,
+        random: &mut impl RngCore,
+    ) -> Caches {
+        match scheme {
+            Scheme::NoCache | Scheme::Direct | Scheme::OnDemand(_) => Caches::Absent,
+            Scheme::SwitchV2p(settings) => Caches::Protocol(
+                switches(topology)
+                    .map(|(node, role)| {
+                        let config = switch_config(topology, node, role, settings);
+                        SwitchAgent::new(&config, directory.clone())
+                    })
+                    .collect(),
+            ),
+            Scheme::LocalLearning { entries } => Caches::Learning(
+                switches(topology)
+                    .map(|_| Some(LearningCache::new(entries, random.next_u32())))
+                    .collect(),
+            ),
+            Scheme::GwCache { entries } => Caches::Learning(
+                switches(topology)
+                    .map(|(_, role)| {
+                        (role == Role::GatewayTor).then(|| LearningCache::new(entries, 0))
+                    })
+                    .collect(),
+            ),
+            Scheme::Bluebird(settings) => Caches::Bluebird(
+                switches(topology)
+                    .map(|(_, role)| role.is_tor().then(|| ControlPlane::new(settings)))
+                    .collect(),
+            ),
+            Scheme::Controller(settings) => {
+                let count = topology.switch_count();
+                Caches::Planned(Box::new(Planner::new(settings, count)))
+            }
+        }
+    }
+}
+
+fn switches(topology: &Topology) -> impl Iterator<Item = (NodeId, Role)> {
+    let nodes = (0..topology.switch_count() as u32).map(NodeId);
+    nodes.filter_map(|node| match topology.kind(node) {
+        NodeKind::Switch(role) => Some((node, role)),
+        NodeKind::Server | NodeKind::Gateway => None,
+    })
+}
+
+fn switch_config(
+    topology: &Topology,
+    node: NodeId,
+    role: Role,
+    settings: SwitchV2p,
+) -> SwitchConfig {
+    let entries = settings.memory.entries(role, settings.entries);
+    let (id, address) = (SwitchId(node.0), topology.address(node));
+    let config = SwitchConfig::new(id, address, role, settings.profile, entries);
+    SwitchConfig {
+        pod: topology.pod_of(node).unwrap_or_default(),
+        learning_probability: settings.learning_probability,
+        sends_invalidations: settings.sends_invalidations,
+        has_timestamp_vector: settings.has_timestamp_vector,
+        ..config
+    }
+}
+
+/// What a switch without the protocol made of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resolution {
+    /// It goes on as it is.
+    AsIs,
+    /// It goes to this host.
+    To(Address),
+    /// It goes through the control plane.
+    Diverted(Diverted),
+}
+
+impl From<Option<Address>> for Resolution {
+    fn from(place: Option<Address>) -> Resolution {
+        place.map_or(Resolution::AsIs, Resolution::To)
+    }
+}
+
+/// A lookup of an unresolved packet, or what is to be learned of a resolved one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) data: &'a Data,
+    pub(crate) is_unresolved: bool,
+    pub(crate) outer_destination: Address,
+    /// On the wire.
+    pub(crate) bytes: u32,
+}

@@ -1,0 +1,238 @@
+//! The schemes in a run: what a host writes onto a packet, what a switch without the protocol does
+//! with it, and what is done from time to time.
+
+use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version, Vni};
+
+use super::hop::count_hit;
+use super::{Event, Simulation, key_of};
+use crate::Time;
+use crate::config::{OnDemand, Scheme};
+use crate::flows::Machine;
+use crate::report::Drop;
+use crate::schemes::{Caches, Diverted, HOST_UPDATE, Known, Question, Resolution};
+use crate::topology::{NodeId, NodeKind, PortId};
+
+impl Simulation {
+    /// A packet from a machine to a virtual address as its host sends it, and how long the host
+    /// takes; `None` if there is nobody to send it to.
+    pub(super) fn packet_of(
+        &mut self,
+        source: Machine,
+        destination: Address,
+        flow: u32,
+    ) -> Option<(Packet, Time)> {
+        let key = key_of(destination);
+        let known = match (&mut self.host_memory, self.scheme) {
+            (Some(memory), _) => {
+                let host = source.node.0 as usize - self.topology.switch_count();
+                memory.ask(host as u32, key)
+            }
+            (None, Scheme::Direct) => Known::Shared(Time::ZERO),
+            (None, _) => Known::Nothing,
+        };
+        let (place, delay) = match known {
+            Known::Nothing => {
+                let host = self.host_mut(source.node)?;
+                let packet = host.packet_from(key_of(source.address), destination, flow)?;
+                return Some((packet, Time::ZERO));
+            }
+            Known::At(place) => (place, Time::ZERO),
+            Known::Shared(delay) => (self.database.find(key)?, delay),
+        };
+        self.tally.host_resolved += 1;
+        Some((
+            self.resolved_packet(source, destination, place, flow),
+            delay,
+        ))
+    }
+
+    /// The packet of a host that knows where the machine is.
+    fn resolved_packet(
+        &self,
+        source: Machine,
+        destination: Address,
+        place: Address,
+        flow: u32,
+    ) -> Packet {
+        let version = self.database.version();
+        let tags = Tags {
+            source_version: version,
+            resolved_version: version,
+            ..Tags::default()
+        };
+        Packet {
+            outer_source: self.topology.address(source.node),
+            outer_destination: place,
+            ttl: INITIAL_TTL,
+            flow,
+            body: Body::Data(Data {
+                vni: Vni::default(),
+                inner_source: source.address,
+                inner_destination: destination,
+                tags,
+            }),
+        }
+    }
+
+    /// A switch that has a cache, but not the protocol: whether the packet goes on now.
+    pub(super) fn ask_cache(
+        &mut self,
+        flight: u32,
+        switch: NodeId,
+        role: Role,
+        port: PortId,
+    ) -> bool {
+        let under_way = &self.flights[flight as usize];
+        let Body::Data(data) = &under_way.packet.body else {
+            return true;
+        };
+        let is_unresolved = self.topology.kind(under_way.destination) == NodeKind::Gateway;
+        let question = Question {
+            data,
+            is_unresolved,
+            outer_destination: under_way.packet.outer_destination,
+            bytes: under_way.bytes,
+        };
+        let index = switch.0 as usize;
+        let resolution = match &mut self.caches {
+            Caches::Absent | Caches::Protocol(_) => Resolution::AsIs,
+            Caches::Learning(caches) => match &mut caches[index] {
+                Some(cache) => cache.handle(question),
+                None => Resolution::AsIs,
+            },
+            Caches::Bluebird(tors) => match &mut tors[index] {
+                Some(tor) => tor.handle(question, &self.database, self.now),
+                None => Resolution::AsIs,
+            },
+            Caches::Planned(planner) => {
+                let from = self.topology.owner(port);
+                if is_unresolved && self.topology.kind(from) == NodeKind::Server {
+                    let key = data.destination_key();
+                    planner.count(switch, under_way.destination, under_way.path, key);
+                }
+                planner.handle(question, switch)
+            }
+        };
+        match resolution {
+            Resolution::AsIs => true,
+            Resolution::To(place) => {
+                let is_first = under_way.sequence == 0;
+                count_hit(&mut self.tally.hits, role);
+                if is_first {
+                    count_hit(&mut self.tally.first_hits, role);
+                }
+                self.flights[flight as usize].packet.outer_destination = place;
+                self.address_anew(flight);
+                true
+            }
+            Resolution::Diverted(Diverted::Until(time)) => {
+                self.tally.control_plane_packets += 1;
+                self.queue.push(time, Event::Resume { flight, switch });
+                false
+            }
+            Resolution::Diverted(Diverted::Dropped) => {
+                self.drop_flight(flight, Drop::ControlPlaneFull);
+                false
+            }
+        }
+    }
+
+    /// A packet leaves the control plane of a switch, which knows where its machine is.
+    pub(super) fn resume(&mut self, flight: u32, switch: NodeId) {
+        let packet = &mut self.flights[flight as usize].packet;
+        let place = match &packet.body {
+            Body::Data(data) => self.database.find(data.destination_key()),
+            Body::Learning(_) | Body::Invalidation(_) => None,
+        };
+        let Some(place) = place else {
+            return self.drop_flight(flight, Drop::UnknownDestination);
+        };
+        packet.outer_destination = place;
+        self.address_anew(flight);
+        self.pass_on(flight, switch);
+    }
+
+    /// When something is due that neither a packet nor the configuration brings about.
+    #[inline]
+    pub(super) fn next_upkeep(&self) -> Time {
+        let late = self.late_places.front();
+        let late = late.map_or(Time::from_picos(u64::MAX), |late| late.0);
+        match &self.caches {
+            Caches::Planned(planner) => planner.next_plan().min(late),
+            _ => late,
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn keep_up(&mut self) {
+        self.now = self.next_upkeep();
+        while let Some(&(due, key, place)) = self.late_places.front()
+            && due <= self.now
+        {
+            self.late_places.pop_front();
+            match self.scheme {
+                Scheme::OnDemand(OnDemand::Artifact) => {
+                    self.database.place(key, place);
+                }
+                _ => {
+                    if let Some(memory) = &mut self.host_memory {
+                        memory.update(key, place);
+                    }
+                }
+            }
+        }
+        if let Caches::Planned(planner) = &mut self.caches
+            && planner.next_plan() <= self.now
+        {
+            planner.plan(&self.topology, self.ecmp, &self.database);
+        }
+    }
+
+    /// A machine is somewhere else: who knows at once, and who later. Gives the version of it.
+    pub(super) fn note_move(&mut self, key: thalweg_v2p::Key, place: Address) -> Version {
+        if let Caches::Bluebird(tors) = &mut self.caches {
+            for tor in tors.iter_mut().flatten() {
+                tor.catch_up(&self.database, self.now);
+            }
+        }
+        if self.host_memory.is_some() {
+            self.late_places
+                .push_back((self.now + HOST_UPDATE, key, place));
+        }
+        match self.scheme {
+            Scheme::OnDemand(OnDemand::Artifact) => self.database.version(),
+            _ => self.database.place(key, place),
+        }
+    }
+
+    /// What a host learns from a packet that came to it.
+    pub(super) fn remember_at_host(&mut self, flight: u32, node: NodeId) {
+        if self.topology.kind(node) != NodeKind::Server {
+            return;
+        }
+        let host = (node.0 as usize - self.topology.switch_count()) as u32;
+        let packet = &self.flights[flight as usize].packet;
+        if let (Some(memory), Body::Data(data)) = (&mut self.host_memory, &packet.body) {
+            let here = packet.outer_destination;
+            memory.receive(host, here, data.source_key(), data.destination_key());
+        }
+    }
+
+    /// What the sender's host is told of a packet that leaves a gateway.
+    pub(super) fn remember_at_gateway(&mut self, flight: u32, node: NodeId) {
+        if self.topology.kind(node) != NodeKind::Gateway {
+            return;
+        }
+        let Some(memory) = &mut self.host_memory else {
+            return;
+        };
+        let packet = &self.flights[flight as usize].packet;
+        let Some(node) = self.topology.node_of(packet.outer_source) else {
+            return;
+        };
+        let host = (node.0 as usize - self.topology.switch_count()) as u32;
+        if let Body::Data(data) = &packet.body {
+            memory.resolve(host, data.destination_key(), packet.outer_destination);
+        }
+    }
+}
