@@ -17,6 +17,7 @@
 //! A switch with room for all that pass gets all, before anything is solved. The rest goes to
 //! `microlp`, with what a greedy choice gives as the first solution; if nothing better is found
 //! within the steps, that is the answer. Programs past [`MAX_VARIABLES`] are not solved at all.
+//! (HiGHS would be faster, but its bindings want CMake and libclang where they are built.)
 //!
 //! Reference: Zeno, Chen, Silberstein, SIGCOMM 2024, appendix A.1. Departure: the text limits the
 //! sum over all switches by one switch's memory, which cannot be meant; here each has its own limit.
