@@ -147,6 +147,7 @@ impl Config {
             delay: Time::from_micros(1),
             queue_bytes: QUEUE_BYTES,
             cuts_to_nanos: true,
+            mark_bytes: u64::MAX,
         };
         Config {
             shape,

@@ -32,6 +32,8 @@ pub struct Link {
     pub queue_bytes: u64,
     /// Whether the time to send a packet is cut to whole nanoseconds, as ns-3 does it.
     pub cuts_to_nanos: bool,
+    /// With more bytes waiting, packets are marked (RFC 3168); `u64::MAX` is never.
+    pub mark_bytes: u64,
 }
 
 impl Link {
@@ -72,6 +74,7 @@ pub struct PortCounters {
 ///     delay: Time::from_micros(1),
 ///     queue_bytes: 1000,
 ///     cuts_to_nanos: false,
+///     mark_bytes: u64::MAX,
 /// };
 /// let mut port = Port::new(link);
 /// assert_eq!(port.offer(Time::ZERO, 1000), Some(Time::from_nanos(1080)));
@@ -123,6 +126,12 @@ impl Port {
         Some(self.busy_until + self.link.delay)
     }
 
+    /// Whether the packet that was just offered is to be marked.
+    #[inline]
+    pub fn is_marking(&self) -> bool {
+        self.waiting_bytes > self.link.mark_bytes
+    }
+
     /// Notes that a packet has reached the other end.
     #[inline]
     pub fn note_arrival(&mut self) {
@@ -169,6 +178,7 @@ mod tests {
         delay: Time::from_micros(1),
         queue_bytes: 4_000,
         cuts_to_nanos: false,
+        mark_bytes: u64::MAX,
     };
 
     /// The slow twin: a server that is stepped from one event to the next.

@@ -1,0 +1,62 @@
+//! TCP, as two state machines without sockets or clocks.
+//!
+//! ```text
+//!   Connection --.-- Sender ----> Segment --network--> Receiver
+//!                |     ^                                   |
+//!                '-----'------- Segment <--network---------'
+//! ```
+//!
+//! A flow is one connection: opened, a number of bytes one way, closed. `handle_segment` and
+//! `handle_timer` are what happened, `poll_transmit` is what must leave, `deadline` when the timer is
+//! to be handled. Time is an argument; chance there is none.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `config.rs` | what the ends are like |
+//! | `segment.rs` | what goes between them |
+//! | `sender.rs`, `receiver.rs` | the ends |
+//! | `scoreboard.rs`, `ranges.rs` | what is known of segments under way |
+//! | `rack.rs` | losses by time (RFC 8985) |
+//! | `prr.rs` | the window in recovery (RFC 6937) |
+//! | `control.rs`, `cubic.rs`, `cubic_ns3.rs` | the window else |
+//! | `rtt.rs` | the round-trip time and the time-out (RFC 6298) |
+//!
+//! 1. The same calls give the same segments.
+//! 2. What ends use memory for is kept when a connection is over, for the next one: a packet
+//!    allocates nothing.
+//! 3. A connection ends: every timer that goes on without an answer gives up after the configured
+//!    number of times.
+
+mod config;
+mod control;
+mod cubic;
+mod cubic_ns3;
+mod prr;
+mod rack;
+mod ranges;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Algorithm, LossDetection, TcpConfig, TcpConfigError};
+pub(crate) use receiver::Receiver;
+pub(crate) use segment::{Segment, Towards};
+pub(crate) use sender::Sender;
+
+use crate::Time;
+
+/// The time in ticks of the timestamps option.
+fn ticks(config: &TcpConfig, now: Time) -> u32 {
+    (now.as_picos() / config.timestamp_tick.as_picos()) as u32
+}
+
+/// How long ago a timestamp was, at least [`TcpConfig::least_rtt`].
+fn elapsed(config: &TcpConfig, now: Time, timestamp: u32) -> Time {
+    let ticks = ticks(config, now).wrapping_sub(timestamp);
+    let picos = u64::from(ticks).saturating_mul(config.timestamp_tick.as_picos());
+    Time::from_picos(picos).max(config.least_rtt)
+}

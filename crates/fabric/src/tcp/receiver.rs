@@ -1,0 +1,329 @@
+//! The end that data come to.
+//!
+//! ```text
+//!   Listening --SYN--> Greeted --acknowledged--> Open --everything and FIN--> Closing --> Closed
+//! ```
+//!
+//! It acknowledges the first segment at once, then every second; at once as well what leaves or
+//! fills a gap, and a FIN. With the last gap filled before the FIN's segment came in its turn, its
+//! own FIN is the acknowledgement. It closes as soon as everything is there.
+//!
+//! A segment that has the FIN and comes first of all, before the handshake is done, is ignored: so
+//! does ns-3, and a sender then waits for its timer.
+//!
+//! What is acknowledged selectively: the range that the last segment came to, then those reported
+//! before (RFC 2018 section 4); with RACK, first of all a segment that came twice (RFC 2883).
+//! With DCTCP it acknowledges at once when marks begin or end (RFC 8257 section 3.2).
+
+use super::config::{Algorithm, LossDetection, TcpConfig};
+use super::ranges::Ranges;
+use super::rtt::RoundTrip;
+use super::segment::{Block, SACK_BLOCKS, Segment, Towards};
+use crate::Time;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Listening,
+    Greeted,
+    Open,
+    Closing,
+    Closed,
+}
+
+/// What is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Due {
+    greeting: bool,
+    acknowledgement: bool,
+    /// An acknowledgement for what came before marks began or ended, and whether it was marked.
+    turn: Option<(u32, bool)>,
+    fin: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    state: State,
+    due: Due,
+    /// Segments that came in order; one more with the FIN.
+    next: u32,
+    /// How many segments there are, once that is known.
+    total: Option<u32>,
+    held: Ranges,
+    /// What was reported last, latest first.
+    reported: [Block; SACK_BLOCKS],
+    duplicate: Option<u32>,
+    /// Segments since the last acknowledgement.
+    unacknowledged: u32,
+    delayed_until: Option<Time>,
+    /// When SYN or FIN is sent again.
+    repeat_at: Option<Time>,
+    repeat_after: Time,
+    retries: u8,
+    rtt: RoundTrip,
+    timestamp_echo: u32,
+    last_acknowledged: u32,
+    is_marked: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &TcpConfig) -> Receiver {
+        Receiver {
+            state: State::Listening,
+            due: Due::default(),
+            next: 0,
+            total: None,
+            held: Ranges::default(),
+            reported: [Block::default(); SACK_BLOCKS],
+            duplicate: None,
+            unacknowledged: 0,
+            delayed_until: None,
+            repeat_at: None,
+            repeat_after: config.connection_timeout,
+            retries: config.retries,
+            rtt: RoundTrip::new(config.initial_rtt),
+            timestamp_echo: 0,
+            last_acknowledged: 0,
+            is_marked: false,
+        }
+    }
+
+    /// Forgets everything but its memory.
+    pub(crate) fn reset(&mut self, config: &TcpConfig) {
+        let mut held = std::mem::take(&mut self.held);
+        held.clear();
+        *self = Receiver {
+            held,
+            ..Receiver::new(config)
+        };
+    }
+
+    /// Whether nothing will be sent any more, unless something comes.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Whether everything came.
+    #[cfg(test)]
+    pub(crate) fn has_everything(&self) -> bool {
+        matches!(self.state, State::Closing | State::Closed) && self.total.is_some()
+    }
+
+    /// When [`Receiver::handle_timer`] is to be called.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match (self.delayed_until, self.repeat_at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Takes a segment; `is_marked` says whether it met a long queue.
+    pub(crate) fn handle_segment(
+        &mut self,
+        config: &TcpConfig,
+        now: Time,
+        segment: &Segment,
+        is_marked: bool,
+    ) {
+        if segment.is_syn {
+            return self.greet(segment);
+        }
+        match self.state {
+            State::Listening | State::Closed => return,
+            State::Greeted => {
+                let elapsed = super::elapsed(config, now, segment.timestamp_echo);
+                self.rtt.sample(elapsed);
+                if segment.is_fin && segment.number != self.next {
+                    return;
+                }
+                self.state = State::Open;
+                self.repeat_at = None;
+                // The first segment is acknowledged at once.
+                self.unacknowledged = config.delayed_ack_segments;
+            }
+            State::Open => {}
+            State::Closing if segment.acknowledged > 0 => {
+                self.state = State::Closed;
+                self.repeat_at = None;
+                return;
+            }
+            State::Closing => {
+                self.due.fin |= segment.payload_bytes > 0;
+                return;
+            }
+        }
+        if segment.number == self.next && segment.number <= self.last_acknowledged {
+            self.timestamp_echo = segment.timestamp;
+        }
+        if segment.payload_bytes > 0 {
+            self.take_payload(config, now, segment, is_marked);
+        }
+    }
+
+    fn greet(&mut self, segment: &Segment) {
+        if matches!(self.state, State::Listening | State::Greeted) {
+            self.state = State::Greeted;
+            self.due.greeting = true;
+            self.timestamp_echo = segment.timestamp;
+        }
+    }
+
+    fn take_payload(&mut self, config: &TcpConfig, now: Time, segment: &Segment, is_marked: bool) {
+        if config.algorithm == Algorithm::Dctcp {
+            if is_marked != self.is_marked && self.delayed_until.take().is_some() {
+                self.due.turn = Some((self.next, self.is_marked));
+                self.unacknowledged = 0;
+            }
+            self.is_marked = is_marked;
+        }
+        if segment.is_fin {
+            self.total = Some(segment.number + 1);
+        }
+        let number = segment.number;
+        if number < self.next || self.held.containing(number).is_some() {
+            if config.loss_detection == LossDetection::RackTlp {
+                self.duplicate = Some(number);
+            }
+            self.due.acknowledgement = true;
+            return;
+        }
+        if number > self.next {
+            let block = Block {
+                start: number,
+                end: number + 1,
+            };
+            self.held.add(block, |_| {});
+            self.report(number);
+            self.due.acknowledgement = true;
+            return;
+        }
+        self.next += 1;
+        let had_gap = !self.held.is_empty();
+        if let Some(block) = self.held.containing(self.next) {
+            self.next = block.end;
+        }
+        if had_gap {
+            self.held.remove_below(self.next);
+        }
+        if self.total == Some(self.next) {
+            return self.close(config, now, segment.is_fin);
+        }
+        self.unacknowledged += 1;
+        if had_gap || self.unacknowledged >= config.delayed_ack_segments {
+            self.due.acknowledgement = true;
+        } else if self.delayed_until.is_none() {
+            self.delayed_until = Some(now + config.delayed_ack_timeout);
+        }
+    }
+
+    /// Everything is there: says so, and that there will be nothing back.
+    fn close(&mut self, config: &TcpConfig, now: Time, was_last: bool) {
+        self.next += 1;
+        self.state = State::Closing;
+        self.due.acknowledgement = was_last;
+        self.due.fin = true;
+        self.delayed_until = None;
+        self.repeat_after = self.rtt.timeout(config.minimum_rto);
+        self.repeat_at = Some(now + self.repeat_after);
+    }
+
+    /// Puts the range of a held segment first among those reported.
+    fn report(&mut self, number: u32) {
+        let Some(current) = self.held.containing(number) else {
+            return;
+        };
+        let mut reported = [Block::default(); SACK_BLOCKS];
+        reported[0] = current;
+        let others = self
+            .reported
+            .iter()
+            .filter(|block| block.end < current.start || block.start > current.end);
+        for (place, block) in reported[1..].iter_mut().zip(others) {
+            *place = *block;
+        }
+        self.reported = reported;
+    }
+
+    /// The time of [`Receiver::deadline`] has come, or another.
+    pub(crate) fn handle_timer(&mut self, now: Time) {
+        if self.delayed_until.is_some_and(|time| time <= now) {
+            self.delayed_until = None;
+            self.due.acknowledgement = true;
+        }
+        if self.repeat_at.is_none_or(|time| time > now) {
+            return;
+        }
+        self.repeat_at = None;
+        match self.state {
+            State::Greeted if RoundTrip::is_longest(self.repeat_after) => {
+                self.state = State::Closed;
+            }
+            State::Greeted => self.due.greeting = true,
+            State::Closing if self.retries == 0 => self.state = State::Closed,
+            State::Closing => {
+                self.retries -= 1;
+                self.due.fin = true;
+                self.repeat_after = RoundTrip::backed_off(self.repeat_after);
+                self.repeat_at = Some(now + self.repeat_after);
+            }
+            State::Listening | State::Open | State::Closed => {}
+        }
+    }
+
+    /// What is to be sent now, one segment at a time.
+    pub(crate) fn poll_transmit(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
+        let mut segment = Segment {
+            towards: Towards::Sender,
+            acknowledged: self.next,
+            timestamp: super::ticks(config, now),
+            timestamp_echo: self.timestamp_echo,
+            ..Segment::default()
+        };
+        if self.due.greeting {
+            self.due.greeting = false;
+            segment.is_syn = true;
+            self.repeat_at = Some(now + self.repeat_after);
+            self.repeat_after = RoundTrip::backed_off(self.repeat_after);
+            return Some(segment);
+        }
+        if let Some((next, was_marked)) = self.due.turn.take() {
+            segment.acknowledged = next;
+            segment.has_echo = was_marked;
+            return Some(segment);
+        }
+        if !self.due.acknowledgement && !self.due.fin {
+            return None;
+        }
+        segment.has_echo = self.is_marked;
+        if std::mem::take(&mut self.due.acknowledgement) {
+            self.add_blocks(&mut segment);
+        } else {
+            self.due.fin = false;
+            segment.is_fin = true;
+        }
+        self.last_acknowledged = self.next;
+        self.unacknowledged = 0;
+        self.delayed_until = None;
+        Some(segment)
+    }
+
+    fn add_blocks(&mut self, segment: &mut Segment) {
+        let mut add = |block: Block| {
+            if usize::from(segment.block_count) < SACK_BLOCKS {
+                segment.blocks[usize::from(segment.block_count)] = block;
+                segment.block_count += 1;
+            }
+        };
+        if let Some(number) = self.duplicate.take() {
+            add(Block {
+                start: number,
+                end: number + 1,
+            });
+        }
+        if self.held.is_empty() {
+            return;
+        }
+        let next = self.next;
+        let still = self.reported.iter().filter(|block| block.start > next);
+        still.copied().for_each(&mut add);
+    }
+}
