@@ -21,7 +21,7 @@ use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
 use thiserror::Error;
 
 pub use crate::schemes::{Bluebird, Controller, ControllerCost, OnDemand};
-use crate::{Ecmp, FatTree, Link, Placement, Time, TopologyError};
+use crate::{Ecmp, FatTree, Link, Placement, TcpConfig, TcpConfigError, Time, TopologyError};
 
 const GIGABIT: u64 = 1_000_000_000;
 const QUEUE_BYTES: u64 = 32 << 20;
@@ -101,6 +101,15 @@ pub enum Payload {
     Traced,
 }
 
+/// What hosts send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// Each line of the trace is a datagram.
+    Udp,
+    /// Each line of the trace is a connection that carries so many bytes.
+    Tcp(TcpConfig),
+}
+
 /// A machine that moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
@@ -127,11 +136,13 @@ pub struct Config {
     pub scheme: Scheme,
     /// How equal routes are chosen from.
     pub ecmp: Ecmp,
+    /// What a line of the trace is.
+    pub transport: Transport,
     /// What a datagram carries.
     pub payload: Payload,
     /// Bytes of headers that come with the virtual network: framing, outer IP, tunnel.
     pub outer_bytes: u32,
-    /// Bytes of a tenant's headers: inner IP and UDP.
+    /// Bytes of the headers of a tenant's datagram: inner IP and UDP.
     pub inner_bytes: u32,
     /// Machines that move.
     pub migrations: Vec<Migration>,
@@ -156,6 +167,7 @@ impl Config {
             placement,
             scheme,
             ecmp: Ecmp::Artifact,
+            transport: Transport::Udp,
             payload: Payload::Fixed(64),
             outer_bytes: 2 + 20 + 8,
             inner_bytes: 20 + 8,
@@ -172,6 +184,9 @@ pub enum ConfigError {
     /// The fabric cannot be built.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+    /// A setting of TCP out of range.
+    #[error(transparent)]
+    Tcp(#[from] TcpConfigError),
     /// More servers in the placement than in the fabric.
     #[error("the placement has {placed} servers, the fabric {servers}: use a larger fabric")]
     Servers {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use thalweg_v2p::Address;
 
-use crate::config::{Config, ConfigError, Payload};
+use crate::config::{Config, ConfigError, Payload, Transport};
 use crate::report::Report;
 use crate::topology::{NodeId, NodeKind, Topology};
 use crate::{Time, TraceLine};
@@ -56,14 +56,15 @@ impl Machines {
     }
 }
 
-/// A packet that will be sent.
+/// A packet that will be sent, or a connection that will be opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
     pub(crate) at: Time,
     pub(crate) source: u32,
     pub(crate) destination: u32,
     pub(crate) flow: u32,
-    pub(crate) payload: u32,
+    /// Bytes of the packet, or of all that the connection carries.
+    pub(crate) payload: u64,
 }
 
 /// What came of a flow.
@@ -76,8 +77,8 @@ pub(crate) struct Flow {
     first_delivered: Time,
     last_delivered: Time,
     delivered: u32,
-    /// One more than the greatest sequence number delivered.
-    next_sequence: u32,
+    /// One more than the greatest sequence number delivered, in either direction.
+    next_sequence: [u32; 2],
 }
 
 impl Flow {
@@ -89,7 +90,7 @@ impl Flow {
             first_delivered: Time::ZERO,
             last_delivered: Time::ZERO,
             delivered: 0,
-            next_sequence: 0,
+            next_sequence: [0; 2],
         }
     }
 
@@ -103,14 +104,15 @@ impl Flow {
     }
 
     /// Counts a packet that was delivered; says whether a later one was before it.
-    pub(crate) fn deliver(&mut self, now: Time, sequence: u32) -> bool {
+    pub(crate) fn deliver(&mut self, now: Time, sequence: u32, direction: usize) -> bool {
         if self.delivered == 0 {
             self.first_delivered = now;
         }
         self.delivered += 1;
         self.last_delivered = now;
-        let is_reordered = sequence < self.next_sequence;
-        self.next_sequence = self.next_sequence.max(sequence + 1);
+        let next = &mut self.next_sequence[direction];
+        let is_reordered = sequence < *next;
+        *next = (*next).max(sequence + 1);
         is_reordered
     }
 }
@@ -119,7 +121,7 @@ impl Flow {
 pub(crate) fn datagrams_of(
     trace: &[TraceLine],
     machines: &Machines,
-    payload: Payload,
+    config: &Config,
 ) -> Result<(Vec<Datagram>, Vec<Flow>), ConfigError> {
     let mut flows = Vec::new();
     let mut indices: HashMap<u32, u32> = HashMap::new();
@@ -139,9 +141,10 @@ pub(crate) fn datagrams_of(
             source: find(line.source)?,
             destination: find(line.destination)?,
             flow,
-            payload: match payload {
-                Payload::Fixed(bytes) => bytes,
-                Payload::Traced => line.bytes.min(MAX_DATAGRAM) as u32,
+            payload: match (config.transport, config.payload) {
+                (Transport::Tcp(_), _) => line.bytes,
+                (Transport::Udp, Payload::Fixed(bytes)) => bytes.into(),
+                (Transport::Udp, Payload::Traced) => line.bytes.min(MAX_DATAGRAM),
             },
         });
     }

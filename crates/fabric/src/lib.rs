@@ -16,7 +16,7 @@
 //! - The same arguments give the same report.
 //! - Every packet that was made was delivered, consumed, dropped for a reason, or is under way.
 //!
-//! What hosts send is UDP: a line of a trace is a datagram. There is no TCP yet.
+//! What hosts send is UDP, a line of a trace being a datagram, or TCP, a line being a connection.
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, section 5.
@@ -38,7 +38,7 @@ mod trace;
 
 pub use config::{
     Bluebird, Config, ConfigError, Controller, ControllerCost, Migration, OnDemand, Payload,
-    Scheme, SwitchV2p,
+    Scheme, SwitchV2p, Transport,
 };
 pub use ecmp::Ecmp;
 pub use port::{Link, Port, PortCounters};

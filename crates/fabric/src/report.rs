@@ -102,6 +102,16 @@ pub struct Report {
     pub learning_packets: u64,
     /// Packets delivered after a later one of their flow.
     pub reordered: u64,
+    /// Segments of data that TCP sent again.
+    pub retransmitted: u64,
+    /// Times that a sender of TCP waited for an acknowledgement in vain.
+    pub timeouts: u64,
+    /// Times that a sender of TCP found a loss without waiting.
+    pub recoveries: u64,
+    /// Connections that sent everything and were closed by both ends.
+    pub connections_finished: u64,
+    /// Connections that gave up.
+    pub connections_failed: u64,
     /// Packets dropped, control packets among them.
     pub drops: Drops,
     /// See the table above.

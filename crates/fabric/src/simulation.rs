@@ -24,6 +24,7 @@
 mod build;
 mod hop;
 mod scheme;
+mod transport;
 
 use std::collections::VecDeque;
 
@@ -38,11 +39,13 @@ use crate::ecmp::Ecmp;
 use crate::flows::{Datagram, Flow, Machines, summarize};
 use crate::port::Port;
 use crate::queue::EventQueue;
-use crate::report::{Drop, Drops, Layers, Report};
+use crate::report::{Drops, Layers, Report};
 use crate::schemes::ControllerReport;
 use crate::schemes::{Caches, HostMemory};
+use crate::tcp::Towards;
 use crate::topology::{NodeId, PortId, Topology};
 use crate::{PortCounters, Time};
+use transport::Tcp;
 
 /// A packet under way.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,12 @@ enum Event {
     Leave { flight: u32, node: NodeId },
     /// A packet leaves a switch's control plane.
     Resume { flight: u32, switch: NodeId },
+    /// A timer of one end of a connection.
+    Timer {
+        connection: u32,
+        generation: u32,
+        end: Towards,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -159,6 +168,8 @@ pub struct Simulation {
     moves: Vec<Move>,
     next_move: usize,
     flows: Vec<Flow>,
+    /// `None` if what is sent is datagrams.
+    tcp: Option<Tcp>,
     random: Pcg64,
     now: Time,
     switch_bytes: Vec<u64>,
@@ -188,6 +199,11 @@ impl Simulation {
                 Event::Arrive { flight, port } => self.arrive(flight, port),
                 Event::Leave { flight, node } => self.leave(flight, node),
                 Event::Resume { flight, switch } => self.resume(flight, switch),
+                Event::Timer {
+                    connection,
+                    generation,
+                    end,
+                } => self.handle_timer(connection, generation, end),
             }
         } else {
             return false;
@@ -271,6 +287,14 @@ impl Simulation {
             first_hits_by_layer: tally.first_hits,
             ..Report::default()
         };
+        if let Some(tcp) = &self.tcp {
+            let tally = tcp.tally_now();
+            report.retransmitted = tally.retransmitted;
+            report.timeouts = tally.timeouts;
+            report.recoveries = tally.recoveries;
+            report.connections_finished = tally.finished;
+            report.connections_failed = tally.failed;
+        }
         summarize(&self.flows, &mut report);
         report
     }
@@ -302,41 +326,6 @@ impl Simulation {
         }
         if let Some(host) = self.host_mut(to) {
             host.admit(key, version);
-        }
-    }
-
-    /// Sends the next packet of the trace.
-    fn send_datagram(&mut self) {
-        let datagram = self.datagrams[self.next_datagram];
-        self.next_datagram += 1;
-        self.now = datagram.at;
-        let source = self.machines.all[datagram.source as usize];
-        let destination = self.machines.all[datagram.destination as usize].address;
-        let flow = &mut self.flows[datagram.flow as usize];
-        let (number, sequence) = (flow.number, flow.send(self.now));
-        self.tally.sent += 1;
-        let Some((packet, delay)) = self.packet_of(source, destination, number) else {
-            return self.tally.drops.count(Drop::NoGateway);
-        };
-        let Some(destination) = self.topology.node_of(packet.outer_destination) else {
-            return self.tally.drops.count(Drop::NoGateway);
-        };
-        let flight = self.flights.insert(Flight {
-            packet,
-            destination,
-            path: self.ecmp.path_of(&packet),
-            bytes: datagram.payload + self.inner_bytes + self.outer_bytes,
-            flow: datagram.flow,
-            sequence,
-            sent_at: self.now,
-        });
-        match delay {
-            Time::ZERO => self.leave(flight as u32, source.node),
-            delay => {
-                let (flight, node) = (flight as u32, source.node);
-                let event = Event::Leave { flight, node };
-                self.queue.push(self.now + delay, event);
-            }
         }
     }
 }

@@ -17,28 +17,11 @@
 //! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
 //! beside the workspace, and a missing one fails the test.
 
-use std::io::BufReader;
-use std::path::PathBuf;
+mod published;
 
-use flate2::read::GzDecoder;
+use published::{open, placement};
 use thalweg_fabric::*;
 use thalweg_v2p::Profile;
-
-fn open(name: &str) -> BufReader<GzDecoder<std::fs::File>> {
-    let folder = match std::env::var_os("THALWEG_SHARED") {
-        Some(folder) => folder.into(),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-    };
-    let path = folder.join("data/v2p").join(name);
-    let file = std::fs::File::open(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", path.display()));
-    BufReader::new(GzDecoder::new(file))
-}
-
-fn placement() -> Placement {
-    let name = "placement_n128_v80.json.gz";
-    Placement::read(open(name), name).unwrap()
-}
 
 /// Incast of 64 sources to a machine that moves in the middle.
 fn migrate(scheme: Scheme, seed: u64) -> Report {

@@ -8,8 +8,9 @@ use rand_pcg::Pcg64;
 use slab::Slab;
 use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile};
 
+use super::transport::Tcp;
 use super::{Endpoint, Move, Simulation, Tally, key_of};
-use crate::config::{Config, ConfigError, Scheme};
+use crate::config::{Config, ConfigError, Scheme, Transport};
 use crate::flows::{Machines, datagrams_of};
 use crate::port::Port;
 use crate::queue::EventQueue;
@@ -27,7 +28,7 @@ impl Simulation {
         check(config, &topology)?;
         let directory = topology.directory();
         let machines = Machines::new(&topology, config);
-        let (datagrams, flows) = datagrams_of(trace, &machines, config.payload)?;
+        let (datagrams, flows) = datagrams_of(trace, &machines, config)?;
         let (endpoints, database) = endpoints_of(&topology, config, &directory, &machines);
         let link = |port| match topology.is_edge(port) {
             true => config.edge_link,
@@ -63,6 +64,10 @@ impl Simulation {
             datagrams,
             next_datagram: 0,
             flows,
+            tcp: match config.transport {
+                Transport::Udp => None,
+                Transport::Tcp(settings) => Some(Tcp::new(settings)),
+            },
             random,
             now: Time::ZERO,
             switch_bytes: vec![0; topology.switch_count()],
@@ -79,6 +84,9 @@ fn check(config: &Config, topology: &Topology) -> Result<(), ConfigError> {
     }
     if topology.gateways().is_empty() && config.scheme.uses_gateways() {
         return Err(ConfigError::NoGateway);
+    }
+    if let Transport::Tcp(settings) = config.transport {
+        settings.check()?;
     }
     if let Scheme::SwitchV2p(settings) = config.scheme
         && !(0.0..=1.0).contains(&settings.learning_probability)

@@ -41,7 +41,14 @@ impl Simulation {
     fn transmit(&mut self, flight: u32, port: PortId) {
         let bytes = self.flights[flight as usize].bytes;
         match self.ports[port.0 as usize].offer(self.now, bytes) {
-            Some(time) => self.queue.push(time, Event::Arrive { flight, port }),
+            Some(time) => {
+                if self.ports[port.0 as usize].is_marking()
+                    && let Some(tcp) = &mut self.tcp
+                {
+                    tcp.mark(flight);
+                }
+                self.queue.push(time, Event::Arrive { flight, port });
+            }
             None => self.drop_flight(flight, Drop::QueueFull),
         }
     }
@@ -226,8 +233,11 @@ impl Simulation {
         let done = self.flights.remove(flight as usize);
         self.tally.delivered += 1;
         self.tally.latency += u128::from((self.now - done.sent_at).as_picos());
+        let direction = self.direction_of(flight);
         let flow = &mut self.flows[done.flow as usize];
-        self.tally.reordered += u64::from(flow.deliver(self.now, done.sequence));
+        let is_reordered = flow.deliver(self.now, done.sequence, direction);
+        self.tally.reordered += u64::from(is_reordered);
+        self.receive_segment(flight);
     }
 }
 

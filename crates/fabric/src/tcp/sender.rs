@@ -154,8 +154,14 @@ impl Sender {
     }
 
     /// Whether everything was acknowledged, and the other end has closed.
+    #[cfg(test)]
     pub(crate) fn is_closed(&self) -> bool {
         self.state == State::Closed
+    }
+
+    /// Whether everything was acknowledged, whatever the other end does.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Finished | State::Closed)
     }
 
     /// Whether it gave up.
@@ -410,19 +416,7 @@ impl Sender {
         let acked = self.acked(now, newly, false);
         match self.phase {
             Phase::Recovery if is_partial => {
-                let one = self.acked(now, 1, false);
-                self.control.note(&mut self.window, &one);
-                // A partial acknowledgement shows the next hole (RFC 6582 section 3.2).
-                let is_sent = self
-                    .board
-                    .record(first)
-                    .is_none_or(|record| record.is_again);
-                if self.rack.is_none() && !is_sent && delivered.has_again {
-                    self.board.lose(first);
-                }
-                let restarts = std::mem::take(&mut self.is_first_partial);
-                self.restart_timer(config, now, restarts || self.rack.is_some());
-                return;
+                return self.advance_partly(config, now, delivered.has_again);
             }
             Phase::Loss if is_partial => {
                 self.control.note(&mut self.window, &acked);
@@ -471,6 +465,22 @@ impl Sender {
             self.control.grow(&mut self.window, &acked);
             self.restart_timer(config, now, true);
         }
+    }
+
+    /// An acknowledgement in recovery shows the next hole (RFC 6582 section 3.2).
+    fn advance_partly(&mut self, config: &TcpConfig, now: Time, has_again: bool) {
+        let one = self.acked(now, 1, false);
+        self.control.note(&mut self.window, &one);
+        let first = self.board.first();
+        let is_sent = self
+            .board
+            .record(first)
+            .is_none_or(|record| record.is_again);
+        if self.rack.is_none() && !is_sent && has_again {
+            self.board.lose(first);
+        }
+        let restarts = std::mem::take(&mut self.is_first_partial);
+        self.restart_timer(config, now, restarts || self.rack.is_some());
     }
 
     fn restart_timer(&mut self, config: &TcpConfig, now: Time, restarts: bool) {

@@ -1,0 +1,85 @@
+//! Runs one of SwitchV2P's published traces over FT8-10K with TCP, and prints what came of it and
+//! what it cost.
+//!
+//! ```text
+//! cargo run --release --example trace -- FOLDER hadoop.csv.gz nocache|direct|switchv2p [PERCENT
+//!     [BEFORE_US [SIZE_LIMIT]]]
+//! ```
+
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use flate2::read::GzDecoder;
+use thalweg_fabric::*;
+use thalweg_v2p::Profile;
+
+const CACHES: u32 = 80;
+const MACHINES: u32 = 10_240;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments.get(index).map(|text| text.parse::<u64>());
+    let number = |index| number(index).transpose().expect("a number");
+    let [folder, trace, scheme] = &arguments[..3] else {
+        panic!("give a folder, a trace and a scheme");
+    };
+    let open = |name: &str| {
+        let path = PathBuf::from(folder).join(name);
+        let file = std::fs::File::open(&path).expect("a file that can be opened");
+        BufReader::new(GzDecoder::new(file))
+    };
+    let percent = number(3).unwrap_or(50) as u32;
+    let entries = MACHINES * percent / 100 / CACHES;
+    let scheme = match scheme.as_str() {
+        "nocache" => Scheme::NoCache,
+        "direct" => Scheme::Direct,
+        "switchv2p" => Scheme::SwitchV2p(SwitchV2p::new(Profile::Artifact, entries)),
+        other => panic!("no scheme {other}"),
+    };
+    let mut lines = read_trace(open(trace), trace).expect("a trace");
+    if let Some(before) = number(4) {
+        lines.retain(|line| line.start < Time::from_micros(before));
+    }
+    if let Some(limit) = number(5) {
+        lines
+            .iter_mut()
+            .for_each(|line| line.bytes = line.bytes.min(limit));
+    }
+    let name = "placement_n128_v80.json.gz";
+    let placement = Placement::read(open(name), name).expect("a placement");
+    let config = Config {
+        transport: Transport::Tcp(TcpConfig::artifact()),
+        ..Config::artifact(FatTree::ft8_10k(10), placement, scheme)
+    };
+    let start = Instant::now();
+    let mut run = Simulation::new(&config, &lines).expect("a configuration that is right");
+    let built = start.elapsed();
+    run.run();
+    let ran = start.elapsed() - built;
+    let report = run.report();
+    let rate = report.packet_hops as f64 / ran.as_secs_f64() / 1e6;
+    println!(
+        "{:?} built, {:?} run, {rate:.2} M hops a second",
+        built, ran
+    );
+    println!(
+        "hit rate {:.4}, FCT {:.3} µs, first packet {:.3} µs, {:.4} hops, {} packets, {} at \
+         gateways, {} reordered, {} again, {} timeouts, {} recoveries, {} finished, {} failed, \
+         drops {:?}, ends at {}",
+        report.hit_rate,
+        report.mean_fct_us,
+        report.mean_first_packet_us,
+        report.stretch,
+        report.packets_sent,
+        report.gateway_packets,
+        report.reordered,
+        report.retransmitted,
+        report.timeouts,
+        report.recoveries,
+        report.connections_finished,
+        report.connections_failed,
+        report.drops,
+        run.now(),
+    );
+}
