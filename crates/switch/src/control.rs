@@ -39,6 +39,7 @@ use crate::steps;
 use crate::switch::Switch;
 use crate::sync::RecvTimeoutError;
 use crate::totals::Totals;
+use crate::v2p::lock;
 
 /// At least so long between two changes that stations cause.
 const LEARNING_INTERVAL: Duration = Duration::from_millis(10);
@@ -313,6 +314,10 @@ impl Switch {
         totals.own_changes = self.own_changes;
         totals.maintenance = self.maintenance;
         totals.trainings = self.trainer.count;
+        if let Some(node) = &self.shared.node {
+            let node = lock(node);
+            (totals.v2p, totals.v2p_drops) = (node.counters(), node.drops());
+        }
         let pipeline = self.pipeline();
         totals.version = pipeline.version();
         totals.rules = pipeline.rule_count(totals.version);

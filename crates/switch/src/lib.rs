@@ -25,6 +25,7 @@ mod timeouts;
 mod totals;
 mod training;
 mod upkeep;
+mod v2p;
 mod worker;
 
 pub use audit::Audit;
@@ -34,3 +35,4 @@ pub use ports::SwitchPort;
 pub use replace::replacement;
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use totals::{PortTotals, Totals, WorkerCounters};
+pub use v2p::{Machine, V2pConfig, V2pCounters, V2pError, V2pMap, V2pRole, mac_of};

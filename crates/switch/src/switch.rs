@@ -35,9 +35,10 @@ use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::ports::{Attached, Routes, SwitchPort};
-use crate::sync::{JoinHandle, Receiver, RwLock, RwLockReadGuard, Sender, bounded, spawn};
+use crate::sync::{JoinHandle, Mutex, Receiver, RwLock, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
 use crate::upkeep::Upkeep;
+use crate::v2p::{Node, V2pConfig, V2pError, V2pMap, lock};
 use crate::worker::{Channels, Shared, Worker};
 
 /// Limits of a running switch.
@@ -59,6 +60,8 @@ pub struct SwitchConfig {
     pub packet_ins: usize,
     /// Reports of stations and ports that can wait for the control side.
     pub news: usize,
+    /// Its part in a fabric that caches virtual addresses, if it has one.
+    pub v2p: Option<V2pConfig>,
 }
 
 impl Default for SwitchConfig {
@@ -72,6 +75,7 @@ impl Default for SwitchConfig {
             exchange_packets: 2_048,
             packet_ins: 1_024,
             news: 1_024,
+            v2p: None,
         }
     }
 }
@@ -86,6 +90,9 @@ pub enum SwitchError {
     /// A rule cannot be added.
     #[error(transparent)]
     Rules(#[from] ChangeError),
+    /// It cannot take part in its fabric.
+    #[error(transparent)]
+    V2p(#[from] V2pError),
     /// Nobody would forward.
     #[error("a switch needs at least 1 worker")]
     NoWorkers,
@@ -206,6 +213,7 @@ impl Switch {
         rules: &Change,
     ) -> Result<Switch, SwitchError> {
         check(&config, &ports)?;
+        let node = config.v2p.as_ref().map(Node::new).transpose()?;
         let clock = Clock::start();
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let (ports, sources) = attach(ports);
@@ -228,6 +236,7 @@ impl Switch {
             routes: Routes::new(&numbers, config.workers),
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
+            node: node.map(Mutex::new),
         });
         let (answers_in, answers) = bounded(2 * config.workers);
         let (attention, news) = bounded(config.news.max(1));
@@ -315,6 +324,17 @@ impl Switch {
     pub fn interrupter(&self) -> Interrupter {
         Interrupter {
             attention: self.attention.clone(),
+        }
+    }
+
+    /// Puts another map of the fabric in place, for a switch that takes part in one.
+    ///
+    /// # Errors
+    /// If the map is older than the one in use, or does not know this switch; then that one stays.
+    pub fn set_v2p_map(&self, map: Arc<V2pMap>) -> Result<(), V2pError> {
+        match &self.shared.node {
+            Some(node) => lock(node).set_map(map),
+            None => Ok(()),
         }
     }
 

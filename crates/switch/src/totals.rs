@@ -9,6 +9,7 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
 
 use crate::message::Report;
+use crate::v2p::V2pCounters;
 
 /// What workers count beside their ports and caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,6 +78,10 @@ pub struct Totals {
     pub trainings: u64,
     /// What workers count themselves.
     pub workers: WorkerCounters,
+    /// What the node of a fabric counted; nothing without one.
+    pub v2p: V2pCounters,
+    /// Packets that it dropped, by reason.
+    pub v2p_drops: V2pCounters,
     /// Stations for which there was no room.
     pub stations_refused: u64,
     /// Reports of ended rules that nobody collected in time.
@@ -120,7 +125,17 @@ impl Totals {
         });
         let ports = ports.map(|(reason, count)| (reason.name(), count));
         let mut drops = BTreeMap::new();
-        for (reason, count) in self.datapath.drops().chain(workers).chain(ports) {
+        let node = self
+            .v2p_drops
+            .iter()
+            .map(|(reason, count)| (*reason, *count));
+        let all = self
+            .datapath
+            .drops()
+            .chain(workers)
+            .chain(ports)
+            .chain(node);
+        for (reason, count) in all {
             if count > 0 {
                 *drops.entry(reason).or_default() += count;
             }

@@ -34,8 +34,9 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Attached, Routes};
 use crate::recent::Recent;
-use crate::sync::{Receiver, RwLock, Sender};
+use crate::sync::{Mutex, Receiver, RwLock, Sender};
 use crate::totals::WorkerCounters;
+use crate::v2p::{Node, lock};
 
 /// Rounds without a packet after which a worker sleeps; in a model check, soon.
 const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 1 } else { 64 };
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) exchanges: Vec<Exchange>,
     /// By worker.
     pub(crate) doorbells: Vec<Doorbell>,
+    /// What sees packets before the rules do, in a fabric that caches virtual addresses.
+    pub(crate) node: Option<Mutex<Node>>,
 }
 
 /// Where a worker hears and speaks.
@@ -224,6 +227,9 @@ impl Worker {
                 self.look_at(place);
             }
             if received > 0 {
+                if let Some(node) = &self.shared.node {
+                    lock(node).process(&mut self.burst, &mut self.outbox, now);
+                }
                 let pipeline = &self.shared.pipeline;
                 self.datapath
                     .process(&mut self.burst, now, pipeline, &mut self.outbox);

@@ -3,7 +3,8 @@
 //! ```text
 //!   read configuration and rules; open ports; start workers; say `ready`
 //!   until a signal ends it: look after stations, ports and timeouts
-//!     SIGHUP: read the rules again; if they are well-formed, the difference is one change
+//!     SIGHUP: read the rules again; if they are well-formed, the difference is one change; so is
+//!             the map of a fabric
 //!   stop workers; print totals
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod report;
 mod rules;
 mod signals;
+mod v2p;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -52,7 +54,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let signals = signals::catch()?;
     let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
     let change = rules.into_change();
-    let switch = Switch::start_with(config.switch.clone(), ports, &change);
+    let mut limits = config.switch.clone();
+    limits.v2p = v2p::part(&config)?;
+    let switch = Switch::start_with(limits, ports, &change);
     let mut switch = switch.map_err(|error| match error {
         SwitchError::Rules(error) => rules::refused(&config, &change, &error),
         error @ SwitchError::System { .. } => anyhow::Error::new(error),
@@ -86,7 +90,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         drop(switch.take_removals());
         match signals.next() {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => running.reload(&config, &mut switch, console),
+            Some(Signal::Reload) => {
+                v2p::reload(&config, &switch);
+                running.reload(&config, &mut switch, console);
+            }
             None if config.ends_when_finished && switch.is_finished() => break,
             None => {}
         }

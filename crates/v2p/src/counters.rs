@@ -79,6 +79,76 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// All of them, by name, in the order above.
+    pub fn each(&self) -> [(&'static str, u64); 31] {
+        let Counters {
+            packets,
+            hits,
+            misses,
+            admitted_free,
+            admitted_again,
+            admitted_other_place,
+            evicted,
+            refused_no_memory,
+            refused_active,
+            refused_occupied,
+            refused_present,
+            refused_older,
+            refused_found_stale,
+            refused_unversioned,
+            spilled,
+            promoted,
+            carried_lost,
+            learning_packets,
+            learned,
+            misdelivered,
+            tagged,
+            tagged_resolved,
+            invalidated_by_tag,
+            invalidated_by_packet,
+            invalidation_packets,
+            invalidations_suppressed,
+            forged_tags,
+            forged_control,
+            spoofed_sources,
+            unknown_targets,
+            control_overflow,
+        } = *self;
+        [
+            ("packets", packets),
+            ("hits", hits),
+            ("misses", misses),
+            ("admitted_free", admitted_free),
+            ("admitted_again", admitted_again),
+            ("admitted_other_place", admitted_other_place),
+            ("evicted", evicted),
+            ("refused_no_memory", refused_no_memory),
+            ("refused_active", refused_active),
+            ("refused_occupied", refused_occupied),
+            ("refused_present", refused_present),
+            ("refused_older", refused_older),
+            ("refused_found_stale", refused_found_stale),
+            ("refused_unversioned", refused_unversioned),
+            ("spilled", spilled),
+            ("promoted", promoted),
+            ("carried_lost", carried_lost),
+            ("learning_packets", learning_packets),
+            ("learned", learned),
+            ("misdelivered", misdelivered),
+            ("tagged", tagged),
+            ("tagged_resolved", tagged_resolved),
+            ("invalidated_by_tag", invalidated_by_tag),
+            ("invalidated_by_packet", invalidated_by_packet),
+            ("invalidation_packets", invalidation_packets),
+            ("invalidations_suppressed", invalidations_suppressed),
+            ("forged_tags", forged_tags),
+            ("forged_control", forged_control),
+            ("spoofed_sources", spoofed_sources),
+            ("unknown_targets", unknown_targets),
+            ("control_overflow", control_overflow),
+        ]
+    }
+
     /// All insertions that were made.
     pub fn admitted(&self) -> u64 {
         self.admitted_free + self.admitted_again + self.admitted_other_place + self.evicted

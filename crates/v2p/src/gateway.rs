@@ -28,6 +28,14 @@ impl Database {
         Database::default()
     }
 
+    /// A database as it stands at a version, where somebody else counts its changes.
+    pub fn at(version: Version, places: impl IntoIterator<Item = (Key, Address)>) -> Database {
+        Database {
+            places: places.into_iter().collect(),
+            version,
+        }
+    }
+
     /// Puts a machine at a host, or moves it there. The version is for [`crate::HostAgent::admit`].
     pub fn place(&mut self, key: Key, host: Address) -> Version {
         self.version = self.version.next();

@@ -76,6 +76,11 @@ impl HostAgent {
         self.address
     }
 
+    /// Tells the host of other gateways.
+    pub fn set_directory(&mut self, directory: Arc<Directory>) {
+        self.directory = directory;
+    }
+
     /// Takes a machine in, which the database placed here at a version.
     pub fn admit(&mut self, key: Key, version: Version) {
         self.moved.remove(&key);

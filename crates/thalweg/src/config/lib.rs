@@ -12,6 +12,8 @@
 //!    is there is seen when the switch starts.
 
 mod error;
+mod map;
+mod v2p;
 mod value;
 
 use std::collections::{HashMap, HashSet};
@@ -30,6 +32,9 @@ use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
 pub use crate::error::ConfigError;
+pub use crate::map::{parse_map, read_map};
+use crate::v2p::V2pSection;
+pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -47,6 +52,8 @@ pub struct Configuration {
     pub rules: Vec<PathBuf>,
     /// Files of groups.
     pub groups: Vec<PathBuf>,
+    /// Its part in a fabric that caches virtual addresses.
+    pub v2p: Option<V2pSettings>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
 }
@@ -67,7 +74,7 @@ struct File {
     p4runtime: Option<Spanned<toml::Value>>,
     metrics: Option<Spanned<toml::Value>>,
     dashboard: Option<Spanned<toml::Value>>,
-    v2p: Option<Spanned<toml::Value>>,
+    v2p: Option<V2pSection>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -178,10 +185,7 @@ impl Configuration {
     /// # Errors
     /// If it cannot be read, or says something that cannot be done.
     pub fn read(path: &Path) -> Result<Configuration> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Configuration::parse(&path.display().to_string(), folder, &text)
     }
@@ -204,10 +208,16 @@ impl Configuration {
         let Some(ports) = &file.port else {
             return Err(source.error(&(text.len()..text.len()), NO_PORT));
         };
+        let switch = source.switch(&file)?;
+        let ports = source.ports(ports)?;
+        let seed = switch.datapath.seed;
+        let v2p = file.v2p.as_ref();
+        let v2p = v2p.map(|section| source.v2p(section, &ports, seed));
         Ok(Configuration {
             name: file.switch.name.clone().unwrap_or("thalweg".to_owned()),
-            switch: source.switch(&file)?,
-            ports: source.ports(ports)?,
+            switch,
+            v2p: v2p.transpose()?,
+            ports,
             rules: source.paths(&file.switch.rules.0),
             groups: source.paths(&file.switch.groups.0),
             ends_when_finished: file.switch.end_when_finished,
@@ -244,7 +254,6 @@ impl Source<'_> {
             ("p4runtime", &file.p4runtime),
             ("metrics", &file.metrics),
             ("dashboard", &file.dashboard),
-            ("v2p", &file.v2p),
         ];
         for (name, section) in later {
             if let Some(section) = section {
@@ -460,6 +469,13 @@ impl Source<'_> {
         }
         Ok(number)
     }
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Names out of the text may have control characters, which terminals obey.

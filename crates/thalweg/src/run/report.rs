@@ -60,6 +60,9 @@ struct Report {
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
+    /// What the node of a fabric counted; left out without one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    v2p: BTreeMap<&'static str, u64>,
     #[serde(flatten)]
     counters: CountersReport,
 }
@@ -142,6 +145,7 @@ impl Report {
             changes: changes.collect(),
             own_changes: totals.own_changes,
             ports,
+            v2p: totals.v2p.clone(),
             counters: CountersReport::new(outcome.pipeline, RULES_IN_JSON),
         }
     }
@@ -172,6 +176,9 @@ impl Report {
         }
         for (reason, packets) in &self.drops {
             line(format_args!("dropped {packets:>12} {reason}"));
+        }
+        for (name, count) in &self.v2p {
+            line(format_args!("v2p {name:22} {count:>12}"));
         }
         let caches = [
             ("microflow", &self.caches.microflow),
