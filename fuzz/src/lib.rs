@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -51,6 +51,10 @@ pub const TARGETS: [Target; 9] = [
     Target {
         name: "rules",
         run: targets::rules::run,
+    },
+    Target {
+        name: "v2p_map",
+        run: targets::v2p_map::run,
     },
     Target {
         name: "v2p_wire",

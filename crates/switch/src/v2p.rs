@@ -210,7 +210,14 @@ impl Node {
         std::mem::swap(burst, &mut self.incoming);
         let mut incoming = std::mem::take(&mut self.incoming);
         for mut packet in incoming.drain(..) {
-            match self.handle(&mut packet, now) {
+            let fate = self.handle(&mut packet, now);
+            // What invalidates goes ahead of what was sent wrongly, as in the simulator.
+            if let Agent::Switch { agent, .. } = &mut self.agent {
+                while let Some(control) = agent.poll_transmit() {
+                    self.writer.send(control, &mut outbox.pool, burst, now);
+                }
+            }
+            match fate {
                 Fate::Pass => burst.push(packet),
                 Fate::PassAsOurs => {
                     packet.set_received(LOCAL_PORT, now);
@@ -218,11 +225,6 @@ impl Node {
                 }
                 Fate::Deliver(port) => outbox.sent.push((port, packet)),
                 Fate::End => outbox.pool.put(packet),
-            }
-            if let Agent::Switch { agent, .. } = &mut self.agent {
-                while let Some(control) = agent.poll_transmit() {
-                    self.writer.send(control, &mut outbox.pool, burst, now);
-                }
             }
         }
         self.incoming = incoming;

@@ -254,16 +254,17 @@ impl Fabric {
         self.machines[0].ip(&["addr", "add", &address, "dev", "e1"]);
     }
 
-    /// Echoes from one machine to the other; none may be lost.
+    /// Echoes from one machine to the other, one after the other; none may be lost.
     fn ping(&self, from: usize) {
-        let output = self.machines[from].enter(|| {
-            let mut ping = Command::new("ping");
-            let count = PINGS.to_string();
-            ping.args(["-n", "-c", &count, "-i", "0.1", "-W", "2", ADDRESSES[1 - from]]);
-            ping.output().expect("ping is installed")
-        });
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains(" 0% packet loss"), "{text}");
+        for _ in 0..PINGS {
+            let output = self.machines[from].enter(|| {
+                let mut ping = Command::new("ping");
+                ping.args(["-n", "-c", "1", "-W", "10", ADDRESSES[1 - from]]);
+                ping.output().expect("ping is installed")
+            });
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains(" 0% packet loss"), "{text}");
+        }
     }
 
     /// Ends all; gives the report of each node.
@@ -406,7 +407,10 @@ fn a_connection_survives_a_migration() {
     });
     let reports = fabric.end();
     let resolved = reports[&fabric.topology.gateways()[0]]["v2p"]["resolved"].as_u64();
-    let carried: u64 = reports.values().filter_map(|report| report["v2p"]["delivered"].as_u64()).sum();
+    let carried: u64 = reports
+        .values()
+        .filter_map(|report| report["v2p"]["delivered"].as_u64())
+        .sum();
     let resolved = resolved.unwrap_or_default();
     assert!(
         resolved * 10 < carried,
@@ -433,5 +437,8 @@ fn a_map_without_the_switch_is_refused() {
     assert!(text.contains("the map has no switch 10.0.0.2"), "{text}");
     std::fs::write(file("fabric.map"), "switch 10.0.0.2 pod x\n").unwrap();
     let text = run(&file("br0.toml"));
-    assert!(text.contains("fabric.map:1:21: \"x\" is not the number of a pod"), "{text}");
+    assert!(
+        text.contains("fabric.map:1:21: \"x\" is not the number of a pod"),
+        "{text}"
+    );
 }

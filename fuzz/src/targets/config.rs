@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_config::{ConfigError, Configuration};
+use thalweg_config::{ConfigError, Configuration, V2pSettings};
 use thalweg_io::PortConfig;
 use toml::{Table, Value};
 
@@ -89,11 +89,12 @@ fn written(config: &Configuration) -> Table {
         ),
         ("packet_bytes", number(config.switch.packet_bytes as u64)),
     ]);
+    let v2p = config.v2p.as_ref().map(|v2p| v2p_section(config, v2p));
     let ports = config
         .ports
         .iter()
         .map(|port| Value::Table(port_section(port)));
-    table([
+    let mut written = table([
         ("switch", switch.into()),
         (
             "cache",
@@ -105,6 +106,29 @@ fn written(config: &Configuration) -> Table {
         ),
         ("limits", limits.into()),
         ("port", Value::Array(ports.collect())),
+    ]);
+    written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
+    written
+}
+
+fn v2p_section(config: &Configuration, v2p: &V2pSettings) -> Table {
+    let attached = v2p.config.attached.iter().map(|(number, address)| {
+        let mut ports = config.ports.iter();
+        let port = ports.find(|port| port.number == *number);
+        let name = port.expect("the port is there").name.clone();
+        (name, address.to_string().into())
+    });
+    table([
+        ("role", v2p.role_name().into()),
+        ("address", v2p.config.address.to_string().into()),
+        ("map", word(&v2p.map)),
+        ("profile", v2p.profile_name().into()),
+        ("cache_entries", number(v2p.config.cache_entries.into())),
+        (
+            "learning_probability",
+            v2p.config.learning_probability.into(),
+        ),
+        ("attached", attached.collect::<Table>().into()),
     ])
 }
 

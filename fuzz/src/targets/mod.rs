@@ -7,5 +7,6 @@ pub mod config;
 pub mod forward;
 pub mod frame;
 pub mod rules;
+pub mod v2p_map;
 pub mod v2p_wire;
 pub mod wire;

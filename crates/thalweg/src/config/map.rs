@@ -97,7 +97,7 @@ impl Reader<'_> {
                 self.map.machines.push(machine);
             }
             _ => {
-                let wanted = "start the line with version, switch, gateway, host or machine";
+                let wanted = "give version, switch, gateway, host or machine";
                 return Err(words.refuse(format!("{what:?} is nothing that a map has; {wanted}")));
             }
         }
@@ -232,6 +232,94 @@ impl<'a> Words<'a> {
             line: self.line,
             column: self.text[..self.start].chars().count() + 1,
             what: crate::on_one_line(&what.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<V2pMap> {
+        parse_map("fabric.map", text, &|name| {
+            (name == "vm1").then_some(PortId(5))
+        })
+    }
+
+    const FABRIC: &str = "\
+        # a fabric\n\
+        version 2\n\
+        \n\
+        switch 10.0.0.1 pod 0\n\
+        switch 10.0.0.2 pod 1 # with the gateway\n\
+        gateway 10.9.0.1 tor 10.0.0.2\n\
+        host 10.1.0.1 tor 10.0.0.1\n\
+        machine 7 172.16.0.1 host 10.1.0.1 mac 02:00:00:00:07:01 since 2 port vm1\n\
+        machine 8 172.16.0.1 host 10.1.0.1 mac 02:00:00:00:08:01 port elsewhere\n";
+
+    #[test]
+    fn a_fabric_is_read() {
+        let map = parse(FABRIC).unwrap();
+        assert_eq!(map.version, Version(2));
+        assert_eq!((map.switches.len(), map.hosts.len()), (2, 1));
+        let (gateway, attachment) = map.gateways[0];
+        assert_eq!(gateway.to_string(), "10.9.0.1");
+        assert_eq!((attachment.tor, attachment.pod), (SwitchId(1), 1));
+        let [first, second] = &map.machines[..] else {
+            panic!("two machines");
+        };
+        assert_eq!((first.port, first.since), (Some(PortId(5)), Version(2)));
+        assert_eq!((second.port, second.since), (None, Version(1)));
+        assert_eq!(second.key.vni, Vni::new(8).unwrap());
+    }
+
+    #[test]
+    fn slips_are_found_where_they_are() {
+        let fabric = |line: &str| format!("{FABRIC}{line}\n");
+        for (line, column, what) in [
+            (
+                "swich 10.0.0.3 pod 1",
+                1,
+                "\"swich\" is nothing that a map has",
+            ),
+            ("switch 10.0.0.3", 16, "the line ends here; add \"pod\""),
+            (
+                "switch 10.0.0.3 pod",
+                20,
+                "the line ends here; add the number of a pod",
+            ),
+            ("switch 10.0.0.3 pod 1 2", 23, "\"2\" is one word too many"),
+            (
+                "switch 10.0.0.x pod 1",
+                8,
+                "\"10.0.0.x\" is not an IP address",
+            ),
+            ("host 10.0.0.1 tor 10.0.0.1", 6, "10.0.0.1 is there before"),
+            (
+                "host 10.1.0.2 tor 10.0.0.9",
+                19,
+                "there is no switch 10.0.0.9",
+            ),
+            (
+                "machine 7 172.16.0.1 host 10.1.0.1",
+                11,
+                "machine 7 172.16.0.1 is there before",
+            ),
+            ("machine 16777216 172.16.0.2", 9, "16777216 is no VNI"),
+            (
+                "machine 7 172.16.0.2 host 10.1.0.9",
+                27,
+                "there is no host 10.1.0.9",
+            ),
+            (
+                "machine 7 172.16.0.2 host 10.1.0.1 mac 2",
+                40,
+                "\"2\" is not an Ethernet address",
+            ),
+        ] {
+            let said = parse(&fabric(line)).unwrap_err().to_string();
+            let expected = format!("fabric.map:10:{column}: {what}");
+            assert!(said.starts_with(&expected), "{said}, not {expected}");
         }
     }
 }

@@ -29,6 +29,15 @@ groups = 11
 stations = 12
 packets_per_worker = 1300
 packet_bytes = 1400
+[v2p]
+role = "gateway-tor"
+address = "10.0.0.1"
+map = "fabric.map"
+profile = "paper"
+cache_entries = 100
+learning_probability = 0.5
+[v2p.attached]
+p1 = "10.9.0.1"
 [[port]]
 number = 1
 name = "p1"
@@ -107,6 +116,22 @@ fn everything_can_be_said() {
         ("port2", Some(1400))
     );
     assert_eq!(third.read, Some(PathBuf::from("etc/in.pcap")));
+    let v2p = config.v2p.expect("it was said");
+    assert_eq!(v2p.map, PathBuf::from("etc/fabric.map"));
+    assert_eq!(
+        (v2p.role_name(), v2p.profile_name()),
+        ("gateway-tor", "paper")
+    );
+    let part = &v2p.config;
+    assert_eq!(part.address.to_string(), "10.0.0.1");
+    assert_eq!((part.cache_entries, part.learning_probability), (100, 0.5));
+    let attached: Vec<_> = part
+        .attached
+        .iter()
+        .map(|(port, at)| (port.0, at.to_string()))
+        .collect();
+    assert_eq!(attached, [(1, "10.9.0.1".to_owned())]);
+    assert_eq!(part.seed, 7);
 }
 
 #[test]
@@ -305,7 +330,7 @@ fn a_file_that_is_no_text_is_told_so() {
 
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    for section in ["openflow", "p4", "p4runtime", "metrics", "dashboard", "v2p"] {
+    for section in ["openflow", "p4", "p4runtime", "metrics", "dashboard"] {
         let said = error(&format!("{PORT}[{section}]\nlisten = \"x\""));
         let expected = format!("[{section}] is not supported yet; remove the section");
         assert!(
@@ -319,6 +344,22 @@ fn what_is_not_there_yet_is_refused_by_name() {
             "there is no classifier \"magic\"; choose",
         ),
         ("switch.mode = \"flows\"", "there is no mode \"flows\""),
+        (
+            "v2p = { role = \"leaf\", address = \"10.0.0.1\", map = \"m\" }",
+            "there is no role \"leaf\"; choose one of \"tor\"",
+        ),
+        (
+            "v2p = { role = \"tor\", address = \"::\", map = \"m\" }",
+            "\"::\" is no IP address",
+        ),
+        (
+            "v2p = { role = \"tor\", address = \"10.0.0.1\", map = \"m\", attached = { p9 = \"10.0.0.2\" } }",
+            "there is no port \"p9\"",
+        ),
+        (
+            "v2p = { role = \"tor\", address = \"10.0.0.1\", map = \"m\", learning_probability = 1.5 }",
+            "learning_probability must be from 0 to 1",
+        ),
         (
             "switch.maintainer = \"idle\"",
             "there is no maintainer \"idle\"; choose",

@@ -60,6 +60,16 @@ pub struct V2pSettings {
 }
 
 impl V2pSettings {
+    /// The name of its role, as configurations say it.
+    pub fn role_name(&self) -> &'static str {
+        name_of(&ROLES, self.config.role)
+    }
+
+    /// The name of its profile.
+    pub fn profile_name(&self) -> &'static str {
+        name_of(&PROFILES, self.config.profile)
+    }
+
     /// Reads the map; its ports are those of this switch.
     ///
     /// # Errors
@@ -68,6 +78,11 @@ impl V2pSettings {
         let number = |name: &str| number_of(ports, name);
         Ok(Arc::new(read_map(&self.map, &number)?))
     }
+}
+
+fn name_of<T: Copy + PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
+    let mut named = all.iter().filter(|(_, known)| *known == value);
+    named.next().map_or("", |(name, _)| name)
 }
 
 fn number_of(ports: &[PortConfig], name: &str) -> Option<PortId> {
