@@ -12,15 +12,16 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 12] = [
+const TABLE: [(&str, &[&str]); 13] = [
     ("packet", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
     ("v2p", &["packet"]),
     ("workload", &["packet"]),
     ("pipeline", &["classifier"]),
-    ("datapath", &["pipeline"]),
-    ("control", &["pipeline"]),
+    ("p4", &["classifier"]),
+    ("datapath", &["pipeline", "p4"]),
+    ("control", &["pipeline", "p4"]),
     ("switch", &["datapath", "control", "io", "v2p"]),
     ("fabric", &["v2p", "packet"]),
     ("thalweg", &["switch", "fabric", "workload"]),
@@ -157,6 +158,8 @@ mod tests {
         assert!(!is_allowed("classifier", "pipeline", true));
         assert!(!is_allowed("v2p", "datapath", false));
         assert!(!is_allowed("datapath", "io", false));
+        assert!(is_allowed("p4", "packet", false));
+        assert!(!is_allowed("p4", "pipeline", false));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use super::Finding;
 use super::source::Source;
 
 /// The crates whose code is values in, values out.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "packet",
     "classifier",
     "pipeline",
+    "p4",
     "datapath",
     "v2p",
     "fabric",

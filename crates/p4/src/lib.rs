@@ -1,0 +1,39 @@
+//! P4 programs in BMv2's JSON: loaded, filled with entries, and run on packets.
+//!
+//! ```text
+//!   JSON of p4c --Program--> headers, parser, tables, actions       once, at load
+//!   controller --Update----> State: entries, members, groups, cells  whole or not at all
+//!   packet -----Target-----> packets, digests, counts                nothing looked up by name
+//! ```
+//!
+//! The programs are those of v1model, compiled by p4c's back end for BMv2; where the language leaves
+//! room they mean what they mean on `simple_switch`. [`Program`] is a program after loading,
+//! [`State`] what a controller writes and packets change, [`Target`] both at work. [`stf`] runs p4c's
+//! own tests.
+//!
+//! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time is an
+//!   argument and the seed is in [`Config`]. The same packets at the same times have the same outcome.
+//! - A packet asks for no memory, but for numbers that 128 bits do not hold and for buffers that are
+//!   kept for the next one.
+//! - Work per packet is bounded: states, steps, passes and copies have limits ([`DropReason`]), and a
+//!   packet that meets one is dropped and counted.
+//! - What cannot be run is refused when it is loaded, with its place in the JSON and in the P4 program.
+//!
+//! It stands on `classifier`, whose classifiers hold the entries of its tables in versions, and on
+//! `packet`. It is a crate of its own beside `pipeline`, since almost nothing of a walk is the same: a
+//! P4 program has its own parser, header instances, externs and control flow.
+//!
+//! References: *P4_16 Language Specification*, version 1.2.4, The P4 Language Consortium, 2023;
+//! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
+
+pub mod error;
+mod json;
+pub mod program;
+pub mod run;
+pub mod state;
+pub mod stf;
+
+pub use error::{LoadError, SourceLocation};
+pub use program::Program;
+pub use run::{Config, Counts, Digest, DropReason, Fault, Outbox, Sent, Target, TraceStep};
+pub use state::State;

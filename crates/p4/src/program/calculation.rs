@@ -1,0 +1,223 @@
+//! Calculations: a hash or checksum over fields packed bit to bit, and what is checked with them.
+
+use std::collections::HashMap;
+
+use crate::error::LoadError;
+use crate::json::Node;
+
+use super::code::Code;
+use super::expression::Reader;
+use super::headers::Headers;
+use super::ids::{CalculationId, FieldId, HeaderId};
+
+/// A function of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names are those of simple_switch")]
+pub enum Algorithm {
+    Crc8Custom,
+    Crc16,
+    Crc16Custom,
+    Crc32,
+    Crc32Custom,
+    Crc64Custom,
+    CrcCcitt,
+    /// The ones' complement sum of RFC 1071.
+    Csum16,
+    Xor16,
+    Xor32,
+    /// The first eight bytes as a number.
+    Identity,
+    Xxh64,
+    /// How often it has been asked.
+    RoundRobin,
+    /// The same, but the same input has the same answer.
+    RoundRobinConsistent,
+    Toeplitz,
+}
+
+impl Algorithm {
+    fn read(node: &Node<'_>) -> Result<Algorithm, LoadError> {
+        Ok(match node.text()? {
+            "crc8_custom" => Algorithm::Crc8Custom,
+            "crc16" => Algorithm::Crc16,
+            "crc16_custom" => Algorithm::Crc16Custom,
+            "crc32" => Algorithm::Crc32,
+            "crc32_custom" => Algorithm::Crc32Custom,
+            "crc64_custom" => Algorithm::Crc64Custom,
+            "crcCCITT" => Algorithm::CrcCcitt,
+            "csum16" | "cksum16" => Algorithm::Csum16,
+            "xor16" => Algorithm::Xor16,
+            "xor32" => Algorithm::Xor32,
+            "identity" => Algorithm::Identity,
+            "xxh64" => Algorithm::Xxh64,
+            "round_robin" => Algorithm::RoundRobin,
+            "round_robin_consistent" => Algorithm::RoundRobinConsistent,
+            "toeplitz" => Algorithm::Toeplitz,
+            other => {
+                return Err(node.refuse(format!("the algorithm {other:?} is not supported")));
+            }
+        })
+    }
+}
+
+/// One part of the input of a calculation.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A field; left out while its header is invalid.
+    Field(FieldId),
+    /// Some bits that are always the same, the first at the top of the first byte.
+    Constant(Vec<u8>, u32),
+    /// All fields of a header; left out while it is invalid.
+    Header(HeaderId),
+    /// What the parser has not read.
+    Payload,
+}
+
+/// A hash or checksum over fields.
+#[derive(Clone, Debug)]
+pub struct Calculation {
+    /// Its name.
+    pub name: String,
+    /// The function.
+    pub algorithm: Algorithm,
+    /// What it is computed of.
+    pub input: Vec<Input>,
+}
+
+/// A field that holds a checksum.
+#[derive(Clone, Debug)]
+pub struct Checksum {
+    /// Its name.
+    pub name: String,
+    /// The field.
+    pub target: FieldId,
+    /// What belongs into the field.
+    pub calculation: CalculationId,
+    /// Whether it is looked at when the packet has been parsed.
+    pub is_verified: bool,
+    /// Whether it is written before the packet leaves.
+    pub is_updated: bool,
+    /// When it is there at all.
+    pub condition: Option<Code>,
+}
+
+/// All calculations, by their names.
+#[derive(Clone, Debug, Default)]
+pub struct Calculations {
+    /// In the order of the JSON; selectors' last.
+    pub calculations: Vec<Calculation>,
+    names: HashMap<String, CalculationId>,
+}
+
+impl Calculations {
+    /// The calculation that is named here.
+    pub(super) fn at(&self, node: &Node<'_>) -> Result<CalculationId, LoadError> {
+        let found = self.names.get(node.text()?).copied();
+        found.ok_or_else(|| node.refuse("there is no such calculation"))
+    }
+
+    /// A calculation by its name.
+    pub fn find(&self, name: &str) -> Option<CalculationId> {
+        self.names.get(name).copied()
+    }
+
+    /// One more, which has no name in the JSON: a selector's.
+    pub(super) fn add_selector(
+        &mut self,
+        node: &Node<'_>,
+        name: String,
+        headers: &Headers,
+    ) -> Result<CalculationId, LoadError> {
+        let calculation = read_one(node, name, headers)?;
+        let id = CalculationId(self.calculations.len() as u32);
+        self.calculations.push(calculation);
+        Ok(id)
+    }
+}
+
+/// Reads the calculations.
+pub(super) fn read(root: &Node<'_>, headers: &Headers) -> Result<Calculations, LoadError> {
+    let mut all = Calculations::default();
+    for node in root.list("calculations")? {
+        let name = node.text_of("name")?.to_owned();
+        let id = CalculationId(all.calculations.len() as u32);
+        all.names.insert(name.clone(), id);
+        all.calculations.push(read_one(&node, name, headers)?);
+    }
+    Ok(all)
+}
+
+fn read_one(node: &Node<'_>, name: String, headers: &Headers) -> Result<Calculation, LoadError> {
+    let mut input = Vec::new();
+    for part in node.list("input")? {
+        let value = || part.get("value");
+        input.push(match part.text_of("type")? {
+            "field" => Input::Field(headers.field_of(&value()?)?),
+            "hexstr" => {
+                let bits = part.number_of("bitwidth")?;
+                let number = value()?.big()?;
+                if bits == 0 || bits > super::headers::FIELD_BITS_MAX {
+                    return Err(part.refuse("a constant of no bits, or too many"));
+                }
+                let mut words = vec![0; bits.div_ceil(64) as usize];
+                crate::run::exact::store(&number, bits, &mut words);
+                Input::Constant(left_aligned(&words, bits), bits)
+            }
+            "header" => Input::Header(headers.header_at(&value()?)?),
+            "payload" => Input::Payload,
+            other => return Err(part.refuse(format!("an input of type {other:?}"))),
+        });
+    }
+    Ok(Calculation {
+        name,
+        algorithm: Algorithm::read(&node.get("algo")?)?,
+        input,
+    })
+}
+
+/// The lowest bits of some words as bytes, the first bit at the top of the first byte.
+fn left_aligned(words: &[u64], bits: u32) -> Vec<u8> {
+    let mut bytes = vec![0_u8; bits.div_ceil(8) as usize];
+    for bit in 0..bits {
+        let from_last = (bits - 1 - bit) as usize;
+        let word = words[words.len() - 1 - from_last / 64];
+        if word >> (from_last % 64) & 1 == 1 {
+            bytes[bit as usize / 8] |= 0x80 >> (bit % 8);
+        }
+    }
+    bytes
+}
+
+/// Reads the checksums.
+pub(super) fn read_checksums(
+    root: &Node<'_>,
+    headers: &Headers,
+    calculations: &Calculations,
+) -> Result<Vec<Checksum>, LoadError> {
+    let mut checksums = Vec::new();
+    for node in root.list("checksums")? {
+        let kind = node.get("type")?;
+        if !kind.is_text("generic") {
+            return Err(kind.refuse("only checksums of type \"generic\" are supported"));
+        }
+        let condition = node.find("if_cond").map(|condition| {
+            let reader = Reader {
+                headers,
+                parameters: 0,
+            };
+            let expr = reader.read(&condition)?;
+            Ok(Code::exact(expr, headers, &[]))
+        });
+        // Files of old versions do not say: both is done.
+        let flag = |key| node.find(key).map_or(Ok(true), |node| node.flag());
+        checksums.push(Checksum {
+            name: node.text_of("name")?.to_owned(),
+            target: headers.field_of(&node.get("target")?)?,
+            calculation: calculations.at(&node.get("calculation")?)?,
+            is_verified: flag("verify")?,
+            is_updated: flag("update")?,
+            condition: condition.transpose()?,
+        });
+    }
+    Ok(checksums)
+}

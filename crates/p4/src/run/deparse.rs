@@ -1,0 +1,256 @@
+//! Headers to bytes: the deparser, the inputs of hashes, and checksums.
+
+use crate::program::calculation::Input;
+use crate::program::headers::{Field, Headers};
+use crate::program::ids::{FieldId, HeaderId};
+
+use super::engine::{Engine, Stop};
+use super::exact::{self, Scope};
+use super::frame::{Frame, SLACK_BYTES};
+use super::outcome::{DropReason, PACKET_BYTES_MAX};
+
+/// Bits appended one after the other.
+///
+/// A value is combined into the sixteen bytes from the one its first bit is in; the slack for that
+/// is taken away when all is written.
+struct BitWriter<'a> {
+    bytes: &'a mut Vec<u8>,
+    from: usize,
+    bits: usize,
+}
+
+impl<'a> BitWriter<'a> {
+    fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
+        let from = bytes.len();
+        bytes.resize(from + SLACK_BYTES, 0);
+        BitWriter {
+            bytes,
+            from,
+            bits: 0,
+        }
+    }
+
+    /// Makes room for so many bits more.
+    fn reserve(&mut self, bits: usize) {
+        let needed = self.from + (self.bits + bits).div_ceil(8) + SLACK_BYTES;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed, 0);
+        }
+    }
+
+    /// Appends up to 64 bits, for which there is room.
+    #[inline]
+    fn put(&mut self, value: u64, width_bits: u32) {
+        let first = self.from + self.bits / 8;
+        let place = &mut self.bytes[first..first + 16];
+        let there = u128::from_be_bytes((&*place).try_into().expect("16 bytes"));
+        let shift = 128 - width_bits - (self.bits % 8) as u32;
+        let all = there | u128::from(value) << shift;
+        place.copy_from_slice(&all.to_be_bytes());
+        self.bits += width_bits as usize;
+    }
+
+    /// Appends the lowest bits of some words, the most significant first.
+    fn put_words(&mut self, words: &[u64], width_bits: u32) {
+        let mut rest = width_bits;
+        let used = width_bits.div_ceil(64) as usize;
+        for &word in &words[words.len() - used..] {
+            let bits = (rest - 1) % 64 + 1;
+            self.put(word & crate::program::code::low_mask(bits), bits);
+            rest -= bits;
+        }
+    }
+
+    fn put_field(&mut self, field: &Field, width_bits: u32, frame: &Frame) {
+        match field.words() {
+            1 if width_bits > 0 => self.put(frame.words[field.word as usize], width_bits),
+            1 => {}
+            _ => self.put_words(&frame.words[exact::range(field)], width_bits),
+        }
+    }
+
+    fn put_header(&mut self, headers: &Headers, id: HeaderId, frame: &Frame) {
+        self.reserve(frame.header_bytes(headers, id) * 8);
+        for field in headers.header(id).fields() {
+            let field = headers.field(field);
+            self.put_field(field, width(headers, field, frame), frame);
+        }
+    }
+
+    /// Takes the slack away; the last byte is filled with zeros.
+    fn finish(self) {
+        self.bytes.truncate(self.from + self.bits.div_ceil(8));
+    }
+}
+
+/// How many bits a field has now.
+fn width(headers: &Headers, field: &Field, frame: &Frame) -> u32 {
+    match field.is_varbit {
+        false => field.width_bits,
+        true => {
+            let header = headers.header(field.header);
+            frame.words[header.varbit_length_word() as usize] as u32
+        }
+    }
+}
+
+/// Appends the input of a calculation: valid fields, bit to bit.
+pub(super) fn pack(headers: &Headers, input: &[Input], frame: &Frame, into: &mut Vec<u8>) {
+    let mut writer = BitWriter::new(into);
+    let mut with_payload = false;
+    for part in input {
+        match part {
+            Input::Field(field) => {
+                let field = headers.field(*field);
+                if frame.is_valid(headers, field.header) {
+                    let width = width(headers, field, frame);
+                    writer.reserve(width as usize);
+                    writer.put_field(field, width, frame);
+                }
+            }
+            Input::Constant(bytes, bits) => {
+                writer.reserve(*bits as usize);
+                let mut rest = *bits;
+                for byte in bytes {
+                    let width = rest.min(8);
+                    writer.put(u64::from(byte >> (8 - width)), width);
+                    rest -= width;
+                }
+            }
+            Input::Header(header) => {
+                if frame.is_valid(headers, *header) {
+                    writer.put_header(headers, *header, frame);
+                }
+            }
+            Input::Payload => with_payload = true,
+        }
+    }
+    writer.finish();
+    if with_payload {
+        into.extend_from_slice(frame.payload());
+    }
+}
+
+impl Engine<'_> {
+    /// Whether all checksums that are there are right.
+    pub(super) fn verify_checksums(&mut self, frame: &Frame) -> bool {
+        let program = self.program;
+        let mut are_right = true;
+        for checksum in program
+            .checksums
+            .iter()
+            .filter(|checksum| checksum.is_verified)
+        {
+            let field = program.headers.field(checksum.target);
+            let is_there = frame.is_valid(&program.headers, field.header)
+                && self.holds(checksum.condition.as_ref(), frame);
+            if is_there {
+                let expected = self.calculate(checksum.calculation, frame);
+                are_right &= low_word(checksum.target, &program.headers, frame) == expected;
+            }
+        }
+        are_right
+    }
+
+    fn update_checksums(&mut self, frame: &mut Frame) {
+        let program = self.program;
+        for checksum in program
+            .checksums
+            .iter()
+            .filter(|checksum| checksum.is_updated)
+        {
+            if self.holds(checksum.condition.as_ref(), frame) {
+                let value = self.calculate(checksum.calculation, frame);
+                let field = program.headers.field(checksum.target);
+                let words = &mut frame.words[exact::range(field)];
+                crate::program::code::put(value.into(), words, field.width_bits);
+            }
+        }
+    }
+
+    fn holds(&self, condition: Option<&crate::program::code::Code>, frame: &Frame) -> bool {
+        condition.is_none_or(|condition| {
+            condition.is_true(&Scope {
+                headers: &self.program.headers,
+                words: &frame.words,
+                arguments: &[],
+                parameters: &[],
+            })
+        })
+    }
+
+    /// Appends the packet as it leaves.
+    pub(super) fn deparse(&mut self, frame: &mut Frame, into: &mut Vec<u8>) -> Result<(), Stop> {
+        let program = self.program;
+        let headers = &program.headers;
+        self.update_checksums(frame);
+        for step in &program.deparser_steps {
+            self.step(step, &[], &[], frame)?;
+        }
+        let from = into.len();
+        let mut writer = BitWriter::new(into);
+        for &header in &program.deparser {
+            if frame.is_valid(headers, header) {
+                writer.put_header(headers, header, frame);
+            }
+        }
+        writer.finish();
+        into.extend_from_slice(frame.payload());
+        if into.len() - from > PACKET_BYTES_MAX {
+            into.truncate(from);
+            return Err(Stop(DropReason::TooLong));
+        }
+        Ok(())
+    }
+}
+
+/// The lowest 64 bits of a field.
+fn low_word(field: FieldId, headers: &Headers, frame: &Frame) -> u64 {
+    let field = headers.field(field);
+    frame.words[(field.word + field.words() - 1) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_appended_where_the_last_ended() {
+        let mut bytes = vec![0xff];
+        let mut writer = BitWriter::new(&mut bytes);
+        writer.reserve(200);
+        writer.put(0b101, 3);
+        writer.put(u64::MAX, 64);
+        writer.put_words(&[0x1, 0x8000_0000_0000_0001], 65);
+        writer.finish();
+        let expected: [u8; 17] = [
+            0b1011_1111,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            255,
+            0b1111_1000 | 0b110,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0b0000_1000,
+        ];
+        // 3 + 64 + 65 bits: 132, so the last four are padding.
+        assert_eq!(bytes[0], 0xff);
+        assert_eq!(bytes.len(), 1 + 17);
+        let bit = |at: usize| bytes[1 + at / 8] >> (7 - at % 8) & 1;
+        let ones: Vec<usize> = (0..132).filter(|&at| bit(at) == 1).collect();
+        let mut wanted = vec![0, 2];
+        wanted.extend(3..67);
+        wanted.extend([67, 68, 131]);
+        assert_eq!(ones, wanted);
+        assert_eq!(bytes[1], expected[0]);
+    }
+}

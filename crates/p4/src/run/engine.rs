@@ -1,0 +1,260 @@
+//! One pass of a packet through a pipeline: tables, conditions, actions.
+
+use std::collections::HashSet;
+
+use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::Version;
+use thalweg_packet::{Instant, MAX_WORDS};
+
+use crate::program::Program;
+use crate::program::control::{NodeKind, Pipeline};
+use crate::program::headers::Headers;
+use crate::program::ids::{CalculationId, TableId};
+use crate::program::table::{KeyPart, Table};
+use crate::state::{Bound, Cells, ProfileState, TableState, What};
+
+use super::exact::Scope;
+use super::frame::Frame;
+use super::outcome::{Counts, DropReason, Fault};
+
+/// The packet ends here, for this reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stop(pub(crate) DropReason);
+
+/// What a pass works with: the program, the state in parts, and scratch lists.
+pub(crate) struct Engine<'a> {
+    pub(super) program: &'a Program,
+    pub(super) version: Version,
+    pub(super) tables: &'a mut [TableState],
+    pub(super) profiles: &'a [ProfileState],
+    pub(super) value_rows: &'a [HashSet<Box<[u64]>>],
+    pub(super) cells: &'a mut Cells,
+    pub(super) counts: &'a mut Counts,
+    pub(super) random: &'a mut Pcg64Mcg,
+    pub(super) now: Instant,
+    pub(super) drop_port: u32,
+    /// Words of a wide field.
+    pub(super) wide: &'a mut Vec<u64>,
+    /// Bytes that a hash is computed of.
+    pub(super) input: &'a mut Vec<u8>,
+    /// What was done, if somebody wants to know.
+    pub(super) steps: Option<&'a mut Vec<TraceStep>>,
+}
+
+/// What a packet met, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceStep {
+    /// A pass of ingress, or of egress by a port, begins.
+    Pass(Option<u32>),
+    /// The parser ended, with this error.
+    Parsed(u64),
+    /// A table was looked up: the entry that matched, the action that was run.
+    Table(TableId, Option<u32>, Option<crate::program::ids::ActionId>),
+    /// A condition's node, and whether it held.
+    If(crate::program::ids::NodeId, bool),
+    /// A bare action's node.
+    Do(crate::program::ids::NodeId),
+    /// The packet, or this copy of it, ended.
+    Dropped(DropReason),
+    /// It left by a port, with so many bytes.
+    Sent(u32, usize),
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn headers(&self) -> &'a Headers {
+        &self.program.headers
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, step: impl FnOnce() -> TraceStep) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(step());
+        }
+    }
+
+    /// Walks a pipeline to its end, or until `exit`.
+    pub(super) fn walk(&mut self, pipeline: &Pipeline, frame: &mut Frame) -> Result<(), Stop> {
+        let program = self.program;
+        let mut next = pipeline.start;
+        while let Some(id) = next {
+            let node = &program.control.nodes[id.index()];
+            next = match &node.kind {
+                NodeKind::If(condition, yes, no) => {
+                    let scope = Scope {
+                        headers: &program.headers,
+                        words: &frame.words,
+                        arguments: &[],
+                        parameters: &[],
+                    };
+                    let holds = condition.is_true(&scope);
+                    self.note(|| TraceStep::If(id, holds));
+                    if holds { *yes } else { *no }
+                }
+                NodeKind::Do(action, after) => {
+                    self.note(|| TraceStep::Do(id));
+                    self.act(*action, &[], frame)?;
+                    *after
+                }
+                NodeKind::Table(table) => self.apply(*table, frame)?,
+            };
+            if frame.wishes.has_exited {
+                break;
+            }
+        }
+        // The next pipeline begins without it.
+        frame.wishes.has_exited = false;
+        Ok(())
+    }
+
+    /// Looks a table up and runs what was found; the node that follows.
+    fn apply(
+        &mut self,
+        id: TableId,
+        frame: &mut Frame,
+    ) -> Result<Option<crate::program::ids::NodeId>, Stop> {
+        let program = self.program;
+        let table = program.table(id);
+        let mut found = None;
+        if !table.key.is_empty() {
+            let mut key = [0; MAX_WORDS];
+            let key = &mut key[..table.key_words as usize];
+            build_key(&table.key, &frame.words, key);
+            found = self.tables[id.index()].lookup(key, self.version);
+        }
+        let state = &mut self.tables[id.index()];
+        if let Some(index) = found
+            && (table.has_counters || table.has_timeouts || table.meter.is_some())
+        {
+            let entry = state.entry_mut(index);
+            entry.counter.count(frame.ingress_length_bytes);
+            entry.last_hit = self.now;
+            if let Some(meter) = table.meter {
+                let shape = &program.arrays.meters[meter.index()];
+                let cost = if shape.counts_bytes {
+                    frame.ingress_length_bytes
+                } else {
+                    1
+                };
+                let color = entry.meter.color(cost, shape.rate_count == 2, self.now);
+                let result = shape.result.expect("the loader checked it");
+                let field = program.headers.field(result);
+                let words = &mut frame.words[super::exact::range(field)];
+                crate::program::code::put(color.into(), words, field.width_bits);
+            }
+        }
+        self.run_found(id, table, found, frame)
+    }
+
+    /// Runs the action of an entry, or the default.
+    fn run_found(
+        &mut self,
+        id: TableId,
+        table: &Table,
+        found: Option<u32>,
+        frame: &mut Frame,
+    ) -> Result<Option<crate::program::ids::NodeId>, Stop> {
+        let Some(bound) = self.bound(id, table, found, frame) else {
+            self.note(|| TraceStep::Table(id, found, None));
+            return Ok(table.next(found.is_some(), None));
+        };
+        // The data is copied, since the action may write anywhere in the state.
+        let action = bound.action;
+        let words = bound.data.len();
+        let mut short = [0; DATA_INLINE];
+        let long: Vec<u64>;
+        let data = match words <= DATA_INLINE {
+            true => {
+                short[..words].copy_from_slice(&bound.data);
+                &short[..words]
+            }
+            false => {
+                long = bound.data.to_vec();
+                &long
+            }
+        };
+        self.note(|| TraceStep::Table(id, found, Some(action)));
+        self.act(action, data, frame)?;
+        Ok(table.next(found.is_some(), table.action_index(action)))
+    }
+
+    /// What an entry leads to, or a miss.
+    fn bound(
+        &mut self,
+        id: TableId,
+        table: &Table,
+        found: Option<u32>,
+        frame: &Frame,
+    ) -> Option<&Bound> {
+        let Some(index) = found else {
+            return self.tables[id.index()].default.as_ref();
+        };
+        let hash = match (&self.tables[id.index()].entry(index).what, table.profile) {
+            (What::Group(_) | What::OneShot(..), Some(profile)) => {
+                let selector = self.program.profiles[profile.index()].selector;
+                self.calculate(selector.expect("groups need a selector"), frame)
+            }
+            _ => 0,
+        };
+        let profile = table.profile.map(|profile| &self.profiles[profile.index()]);
+        let member = |id: u32| Some(&profile?.members.get(&id)?.bound);
+        let chosen = |choices: &[u32]| {
+            let index = hash.checked_rem(choices.len() as u64)?;
+            Some(choices[index as usize])
+        };
+        let bound = match &self.tables[id.index()].entry(index).what {
+            What::Action(bound) => return Some(bound),
+            What::Member(id) => member(*id),
+            What::Group(id) => profile
+                .and_then(|profile| profile.groups.get(id))
+                .and_then(|group| chosen(&group.choices))
+                .and_then(member),
+            What::OneShot(actions, choices) => {
+                chosen(choices).map(|index| &actions[index as usize].0)
+            }
+        };
+        if bound.is_none() {
+            self.counts.fault(Fault::NoMember);
+        }
+        bound
+    }
+
+    /// The result of a calculation for the packet as it is.
+    pub(super) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
+        let calculation = &self.program.calculations.calculations[id.index()];
+        self.input.clear();
+        super::deparse::pack(&self.program.headers, &calculation.input, frame, self.input);
+        self.cells.calculators[id.index()].compute(self.input)
+    }
+}
+
+/// Words of an action's data that are copied without asking for memory.
+const DATA_INLINE: usize = 32;
+
+/// Packs the key of a table.
+#[inline]
+pub(crate) fn build_key(parts: &[KeyPart], words: &[u64], key: &mut [u64]) {
+    for part in parts {
+        if let Some(valid) = part.valid_word
+            && words[valid as usize] == 0
+        {
+            continue;
+        }
+        if part.width_bits <= 64 {
+            let mut value = words[part.from_word as usize];
+            if let Some(mask) = &part.mask {
+                value &= mask[0];
+            }
+            key[part.word as usize] |= value << part.shift;
+            continue;
+        }
+        let count = part.words() as usize;
+        let from = &words[part.from_word as usize..part.from_word as usize + count];
+        let into = &mut key[part.word as usize..part.word as usize + count];
+        into.copy_from_slice(from);
+        if let Some(mask) = &part.mask {
+            for (word, mask) in into.iter_mut().zip(mask) {
+                *word &= mask;
+            }
+        }
+    }
+}

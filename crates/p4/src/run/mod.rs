@@ -1,0 +1,22 @@
+//! Packets through a program.
+//!
+//! [`Target`] is a program at work; [`exact`] gives the meaning of expressions. The parts:
+//! [`frame`](self) holds a packet under way, `parse`, `engine` with `act`, and `deparse` are the four
+//! things that happen to it, `outcome` says what became of it.
+
+mod act;
+mod deparse;
+mod engine;
+pub mod exact;
+mod frame;
+pub(crate) mod hash;
+mod outcome;
+mod parse;
+mod target;
+
+pub use engine::TraceStep;
+pub use outcome::{
+    ACTION_STEPS_MAX, COPIES_MAX, Counts, Digest, DropReason, Fault, Outbox, PACKET_BYTES_MAX,
+    PARSER_STATES_MAX, PASSES_MAX, Sent,
+};
+pub use target::{Config, Target};

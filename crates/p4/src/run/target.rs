@@ -1,0 +1,545 @@
+//! A program at work: packets in, packets out, as simple_switch would do it.
+//!
+//! ```text
+//!   receive -> parse -> ingress -+-> clone of the packet as it came in ----------+
+//!      ^                         +-> digest                                      |
+//!      |                         +-> resubmit: begin anew as it came in          v
+//!      |                         +-> multicast, or one port, or the end ------> egress
+//!      |                                                                         |
+//!      +---- recirculate: begin anew as it would leave <--- deparse <------------+--> clone
+//!                                                             |
+//!                                                             +--> leaves by its port
+//! ```
+//!
+//! All that one packet leads to is done before the next is looked at, in the order in which
+//! simple_switch puts it into its queues: a clone before what it is a clone of, copies of a group in
+//! the order of the group, what begins anew after what is on its way already. Queues have no length:
+//! the metadata of queueing says that nothing waited.
+//!
+//! Time and chance come from the caller. The same packets at the same times have the same outcome.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use thalweg_packet::Instant;
+
+use crate::program::Program;
+use crate::program::ids::FieldListId;
+use crate::state::{BatchError, State, Update, WriteError};
+
+use super::engine::{Engine, Stop, TraceStep};
+use super::frame::{Frame, Wishes};
+use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX};
+
+/// How a target runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The port that `mark_to_drop` sends to.
+    pub drop_port: u32,
+    /// Where chance comes from: hash functions of tables, `random`.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            drop_port: 511,
+            seed: 1,
+        }
+    }
+}
+
+/// What `standard_metadata.instance_type` says of a packet.
+mod instance {
+    pub(super) const NORMAL: u64 = 0;
+    pub(super) const INGRESS_CLONE: u64 = 1;
+    pub(super) const EGRESS_CLONE: u64 = 2;
+    pub(super) const RECIRCULATED: u64 = 4;
+    pub(super) const REPLICATED: u64 = 5;
+    pub(super) const RESUBMITTED: u64 = 6;
+}
+
+/// A program, its state, and what packets need while they are under way.
+#[derive(Debug)]
+pub struct Target {
+    program: Arc<Program>,
+    /// Entries, counters and all else that changes.
+    pub state: State,
+    config: Config,
+    counts: Counts,
+    random: Pcg64Mcg,
+    queue: VecDeque<Work>,
+    spare: Vec<Frame>,
+    wide: Vec<u64>,
+    input: Vec<u8>,
+    again: Vec<u8>,
+    start: Option<Instant>,
+    copies: u32,
+}
+
+/// What is still to be done for a packet.
+#[derive(Debug)]
+enum Work {
+    Ingress(Frame),
+    /// With the port that it leaves by.
+    Egress(Frame, u32),
+}
+
+impl Target {
+    /// A program with its own entries and nothing else.
+    ///
+    /// # Errors
+    /// If an entry of the program cannot be.
+    pub fn new(program: Arc<Program>, config: Config) -> Result<Target, WriteError> {
+        Ok(Target {
+            state: State::new(&program, config.seed)?,
+            program,
+            config,
+            counts: Counts::default(),
+            random: Pcg64Mcg::seed_from_u64(config.seed),
+            queue: VecDeque::new(),
+            spare: Vec::new(),
+            wide: Vec::new(),
+            input: Vec::new(),
+            again: Vec::new(),
+            start: None,
+            copies: 0,
+        })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// How often everything happened.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Does all updates, in order, or none of them.
+    ///
+    /// # Errors
+    /// The first update that cannot be done, and why.
+    pub fn write(&mut self, updates: &[Update], now: Instant) -> Result<(), BatchError> {
+        self.state.write(&self.program, updates, now)
+    }
+
+    /// Does all that a packet leads to; what leaves is appended to the outbox.
+    pub fn receive(&mut self, port: u32, bytes: &[u8], now: Instant, outbox: &mut Outbox) {
+        self.handle(port, bytes, now, outbox, None);
+    }
+
+    /// The same, and says what the packet met.
+    pub fn trace(
+        &mut self,
+        port: u32,
+        bytes: &[u8],
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Vec<TraceStep> {
+        let mut steps = Vec::new();
+        self.handle(port, bytes, now, outbox, Some(&mut steps));
+        steps
+    }
+
+    fn handle(
+        &mut self,
+        port: u32,
+        bytes: &[u8],
+        now: Instant,
+        outbox: &mut Outbox,
+        mut steps: Option<&mut Vec<TraceStep>>,
+    ) {
+        self.start.get_or_insert(now);
+        self.counts.received += 1;
+        self.copies = 0;
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.begin(&self.program, bytes);
+        frame.ingress_port = port;
+        frame.passes = 1;
+        self.stamp_arrival(&mut frame, now);
+        self.queue.push_back(Work::Ingress(frame));
+        while let Some(work) = self.queue.pop_front() {
+            let (frame, outcome) = match work {
+                Work::Ingress(mut frame) => {
+                    let outcome = self.ingress(&mut frame, now, outbox, &mut steps);
+                    match outcome {
+                        Ok(Some(port)) => {
+                            self.queue.push_back(Work::Egress(frame, port));
+                            continue;
+                        }
+                        Ok(None) => (frame, Ok(())),
+                        Err(stop) => (frame, Err(stop)),
+                    }
+                }
+                Work::Egress(mut frame, port) => {
+                    let outcome = self.egress(&mut frame, port, now, outbox, &mut steps);
+                    (frame, outcome)
+                }
+            };
+            if let Err(Stop(reason)) = outcome {
+                self.counts.drop(reason);
+                if let Some(steps) = &mut steps {
+                    steps.push(TraceStep::Dropped(reason));
+                }
+            }
+            self.spare.push(frame);
+        }
+    }
+
+    fn micros(&self, now: Instant) -> u64 {
+        let elapsed = now - self.start.unwrap_or(now);
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What a packet has when it comes in.
+    fn stamp_arrival(&self, frame: &mut Frame, now: Instant) {
+        let standard = &self.program.standard;
+        let (port, length) = (frame.ingress_port.into(), frame.length_bytes as u64);
+        let words = &mut frame.words;
+        let values = [
+            (standard.ingress_port, port),
+            (standard.packet_length, length),
+            (standard.instance_type, instance::NORMAL),
+            (standard.ingress_global_timestamp, self.micros(now)),
+        ];
+        for (spot, value) in values {
+            if let Some(spot) = spot {
+                spot.set(words, value);
+            }
+        }
+    }
+
+    /// Runs the parser and ingress, and does what follows; the port if the packet goes on to one.
+    fn ingress(
+        &mut self,
+        frame: &mut Frame,
+        now: Instant,
+        outbox: &mut Outbox,
+        steps: &mut Option<&mut Vec<TraceStep>>,
+    ) -> Result<Option<u32>, Stop> {
+        let program = self.program.clone();
+        let standard = &program.standard;
+        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        engine.note(|| TraceStep::Pass(None));
+        engine.parse_and_check(frame)?;
+        engine.walk(&program.control.ingress, frame)?;
+        let wishes = std::mem::take(&mut frame.wishes);
+        // These two stay with the packet until it has passed egress.
+        frame.wishes.recirculate = wishes.recirculate;
+        frame.wishes.truncate_bytes = wishes.truncate_bytes;
+        if let Some((session, list)) = wishes.clone {
+            self.clone_at_ingress(&program, frame, session, list, now)?;
+        }
+        if let Some(list) = wishes.digest {
+            self.counts.digests += 1;
+            for &field in &program.arrays.learn_lists[list.index()].fields {
+                let range = super::exact::range(program.headers.field(field));
+                outbox.digest_words().extend_from_slice(&frame.words[range]);
+            }
+            outbox.digest(list);
+        }
+        if let Some(list) = wishes.resubmit {
+            return self.begin_anew(&program, frame, list, instance::RESUBMITTED, None);
+        }
+        let words = &mut frame.words;
+        let group = standard.mcast_grp.map_or(0, |spot| spot.get(words));
+        if group != 0 {
+            if let Some(kind) = standard.instance_type {
+                kind.set(words, instance::REPLICATED);
+            }
+            let copies = self.replicate(&program, frame, group as u16, now)?;
+            return match copies {
+                0 => Err(Stop(DropReason::NoReplicas)),
+                _ => Ok(None),
+            };
+        }
+        let port = standard.egress_spec.get(words) as u32;
+        if port == self.config.drop_port {
+            return Err(Stop(DropReason::Ingress));
+        }
+        if let Some(kind) = standard.instance_type {
+            kind.set(words, instance::NORMAL);
+        }
+        self.stamp_queueing(&program, frame, now);
+        Ok(Some(port))
+    }
+
+    /// Runs egress, and sends the packet.
+    fn egress(
+        &mut self,
+        frame: &mut Frame,
+        port: u32,
+        now: Instant,
+        outbox: &mut Outbox,
+        steps: &mut Option<&mut Vec<TraceStep>>,
+    ) -> Result<(), Stop> {
+        let program = self.program.clone();
+        let standard = &program.standard;
+        let micros = self.micros(now);
+        let length = frame.length_bytes.max(0) as u64;
+        let values = [
+            (standard.egress_global_timestamp, micros),
+            (standard.egress_port, port.into()),
+            (
+                Some(standard.egress_spec),
+                u64::from(self.config.drop_port) + 1,
+            ),
+            (standard.packet_length, length),
+            (standard.deq_timedelta, 0),
+            (standard.deq_qdepth, 0),
+        ];
+        for (spot, value) in values {
+            if let Some(spot) = spot {
+                spot.set(&mut frame.words, value);
+            }
+        }
+        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        engine.note(|| TraceStep::Pass(Some(port)));
+        engine.walk(&program.control.egress, frame)?;
+        if let Some((session, list)) = frame.wishes.clone.take() {
+            self.clone_at_egress(&program, frame, session, list, now)?;
+        }
+        if standard.egress_spec.get(&frame.words) == u64::from(self.config.drop_port) {
+            return Err(Stop(DropReason::Egress));
+        }
+        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        if let Some(list) = frame.wishes.recirculate.take() {
+            let mut bytes = std::mem::take(&mut self.again);
+            bytes.clear();
+            let mut engine = self.engine(&program, now, None);
+            let outcome = engine.deparse(frame, &mut bytes);
+            let begun = outcome.and_then(|()| {
+                let kind = instance::RECIRCULATED;
+                self.begin_anew(&program, frame, list, kind, Some(&bytes))
+            });
+            self.again = bytes;
+            return begun.map(|_| ());
+        }
+        let from = outbox.bytes.len();
+        engine.deparse(frame, &mut outbox.bytes)?;
+        if let Some(bytes) = frame.wishes.truncate_bytes {
+            let kept = usize::try_from(bytes).unwrap_or(usize::MAX);
+            outbox.bytes.truncate(from.saturating_add(kept));
+        }
+        let sent = outbox.bytes.len() - from;
+        engine.note(|| TraceStep::Sent(port, sent));
+        outbox.send(port);
+        self.counts.sent += 1;
+        Ok(())
+    }
+
+    /// A copy of the packet as it came in, parsed again, with the values that its list names.
+    fn clone_at_ingress(
+        &mut self,
+        program: &Program,
+        frame: &Frame,
+        session: u16,
+        list: Option<FieldListId>,
+        now: Instant,
+    ) -> Result<(), Stop> {
+        if !self.has_session(session) {
+            return Ok(());
+        }
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.begin(program, frame.packet());
+        copy.ingress_length_bytes = frame.ingress_length_bytes;
+        copy.ingress_port = frame.ingress_port;
+        copy.passes = frame.passes;
+        if let Some(port) = program.standard.ingress_port {
+            port.set(&mut copy.words, frame.ingress_port.into());
+        }
+        let mut engine = self.engine(program, now, None);
+        let parsed = engine.parse(&mut copy);
+        copy.reset_metadata(program, list, &frame.words);
+        if let Some(kind) = program.standard.instance_type {
+            kind.set(&mut copy.words, instance::INGRESS_CLONE);
+        }
+        let sent = parsed.and_then(|_| self.send_clone(program, &mut copy, session, now));
+        self.spare.push(copy);
+        sent
+    }
+
+    /// A copy of the packet as egress left it.
+    fn clone_at_egress(
+        &mut self,
+        program: &Program,
+        frame: &Frame,
+        session: u16,
+        list: Option<FieldListId>,
+        now: Instant,
+    ) -> Result<(), Stop> {
+        if !self.has_session(session) {
+            return Ok(());
+        }
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.copy_from(frame);
+        copy.wishes = Wishes::default();
+        copy.reset_metadata(program, list, &frame.words);
+        if let Some(kind) = program.standard.instance_type {
+            kind.set(&mut copy.words, instance::EGRESS_CLONE);
+        }
+        let sent = self.send_clone(program, &mut copy, session, now);
+        self.spare.push(copy);
+        sent
+    }
+
+    fn has_session(&mut self, session: u16) -> bool {
+        let is_there = self.state.mirrors.contains_key(&session);
+        if !is_there {
+            self.counts.fault(Fault::NoSession);
+        }
+        is_there
+    }
+
+    fn send_clone(
+        &mut self,
+        program: &Program,
+        copy: &mut Frame,
+        session: u16,
+        now: Instant,
+    ) -> Result<(), Stop> {
+        let mirror = &self.state.mirrors[&session];
+        if let Some(bytes) = mirror.length_max_bytes {
+            copy.wishes.truncate_bytes = Some(bytes.into());
+        }
+        let (group, count) = (mirror.group, mirror.replicas.len());
+        if let Some(group) = group {
+            self.replicate(program, copy, group, now)?;
+        }
+        for index in 0..count {
+            let replica = self.state.mirrors[&session].replicas[index];
+            self.send_copy(program, copy, replica, now)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a copy to each member of a group; how many.
+    fn replicate(
+        &mut self,
+        program: &Program,
+        frame: &mut Frame,
+        group: u16,
+        now: Instant,
+    ) -> Result<usize, Stop> {
+        let count = self.state.multicast.get(&group).map_or(0, Vec::len);
+        let wishes = Wishes {
+            truncate_bytes: frame.wishes.truncate_bytes,
+            ..Wishes::default()
+        };
+        let before = std::mem::replace(&mut frame.wishes, wishes);
+        for index in 0..count {
+            let replica = self.state.multicast[&group][index];
+            self.send_copy(program, frame, replica, now)?;
+        }
+        frame.wishes = before;
+        Ok(count)
+    }
+
+    fn send_copy(
+        &mut self,
+        program: &Program,
+        frame: &mut Frame,
+        replica: crate::state::Replica,
+        now: Instant,
+    ) -> Result<(), Stop> {
+        self.copies += 1;
+        if self.copies > COPIES_MAX {
+            return Err(Stop(DropReason::TooManyCopies));
+        }
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.copy_from(frame);
+        if let Some(instance) = program.standard.egress_rid {
+            instance.set(&mut copy.words, replica.instance.into());
+        }
+        self.stamp_queueing(program, &mut copy, now);
+        self.queue.push_back(Work::Egress(copy, replica.port));
+        Ok(())
+    }
+
+    fn stamp_queueing(&self, program: &Program, frame: &mut Frame, now: Instant) {
+        let values = [
+            (program.standard.enq_timestamp, self.micros(now)),
+            (program.standard.enq_qdepth, 0),
+        ];
+        for (spot, value) in values {
+            if let Some(spot) = spot {
+                spot.set(&mut frame.words, value);
+            }
+        }
+    }
+
+    /// Another pass, of the packet as it came in or of other bytes.
+    fn begin_anew(
+        &mut self,
+        program: &Program,
+        frame: &Frame,
+        list: FieldListId,
+        kind: u64,
+        bytes: Option<&[u8]>,
+    ) -> Result<Option<u32>, Stop> {
+        if frame.passes >= PASSES_MAX {
+            return Err(Stop(DropReason::TooManyPasses));
+        }
+        let mut again = self.spare.pop().unwrap_or_default();
+        again.begin(program, bytes.unwrap_or(frame.packet()));
+        again.reset_metadata(program, Some(list), &frame.words);
+        again.ingress_port = frame.ingress_port;
+        again.passes = frame.passes + 1;
+        let length = again.length_bytes as u64;
+        let standard = &program.standard;
+        for (spot, value) in [
+            (standard.instance_type, kind),
+            (standard.packet_length, length),
+        ] {
+            if let Some(spot) = spot {
+                spot.set(&mut again.words, value);
+            }
+        }
+        self.queue.push_back(Work::Ingress(again));
+        Ok(None)
+    }
+
+    fn engine<'s>(
+        &'s mut self,
+        program: &'s Program,
+        now: Instant,
+        steps: Option<&'s mut Vec<TraceStep>>,
+    ) -> Engine<'s> {
+        Engine {
+            program,
+            version: self.state.version,
+            tables: &mut self.state.tables,
+            profiles: &self.state.profiles,
+            value_rows: &self.state.value_rows,
+            cells: &mut self.state.cells,
+            counts: &mut self.counts,
+            random: &mut self.random,
+            now,
+            drop_port: self.config.drop_port,
+            wide: &mut self.wide,
+            input: &mut self.input,
+            steps,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Parses the packet, and says in its metadata what was wrong with it.
+    fn parse_and_check(&mut self, frame: &mut Frame) -> Result<(), Stop> {
+        let standard = &self.program.standard;
+        let error = self.parse(frame)?;
+        self.note(|| TraceStep::Parsed(error));
+        if let Some(spot) = standard.parser_error {
+            spot.set(&mut frame.words, error);
+        }
+        let is_wrong = !self.verify_checksums(frame);
+        if let Some(spot) = standard.checksum_error {
+            spot.set(&mut frame.words, is_wrong.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! What changes while a program runs: entries, members, groups, counters, meters, registers.
+//!
+//! A controller writes batches of [`Update`]s ([`State::write`]). A batch is done whole or not at
+//! all: each update leaves behind how to undo it, and the first that fails undoes those before.
+//! Entries exist in versions, as rules of OpenFlow do: a batch makes its changes at the next
+//! version, which becomes the newest when all has gone well.
+
+mod action;
+mod apply;
+mod cells;
+mod error;
+mod matching;
+mod profile;
+mod table;
+mod update;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use num_bigint::{BigInt, BigUint};
+use thalweg_classifier::Version;
+
+pub use action::Bound;
+pub(crate) use action::What;
+pub(crate) use cells::{Cells, Meter};
+pub use cells::{Counter, MeterRates, Rate};
+pub use error::{BatchError, WriteError};
+pub use matching::PATTERNS_MAX;
+pub use profile::WEIGHTS_MAX;
+pub(crate) use profile::{Group, Member, ProfileState};
+pub use table::Entry;
+pub(crate) use table::{NewEntry, TableState};
+pub use update::{
+    ActionCall, CrcParameters, EntryAction, Mirror, Mode, Replica, TableEntry, Update,
+};
+
+use crate::program::Program;
+use crate::program::ids::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
+use crate::program::table::Match;
+use crate::run::exact;
+
+/// Multicast groups and mirror sessions that there may be, each.
+pub const REPLICATION_MAX: usize = 1 << 15;
+
+/// Copies that one multicast group or mirror session may make.
+pub const REPLICAS_MAX: usize = 1 << 12;
+
+/// Everything of a program that changes.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) version: Version,
+    pub(crate) tables: Vec<TableState>,
+    pub(crate) profiles: Vec<ProfileState>,
+    pub(crate) mirrors: BTreeMap<u16, Mirror>,
+    pub(crate) multicast: BTreeMap<u16, Vec<Replica>>,
+    pub(crate) value_sets: Vec<BTreeSet<BigUint>>,
+    /// The members of value sets as the keys of the places where they are asked.
+    pub(crate) value_rows: Vec<HashSet<Box<[u64]>>>,
+    pub(crate) cells: Cells,
+}
+
+impl State {
+    /// The state a program begins with: its own entries and defaults, and nothing else.
+    ///
+    /// # Errors
+    /// If an entry of the program cannot be: its values do not fit, or there are two of a match.
+    pub fn new(program: &Program, seed: u64) -> Result<State, WriteError> {
+        let tables = program
+            .tables
+            .iter()
+            .map(|table| TableState::new(table, seed));
+        let mut state = State {
+            version: Version::FIRST,
+            tables: tables.collect(),
+            profiles: program
+                .profiles
+                .iter()
+                .map(|_| ProfileState::default())
+                .collect(),
+            mirrors: BTreeMap::new(),
+            multicast: BTreeMap::new(),
+            value_sets: vec![BTreeSet::new(); program.parser.value_sets.len()],
+            value_rows: vec![HashSet::new(); program.parser.uses.len()],
+            cells: Cells::new(program),
+        };
+        state.add_own_entries(program)?;
+        Ok(state)
+    }
+
+    /// The version that packets are answered at.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How many entries a table has.
+    pub fn entry_count(&self, table: TableId) -> usize {
+        self.tables[table.index()].len()
+    }
+
+    /// All entries of a table, in the order in which they won their places.
+    pub fn entries(&self, program: &Program, table: TableId) -> Vec<TableEntry> {
+        let entries = self.tables[table.index()].entries();
+        entries.map(|(_, entry)| entry.read(program)).collect()
+    }
+
+    /// An entry of a table, by its match and priority.
+    ///
+    /// # Errors
+    /// If the match is not one of the table's key.
+    pub fn entry(
+        &self,
+        program: &Program,
+        table: TableId,
+        matches: &[Match],
+        priority: u32,
+    ) -> Result<Option<&Entry>, WriteError> {
+        let state = &self.tables[table.index()];
+        let index = state.find(program.table(table), matches, priority)?;
+        Ok(index.map(|index| state.entry(index)))
+    }
+
+    /// What a table does when nothing matches.
+    pub fn default(&self, table: TableId) -> Option<&Bound> {
+        self.tables[table.index()].default.as_ref()
+    }
+
+    /// A cell of an array of counters; none if there is no such cell.
+    pub fn counter(&self, array: CounterId, index: u32) -> Option<Counter> {
+        self.cells.counters[array.index()]
+            .get(index as usize)
+            .copied()
+    }
+
+    /// The rates of a cell of an array of meters; none if it has none or there is no such cell.
+    pub fn meter(&self, array: MeterId, index: u32) -> Option<MeterRates> {
+        self.cells.meters[array.index()]
+            .get(index as usize)?
+            .rates()
+    }
+
+    /// A cell of an array of registers; none if there is no such cell.
+    pub fn register(&self, program: &Program, array: RegisterId, index: u32) -> Option<BigUint> {
+        let words = program.arrays.registers[array.index()]
+            .width_bits
+            .div_ceil(64) as usize;
+        let cells = &self.cells.registers[array.index()];
+        let cell = cells.get(index as usize * words..(index as usize + 1) * words)?;
+        BigUint::try_from(exact::unsigned(cell)).ok()
+    }
+
+    /// Where clones of a session go.
+    pub fn mirror(&self, session: u16) -> Option<&Mirror> {
+        self.mirrors.get(&session)
+    }
+
+    /// The copies of a multicast group.
+    pub fn multicast(&self, group: u16) -> Option<&[Replica]> {
+        self.multicast.get(&group).map(Vec::as_slice)
+    }
+
+    /// The members of a value set.
+    pub fn values(&self, set: ValueSetId) -> impl Iterator<Item = &BigUint> {
+        self.value_sets[set.index()].iter()
+    }
+
+    /// The members of an action profile, in the order of their ids.
+    pub fn members(&self, profile: ProfileId) -> Vec<(u32, &Bound)> {
+        let members = self.profiles[profile.index()].members.iter();
+        let mut members: Vec<_> = members.map(|(&id, member)| (id, &member.bound)).collect();
+        members.sort_unstable_by_key(|&(id, _)| id);
+        members
+    }
+
+    /// The groups of an action profile, in the order of their ids: members and weights.
+    pub fn groups(&self, profile: ProfileId) -> Vec<(u32, &[(u32, u32)])> {
+        let groups = self.profiles[profile.index()].groups.iter();
+        let mut groups: Vec<_> = groups.map(|(&id, group)| (id, &*group.members)).collect();
+        groups.sort_unstable_by_key(|&(id, _)| id);
+        groups
+    }
+
+    /// The rows of a use of a value set.
+    pub(crate) fn rebuild_rows(&mut self, program: &Program, set: ValueSetId) {
+        for (index, one) in program.parser.uses.iter().enumerate() {
+            if one.set != set {
+                continue;
+            }
+            let members = self.value_sets[set.index()].iter();
+            let rows = members.map(|member| row(member, &one.widths));
+            self.value_rows[index] = rows.collect();
+        }
+    }
+}
+
+impl Entry {
+    /// What it asks of each part of the key, in normal form.
+    pub fn matches(&self) -> &[Match] {
+        &self.matches
+    }
+
+    /// What it has counted.
+    pub fn counter(&self) -> Counter {
+        self.counter
+    }
+
+    /// The rates of its meter.
+    pub fn meter(&self) -> Option<MeterRates> {
+        self.meter.rates()
+    }
+
+    /// When a packet last met it; when it was written, if none has.
+    pub fn last_hit(&self) -> thalweg_packet::Instant {
+        self.last_hit
+    }
+
+    /// As it would be written.
+    pub fn read(&self, program: &Program) -> TableEntry {
+        let action = match &self.what {
+            What::Action(bound) => EntryAction::Call(bound.call(program)),
+            What::Member(member) => EntryAction::Member(*member),
+            What::Group(group) => EntryAction::Group(*group),
+            What::OneShot(actions, _) => {
+                let calls = actions.iter();
+                EntryAction::OneShot(
+                    calls
+                        .map(|(bound, weight)| (bound.call(program), *weight))
+                        .collect(),
+                )
+            }
+        };
+        TableEntry {
+            matches: self.matches.clone(),
+            priority: self.priority,
+            action,
+            idle_timeout_ns: self.idle_timeout_ns,
+        }
+    }
+}
+
+/// A member of a value set as the words of a key with parts of these widths.
+fn row(member: &BigUint, widths: &[u32]) -> Box<[u64]> {
+    let mut rest: u32 = widths.iter().sum();
+    let mut words = Vec::new();
+    for &width in widths {
+        rest -= width;
+        let first = words.len();
+        words.resize(first + width.div_ceil(64) as usize, 0);
+        exact::store(&BigInt::from(member >> rest), width, &mut words[first..]);
+    }
+    words.into()
+}

@@ -1,0 +1,297 @@
+//! The entries of a table.
+//!
+//! A classifier holds the patterns, by which a key is looked up; an entry is an index into a list.
+//! An entry with ranges has several patterns, all with one precedence but the age.
+//!
+//! 1. Each entry is known by its normalized match and priority; no two have the same.
+//! 2. Every rule of the classifier belongs to exactly one entry, and every entry has at least one.
+
+use std::collections::HashMap;
+
+use thalweg_classifier::{
+    Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
+};
+use thalweg_packet::{Instant, Slot, Stage};
+
+use crate::program::table::{Match, MatchKind, Table};
+
+use super::action::{Bound, What};
+use super::cells::{Counter, Meter};
+use super::error::WriteError;
+use super::matching::{KeyPattern, normalized, patterns};
+
+/// Masks from which on tuples are merged; with fewer, a hash table for each is as fast.
+const OWN_MASKS_MAX: usize = 16;
+
+/// An entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) matches: Vec<Match>,
+    pub(crate) priority: u32,
+    pub(crate) what: What,
+    pub(crate) counter: Counter,
+    pub(crate) meter: Meter,
+    pub(crate) idle_timeout_ns: u64,
+    pub(crate) last_hit: Instant,
+    rules: Vec<RuleId>,
+}
+
+/// A table's entries and its default.
+pub(crate) struct TableState {
+    classifier: Box<dyn Classifier + Send + Sync>,
+    entries: Vec<Option<Entry>>,
+    free_entries: Vec<u32>,
+    /// From a rule to its entry.
+    rules: Vec<u32>,
+    free_rules: Vec<u32>,
+    by_match: HashMap<(Vec<Match>, u32), u32>,
+    pub(crate) default: Option<Bound>,
+    /// Of the next rule.
+    age: u32,
+}
+
+impl std::fmt::Debug for TableState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries = self.by_match.len();
+        f.debug_struct("TableState")
+            .field("entries", &entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TableState {
+    pub(crate) fn new(table: &Table, seed: u64) -> TableState {
+        let words = (table.key_words as usize).max(1);
+        let mut config = TupleSpaceConfig {
+            stages: vec![Stage::Metadata; words],
+            prefix_fields: Vec::new(),
+            seed,
+        };
+        for part in &table.key {
+            if part.kind == MatchKind::Lpm && part.width_bits <= 128 {
+                config.prefix_fields.push(Slot {
+                    word: part.word as u16,
+                    shift: part.shift as u8,
+                    width_bits: part.width_bits as u16,
+                });
+            }
+        }
+        TableState {
+            classifier: Box::new(MergedTuples::after(OWN_MASKS_MAX, config)),
+            entries: Vec::new(),
+            free_entries: Vec::new(),
+            rules: Vec::new(),
+            free_rules: Vec::new(),
+            by_match: HashMap::new(),
+            default: None,
+            age: 0,
+        }
+    }
+
+    /// How many entries it has.
+    pub(crate) fn len(&self) -> usize {
+        self.by_match.len()
+    }
+
+    /// The best entry for a key.
+    #[inline]
+    pub(crate) fn lookup(&self, key: &[u64], version: Version) -> Option<u32> {
+        let rule = self.classifier.lookup(key, version)?;
+        Some(self.rules[rule.0 as usize])
+    }
+
+    /// The entry with this index.
+    #[inline]
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        self.entries[index as usize]
+            .as_ref()
+            .expect("indices come from rules that live")
+    }
+
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, index: u32) -> &mut Entry {
+        self.entries[index as usize]
+            .as_mut()
+            .expect("indices come from rules that live")
+    }
+
+    /// All entries, in any order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((index as u32, entry.as_ref()?)))
+    }
+
+    /// The entry of this match and priority.
+    pub(crate) fn find(
+        &self,
+        table: &Table,
+        matches: &[Match],
+        priority: u32,
+    ) -> Result<Option<u32>, WriteError> {
+        let key = (normalized(table, matches)?, priority);
+        Ok(self.by_match.get(&key).copied())
+    }
+
+    /// Adds an entry from a version on; its match must not be there.
+    pub(crate) fn insert(
+        &mut self,
+        table: &Table,
+        entry: NewEntry,
+        version: Version,
+    ) -> Result<u32, WriteError> {
+        let matches = normalized(table, &entry.matches)?;
+        let patterns = patterns(table, &matches)?;
+        let priority = match table.has_priorities {
+            true => entry.priority,
+            // The longest prefix wins.
+            false => prefix_length(&matches),
+        };
+        let index = match self.free_entries.pop() {
+            Some(index) => index,
+            None => {
+                self.entries.push(None);
+                self.entries.len() as u32 - 1
+            }
+        };
+        let rules = self.add_rules(&patterns, priority, index, version);
+        let known = (matches.clone(), entry.priority);
+        let before = self.by_match.insert(known, index);
+        debug_assert!(before.is_none(), "Invariant 1: the caller looked");
+        self.entries[index as usize] = Some(Entry {
+            matches,
+            priority: entry.priority,
+            what: entry.what,
+            counter: entry.counter,
+            meter: entry.meter,
+            idle_timeout_ns: entry.idle_timeout_ns,
+            last_hit: entry.last_hit,
+            rules,
+        });
+        Ok(index)
+    }
+
+    fn add_rules(
+        &mut self,
+        patterns: &[KeyPattern],
+        priority: u32,
+        entry: u32,
+        version: Version,
+    ) -> Vec<RuleId> {
+        let mut rules = Vec::with_capacity(patterns.len());
+        for pattern in patterns {
+            let rule = match self.free_rules.pop() {
+                Some(rule) => rule,
+                None => {
+                    self.rules.push(0);
+                    self.rules.len() as u32 - 1
+                }
+            };
+            self.rules[rule as usize] = entry;
+            let pattern = Pattern {
+                value: &pattern.value,
+                mask: &pattern.mask,
+            };
+            let precedence = precedence(priority, self.age);
+            self.age = self.age.wrapping_add(1);
+            self.classifier
+                .insert(pattern, precedence, RuleId(rule), version);
+            rules.push(RuleId(rule));
+        }
+        rules
+    }
+
+    /// Takes an entry away from a version on. Its place is free once it is given back.
+    pub(crate) fn remove(&mut self, index: u32, version: Version) -> Entry {
+        let entry = self.entries[index as usize]
+            .take()
+            .expect("the caller found it");
+        for &rule in &entry.rules {
+            self.classifier.remove(rule, version);
+        }
+        let known = (entry.matches.clone(), entry.priority);
+        self.by_match.remove(&known);
+        entry
+    }
+
+    /// Undoes an insertion of this version.
+    pub(crate) fn forget_inserted(&mut self, index: u32) {
+        let entry = self.entries[index as usize]
+            .take()
+            .expect("it was inserted");
+        self.free_rules
+            .extend(entry.rules.iter().map(|rule| rule.0));
+        self.free_entries.push(index);
+        self.by_match.remove(&(entry.matches, entry.priority));
+    }
+
+    /// Undoes a removal of this version.
+    pub(crate) fn put_back(&mut self, index: u32, entry: Entry) {
+        let known = (entry.matches.clone(), entry.priority);
+        self.by_match.insert(known, index);
+        self.entries[index as usize] = Some(entry);
+    }
+
+    /// Gives the place of a removed entry free.
+    pub(crate) fn release(&mut self, index: u32) {
+        self.free_entries.push(index);
+    }
+
+    /// Undoes what the classifier was told for a version.
+    pub(crate) fn abort(&mut self, version: Version) {
+        self.classifier.abort(version);
+    }
+
+    /// Frees the rules that no version from this one on can see.
+    pub(crate) fn reclaim(&mut self, oldest: Version) {
+        let freed = self.classifier.reclaim(oldest);
+        self.free_rules.extend(freed.iter().map(|rule| rule.0));
+    }
+}
+
+/// An entry on its way into a table.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEntry {
+    pub(crate) matches: Vec<Match>,
+    pub(crate) priority: u32,
+    pub(crate) what: What,
+    pub(crate) counter: Counter,
+    pub(crate) meter: Meter,
+    pub(crate) idle_timeout_ns: u64,
+    pub(crate) last_hit: Instant,
+}
+
+fn prefix_length(matches: &[Match]) -> u32 {
+    let lengths = matches.iter().map(|one| match one {
+        Match::Lpm(_, length) => *length,
+        _ => 0,
+    });
+    lengths.max().unwrap_or(0)
+}
+
+/// A classifier's priorities have 16 bits and its ages 48; ours have 32 and 32.
+///
+/// The lower half of the priority goes to the top of the age, turned around, since of two rules the
+/// younger, with the greater age, loses.
+fn precedence(priority: u32, age: u32) -> Precedence {
+    let upside_down = u64::from(0xffff - (priority & 0xffff));
+    Precedence::new((priority >> 16) as u16, upside_down << 32 | u64::from(age))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precedence_follows_priority_and_then_age() {
+        let order = [
+            (0, 9),
+            (0, 3),
+            (1, 7),
+            (0xffff, 1),
+            (0x1_0000, 5),
+            (u32::MAX, u32::MAX),
+        ];
+        let order = order.map(|(priority, age)| precedence(priority, age));
+        assert!(order.is_sorted());
+    }
+}

@@ -1,0 +1,214 @@
+//! Names and values of a script, in the terms of a program.
+
+use num_bigint::{BigInt, BigUint};
+
+use crate::program::Program;
+use crate::program::ids::{ActionId, TableId};
+use crate::program::table::{KeyPart, Match, MatchKind, Table};
+use crate::state::ActionCall;
+
+/// Whether a full name is the one that a script means: all of it, or its last parts.
+pub(super) fn is_meant(full: &str, written: &str) -> bool {
+    full == written
+        || full
+            .strip_suffix(written)
+            .is_some_and(|before| before.ends_with('.'))
+}
+
+/// The only thing whose name is meant.
+fn only<T>(
+    found: impl Iterator<Item = (String, T)>,
+    written: &str,
+    kind: &str,
+) -> Result<T, String> {
+    let mut candidates: Vec<(String, T)> =
+        found.filter(|(name, _)| is_meant(name, written)).collect();
+    if let Some(exact) = candidates.iter().position(|(name, _)| name == written) {
+        return Ok(candidates.swap_remove(exact).1);
+    }
+    match candidates.len() {
+        1 => Ok(candidates.swap_remove(0).1),
+        0 => Err(format!("there is no {kind} {written:?}")),
+        _ => Err(format!(
+            "more than one {kind} could be {written:?}; write more of its name"
+        )),
+    }
+}
+
+/// The table that is meant.
+pub(super) fn table(program: &Program, written: &str) -> Result<TableId, String> {
+    let tables = program.tables.iter().zip(0..);
+    only(
+        tables.map(|(table, index)| (table.name.clone(), TableId(index))),
+        written,
+        "table",
+    )
+}
+
+/// The action of a table that is meant.
+fn action(program: &Program, table: &Table, written: &str) -> Result<ActionId, String> {
+    let actions = table.actions.iter();
+    let named = actions.map(|&id| (program.action(id).name.clone(), id));
+    only(named, written, &format!("action of {}", table.name))
+}
+
+/// The action of a table with the parameters that a script gives it, in any order.
+pub(super) fn call(
+    program: &Program,
+    table: TableId,
+    written: &str,
+    arguments: &[(String, String)],
+) -> Result<ActionCall, String> {
+    let id = action(program, program.table(table), written)?;
+    let action = program.action(id);
+    if let Some((name, _)) = arguments.iter().find(|(name, _)| {
+        !action
+            .parameters
+            .iter()
+            .any(|parameter| is_meant(&parameter.name, name))
+    }) {
+        return Err(format!("{} has no parameter {name:?}", action.name));
+    }
+    let mut data = Vec::new();
+    for parameter in &action.parameters {
+        let value = arguments
+            .iter()
+            .find(|(name, _)| is_meant(&parameter.name, name));
+        let value = value.ok_or_else(|| format!("{} needs {:?}", action.name, parameter.name))?;
+        data.push(positive(&value.1)?);
+    }
+    Ok(ActionCall { action: id, data })
+}
+
+pub(super) fn positive(text: &str) -> Result<BigUint, String> {
+    let number: Option<BigInt> = crate::json::parse_number(text);
+    let number = number.and_then(|number| BigUint::try_from(number).ok());
+    number.ok_or_else(|| format!("{text:?} is no number"))
+}
+
+/// What an entry asks of each part of a key; a part that is not named asks nothing.
+pub(super) fn matches(
+    program: &Program,
+    table: &Table,
+    written: &[(String, String)],
+) -> Result<Vec<Match>, String> {
+    let mut matches: Vec<Option<Match>> = vec![None; table.key.len()];
+    for (name, value) in written {
+        let place = part(program, table, name)?;
+        if matches[place].is_some() {
+            return Err(format!("{name:?} is given twice"));
+        }
+        matches[place] = Some(one_match(&table.key[place], value)?);
+    }
+    let parts = table.key.iter().zip(matches);
+    let filled = parts.map(|(part, found)| {
+        found.unwrap_or(match part.kind {
+            MatchKind::Exact => Match::Exact(BigUint::ZERO),
+            _ => Match::Any,
+        })
+    });
+    Ok(filled.collect())
+}
+
+/// Where in the key the part stands that is meant.
+fn part(program: &Program, table: &Table, written: &str) -> Result<usize, String> {
+    let mut name = written.to_owned();
+    // A stack's index is written `$3`.
+    if let Some((before, after)) = written.split_once('$')
+        && after.starts_with(|digit: char| digit.is_ascii_digit())
+    {
+        let end = after
+            .find(|digit: char| !digit.is_ascii_digit())
+            .unwrap_or(after.len());
+        name = format!("{before}[{}]{}", &after[..end], &after[end..]);
+    }
+    if let Some(header) = name.strip_suffix(".valid") {
+        name = format!("{header}.$valid$");
+    }
+    let names = |part: &KeyPart| [part.name.clone(), program.headers.field_name(part.field)];
+    let valid = format!("{name}.$valid$");
+    for wanted in [&name, &valid] {
+        let met = |part: &KeyPart| names(part).iter().any(|full| is_meant(full, wanted));
+        if let Some(place) = table.key.iter().position(met) {
+            return Ok(place);
+        }
+    }
+    let known: Vec<&str> = table.key.iter().map(|part| part.name.as_str()).collect();
+    Err(format!(
+        "the key of {} has no {written:?}, only {}",
+        table.name,
+        known.join(", ")
+    ))
+}
+
+fn one_match(part: &KeyPart, text: &str) -> Result<Match, String> {
+    if let Some((value, length)) = text.split_once('/') {
+        let length = length
+            .parse()
+            .map_err(|_| format!("{length:?} is no length of a prefix"))?;
+        return Ok(Match::Lpm(positive(value)?, length));
+    }
+    if let Some((least, most)) = text.split_once("->").or_else(|| text.split_once("..")) {
+        return Ok(Match::Range(positive(least)?, positive(most)?));
+    }
+    if let Some((value, mask)) = text.split_once("&&&") {
+        return Ok(Match::Ternary(positive(value)?, positive(mask)?));
+    }
+    if text.contains('*') {
+        let (value, mask) = starred(text)?;
+        return Ok(Match::Ternary(value, mask));
+    }
+    let value = positive(text)?;
+    Ok(match part.kind {
+        MatchKind::Lpm => Match::Lpm(value, part.width_bits),
+        _ => Match::Exact(value),
+    })
+}
+
+/// `0x1*` and `0b1*`: value and mask.
+fn starred(text: &str) -> Result<(BigUint, BigUint), String> {
+    let (bits, digits) = match text.get(..2) {
+        Some("0x" | "0X") => (4, &text[2..]),
+        Some("0b" | "0B") => (1, &text[2..]),
+        _ if text == "*" => return Ok((BigUint::ZERO, BigUint::ZERO)),
+        _ => {
+            return Err(format!(
+                "{text:?}: only hex and binary numbers may have a *"
+            ));
+        }
+    };
+    if digits.len() > 16_384 {
+        return Err("too many digits".to_owned());
+    }
+    let (mut value, mut mask) = (BigUint::ZERO, BigUint::ZERO);
+    for digit in digits.chars().filter(|digit| *digit != '_') {
+        value <<= bits;
+        mask <<= bits;
+        if digit != '*' {
+            let digit = digit
+                .to_digit(1 << bits)
+                .ok_or_else(|| format!("{digit:?} is no digit"))?;
+            value |= BigUint::from(digit);
+            mask |= BigUint::from((1_u8 << bits) - 1);
+        }
+    }
+    Ok((value, mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_met_by_their_last_parts() {
+        assert!(is_meant("c.t", "t") && is_meant("c.t", "c.t"));
+        assert!(!is_meant("c.at", "t") && !is_meant("t", "c.t"));
+    }
+
+    #[test]
+    fn stars_do_not_matter() {
+        assert_eq!(starred("0x1*f"), Ok((0x10f_u32.into(), 0xf0f_u32.into())));
+        assert_eq!(starred("0b1*"), Ok((2_u32.into(), 2_u32.into())));
+        assert!(starred("1*").is_err());
+    }
+}
