@@ -8,7 +8,8 @@
 //! The first is what the published code of SwitchV2P does: MurmurHash3 (x86, 128 bits, of which the
 //! first 64), seed 0x8BADF00D, of the two addresses with nothing between, the byte 17 (UDP) and the
 //! two ports, 667 for tenants' packets and 333 for control packets. It costs a text, so it is
-//! computed once for a pair of outer addresses, not at every switch.
+//! computed when a packet gets its outer addresses, not at every switch, and what was computed is
+//! kept for as long as no other pair of addresses takes its place ([`Paths`]).
 
 use std::io::Write;
 
@@ -54,6 +55,50 @@ impl Ecmp {
             Ecmp::PerFlow { .. } => mixed(path ^ u64::from(switch.0)),
         };
         (hash % count as u64) as usize
+    }
+}
+
+/// Paths, with those of tenants' packets remembered: a cache of one line an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    ecmp: Ecmp,
+    /// The two IPv4 addresses of a pair in one word, and its path.
+    known: Vec<(u64, u64)>,
+}
+
+impl Paths {
+    const LINE_BITS: u32 = 14;
+    const IPV4_BITS: u32 = 32;
+
+    pub(crate) fn new(ecmp: Ecmp) -> Paths {
+        let lines = match ecmp {
+            Ecmp::Artifact => 1 << Paths::LINE_BITS,
+            Ecmp::PerFlow { .. } => 0,
+        };
+        // No packet goes from 0.0.0.0 to 0.0.0.0: it is no node's address.
+        Paths {
+            ecmp,
+            known: vec![(0, 0); lines],
+        }
+    }
+
+    /// What [`Ecmp::path_of`] is.
+    #[inline]
+    pub(crate) fn of(&mut self, packet: &Packet) -> u64 {
+        let (Ecmp::Artifact, Body::Data(_)) = (self.ecmp, &packet.body) else {
+            return self.ecmp.path_of(packet);
+        };
+        let (source, destination) = (packet.outer_source, packet.outer_destination);
+        let (Some(from), Some(to)) = (source.to_ipv4(), destination.to_ipv4()) else {
+            return self.ecmp.path_of(packet);
+        };
+        let pair = u64::from(from.to_bits()) << Paths::IPV4_BITS | u64::from(to.to_bits());
+        let line = mixed(pair) >> (u64::BITS - Paths::LINE_BITS);
+        let known = &mut self.known[line as usize];
+        if known.0 != pair {
+            *known = (pair, self.ecmp.path_of(packet));
+        }
+        known.1
     }
 }
 

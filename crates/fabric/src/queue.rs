@@ -1,9 +1,9 @@
 //! What happens next: events by time, those of one time in the order in which they were added.
 //!
 //! ```text
-//!   current   the slot that is being taken from, sorted, next at the end
-//!   late      what was added to the current slot after it was sorted: a heap
-//!   wheel     slots of 32.8 ns, 67 µs of them: each a list without order
+//!   current   the slot that is being taken from, with the order of its events, next at the end
+//!   late      what was added to the current slot after it was opened: a heap
+//!   wheel     slots of 32.8 ns, 67 µs of them: each a list in the order of addition
 //!   far       what lies beyond the wheel: a heap
 //! ```
 //!
@@ -11,11 +11,17 @@
 //! ahead, so adding is an append to a slot, and taking is a sort of a few dozen events a slot. An
 //! event that was far when it was added stays in `far` until its slot is opened.
 //!
-//! 1. Events leave by (time, sequence number), exactly as from one heap.
+//! What is sorted are not the events but words: the time within the slot, and below it the place in
+//! the list. Since a slot's list is in the order of addition, the place decides among equal times,
+//! and events of the wheel need no sequence number. What was far was added before the slot came
+//! within the wheel, so it goes to the front.
+//!
+//! 1. Events leave by (time, order of addition), exactly as from one heap.
 //! 2. Nothing is added before the time of the last event taken. It may be added before the current
 //!    slot, which opens as soon as somebody asks for the next time: then it is late.
 //! 3. Every event of the wheel lies in the 2,048 slots from the current one on.
 //! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
+//! 5. What is late was added after all of the current slot, and is later than it at equal times.
 //!
 //! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
 //!
@@ -32,7 +38,10 @@ const SLOT_BITS: u32 = 15;
 const SLOT_COUNT: usize = 1 << 11;
 const WORD_BITS: usize = 64;
 
-/// An event with its place in the order.
+/// The bits of a word of the order that hold the place in the list.
+const PLACE_BITS: u32 = 32;
+
+/// An event with its place in the order, in a heap.
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
     time: Time,
@@ -86,16 +95,19 @@ impl<T> Ord for Entry<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    current: Vec<Entry<T>>,
+    current: Vec<(Time, T)>,
+    /// For what is left of `current`: the time within the slot, then the place; descending.
+    order: Vec<u64>,
     late: BinaryHeap<Reverse<Entry<T>>>,
-    wheel: Vec<Vec<Entry<T>>>,
+    wheel: Vec<Vec<(Time, T)>>,
     /// A bit for each slot of the wheel that has events.
     occupied: Vec<u64>,
     far: BinaryHeap<Reverse<Entry<T>>>,
     /// The number of the current slot since the start of time.
     slot: u64,
-    sequence: u64,
-    len: usize,
+    /// Events added, and taken.
+    added: u64,
+    taken: u64,
 }
 
 impl<T: Copy> EventQueue<T> {
@@ -103,36 +115,39 @@ impl<T: Copy> EventQueue<T> {
     pub fn new() -> EventQueue<T> {
         EventQueue {
             current: Vec::new(),
+            order: Vec::new(),
             late: BinaryHeap::new(),
             wheel: (0..SLOT_COUNT).map(|_| Vec::new()).collect(),
             occupied: vec![0; SLOT_COUNT / WORD_BITS],
             far: BinaryHeap::new(),
             slot: 0,
-            sequence: 0,
-            len: 0,
+            added: 0,
+            taken: 0,
         }
     }
 
     /// Adds an event, after all others of its time.
     #[inline]
     pub fn push(&mut self, time: Time, event: T) {
-        let sequence = self.sequence;
-        self.sequence += 1;
-        self.len += 1;
+        let sequence = self.added;
+        self.added += 1;
+        let slot = slot_of(time);
+        let ahead = slot.wrapping_sub(self.slot);
+        // Neither late nor far: what is late is so far ahead that it is behind.
+        if ahead.wrapping_sub(1) < SLOT_COUNT as u64 - 1 {
+            let index = slot as usize % SLOT_COUNT;
+            self.wheel[index].push((time, event));
+            self.occupied[index / WORD_BITS] |= 1 << (index % WORD_BITS);
+            return;
+        }
         let entry = Entry {
             time,
             sequence,
             event,
         };
-        let slot = entry.slot();
-        if slot <= self.slot {
-            self.late.push(Reverse(entry));
-        } else if slot - self.slot < SLOT_COUNT as u64 {
-            let index = slot as usize % SLOT_COUNT;
-            self.wheel[index].push(entry);
-            self.occupied[index / WORD_BITS] |= 1 << (index % WORD_BITS);
-        } else {
-            self.far.push(Reverse(entry));
+        match slot <= self.slot {
+            true => self.late.push(Reverse(entry)),
+            false => self.far.push(Reverse(entry)),
         }
     }
 
@@ -140,23 +155,23 @@ impl<T: Copy> EventQueue<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, T)> {
         self.prepare()?;
-        self.len -= 1;
-        let is_late = match (self.current.last(), self.late.peek()) {
-            (Some(current), Some(Reverse(late))) => late < current,
-            (current, _) => current.is_none(),
-        };
-        let entry = match is_late {
-            true => self.late.pop()?.0,
-            false => self.current.pop()?,
-        };
-        Some((entry.time, entry.event))
+        self.taken += 1;
+        let current = self.order.last().map(|&word| self.at(word));
+        // Invariant 5.
+        if let Some(Reverse(late)) = self.late.peek()
+            && current.is_none_or(|(time, _)| late.time < time)
+        {
+            return self.late.pop().map(|Reverse(late)| (late.time, late.event));
+        }
+        self.order.pop();
+        current
     }
 
     /// The time of the next event.
     #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
         self.prepare()?;
-        let current = self.current.last().map(|entry| entry.time);
+        let current = self.order.last().map(|&word| self.at(word).0);
         let late = self.late.peek().map(|Reverse(entry)| entry.time);
         match (current, late) {
             (Some(current), Some(late)) => Some(current.min(late)),
@@ -164,20 +179,32 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
+    /// An event that is likely to be the one `after` the next; for who wants to look ahead.
+    #[inline]
+    pub fn upcoming(&self, after: usize) -> Option<T> {
+        let index = self.order.len().checked_sub(after + 1)?;
+        Some(self.at(self.order[index]).1)
+    }
+
+    #[inline]
+    fn at(&self, word: u64) -> (Time, T) {
+        self.current[word as u32 as usize]
+    }
+
     /// Events in the queue.
     pub fn len(&self) -> usize {
-        self.len
+        (self.added - self.taken) as usize
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.added == self.taken
     }
 
     /// Opens the next slot that has events if the current one is used up.
     #[inline]
     fn prepare(&mut self) -> Option<()> {
-        if self.current.is_empty() && self.late.is_empty() {
+        if self.order.is_empty() && self.late.is_empty() {
             self.open_next_slot()?;
         }
         Some(())
@@ -191,19 +218,25 @@ impl<T: Copy> EventQueue<T> {
             (wheel, far) => wheel.or(far)?,
         };
         self.slot = slot;
-        if in_wheel == Some(slot) {
-            let index = slot as usize % SLOT_COUNT;
-            std::mem::swap(&mut self.current, &mut self.wheel[index]);
-            self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
-        }
+        self.current.clear();
         while let Some(Reverse(entry)) = self.far.peek()
             && entry.slot() == slot
         {
-            self.current.push(*entry);
+            self.current.push((entry.time, entry.event));
             self.far.pop();
         }
-        self.current
-            .sort_unstable_by_key(|entry| Reverse(entry.order()));
+        if in_wheel == Some(slot) {
+            let index = slot as usize % SLOT_COUNT;
+            self.current.append(&mut self.wheel[index]);
+            self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
+        }
+        let within = (1 << SLOT_BITS) - 1;
+        let word = |(place, (time, _)): (usize, &(Time, T))| {
+            (time.as_picos() & within) << PLACE_BITS | place as u64
+        };
+        self.order.clear();
+        self.order.extend(self.current.iter().enumerate().map(word));
+        self.order.sort_unstable_by_key(|&word| Reverse(word));
         Some(())
     }
 

@@ -22,6 +22,7 @@
 //! 2024, section 5, and its published code.
 
 mod build;
+mod event;
 mod hop;
 mod scheme;
 mod transport;
@@ -35,16 +36,16 @@ use thalweg_v2p::{
 };
 
 use crate::config::Scheme;
-use crate::ecmp::Ecmp;
+use crate::ecmp::{Ecmp, Paths};
 use crate::flows::{Datagram, Flow, Machines, summarize};
 use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::report::{Drops, Layers, Report};
 use crate::schemes::ControllerReport;
 use crate::schemes::{Caches, HostMemory};
-use crate::tcp::Towards;
 use crate::topology::{NodeId, PortId, Topology};
 use crate::{PortCounters, Time};
+use event::{Event, Packed};
 use transport::Tcp;
 
 /// A packet under way.
@@ -59,25 +60,11 @@ struct Flight {
     bytes: u32,
     /// The flow's index; of no meaning for control packets.
     flow: u32,
+    /// The machine it is for, by index; of no meaning for control packets.
+    machine: u32,
     /// The packet's number in its flow.
     sequence: u32,
     sent_at: Time,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    /// A packet has come by a port's link.
-    Arrive { flight: u32, port: PortId },
-    /// A packet leaves a server or gateway.
-    Leave { flight: u32, node: NodeId },
-    /// A packet leaves a switch's control plane.
-    Resume { flight: u32, switch: NodeId },
-    /// A timer of one end of a connection.
-    Timer {
-        connection: u32,
-        generation: u32,
-        end: Towards,
-    },
 }
 
 #[derive(Clone, Debug)]
@@ -149,10 +136,11 @@ pub struct Simulation {
     topology: Topology,
     scheme: Scheme,
     ecmp: Ecmp,
+    paths: Paths,
     outer_bytes: u32,
     inner_bytes: u32,
     ports: Vec<Port>,
-    queue: EventQueue<Event>,
+    queue: EventQueue<Packed>,
     flights: Slab<Flight>,
     caches: Caches,
     /// What hosts remember, if the scheme has them remember something.
@@ -194,8 +182,9 @@ impl Simulation {
         } else if datagram <= event && datagram < NEVER {
             self.send_datagram();
         } else if let Some((time, event)) = self.queue.pop() {
+            self.look_ahead();
             self.now = time;
-            match event {
+            match Event::from(event) {
                 Event::Arrive { flight, port } => self.arrive(flight, port),
                 Event::Leave { flight, node } => self.leave(flight, node),
                 Event::Resume { flight, switch } => self.resume(flight, switch),
@@ -209,6 +198,20 @@ impl Simulation {
             return false;
         }
         true
+    }
+
+    /// Reads what a later event will need, so that it is in the processor's cache by then.
+    #[inline]
+    fn look_ahead(&self) {
+        /// How many events are handled while memory answers.
+        const AHEAD: usize = 3;
+        if let Some(event) = self.queue.upcoming(AHEAD)
+            && let Event::Arrive { flight, port } = Event::from(event)
+        {
+            let flight = self.flights.get(flight as usize);
+            std::hint::black_box(flight.map(|flight| (flight.bytes, flight.packet.ttl)));
+            std::hint::black_box(self.topology.peer(port));
+        }
     }
 
     /// Goes on until nothing is left to do.

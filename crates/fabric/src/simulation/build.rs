@@ -11,6 +11,7 @@ use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile};
 use super::transport::Tcp;
 use super::{Endpoint, Move, Simulation, Tally, key_of};
 use crate::config::{Config, ConfigError, Scheme, Transport};
+use crate::ecmp::Paths;
 use crate::flows::{Machines, datagrams_of};
 use crate::port::Port;
 use crate::queue::EventQueue;
@@ -51,6 +52,7 @@ impl Simulation {
             late_places: VecDeque::new(),
             scheme: config.scheme,
             ecmp: config.ecmp,
+            paths: Paths::new(config.ecmp),
             outer_bytes: config.outer_bytes,
             inner_bytes: config.inner_bytes,
             ports: ports.collect(),

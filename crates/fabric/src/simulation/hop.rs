@@ -47,7 +47,7 @@ impl Simulation {
                 {
                     tcp.mark(flight);
                 }
-                self.queue.push(time, Event::Arrive { flight, port });
+                self.queue.push(time, Event::Arrive { flight, port }.into());
             }
             None => self.drop_flight(flight, Drop::QueueFull),
         }
@@ -158,7 +158,7 @@ impl Simulation {
     /// If there is no such node: all addresses that agents write are the topology's.
     pub(super) fn address_anew(&mut self, flight: u32) {
         let under_way = &mut self.flights[flight as usize];
-        under_way.path = self.ecmp.path_of(&under_way.packet);
+        under_way.path = self.paths.of(&under_way.packet);
         let node = self.topology.node_of(under_way.packet.outer_destination);
         under_way.destination = node.expect("agents know addresses of nodes only");
     }
@@ -171,9 +171,10 @@ impl Simulation {
         let flight = self.flights.insert(Flight {
             packet,
             destination,
-            path: self.ecmp.path_of(&packet),
+            path: self.paths.of(&packet),
             bytes: CONTROL_BYTES + self.outer_bytes,
             flow: 0,
+            machine: 0,
             sequence: 0,
             sent_at: self.now,
         });
@@ -185,7 +186,10 @@ impl Simulation {
             self.remember_at_host(flight, node);
         }
         let endpoint = self.endpoint_index(node);
-        let packet = &mut self.flights[flight as usize].packet;
+        let under_way = &mut self.flights[flight as usize];
+        let packet = &mut under_way.packet;
+        let is_here = matches!(packet.body, Body::Data(_))
+            && self.machines.all[under_way.machine as usize].node == node;
         match &mut self.endpoints[endpoint] {
             Endpoint::Gateway(agent) => match agent.handle_packet(&self.database, packet) {
                 GatewayVerdict::Forward => {
@@ -200,6 +204,8 @@ impl Simulation {
                     self.drop_flight(flight, Drop::UnexpectedControl);
                 }
             },
+            // The agent would say the same, and would have to search for the machine.
+            Endpoint::Host(_) if is_here => self.deliver(flight),
             Endpoint::Host(agent) => match agent.handle_packet(packet) {
                 HostVerdict::Deliver => self.deliver(flight),
                 HostVerdict::Resend => {
@@ -221,7 +227,7 @@ impl Simulation {
     fn hold(&mut self, flight: u32, node: NodeId, delay: Time) {
         self.address_anew(flight);
         let event = Event::Leave { flight, node };
-        self.queue.push(self.now + delay, event);
+        self.queue.push(self.now + delay, event.into());
     }
 
     fn note_misdelivery(&mut self) {

@@ -127,7 +127,8 @@ impl Simulation {
             }
             Resolution::Diverted(Diverted::Until(time)) => {
                 self.tally.control_plane_packets += 1;
-                self.queue.push(time, Event::Resume { flight, switch });
+                self.queue
+                    .push(time, Event::Resume { flight, switch }.into());
                 false
             }
             Resolution::Diverted(Diverted::Dropped) => {

@@ -8,7 +8,8 @@
 //! An end has at most one timer event that counts, at or before its deadline; one that comes too
 //! early looks again.
 
-use super::{Event, Flight, Simulation};
+use super::event::{Event, Generation};
+use super::{Flight, Simulation};
 use crate::Time;
 use crate::report::Drop;
 use crate::tcp::{Receiver, Segment, Sender, TcpConfig, Towards};
@@ -22,14 +23,14 @@ const NEVER: Time = Time::from_picos(u64::MAX);
 pub(super) struct Load {
     pub(super) segment: Segment,
     connection: u32,
-    generation: u32,
+    generation: Generation,
     /// It met a queue longer than the mark.
     pub(super) is_marked: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Connection {
-    generation: u32,
+    generation: Generation,
     is_open: bool,
     flow: u32,
     source: u32,
@@ -87,7 +88,7 @@ impl Tcp {
     fn open(&mut self, flow: u32, source: u32, destination: u32, bytes: u64) -> u32 {
         let Some(index) = self.free.pop() else {
             self.connections.push(Connection {
-                generation: 0,
+                generation: Generation::default(),
                 is_open: true,
                 flow,
                 source,
@@ -147,9 +148,10 @@ impl Simulation {
         let flight = self.flights.insert(Flight {
             packet,
             destination,
-            path: self.ecmp.path_of(&packet),
+            path: self.paths.of(&packet),
             bytes: bytes + self.outer_bytes,
             flow: flow_index,
+            machine: pair.1,
             sequence,
             sent_at: self.now,
         });
@@ -164,7 +166,7 @@ impl Simulation {
             Time::ZERO => self.leave(flight, node),
             delay => {
                 let event = Event::Leave { flight, node };
-                self.queue.push(self.now + delay, event);
+                self.queue.push(self.now + delay, event.into());
             }
         }
     }
@@ -198,7 +200,7 @@ impl Simulation {
     }
 
     /// A timer of a connection's end.
-    pub(super) fn handle_timer(&mut self, connection: u32, generation: u32, end: Towards) {
+    pub(super) fn handle_timer(&mut self, connection: u32, generation: Generation, end: Towards) {
         let now = self.now;
         let Some(tcp) = &mut self.tcp else {
             return;
@@ -261,7 +263,7 @@ impl Simulation {
                 false => tcp.tally.finished += 1,
             }
             known.is_open = false;
-            known.generation = known.generation.wrapping_add(1);
+            known.generation = known.generation.next();
             return tcp.free.push(connection);
         }
         let generation = known.generation;
@@ -279,7 +281,7 @@ impl Simulation {
                     generation,
                     end,
                 };
-                self.queue.push(time, event);
+                self.queue.push(time, event.into());
             }
         }
     }

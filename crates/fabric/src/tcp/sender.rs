@@ -180,10 +180,20 @@ impl Sender {
 
     /// When [`Sender::handle_timer`] is to be called.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let rack = self.rack.as_ref().and_then(|rack| rack.deadline);
-        let opening = (self.state == State::Open && self.board.end() == 0).then_some(self.open_at);
-        let times = [self.retransmit_at, self.probe_at, rack, opening];
-        times.into_iter().flatten().min()
+        let mut least = self.retransmit_at;
+        let mut take = |time: Option<Time>| {
+            if let Some(time) = time {
+                least = Some(least.map_or(time, |least| least.min(time)));
+            }
+        };
+        if self.state == State::Open && self.board.end() == 0 {
+            take(Some(self.open_at));
+        }
+        if let Some(rack) = &self.rack {
+            take(rack.deadline);
+            take(self.probe_at);
+        }
+        least
     }
 
     /// What the last segment lacks.
