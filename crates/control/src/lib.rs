@@ -1,0 +1,44 @@
+//! Controllers' protocols: P4Runtime in, changes of a program's state out.
+//!
+//! ```text
+//!   gRPC --> server/ --> Device: who may do it, is it right --> Change --> Target
+//!                          ^                                                  |
+//!                          +---- digests, packets for the controller <--------+
+//! ```
+//!
+//! [`Device`] is the session state machine of one switch. It has no socket and no clock: calls and
+//! messages come in by `handle_*`, what is to be sent is collected by `poll_*`, and time is an
+//! argument. What a write comes to is a [`Change`] for a [`Target`], which is a data plane. The
+//! server, which does have sockets, is in `server/`.
+//!
+//! 1. A write that is answered is done: no packet meets the older state from then on.
+//! 2. A write that is refused has done nothing; of a batch, the refused updates have not.
+//! 3. Every answer has the standard's code, and a message that says what to do.
+
+mod arbitration;
+mod batch;
+mod change;
+mod device;
+mod digests;
+mod idle;
+pub mod model;
+mod p4info;
+mod packet_io;
+mod pipeline_config;
+mod problem;
+pub mod proto;
+mod server;
+mod store;
+mod target;
+mod value;
+
+pub use arbitration::StreamId;
+pub use change::*;
+pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
+pub use p4info::*;
+pub use problem::{Code, Failure, Problem, Verdicts};
+pub use server::{
+    Listen, ListenError, Notices, Server, ServerConfig, ServerError, TlsError, TlsFiles, Wire,
+};
+pub use target::{EntryState, Initial, InitialEntry, Refusal, Side, Target};
+pub use value::{BadValue, Value};

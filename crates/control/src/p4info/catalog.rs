@@ -1,0 +1,272 @@
+//! What a controller can speak of, by its number: P4Info, checked once and indexed.
+//!
+//! P4Info is a list of messages that name each other by number. [`Catalog::new`] checks that they
+//! do: that numbers are there, unique and of their kind, that what is referred to exists, and that
+//! widths are widths. Whoever holds a catalog need not look again.
+//!
+//! 1. Each object's number has the first byte of its kind (P4Runtime 1.5.0, "ID Allocation for
+//!    P4Info Objects"), and no two objects have the same.
+//! 2. Every number that an object refers to is in the catalog.
+//! 3. Every field and parameter has a width of 1 to [`MAX_WIDTH`] bits.
+
+use std::collections::BTreeMap;
+
+use crate::p4info::Shape;
+use crate::proto::p4::config::v1 as info;
+
+/// The widest field that is accepted, in bits.
+pub const MAX_WIDTH: u32 = 1 << 16;
+
+/// Everything that P4Info describes.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Match-action tables.
+    pub tables: BTreeMap<u32, Table>,
+    /// Actions of tables.
+    pub actions: BTreeMap<u32, Action>,
+    /// Action profiles and selectors.
+    pub profiles: BTreeMap<u32, Profile>,
+    /// Counters with an index.
+    pub counters: BTreeMap<u32, Counter>,
+    /// Counters of a table's entries.
+    pub direct_counters: BTreeMap<u32, Counter>,
+    /// Meters with an index.
+    pub meters: BTreeMap<u32, Meter>,
+    /// Meters of a table's entries.
+    pub direct_meters: BTreeMap<u32, Meter>,
+    /// Registers.
+    pub registers: BTreeMap<u32, Register>,
+    /// Digests.
+    pub digests: BTreeMap<u32, Digest>,
+    /// Value sets of the parser.
+    pub value_sets: BTreeMap<u32, ValueSet>,
+    /// What goes in front of a packet to the controller.
+    pub packet_in: Option<PacketHeader>,
+    /// What goes in front of a packet from the controller.
+    pub packet_out: Option<PacketHeader>,
+}
+
+/// A match-action table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// The fields of its key, in order.
+    pub fields: Vec<Field>,
+    /// The actions that it may have, and where.
+    pub actions: BTreeMap<u32, Scope>,
+    /// Whether the program fixes its default action.
+    pub has_const_default: bool,
+    /// The action profile that holds its actions.
+    pub profile: Option<u32>,
+    /// The counters of its entries.
+    pub direct_counter: Option<u32>,
+    /// The meters of its entries.
+    pub direct_meter: Option<u32>,
+    /// How many entries it may have; zero says nothing.
+    pub size: u64,
+    /// Whether entries may have an idle time-out.
+    pub has_idle_timeout: bool,
+    /// Whether its entries are the program's, for ever.
+    pub is_const: bool,
+    /// Whether several entries may match: a ternary, range or optional field is in the key.
+    pub has_priorities: bool,
+}
+
+/// A field of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its number in the table.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its width in bits, as the controller knows it.
+    pub width: u32,
+    /// How it matches.
+    pub kind: MatchKind,
+}
+
+/// How a field of a key matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchKind {
+    /// The one value.
+    Exact,
+    /// The longest prefix.
+    Lpm,
+    /// A value under a mask.
+    Ternary,
+    /// From a value to a value.
+    Range,
+    /// The one value, or any.
+    Optional,
+}
+
+/// Where a table may have an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In entries and as the default.
+    Everywhere,
+    /// In entries only.
+    Entries,
+    /// As the default only.
+    Default,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of an action, or a field in front of a controller's packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its width in bits.
+    pub width: u32,
+}
+
+/// An action profile.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// The tables whose actions it holds.
+    pub tables: Vec<u32>,
+    /// Whether there are groups, of which a selector chooses a member.
+    pub has_selector: bool,
+    /// How many members (or what sum of sizes of groups) it may have; zero says nothing.
+    pub size: u64,
+    /// How large a group may be; zero says nothing.
+    pub max_group_size: u32,
+    /// Whether members may have no weights.
+    pub has_no_weights: bool,
+    /// With a size by members: the greatest weight of one; zero says nothing.
+    pub size_by_members: Option<u32>,
+}
+
+/// An array of counters.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// How many there are; of direct counters, zero.
+    pub size: u64,
+    /// Whether bytes are counted.
+    pub has_bytes: bool,
+    /// Whether packets are counted.
+    pub has_packets: bool,
+    /// Of direct counters, the table.
+    pub table: Option<u32>,
+}
+
+/// An array of meters.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// How many there are; of direct meters, zero.
+    pub size: u64,
+    /// Whether rates are in bytes and not in packets.
+    pub is_in_bytes: bool,
+    /// What marks packets.
+    pub marker: Marker,
+    /// Of direct meters, the table.
+    pub table: Option<u32>,
+}
+
+/// How a meter colours packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// Two rates, three colours (RFC 2698).
+    TwoRates,
+    /// One rate, three colours (RFC 2697).
+    OneRate,
+    /// One rate, two colours.
+    TwoColours,
+}
+
+/// An array of registers.
+#[derive(Clone, Debug)]
+pub struct Register {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// How many there are.
+    pub size: u64,
+    /// What each holds.
+    pub shape: Shape,
+}
+
+/// A digest.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// What a message holds.
+    pub shape: Shape,
+}
+
+/// A value set of the parser.
+#[derive(Clone, Debug)]
+pub struct ValueSet {
+    /// Its number.
+    pub id: u32,
+    /// The name that the program gives it.
+    pub name: String,
+    /// What a member says.
+    pub fields: Vec<Field>,
+    /// How many members there may be; zero says nothing.
+    pub size: u64,
+}
+
+/// What lies in front of a controller's packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketHeader {
+    /// Its fields, in the order in which they are sent.
+    pub fields: Vec<Parameter>,
+}
+
+impl Table {
+    /// The place in the key of the field of this number.
+    pub fn field_index(&self, id: u32) -> Option<usize> {
+        self.fields.iter().position(|field| field.id == id)
+    }
+}
+
+impl PacketHeader {
+    /// Its length in bytes; what does not fill the last is padding.
+    pub fn length_bytes(&self) -> usize {
+        let bits: usize = self.fields.iter().map(|field| field.width as usize).sum();
+        bits.div_ceil(8)
+    }
+}
+
+impl Scope {
+    pub(super) fn of(reference: &info::ActionRef) -> Scope {
+        match reference.scope() {
+            info::action_ref::Scope::TableAndDefault => Scope::Everywhere,
+            info::action_ref::Scope::TableOnly => Scope::Entries,
+            info::action_ref::Scope::DefaultOnly => Scope::Default,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Which program runs: `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig`.
+//!
+//! ```text
+//!   VERIFY                 nothing changes
+//!   VERIFY_AND_SAVE        the program is saved; reads and writes are about it from now on
+//!   COMMIT                 packets meet the saved program, with what was written to it
+//!   VERIFY_AND_COMMIT      packets meet the program, empty
+//!   RECONCILE_AND_COMMIT   packets meet the program, with all that is in the running one
+//! ```
+//!
+//! A saved program is a data plane of its own that no packet meets yet, so what is written to it
+//! needs no second look when it is committed.
+
+use std::sync::Arc;
+
+use thalweg_packet::Instant;
+
+use crate::arbitration::RoleName;
+use crate::batch;
+use crate::device::{Device, no_pipeline};
+use crate::p4info::Catalog;
+use crate::problem::{Code, Failure, Problem};
+use crate::proto::p4::v1 as p4;
+use crate::proto::p4::v1::entity::Entity as Kind;
+use crate::proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use crate::proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use crate::proto::p4::v1::update::Type;
+use crate::proto::p4::v1::write_request::Atomicity;
+use crate::store::{Reader, Store};
+use crate::target::{Side, Target};
+
+/// A program and what was written to it.
+pub(crate) struct Pipeline {
+    pub(crate) config: p4::ForwardingPipelineConfig,
+    pub(crate) store: Store,
+}
+
+impl<T: Target> Device<T> {
+    /// `SetForwardingPipelineConfig`.
+    ///
+    /// # Errors
+    /// With the standard's code; then nothing has changed.
+    pub fn handle_set_pipeline(
+        &mut self,
+        request: &p4::SetForwardingPipelineConfigRequest,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        self.check_device(request.device_id)?;
+        #[allow(deprecated)]
+        let role = RoleName::new(&request.role, request.role_id);
+        self.arbitration
+            .check_primary(&role, request.election_id.as_ref())?;
+        let config = request.config.as_ref();
+        match request.action() {
+            Action::Unspecified => {
+                return Err(Problem::invalid("the action is not set").into());
+            }
+            Action::Verify => {
+                let (catalog, config) = parse(config)?;
+                self.target.verify(&catalog, &config.p4_device_config)?;
+            }
+            Action::VerifyAndSave => {
+                let pipeline = self.load(config)?;
+                self.saved = Some(pipeline);
+            }
+            Action::VerifyAndCommit => {
+                let pipeline = self.load(config)?;
+                self.start_running(pipeline, now);
+            }
+            Action::Commit => {
+                if config.is_some() {
+                    let text = "a commit takes what was saved; leave the configuration out";
+                    return Err(Problem::invalid(text).into());
+                }
+                let Some(pipeline) = self.saved.take() else {
+                    return Err(Problem::missing("nothing is saved; save it first").into());
+                };
+                self.start_running(pipeline, now);
+            }
+            Action::ReconcileAndCommit => self.reconcile(config, now)?,
+        }
+        Ok(())
+    }
+
+    /// Runs a program without a controller: the one that a switch starts with.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    pub fn start_with(
+        &mut self,
+        config: &p4::ForwardingPipelineConfig,
+        now: Instant,
+    ) -> Result<(), Problem> {
+        let pipeline = self.load(Some(config))?;
+        self.start_running(pipeline, now);
+        Ok(())
+    }
+
+    /// Writes without a controller: the entries that a switch starts with.
+    ///
+    /// # Errors
+    /// If an update is refused; then none was done.
+    pub fn write_at_start(&mut self, updates: &[p4::Update], now: Instant) -> Result<(), Failure> {
+        let pipeline = self.running.as_mut().ok_or_else(no_pipeline)?;
+        let atomicity = Atomicity::DataplaneAtomic;
+        let (store, target) = (&mut pipeline.store, &mut self.target);
+        batch::write(store, target, Side::Running, updates, atomicity)?;
+        self.follow_writes(now);
+        Ok(())
+    }
+
+    fn load(&mut self, config: Option<&p4::ForwardingPipelineConfig>) -> Result<Pipeline, Problem> {
+        let (catalog, config) = parse(config)?;
+        let initial = self.target.load(&catalog, &config.p4_device_config)?;
+        Ok(Pipeline {
+            store: Store::new(Arc::new(catalog), initial),
+            config: config.clone(),
+        })
+    }
+
+    fn reconcile(
+        &mut self,
+        config: Option<&p4::ForwardingPipelineConfig>,
+        now: Instant,
+    ) -> Result<(), Problem> {
+        if self.saved.is_some() {
+            return Err(Problem::new(
+                Code::FailedPrecondition,
+                "another configuration is saved; commit it first",
+            ));
+        }
+        let mut pipeline = self.load(config)?;
+        let moved = self.move_to(&mut pipeline);
+        if let Err(problem) = moved {
+            self.target.discard();
+            return Err(problem);
+        }
+        self.start_running(pipeline, now);
+        Ok(())
+    }
+
+    /// Writes all that the running program has to one that is loaded.
+    fn move_to(&mut self, pipeline: &mut Pipeline) -> Result<(), Problem> {
+        let Some(running) = &self.running else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        let mut reader = Reader {
+            store: &running.store,
+            target: &mut self.target,
+            side: Side::Running,
+        };
+        for request in everything(running.store.catalog()) {
+            reader.read(
+                &p4::Entity {
+                    entity: Some(request),
+                },
+                &mut found,
+            )?;
+        }
+        // What the new program brings along and the running one no longer has goes first.
+        let mut brought = Vec::new();
+        let mut reader = Reader {
+            store: &pipeline.store,
+            target: &mut self.target,
+            side: Side::Saved,
+        };
+        let entries = Kind::TableEntry(p4::TableEntry::default());
+        reader.read(
+            &p4::Entity {
+                entity: Some(entries),
+            },
+            &mut brought,
+        )?;
+        let brought = brought
+            .into_iter()
+            .filter_map(|entity| match entity.entity? {
+                Kind::TableEntry(entry) if entry.is_const || running.store.has_entry(&entry) => {
+                    None
+                }
+                entity => Some(update(Type::Delete, entity)),
+            });
+        let brought: Vec<_> = brought.collect();
+        let catalog = pipeline.store.catalog().clone();
+        let kept = found.into_iter().filter_map(|entity| {
+            update_of(entity.entity?, &running.store, &pipeline.store, &catalog)
+        });
+        let updates: Vec<p4::Update> = brought.into_iter().chain(kept).collect();
+        let written = batch::write(
+            &mut pipeline.store,
+            &mut self.target,
+            Side::Saved,
+            &updates,
+            Atomicity::RollbackOnError,
+        );
+        match written {
+            Ok(()) => Ok(()),
+            Err(Failure::Call(problem)) => Err(problem),
+            Err(Failure::Parts(verdicts)) => {
+                let failed = verdicts.into_iter().filter_map(Result::err);
+                let mut failed = failed.filter(|problem| problem.code != Code::Aborted);
+                let first = failed
+                    .next()
+                    .map_or(String::new(), |problem| problem.message);
+                Err(Problem::invalid(format!(
+                    "the new program cannot have what is in the running one: {first}"
+                )))
+            }
+        }
+    }
+
+    /// `GetForwardingPipelineConfig`: that which reads and writes are about.
+    ///
+    /// # Errors
+    /// If another device is asked for.
+    pub fn handle_get_pipeline(
+        &self,
+        request: &p4::GetForwardingPipelineConfigRequest,
+    ) -> Result<p4::GetForwardingPipelineConfigResponse, Failure> {
+        self.check_device(request.device_id)?;
+        let Some(pipeline) = self.saved.as_ref().or(self.running.as_ref()) else {
+            return Ok(p4::GetForwardingPipelineConfigResponse::default());
+        };
+        let all = &pipeline.config;
+        let kind = request.response_type();
+        let has_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
+        let has_program = matches!(
+            kind,
+            ResponseType::All | ResponseType::DeviceConfigAndCookie
+        );
+        let program = all.p4_device_config.clone();
+        Ok(p4::GetForwardingPipelineConfigResponse {
+            config: Some(p4::ForwardingPipelineConfig {
+                p4info: all.p4info.clone().filter(|_| has_p4info),
+                p4_device_config: if has_program {
+                    program
+                } else {
+                    Default::default()
+                },
+                cookie: all.cookie,
+            }),
+        })
+    }
+}
+
+fn parse(
+    config: Option<&p4::ForwardingPipelineConfig>,
+) -> Result<(Catalog, &p4::ForwardingPipelineConfig), Problem> {
+    let Some(config) = config else {
+        return Err(Problem::invalid("there is no configuration; give one"));
+    };
+    let Some(p4info) = &config.p4info else {
+        return Err(Problem::invalid("the configuration has no P4Info"));
+    };
+    let catalog = Catalog::new(p4info).map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok((catalog, config))
+}
+
+/// What reads everything, in the order in which it can be written again.
+fn everything(catalog: &Catalog) -> Vec<Kind> {
+    use p4::packet_replication_engine_entry::Type as Replication;
+    let replication = |kind| {
+        let entry = p4::PacketReplicationEngineEntry { r#type: Some(kind) };
+        Kind::PacketReplicationEngineEntry(entry)
+    };
+    let entries = p4::TableEntry {
+        counter_data: Some(p4::CounterData::default()),
+        meter_config: Some(p4::MeterConfig::default()),
+        ..p4::TableEntry::default()
+    };
+    let defaults = p4::TableEntry {
+        is_default_action: true,
+        ..entries.clone()
+    };
+    let mut requests = vec![
+        Kind::ActionProfileMember(p4::ActionProfileMember::default()),
+        Kind::ActionProfileGroup(p4::ActionProfileGroup::default()),
+        Kind::TableEntry(entries),
+        Kind::TableEntry(defaults),
+        Kind::MeterEntry(p4::MeterEntry::default()),
+        Kind::CounterEntry(p4::CounterEntry::default()),
+        replication(Replication::MulticastGroupEntry(Default::default())),
+        replication(Replication::CloneSessionEntry(Default::default())),
+        Kind::ValueSetEntry(p4::ValueSetEntry::default()),
+        Kind::DigestEntry(p4::DigestEntry::default()),
+    ];
+    let registers = catalog.registers.values();
+    let readable = registers.filter(|register| register.shape.check().is_ok());
+    requests.extend(readable.map(|register| {
+        Kind::RegisterEntry(p4::RegisterEntry {
+            register_id: register.id,
+            ..p4::RegisterEntry::default()
+        })
+    }));
+    requests
+}
+
+/// What writes an entity to another program; none where there is nothing to write.
+///
+/// Counters that the new program does not have are let go: they forward nothing.
+fn update_of(entity: Kind, from: &Store, to: &Store, catalog: &Catalog) -> Option<p4::Update> {
+    let (kind, entity) = match entity {
+        Kind::TableEntry(entry) if entry.is_const && !entry.is_default_action => return None,
+        Kind::TableEntry(mut entry) => {
+            let table = catalog.tables.get(&entry.table_id);
+            if table.is_none_or(|table| table.direct_counter.is_none()) {
+                entry.counter_data = None;
+            }
+            let kind = match entry.is_default_action {
+                true if !from.has_own_default(entry.table_id) => return None,
+                true => Type::Modify,
+                false if to.has_entry(&entry) => Type::Modify,
+                false => Type::Insert,
+            };
+            (kind, Kind::TableEntry(entry))
+        }
+        Kind::MeterEntry(entry) if entry.config.is_none() => return None,
+        Kind::CounterEntry(entry)
+            if entry.data == Some(p4::CounterData::default())
+                || !catalog.counters.contains_key(&entry.counter_id) =>
+        {
+            return None;
+        }
+        Kind::ValueSetEntry(entry) if entry.members.is_empty() => return None,
+        entity @ (Kind::MeterEntry(_)
+        | Kind::CounterEntry(_)
+        | Kind::RegisterEntry(_)
+        | Kind::ValueSetEntry(_)) => (Type::Modify, entity),
+        entity => (Type::Insert, entity),
+    };
+    Some(update(kind, entity))
+}
+
+fn update(kind: Type, entity: Kind) -> p4::Update {
+    p4::Update {
+        r#type: kind as i32,
+        entity: Some(p4::Entity {
+            entity: Some(entity),
+        }),
+    }
+}

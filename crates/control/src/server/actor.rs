@@ -1,0 +1,152 @@
+//! The device's thread: calls in, answers and messages out, one after the other.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant as Clock};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+
+use super::since;
+use crate::arbitration::StreamId;
+use crate::device::{Device, DeviceCounters, ReadAnswer, StreamEvent};
+use crate::problem::{Failure, Problem};
+use crate::proto::p4::v1 as p4;
+use crate::proto::p4::v1::stream_message_response::Update;
+use crate::target::Target;
+use crate::value::Value;
+
+/// How long the device waits for news at most, in seconds.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// Where a call's answer goes.
+pub(super) type Answer<R> = oneshot::Sender<Result<R, Failure>>;
+/// Where a stream's messages go.
+pub(super) type Outlet = mpsc::Sender<Result<p4::StreamMessageResponse, Status>>;
+
+/// Something for the device.
+pub(super) enum Call {
+    Open(StreamId, Outlet),
+    Message(StreamId, Box<p4::StreamMessageRequest>),
+    Close(StreamId),
+    Write(p4::WriteRequest, Answer<()>),
+    Read(p4::ReadRequest, oneshot::Sender<ReadAnswer>),
+    SetPipeline(Box<p4::SetForwardingPipelineConfigRequest>, Answer<()>),
+    GetPipeline(
+        p4::GetForwardingPipelineConfigRequest,
+        Answer<p4::GetForwardingPipelineConfigResponse>,
+    ),
+    Capabilities(p4::CapabilitiesRequest, Answer<p4::CapabilitiesResponse>),
+    Packet(Bytes),
+    Digest(u32, Vec<Value>),
+    End,
+}
+
+/// A device and its streams.
+pub(super) struct Actor<T> {
+    device: Device<T>,
+    calls: mpsc::Receiver<Call>,
+    streams: BTreeMap<StreamId, Outlet>,
+    start: Clock,
+    dropped: u64,
+}
+
+impl<T: Target> Actor<T> {
+    pub(super) fn new(device: Device<T>, calls: mpsc::Receiver<Call>, start: Clock) -> Actor<T> {
+        Actor {
+            device,
+            calls,
+            streams: BTreeMap::new(),
+            start,
+            dropped: 0,
+        }
+    }
+
+    /// Until [`Call::End`]; what the device has done.
+    pub(super) async fn run(mut self) -> DeviceCounters {
+        loop {
+            let wait = match self.device.poll_timeout() {
+                Some(due) => (due - since(self.start)).min(PATIENCE),
+                None => PATIENCE,
+            };
+            match tokio::time::timeout(wait, self.calls.recv()).await {
+                Ok(None | Some(Call::End)) => break,
+                Ok(Some(call)) => self.handle(call),
+                Err(_) => {}
+            }
+            self.device.handle_timeout(since(self.start));
+            self.transmit();
+        }
+        let mut counters = self.device.counters();
+        counters.dropped_messages += self.dropped;
+        counters
+    }
+
+    fn handle(&mut self, call: Call) {
+        let now = since(self.start);
+        // Whoever asked may have gone, and then nobody hears the answer.
+        match call {
+            Call::Open(stream, outlet) => {
+                self.streams.insert(stream, outlet);
+            }
+            Call::Message(stream, message) => {
+                if self.streams.contains_key(&stream) {
+                    self.device.handle_message(stream, &message);
+                }
+            }
+            Call::Close(stream) => {
+                if self.streams.remove(&stream).is_some() {
+                    self.device.handle_close(stream);
+                }
+            }
+            Call::Write(request, answer) => {
+                let _ = answer.send(self.device.handle_write(&request, now));
+            }
+            Call::Read(request, answer) => {
+                let _ = answer.send(self.device.handle_read(&request));
+            }
+            Call::SetPipeline(request, answer) => {
+                let _ = answer.send(self.device.handle_set_pipeline(&request, now));
+            }
+            Call::GetPipeline(request, answer) => {
+                let _ = answer.send(self.device.handle_get_pipeline(&request));
+            }
+            Call::Capabilities(request, answer) => {
+                let _ = answer.send(self.device.handle_capabilities(&request));
+            }
+            Call::Packet(packet) => self.device.handle_packet(&packet),
+            Call::Digest(digest, numbers) => self.device.handle_digest(digest, numbers, now),
+            Call::End => {}
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some((stream, event)) = self.device.poll_transmit() {
+            let Some(outlet) = self.streams.get(&stream) else {
+                continue;
+            };
+            let end = match event {
+                StreamEvent::Message(message) => {
+                    let is_arbitration = matches!(message.update, Some(Update::Arbitration(_)));
+                    match outlet.try_send(Ok(*message)) {
+                        Ok(()) => continue,
+                        Err(_) if !is_arbitration => {
+                            self.dropped += 1;
+                            continue;
+                        }
+                        // Invariant 1 of the server.
+                        Err(_) => Problem::new(
+                            crate::Code::ResourceExhausted,
+                            "the stream does not take what it is sent",
+                        ),
+                    }
+                }
+                StreamEvent::Close(problem) => problem,
+            };
+            if let Some(outlet) = self.streams.remove(&stream) {
+                let _ = outlet.try_send(Err(end.to_status()));
+                self.device.handle_close(stream);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Addresses, and the connections that come in there.
+//!
+//! `unix:PATH` is for controllers on the same machine: whoever may open the socket may control
+//! the switch, and that is its owner only. `tls:HOST:PORT` is for others. `tcp:HOST:PORT` has
+//! neither secrecy nor names, and is refused unless somebody says that this is meant.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::str::FromStr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, mpsc};
+use tonic::transport::server::Connected;
+
+use super::ServerError;
+use super::tls::Acceptor;
+
+/// Only the owner may connect.
+const SOCKET_MODE: u32 = 0o600;
+/// Connections that are shaking hands at once.
+const MAX_HANDSHAKES: usize = 64;
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long to wait when the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// An address to listen on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// TCP with TLS 1.3, where both sides show certificates.
+    Tls(SocketAddr),
+    /// TCP, in the open.
+    Plain(SocketAddr),
+}
+
+/// Why a text is no address.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "`{given}` is no address; write `unix:PATH`, `tls:ADDRESS:PORT` or `tcp:ADDRESS:PORT`, with a \
+     numeric address"
+)]
+pub struct ListenError {
+    given: String,
+}
+
+impl FromStr for Listen {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Listen, ListenError> {
+        let error = || ListenError {
+            given: text.escape_default().to_string(),
+        };
+        let (kind, rest) = text.split_once(':').ok_or_else(error)?;
+        let address = || rest.parse().map_err(|_| error());
+        match kind {
+            "unix" if !rest.is_empty() => Ok(Listen::Unix(PathBuf::from(rest))),
+            "tls" => Ok(Listen::Tls(address()?)),
+            "tcp" => Ok(Listen::Plain(address()?)),
+            _ => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Tls(address) => write!(f, "tls:{address}"),
+            Listen::Plain(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+impl Listen {
+    /// The socket in the file system, if it is one.
+    pub(super) fn socket(&self) -> Option<PathBuf> {
+        match self {
+            Listen::Unix(path) => Some(path.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// A socket that listens.
+pub(super) enum Bound {
+    Unix(UnixListener, String),
+    Tcp(TcpListener, String),
+}
+
+impl Bound {
+    pub(super) fn address(&self) -> String {
+        match self {
+            Bound::Unix(_, address) | Bound::Tcp(_, address) => address.clone(),
+        }
+    }
+}
+
+/// Listens on an address.
+pub(super) fn bind(runtime: &Runtime, listen: &Listen) -> Result<Bound, ServerError> {
+    let error = |source| ServerError::Bind {
+        address: listen.to_string(),
+        source,
+    };
+    // Listeners belong to the runtime in which they are made.
+    let _context = runtime.enter();
+    let tcp = |address: &SocketAddr, kind: &str| {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = format!("{kind}:{}", listener.local_addr()?);
+        Ok(Bound::Tcp(listener, address))
+    };
+    match listen {
+        Listen::Unix(path) => {
+            remove_stale(path).map_err(error)?;
+            let listener = UnixListener::bind(path).map_err(error)?;
+            let mode = std::fs::Permissions::from_mode(SOCKET_MODE);
+            std::fs::set_permissions(path, mode).map_err(error)?;
+            Ok(Bound::Unix(listener, listen.to_string()))
+        }
+        Listen::Tls(address) => tcp(address, "tls").map_err(error),
+        Listen::Plain(address) => tcp(address, "tcp").map_err(error),
+    }
+}
+
+/// Removes a socket that nobody listens on any more; anything else stays.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Accepts connections, and shakes hands with several at once.
+pub(super) fn accept(
+    bound: Bound,
+    acceptor: Option<Acceptor>,
+) -> mpsc::Receiver<io::Result<Connection>> {
+    let (sender, receiver) = mpsc::channel(MAX_HANDSHAKES);
+    let room = std::sync::Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    tokio::spawn(async move {
+        loop {
+            let accepted = match &bound {
+                Bound::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
+                    let stream: Box<dyn Stream> = Box::new(stream);
+                    stream
+                }),
+                Bound::Tcp(listener, _) => listener.accept().await.map(|(stream, _)| {
+                    // Answers are short; one that waits for more is late.
+                    let _ = stream.set_nodelay(true);
+                    let stream: Box<dyn Stream> = Box::new(stream);
+                    stream
+                }),
+            };
+            let Ok(stream) = accepted else {
+                // Too many open files, or a client that was gone at once.
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            let Ok(permit) = room.clone().acquire_owned().await else {
+                return;
+            };
+            let (acceptor, sender) = (acceptor.clone(), sender.clone());
+            tokio::spawn(async move {
+                let stream = match acceptor {
+                    None => Some(stream),
+                    Some(acceptor) => {
+                        let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+                        let shaken = shaken.await.ok().and_then(Result::ok);
+                        shaken.map(|stream| {
+                            let stream: Box<dyn Stream> = Box::new(stream);
+                            stream
+                        })
+                    }
+                };
+                drop(permit);
+                if let Some(stream) = stream {
+                    let _ = sender.send(Ok(Connection(stream))).await;
+                }
+            });
+        }
+    });
+    receiver
+}
+
+/// What bytes come and go by.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A connection of any kind.
+pub(super) struct Connection(Box<dyn Stream>);
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        for text in ["unix:/run/br0.sock", "tls:127.0.0.1:9559", "tcp:[::1]:9559"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "unix:",
+            "tls:localhost",
+            "tls:a:1",
+            "http://x",
+            "127.0.0.1:1",
+        ] {
+            let error = text.parse::<Listen>().unwrap_err().to_string();
+            assert!(error.contains("unix:PATH"), "{error}");
+        }
+    }
+}

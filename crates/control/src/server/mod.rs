@@ -1,0 +1,227 @@
+//! The server: sockets, streams and a clock around one [`Device`].
+//!
+//! ```text
+//!   thread "p4runtime": accept, TLS, gRPC ---calls---> thread "p4rt-device": Device, Target
+//!                            ^                              |
+//!                            +------------- answers --------+ <--- packets, digests (Notices)
+//! ```
+//!
+//! The device has a thread of its own, so that a long write holds up no handshake and no stream.
+//! Calls reach it through a bounded channel, in the order in which they came; a client that asks
+//! faster than it answers waits, and a data plane that tells faster is counted
+//! ([`Notices::dropped`]).
+//!
+//! 1. A stream that does not take what it is sent loses packets and lists, which are counted, but
+//!    never an arbitration update: it is closed in place of that.
+//! 2. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
+
+mod actor;
+mod listen;
+mod service;
+mod tls;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant as Clock;
+
+use bytes::Bytes;
+use thalweg_packet::Instant;
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::listen::{Listen, ListenError};
+pub use self::tls::{TlsError, TlsFiles};
+use crate::device::{Device, DeviceCounters};
+use crate::server::actor::{Actor, Call};
+use crate::target::Target;
+use crate::value::Value;
+
+/// How many calls may wait for the device.
+const MAX_CALLS: usize = 1_024;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    #[error("{address}: {source}; is another program listening there, and is it allowed?")]
+    Bind {
+        /// The address as it was written.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Certificates or keys cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A thread or its runtime cannot be made.
+    #[error("a thread cannot be started: {0}")]
+    Thread(io::Error),
+}
+
+/// Where and how to listen.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The address.
+    pub listen: Listen,
+    /// Certificates, for [`Listen::Tls`].
+    pub tls: Option<TlsFiles>,
+    /// When [`Instant::ZERO`] was.
+    pub start: Clock,
+}
+
+/// A server that runs.
+pub struct Server {
+    notices: Notices,
+    shutdown: Option<oneshot::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+    counters: Option<oneshot::Receiver<DeviceCounters>>,
+    address: String,
+    socket: Option<PathBuf>,
+}
+
+/// How the data plane tells the device what happened; any number of copies.
+#[derive(Clone)]
+pub struct Notices {
+    calls: mpsc::Sender<Call>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Notices {
+    /// A packet for the controller; never waits.
+    pub fn packet(&self, packet: Bytes) {
+        self.tell(Call::Packet(packet));
+    }
+
+    /// A digest: its number in P4Info, and the numbers of its type; never waits.
+    pub fn digest(&self, digest: u32, numbers: Vec<Value>) {
+        self.tell(Call::Digest(digest, numbers));
+    }
+
+    /// How many packets and digests found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, call: Call) {
+        if self.calls.try_send(call).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The two ends by which a data plane and a server that is yet to start speak.
+pub struct Wire {
+    calls: mpsc::Receiver<Call>,
+    notices: Notices,
+}
+
+impl Default for Wire {
+    fn default() -> Wire {
+        let (sender, calls) = mpsc::channel(MAX_CALLS);
+        let notices = Notices {
+            calls: sender,
+            dropped: Arc::default(),
+        };
+        Wire { calls, notices }
+    }
+}
+
+impl Wire {
+    /// For the data plane.
+    pub fn notices(&self) -> Notices {
+        self.notices.clone()
+    }
+}
+
+impl Server {
+    /// Listens, and starts the threads; from its return on clients can connect.
+    ///
+    /// # Errors
+    /// If the address or the certificates cannot be used.
+    pub fn start<T>(
+        config: &ServerConfig,
+        wire: Wire,
+        device: Device<T>,
+    ) -> Result<Server, ServerError>
+    where
+        T: Target + Send + 'static,
+    {
+        let acceptor = tls::acceptor(&config.listen, config.tls.as_ref())?;
+        let Wire { calls, notices } = wire;
+        let runtime = || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.enable_all().build().map_err(ServerError::Thread)
+        };
+        let (grpc, own) = (runtime()?, runtime()?);
+        let bound = listen::bind(&grpc, &config.listen)?;
+        let (address, socket) = (bound.address(), config.listen.socket());
+        let (shutdown, is_ending) = oneshot::channel();
+        let (report, counters) = oneshot::channel();
+        let actor = Actor::new(device, calls, config.start);
+        let device = spawn("p4rt-device", move || {
+            // Nobody may be left to hear the counters.
+            let _ = report.send(own.block_on(actor.run()));
+        })?;
+        let sender = notices.calls.clone();
+        let server = spawn("p4runtime", move || {
+            grpc.block_on(service::serve(bound, acceptor, sender, is_ending));
+        })?;
+        Ok(Server {
+            notices,
+            shutdown: Some(shutdown),
+            threads: vec![server, device],
+            counters: Some(counters),
+            address,
+            socket,
+        })
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Ends all streams and both threads; what the device has done.
+    pub fn stop(mut self) -> DeviceCounters {
+        self.end();
+        let counters = self.counters.take();
+        counters
+            .and_then(|mut counters| counters.try_recv().ok())
+            .unwrap_or_default()
+    }
+
+    fn end(&mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _ = shutdown.send(());
+        }
+        // Waits for room, as the device takes what comes before it.
+        let _ = self.notices.calls.blocking_send(Call::End);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Invariant 2.
+        if let Some(path) = self.socket.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.spawn(run).map_err(ServerError::Thread)
+}
+
+/// The time since a start.
+fn since(start: Clock) -> Instant {
+    let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Instant::from_nanos(nanos)
+}

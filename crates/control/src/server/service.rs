@@ -1,0 +1,162 @@
+//! gRPC: from calls of the service to [`Call`]s of the device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::actor::{Answer, Call};
+use super::listen::{self, Bound};
+use super::tls::Acceptor;
+use crate::arbitration::StreamId;
+use crate::problem::Code;
+use crate::proto::p4::v1 as p4;
+use crate::proto::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+
+/// How many messages may wait on a stream.
+const STREAM_MESSAGES: usize = 4_096;
+/// How many messages of an answer may wait to be read.
+const READ_MESSAGES: usize = 4;
+/// The largest message that is taken; configurations of large programs have some megabytes
+/// (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
+const MAX_MESSAGE_BYTES: usize = 128 << 20;
+/// Streams of one connection at once.
+const MAX_STREAMS: u32 = 256;
+
+/// Serves until it is told to end.
+pub(super) async fn serve(
+    bound: Bound,
+    acceptor: Option<Acceptor>,
+    calls: mpsc::Sender<Call>,
+    is_ending: oneshot::Receiver<()>,
+) {
+    let service = P4RuntimeServer::new(Service {
+        calls,
+        last_stream: Arc::default(),
+    });
+    let service = service.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let connections = ReceiverStream::new(listen::accept(bound, acceptor));
+    let server = Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .serve_with_incoming(service, connections);
+    // A primary's stream never ends by itself, so there is no waiting for it.
+    tokio::select! {
+        _ = is_ending => {}
+        _ = server => {}
+    }
+}
+
+struct Service {
+    calls: mpsc::Sender<Call>,
+    last_stream: Arc<AtomicU64>,
+}
+
+impl Service {
+    async fn ask<R>(
+        &self,
+        what: &str,
+        call: impl FnOnce(Answer<R>) -> Call,
+    ) -> Result<Response<R>, Status> {
+        let (sender, receiver) = oneshot::channel();
+        self.calls.send(call(sender)).await.map_err(ended)?;
+        let answer = receiver.await.map_err(ended)?;
+        answer
+            .map(Response::new)
+            .map_err(|failure| failure.to_status(what))
+    }
+}
+
+fn ended<E>(_: E) -> Status {
+    Status::new(Code::Unavailable, "the switch is ending")
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    type ReadStream = ReceiverStream<Result<p4::ReadResponse, Status>>;
+    type StreamChannelStream = ReceiverStream<Result<p4::StreamMessageResponse, Status>>;
+
+    async fn write(
+        &self,
+        request: Request<p4::WriteRequest>,
+    ) -> Result<Response<p4::WriteResponse>, Status> {
+        let request = request.into_inner();
+        self.ask("write", |answer| Call::Write(request, answer))
+            .await?;
+        Ok(Response::new(p4::WriteResponse {}))
+    }
+
+    async fn read(
+        &self,
+        request: Request<p4::ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let (sender, receiver) = oneshot::channel();
+        let call = Call::Read(request.into_inner(), sender);
+        self.calls.send(call).await.map_err(ended)?;
+        let (messages, end) = receiver.await.map_err(ended)?;
+        let (sender, receiver) = mpsc::channel(READ_MESSAGES);
+        tokio::spawn(async move {
+            for message in messages {
+                if sender.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            if let Err(failure) = end {
+                let _ = sender.send(Err(failure.to_status("read"))).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
+        let request = Box::new(request.into_inner());
+        let call = |answer| Call::SetPipeline(request, answer);
+        self.ask("setting the pipeline", call).await?;
+        Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        let call = |answer| Call::GetPipeline(request, answer);
+        self.ask("getting the pipeline", call).await
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4::StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let mut messages = request.into_inner();
+        let stream = StreamId(self.last_stream.fetch_add(1, Ordering::Relaxed));
+        let (outlet, receiver) = mpsc::channel(STREAM_MESSAGES);
+        let open = Call::Open(stream, outlet);
+        self.calls.send(open).await.map_err(ended)?;
+        let calls = self.calls.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(message)) = messages.message().await {
+                let call = Call::Message(stream, Box::new(message));
+                if calls.send(call).await.is_err() {
+                    return;
+                }
+            }
+            let _ = calls.send(Call::Close(stream)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<p4::CapabilitiesRequest>,
+    ) -> Result<Response<p4::CapabilitiesResponse>, Status> {
+        let request = request.into_inner();
+        let call = |answer| Call::Capabilities(request, answer);
+        self.ask("capabilities", call).await
+    }
+}

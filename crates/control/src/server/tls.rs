@@ -1,0 +1,112 @@
+//! Mutual TLS: version 1.3 only (RFC 8446), and no client without a certificate of ours.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+use super::listen::Listen;
+
+/// What shakes hands.
+pub(super) type Acceptor = TlsAcceptor;
+
+/// The protocol that clients must ask for (RFC 7301; HTTP/2 is `h2`).
+const HTTP2: &[u8] = b"h2";
+
+/// Files in PEM form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and an authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities whose clients may connect.
+    pub client_authorities: PathBuf,
+}
+
+/// Why certificates or keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// TLS was asked for without its files.
+    #[error("TLS needs a certificate, a key and the clients' authorities; give all three")]
+    Missing,
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {what}; give a file in PEM form", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// What shakes hands on an address, if anything does.
+pub(super) fn acceptor(
+    listen: &Listen,
+    files: Option<&TlsFiles>,
+) -> Result<Option<Acceptor>, TlsError> {
+    if !matches!(listen, Listen::Tls(_)) {
+        return Ok(None);
+    }
+    let files = files.ok_or(TlsError::Missing)?;
+    let provider = Arc::new(default_provider());
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificates(&files.client_authorities)? {
+        let added = authorities.add(certificate);
+        added.map_err(|error| unusable(&files.client_authorities, error))?;
+    }
+    let clients = WebPkiClientVerifier::builder_with_provider(authorities.into(), provider.clone());
+    let clients = clients.build();
+    let clients = clients.map_err(|error| unusable(&files.client_authorities, error))?;
+    let pem = read(&files.key)?;
+    let key = PrivateKeyDer::from_pem_slice(&pem);
+    let key = key.map_err(|error| unusable(&files.key, error))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|error| unusable(&files.certificate, error))?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(certificates(&files.certificate)?, key)
+        .map_err(|error| unusable(&files.certificate, error))?;
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = read(path)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(unusable(path, "there is no certificate in it")),
+        Err(error) => Err(unusable(path, error)),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|source| TlsError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn unusable(path: &Path, what: impl ToString) -> TlsError {
+    TlsError::Unusable {
+        path: path.to_owned(),
+        what: what.to_string(),
+    }
+}

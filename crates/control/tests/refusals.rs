@@ -1,0 +1,951 @@
+//! Each wrong write gets the standard's code, and nothing of it is done.
+
+mod harness;
+
+use harness::*;
+use thalweg_control::model::Rows;
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::entity::Entity as Kind;
+use thalweg_control::proto::p4::v1::write_request::Atomicity;
+use thalweg_control::{Code, Failure, Side};
+
+/// What is there before each wrong write.
+fn furnished() -> thalweg_control::Device<thalweg_control::model::Model> {
+    let mut device = device();
+    let acl = p4::TableEntry {
+        priority: 5,
+        ..entry(ACL, vec![optional(3, &[7])], does(forward(&[1])))
+    };
+    write(
+        &mut device,
+        vec![
+            insert(Kind::TableEntry(mac(1))),
+            insert(Kind::TableEntry(acl)),
+            insert(member(SELECTOR, 1, 1)),
+            insert(member(SELECTOR, 2, 2)),
+            insert(group(SELECTOR, 1, &[(1, 1)])),
+            insert(Kind::TableEntry(entry(
+                ECMP,
+                vec![exact(1, &[1])],
+                group_id(1),
+            ))),
+            insert(member(PROFILE, 9, 1)),
+            insert(Kind::TableEntry(entry(
+                INDIRECT,
+                vec![exact(1, &[1])],
+                member_id(9),
+            ))),
+            insert(multicast(1, &[(1, 1)])),
+            insert(clone_session(1, 0)),
+            insert(digest()),
+        ],
+    )
+    .unwrap();
+    device
+}
+
+fn multicast(id: u32, replicas: &[(u8, u32)]) -> Kind {
+    let replicas = replicas
+        .iter()
+        .map(|(port, instance)| replica(*port, *instance));
+    let entry = p4::MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas: replicas.collect(),
+        ..Default::default()
+    };
+    replication(p4::packet_replication_engine_entry::Type::MulticastGroupEntry(entry))
+}
+
+fn clone_session(id: u32, class_of_service: u32) -> Kind {
+    let entry = p4::CloneSessionEntry {
+        session_id: id,
+        replicas: vec![replica(3, 1)],
+        class_of_service,
+        packet_length_bytes: 0,
+    };
+    replication(p4::packet_replication_engine_entry::Type::CloneSessionEntry(entry))
+}
+
+fn replica(port: u8, instance: u32) -> p4::Replica {
+    p4::Replica {
+        port_kind: Some(p4::replica::PortKind::Port(vec![port].into())),
+        instance,
+        backup_replicas: Vec::new(),
+    }
+}
+
+fn replication(kind: p4::packet_replication_engine_entry::Type) -> Kind {
+    Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+
+fn digest() -> Kind {
+    Kind::DigestEntry(p4::DigestEntry {
+        digest_id: DIGEST,
+        config: Some(p4::digest_entry::Config::default()),
+    })
+}
+
+fn table(entry: p4::TableEntry) -> Kind {
+    Kind::TableEntry(entry)
+}
+
+fn with(base: p4::TableEntry, change: impl FnOnce(&mut p4::TableEntry)) -> Kind {
+    let mut entry = base;
+    change(&mut entry);
+    Kind::TableEntry(entry)
+}
+
+fn counter(id: u32, index: Option<i64>, packet_count: i64, byte_count: i64) -> Kind {
+    Kind::CounterEntry(p4::CounterEntry {
+        counter_id: id,
+        index: index.map(|index| p4::Index { index }),
+        data: Some(p4::CounterData {
+            packet_count,
+            byte_count,
+        }),
+    })
+}
+
+fn meter(id: u32, index: Option<i64>, numbers: [i64; 5]) -> Kind {
+    let [cir, cburst, pir, pburst, eburst] = numbers;
+    Kind::MeterEntry(p4::MeterEntry {
+        meter_id: id,
+        index: index.map(|index| p4::Index { index }),
+        config: Some(p4::MeterConfig {
+            cir,
+            cburst,
+            pir,
+            pburst,
+            eburst,
+        }),
+        counter_data: None,
+    })
+}
+
+fn register(index: Option<i64>, bytes: &'static [u8]) -> Kind {
+    Kind::RegisterEntry(p4::RegisterEntry {
+        register_id: 0x1600_0001,
+        index: index.map(|index| p4::Index { index }),
+        data: Some(p4::P4Data {
+            data: Some(p4::p4_data::Data::Bitstring(bytes.into())),
+        }),
+    })
+}
+
+fn values(values: &[&[u8]]) -> Kind {
+    let members = values.iter().map(|value| p4::ValueSetMember {
+        r#match: vec![exact(1, value)],
+    });
+    Kind::ValueSetEntry(p4::ValueSetEntry {
+        value_set_id: 0x0300_0001,
+        members: members.collect(),
+    })
+}
+
+fn acl(priority: i32, fields: Vec<p4::FieldMatch>) -> Kind {
+    with(entry(ACL, fields, does(forward(&[1]))), |entry| {
+        entry.priority = priority;
+    })
+}
+
+fn route(fields: Vec<p4::FieldMatch>) -> Kind {
+    table(entry(ROUTE, fields, does(forward(&[1]))))
+}
+
+fn default_of(id: u32, action: Option<p4::TableAction>) -> p4::TableEntry {
+    p4::TableEntry {
+        is_default_action: true,
+        ..entry(id, Vec::new(), action)
+    }
+}
+
+/// Wrong writes of table entries.
+fn wrong_entries() -> Vec<(&'static str, p4::Update, Code)> {
+    use Code::{AlreadyExists, InvalidArgument, NotFound, OutOfRange, PermissionDenied};
+    let vrf = || exact(2, &[1]);
+    let two = || {
+        let mut action = forward(&[1]);
+        action.params[1].param_id = 1;
+        action
+    };
+    let without = |count| {
+        let mut action = forward(&[1]);
+        action.params.truncate(count);
+        action
+    };
+    let idle = || p4::table_entry::IdleTimeout { elapsed_ns: 0 };
+    let data = p4::CounterData::default;
+    vec![
+        (
+            "no table",
+            insert(table(entry(0, vec![], None))),
+            InvalidArgument,
+        ),
+        (
+            "unknown table",
+            insert(table(entry(0x0200_00ff, vec![], None))),
+            InvalidArgument,
+        ),
+        ("there already", insert(table(mac(1))), AlreadyExists),
+        (
+            "the same, longer",
+            insert(table(entry(
+                MAC,
+                vec![exact(1, &[0, 0xaa, 1])],
+                does(forward(&[1])),
+            ))),
+            AlreadyExists,
+        ),
+        ("modify what is not there", modify(table(mac(2))), NotFound),
+        ("delete what is not there", delete(table(mac(2))), NotFound),
+        (
+            "no action",
+            insert(with(mac(2), |entry| entry.action = None)),
+            InvalidArgument,
+        ),
+        (
+            "empty action",
+            insert(with(mac(2), |entry| {
+                entry.action = Some(Default::default())
+            })),
+            InvalidArgument,
+        ),
+        (
+            "action of another table",
+            insert(table(entry(ROUTE, vec![vrf()], does(plain(DROP))))),
+            InvalidArgument,
+        ),
+        (
+            "unknown action",
+            insert(table(entry(ROUTE, vec![vrf()], does(plain(7))))),
+            InvalidArgument,
+        ),
+        (
+            "default action in an entry",
+            insert(with(mac(2), |entry| entry.action = does(plain(DROP)))),
+            PermissionDenied,
+        ),
+        (
+            "parameter too wide",
+            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[2, 0]))))),
+            OutOfRange,
+        ),
+        (
+            "parameter empty",
+            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[]))))),
+            OutOfRange,
+        ),
+        (
+            "parameter twice",
+            insert(table(entry(ROUTE, vec![vrf()], does(two())))),
+            InvalidArgument,
+        ),
+        (
+            "parameter missing",
+            insert(table(entry(ROUTE, vec![vrf()], does(without(1))))),
+            InvalidArgument,
+        ),
+        (
+            "parameter too many",
+            insert(table(entry(
+                ROUTE,
+                vec![vrf()],
+                does({
+                    let mut a = plain(NO_ACTION);
+                    a.params = forward(&[1]).params;
+                    a
+                }),
+            ))),
+            InvalidArgument,
+        ),
+        (
+            "field missing",
+            insert(route(vec![lpm(1, &[10, 0, 0, 0], 8)])),
+            InvalidArgument,
+        ),
+        (
+            "field twice",
+            insert(route(vec![vrf(), vrf()])),
+            InvalidArgument,
+        ),
+        (
+            "field unknown",
+            insert(route(vec![vrf(), exact(9, &[1])])),
+            InvalidArgument,
+        ),
+        (
+            "field of another kind",
+            insert(route(vec![vrf(), exact(1, &[1])])),
+            InvalidArgument,
+        ),
+        (
+            "field without match",
+            insert(route(vec![
+                vrf(),
+                p4::FieldMatch {
+                    field_id: 1,
+                    field_match_type: None,
+                },
+            ])),
+            InvalidArgument,
+        ),
+        (
+            "value too wide",
+            insert(route(vec![exact(2, &[0x10, 0])])),
+            OutOfRange,
+        ),
+        (
+            "value empty",
+            insert(route(vec![exact(2, &[])])),
+            OutOfRange,
+        ),
+        (
+            "prefix of nothing",
+            insert(route(vec![vrf(), lpm(1, &[0], 0)])),
+            InvalidArgument,
+        ),
+        (
+            "prefix below zero",
+            insert(route(vec![vrf(), lpm(1, &[0], -1)])),
+            InvalidArgument,
+        ),
+        (
+            "prefix too long",
+            insert(route(vec![vrf(), lpm(1, &[0], 33)])),
+            InvalidArgument,
+        ),
+        (
+            "bits outside the prefix",
+            insert(route(vec![vrf(), lpm(1, &[10, 0, 0, 1], 8)])),
+            InvalidArgument,
+        ),
+        (
+            "priority without need",
+            insert(with(
+                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
+                |entry| entry.priority = 1,
+            )),
+            InvalidArgument,
+        ),
+        (
+            "no priority",
+            insert(acl(0, vec![optional(3, &[1])])),
+            InvalidArgument,
+        ),
+        (
+            "priority below zero",
+            insert(acl(-1, vec![optional(3, &[1])])),
+            InvalidArgument,
+        ),
+        (
+            "mask of zero",
+            insert(acl(1, vec![ternary(1, &[0], &[0])])),
+            InvalidArgument,
+        ),
+        (
+            "bits outside the mask",
+            insert(acl(1, vec![ternary(1, &[3], &[1])])),
+            InvalidArgument,
+        ),
+        (
+            "mask too wide",
+            insert(acl(1, vec![ternary(1, &[0], &[1; 17])])),
+            OutOfRange,
+        ),
+        (
+            "range upside down",
+            insert(acl(1, vec![range(2, &[9], &[8])])),
+            InvalidArgument,
+        ),
+        (
+            "range of everything",
+            insert(acl(1, vec![range(2, &[0], &[0xff, 0xff])])),
+            InvalidArgument,
+        ),
+        (
+            "optional too wide",
+            insert(acl(1, vec![optional(3, &[2, 0])])),
+            OutOfRange,
+        ),
+        (
+            "entry of a keyless table",
+            insert(table(entry(KEYLESS, vec![], does(forward(&[1]))))),
+            InvalidArgument,
+        ),
+        (
+            "constant flag",
+            insert(with(mac(2), |entry| entry.is_const = true)),
+            InvalidArgument,
+        ),
+        (
+            "time of the last hit",
+            insert(with(mac(2), |entry| {
+                entry.time_since_last_hit = Some(idle())
+            })),
+            InvalidArgument,
+        ),
+        (
+            "time-out below zero",
+            insert(with(mac(2), |entry| entry.idle_timeout_ns = -1)),
+            InvalidArgument,
+        ),
+        (
+            "time-out of a table without",
+            insert(with(
+                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
+                |entry| entry.idle_timeout_ns = 1,
+            )),
+            InvalidArgument,
+        ),
+        (
+            "counter of a table without",
+            insert(with(
+                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
+                |entry| entry.counter_data = Some(data()),
+            )),
+            InvalidArgument,
+        ),
+        (
+            "counter below zero",
+            insert(with(mac(2), |entry| {
+                entry.counter_data = Some(p4::CounterData {
+                    byte_count: -1,
+                    packet_count: 0,
+                })
+            })),
+            InvalidArgument,
+        ),
+        (
+            "meter of a table without",
+            insert(with(
+                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
+                |entry| entry.meter_config = Some(Default::default()),
+            )),
+            InvalidArgument,
+        ),
+        (
+            "colours",
+            insert(with(mac(2), |entry| {
+                entry.meter_counter_data = Some(Default::default())
+            })),
+            Code::Unimplemented,
+        ),
+        (
+            "insert into a constant table",
+            insert(table(entry(
+                FIXED,
+                vec![exact(1, &[1])],
+                does(forward(&[1])),
+            ))),
+            PermissionDenied,
+        ),
+        (
+            "delete from a constant table",
+            delete(table(entry(FIXED, vec![exact(1, &[8, 0])], None))),
+            PermissionDenied,
+        ),
+        (
+            "action of a constant entry",
+            modify(table(entry(
+                FIXED,
+                vec![exact(1, &[8, 0])],
+                does(plain(NO_ACTION)),
+            ))),
+            PermissionDenied,
+        ),
+        (
+            "insert a default",
+            insert(table(default_of(MAC, does(plain(DROP))))),
+            InvalidArgument,
+        ),
+        (
+            "delete a default",
+            delete(table(default_of(MAC, None))),
+            InvalidArgument,
+        ),
+        (
+            "default with a match",
+            modify(with(default_of(MAC, does(plain(DROP))), |entry| {
+                entry.r#match = mac(1).r#match
+            })),
+            InvalidArgument,
+        ),
+        (
+            "default with a time-out",
+            modify(with(default_of(MAC, does(plain(DROP))), |entry| {
+                entry.idle_timeout_ns = 1
+            })),
+            InvalidArgument,
+        ),
+        (
+            "entry's action as a default",
+            modify(table(default_of(MAC, does(forward(&[1]))))),
+            PermissionDenied,
+        ),
+        (
+            "constant default",
+            modify(table(default_of(FIXED, does(forward(&[1]))))),
+            PermissionDenied,
+        ),
+        (
+            "default of a profile's table",
+            modify(table(default_of(ECMP, does(forward(&[1]))))),
+            PermissionDenied,
+        ),
+        (
+            "member in a direct table",
+            insert(table(entry(ROUTE, vec![vrf()], member_id(1)))),
+            InvalidArgument,
+        ),
+        (
+            "action in an indirect table",
+            insert(table(entry(
+                ECMP,
+                vec![exact(1, &[2])],
+                does(forward(&[1])),
+            ))),
+            InvalidArgument,
+        ),
+        (
+            "member that is not there",
+            insert(table(entry(ECMP, vec![exact(1, &[2])], member_id(7)))),
+            NotFound,
+        ),
+        (
+            "group that is not there",
+            insert(table(entry(ECMP, vec![exact(1, &[2])], group_id(7)))),
+            NotFound,
+        ),
+        (
+            "group without a selector",
+            insert(table(entry(INDIRECT, vec![exact(1, &[2])], group_id(1)))),
+            InvalidArgument,
+        ),
+        (
+            "list without a selector",
+            insert(table(entry(INDIRECT, vec![exact(1, &[2])], one_shot(&[1])))),
+            InvalidArgument,
+        ),
+        (
+            "list beside members",
+            insert(table(entry(ECMP, vec![exact(1, &[2])], one_shot(&[1])))),
+            InvalidArgument,
+        ),
+    ]
+}
+
+/// Wrong writes of everything else.
+fn wrong_others() -> Vec<(&'static str, p4::Update, Code)> {
+    use Code::{
+        AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange,
+        ResourceExhausted, Unimplemented,
+    };
+    let mut big = group(SELECTOR, 2, &[(1, 1)]);
+    if let Kind::ActionProfileGroup(group) = &mut big {
+        group.max_size = 5;
+    }
+    let mut resized = group(SELECTOR, 1, &[(1, 1)]);
+    if let Kind::ActionProfileGroup(group) = &mut resized {
+        group.max_size = 3;
+    }
+    let mut watching = group(SELECTOR, 2, &[(1, 1)]);
+    if let Kind::ActionProfileGroup(group) = &mut watching {
+        let watch = p4::action_profile_group::member::WatchKind::WatchPort(vec![1].into());
+        group.members[0].watch_kind = Some(watch);
+    }
+    let mut backup = multicast(2, &[(1, 1)]);
+    if let Kind::PacketReplicationEngineEntry(entry) = &mut backup
+        && let Some(p4::packet_replication_engine_entry::Type::MulticastGroupEntry(group)) =
+            &mut entry.r#type
+    {
+        group.replicas[0].backup_replicas = vec![Default::default()];
+    }
+    let mut no_data = register(Some(0), &[0]);
+    if let Kind::RegisterEntry(entry) = &mut no_data {
+        entry.data = None;
+    }
+    let negative = Kind::DigestEntry(p4::DigestEntry {
+        digest_id: DIGEST,
+        config: Some(p4::digest_entry::Config {
+            max_timeout_ns: -1,
+            ..Default::default()
+        }),
+    });
+    let direct = |entry| {
+        Kind::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry: entry,
+            data: Some(Default::default()),
+        })
+    };
+    let rates = [1, 1, 2, 2, 0];
+    vec![
+        (
+            "no type",
+            update(p4::update::Type::Unspecified, digest()),
+            InvalidArgument,
+        ),
+        (
+            "no entity",
+            p4::Update {
+                r#type: 1,
+                entity: None,
+            },
+            InvalidArgument,
+        ),
+        (
+            "extern",
+            insert(Kind::ExternEntry(Default::default())),
+            Unimplemented,
+        ),
+        ("unknown profile", insert(member(7, 1, 1)), InvalidArgument),
+        (
+            "member zero",
+            insert(member(SELECTOR, 0, 1)),
+            InvalidArgument,
+        ),
+        (
+            "member there already",
+            insert(member(SELECTOR, 1, 1)),
+            AlreadyExists,
+        ),
+        (
+            "modify a member that is not there",
+            modify(member(SELECTOR, 5, 1)),
+            NotFound,
+        ),
+        (
+            "delete a member that is not there",
+            delete(member(SELECTOR, 5, 1)),
+            NotFound,
+        ),
+        (
+            "delete a member of a group",
+            delete(member(SELECTOR, 1, 1)),
+            FailedPrecondition,
+        ),
+        (
+            "delete a member of an entry",
+            delete(member(PROFILE, 9, 1)),
+            FailedPrecondition,
+        ),
+        (
+            "member without action",
+            insert(Kind::ActionProfileMember(p4::ActionProfileMember {
+                action_profile_id: SELECTOR,
+                member_id: 6,
+                action: None,
+            })),
+            InvalidArgument,
+        ),
+        (
+            "group there already",
+            insert(group(SELECTOR, 1, &[])),
+            AlreadyExists,
+        ),
+        (
+            "modify a group that is not there",
+            modify(group(SELECTOR, 5, &[])),
+            NotFound,
+        ),
+        (
+            "delete a group that is in use",
+            delete(group(SELECTOR, 1, &[])),
+            FailedPrecondition,
+        ),
+        (
+            "group of a member that is not there",
+            insert(group(SELECTOR, 2, &[(7, 1)])),
+            NotFound,
+        ),
+        (
+            "member twice",
+            insert(group(SELECTOR, 2, &[(1, 1), (1, 1)])),
+            InvalidArgument,
+        ),
+        (
+            "weight zero",
+            insert(group(SELECTOR, 2, &[(1, 0)])),
+            InvalidArgument,
+        ),
+        (
+            "weight below zero",
+            insert(group(SELECTOR, 2, &[(1, -1)])),
+            InvalidArgument,
+        ),
+        (
+            "group too large",
+            insert(group(SELECTOR, 2, &[(1, 3), (2, 2)])),
+            ResourceExhausted,
+        ),
+        ("max_size above P4Info's", insert(big), InvalidArgument),
+        ("max_size that changes", modify(resized), InvalidArgument),
+        ("watch port", insert(watching), Unimplemented),
+        (
+            "group without selector",
+            insert(group(PROFILE, 2, &[])),
+            InvalidArgument,
+        ),
+        (
+            "insert a counter",
+            insert(counter(0x1200_0001, Some(0), 0, 0)),
+            InvalidArgument,
+        ),
+        (
+            "delete a counter",
+            delete(counter(0x1200_0001, Some(0), 0, 0)),
+            InvalidArgument,
+        ),
+        (
+            "unknown counter",
+            modify(counter(7, Some(0), 0, 0)),
+            InvalidArgument,
+        ),
+        (
+            "index below zero",
+            modify(counter(0x1200_0001, Some(-1), 0, 0)),
+            InvalidArgument,
+        ),
+        (
+            "index past the end",
+            modify(counter(0x1200_0001, Some(8), 0, 0)),
+            OutOfRange,
+        ),
+        (
+            "bytes that are not counted",
+            modify(counter(0x1200_0002, Some(0), 0, 1)),
+            InvalidArgument,
+        ),
+        (
+            "direct counter of no entry",
+            modify(direct(None)),
+            InvalidArgument,
+        ),
+        (
+            "direct counter of an entry that is not there",
+            modify(direct(Some(mac(2)))),
+            NotFound,
+        ),
+        (
+            "direct counter of a table without",
+            modify(direct(Some(entry(KEYLESS, vec![], None)))),
+            InvalidArgument,
+        ),
+        (
+            "insert a direct counter",
+            insert(direct(Some(mac(1)))),
+            InvalidArgument,
+        ),
+        (
+            "insert a meter",
+            insert(meter(0x1400_0001, Some(0), rates)),
+            InvalidArgument,
+        ),
+        (
+            "meter past the end",
+            modify(meter(0x1400_0001, Some(4), rates)),
+            OutOfRange,
+        ),
+        (
+            "excess burst",
+            modify(meter(0x1400_0001, Some(0), [1, 1, 2, 2, 1])),
+            InvalidArgument,
+        ),
+        (
+            "rate below zero",
+            modify(meter(0x1400_0001, Some(0), [-1, 1, 2, 2, 0])),
+            InvalidArgument,
+        ),
+        (
+            "two rates for two colours",
+            modify(meter(0x1400_0002, Some(0), rates)),
+            InvalidArgument,
+        ),
+        (
+            "register too wide",
+            modify(register(Some(0), &[0x10, 0, 0])),
+            OutOfRange,
+        ),
+        ("register without data", modify(no_data), InvalidArgument),
+        (
+            "register past the end",
+            modify(register(Some(4), &[1])),
+            OutOfRange,
+        ),
+        (
+            "insert a register",
+            insert(register(Some(0), &[1])),
+            InvalidArgument,
+        ),
+        (
+            "multicast group zero",
+            insert(multicast(0, &[])),
+            InvalidArgument,
+        ),
+        (
+            "multicast group there already",
+            insert(multicast(1, &[])),
+            AlreadyExists,
+        ),
+        (
+            "modify a multicast group that is not there",
+            modify(multicast(2, &[])),
+            NotFound,
+        ),
+        (
+            "delete a multicast group that is not there",
+            delete(multicast(2, &[])),
+            NotFound,
+        ),
+        (
+            "replica twice",
+            insert(multicast(2, &[(1, 1), (1, 1)])),
+            InvalidArgument,
+        ),
+        (
+            "instance too large",
+            insert(multicast(2, &[(1, 0x1_0000)])),
+            InvalidArgument,
+        ),
+        ("backup replicas", insert(backup), Unimplemented),
+        (
+            "clone session zero",
+            insert(clone_session(0, 0)),
+            InvalidArgument,
+        ),
+        (
+            "clone session there already",
+            insert(clone_session(1, 0)),
+            AlreadyExists,
+        ),
+        (
+            "class of service",
+            modify(clone_session(1, 1)),
+            InvalidArgument,
+        ),
+        ("insert a value set", insert(values(&[])), InvalidArgument),
+        (
+            "value set too large",
+            modify(values(&[&[1], &[2], &[3]])),
+            ResourceExhausted,
+        ),
+        (
+            "value twice",
+            modify(values(&[&[1], &[0, 1]])),
+            AlreadyExists,
+        ),
+        ("value too wide", modify(values(&[&[1, 0, 0]])), OutOfRange),
+        ("digest there already", insert(digest()), AlreadyExists),
+        (
+            "unknown digest",
+            insert(Kind::DigestEntry(Default::default())),
+            InvalidArgument,
+        ),
+        (
+            "time-out of a digest below zero",
+            modify(negative),
+            InvalidArgument,
+        ),
+    ]
+}
+
+#[test]
+fn each_has_its_code_and_changes_nothing() {
+    let mut device = furnished();
+    let before = read_all(&mut device);
+    let rows = device.target_mut().rows(Side::Running).clone();
+    for (name, update, code) in wrong_entries().into_iter().chain(wrong_others()) {
+        let good = insert(table(mac(3)));
+        // Alone, and in a batch of which the rest is done.
+        assert_eq!(
+            codes(write(&mut device, vec![update.clone()])),
+            [code],
+            "{name}"
+        );
+        let both = codes(write(&mut device, vec![update.clone(), good.clone()]));
+        assert_eq!(both, [code, Code::Ok], "{name}");
+        write(&mut device, vec![delete(table(mac(3)))]).unwrap();
+        // In batches that are whole or not at all.
+        for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+            let mut request = write_request(vec![good.clone(), update.clone(), good.clone()]);
+            request.updates[2] = insert(table(entry(
+                ROUTE,
+                vec![exact(2, &[9])],
+                does(forward(&[1])),
+            )));
+            request.atomicity = atomicity as i32;
+            let outcome = codes(device.handle_write(&request, at(0)));
+            assert_eq!(outcome, [Code::Aborted, code, Code::Aborted], "{name}");
+        }
+        assert_eq!(read_all(&mut device), before, "{name}");
+        assert_eq!(device.target_mut().rows(Side::Running), &rows, "{name}");
+    }
+}
+
+#[test]
+fn a_full_table_takes_no_more() {
+    let mut device = device();
+    let updates = (1..=6).map(|last| insert(table(mac(last)))).collect();
+    let outcome = codes(write(&mut device, updates));
+    let (ok, full) = (Code::Ok, Code::ResourceExhausted);
+    assert_eq!(outcome, [ok, ok, ok, ok, full, full]);
+    let updates = vec![delete(table(mac(1))), insert(table(mac(9)))];
+    write(&mut device, updates).unwrap();
+}
+
+#[test]
+fn what_the_target_refuses_is_not_there_afterwards() {
+    let mut device = device();
+    device.target_mut().max_entries = Some(3);
+    let updates: Vec<_> = (1..=4).map(|last| insert(table(mac(last)))).collect();
+    let mut request = write_request(updates.clone());
+    request.atomicity = Atomicity::DataplaneAtomic as i32;
+    let (ok, full) = (Code::Ok, Code::ResourceExhausted);
+    let gone = Code::Aborted;
+    assert_eq!(
+        codes(device.handle_write(&request, at(0))),
+        [gone, gone, full, gone]
+    );
+    assert_eq!(device.target_mut().rows(Side::Running).entries.len(), 1);
+    assert_eq!(codes(write(&mut device, updates)), [ok, ok, full, full]);
+    assert_eq!(device.target_mut().rows(Side::Running).entries.len(), 3);
+    let found = read(&mut device, Kind::TableEntry(entry(MAC, vec![], None)));
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn calls_are_checked_in_the_standards_order() {
+    let code = |outcome: Result<(), Failure>| match outcome {
+        Err(Failure::Call(problem)) => problem.code,
+        other => panic!("{other:?}"),
+    };
+    let mut device = bare_device();
+    let mut request = write_request(vec![]);
+    request.device_id = 7;
+    request.election_id = None;
+    request.role = "nobody".to_owned();
+    assert_eq!(code(device.handle_write(&request, at(0))), Code::NotFound);
+    request.device_id = 1;
+    assert_eq!(code(device.handle_write(&request, at(0))), Code::NotFound);
+    request.role = String::new();
+    assert_eq!(
+        code(device.handle_write(&request, at(0))),
+        Code::PermissionDenied
+    );
+    request.election_id = Some(id(2));
+    assert_eq!(
+        code(device.handle_write(&request, at(0))),
+        Code::PermissionDenied
+    );
+    request.election_id = Some(id(1));
+    assert_eq!(
+        code(device.handle_write(&request, at(0))),
+        Code::FailedPrecondition
+    );
+    let (messages, end) = device.handle_read(&p4::ReadRequest {
+        device_id: 1,
+        ..Default::default()
+    });
+    assert!(messages.is_empty());
+    assert_eq!(code(end), Code::FailedPrecondition);
+    assert_eq!(device.target_mut().rows(Side::Running), &Rows::default());
+}
