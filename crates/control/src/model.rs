@@ -192,6 +192,7 @@ impl Target for Model {
 }
 
 impl Rows {
+    /// This is one match: an operation each, as obvious as it can be.
     fn perform(&mut self, operation: &Operation) {
         match operation.clone() {
             Operation::InsertEntry { table, key, action } => {

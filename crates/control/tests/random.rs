@@ -19,7 +19,7 @@ use thalweg_control::proto::p4::v1::update::Type;
 use thalweg_control::proto::p4::v1::write_request::Atomicity;
 use thalweg_control::{ActionRef, Device, Failure, Side};
 
-/// An entity with few names, so that updates meet each other.
+/// An entity with few names, so that updates meet each other; one match, a kind each.
 fn random_entity(random: &mut StdRng) -> Kind {
     let number = random.random_range(1..=3_u8);
     match random.random_range(0..9) {

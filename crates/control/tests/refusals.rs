@@ -159,693 +159,360 @@ fn default_of(id: u32, action: Option<p4::TableAction>) -> p4::TableEntry {
     }
 }
 
-/// Wrong writes of table entries.
-fn wrong_entries() -> Vec<(&'static str, p4::Update, Code)> {
-    use Code::{AlreadyExists, InvalidArgument, NotFound, OutOfRange, PermissionDenied};
-    let vrf = || exact(2, &[1]);
-    let two = || {
-        let mut action = forward(&[1]);
-        action.params[1].param_id = 1;
-        action
+/// What is wrong, as an update, and what is answered.
+type Wrong = (&'static str, p4::Update, Code);
+
+macro_rules! cases {
+    ($($name:literal => $update:expr, $code:expr;)*) => {
+        vec![$(($name, $update, $code)),*]
     };
-    let without = |count| {
-        let mut action = forward(&[1]);
-        action.params.truncate(count);
-        action
-    };
-    let idle = || p4::table_entry::IdleTimeout { elapsed_ns: 0 };
-    let data = p4::CounterData::default;
-    vec![
-        (
-            "no table",
-            insert(table(entry(0, vec![], None))),
-            InvalidArgument,
-        ),
-        (
-            "unknown table",
-            insert(table(entry(0x0200_00ff, vec![], None))),
-            InvalidArgument,
-        ),
-        ("there already", insert(table(mac(1))), AlreadyExists),
-        (
-            "the same, longer",
-            insert(table(entry(
-                MAC,
-                vec![exact(1, &[0, 0xaa, 1])],
-                does(forward(&[1])),
-            ))),
-            AlreadyExists,
-        ),
-        ("modify what is not there", modify(table(mac(2))), NotFound),
-        ("delete what is not there", delete(table(mac(2))), NotFound),
-        (
-            "no action",
-            insert(with(mac(2), |entry| entry.action = None)),
-            InvalidArgument,
-        ),
-        (
-            "empty action",
-            insert(with(mac(2), |entry| {
-                entry.action = Some(Default::default())
-            })),
-            InvalidArgument,
-        ),
-        (
-            "action of another table",
-            insert(table(entry(ROUTE, vec![vrf()], does(plain(DROP))))),
-            InvalidArgument,
-        ),
-        (
-            "unknown action",
-            insert(table(entry(ROUTE, vec![vrf()], does(plain(7))))),
-            InvalidArgument,
-        ),
-        (
-            "default action in an entry",
-            insert(with(mac(2), |entry| entry.action = does(plain(DROP)))),
-            PermissionDenied,
-        ),
-        (
-            "parameter too wide",
-            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[2, 0]))))),
-            OutOfRange,
-        ),
-        (
-            "parameter empty",
-            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[]))))),
-            OutOfRange,
-        ),
-        (
-            "parameter twice",
-            insert(table(entry(ROUTE, vec![vrf()], does(two())))),
-            InvalidArgument,
-        ),
-        (
-            "parameter missing",
-            insert(table(entry(ROUTE, vec![vrf()], does(without(1))))),
-            InvalidArgument,
-        ),
-        (
-            "parameter too many",
-            insert(table(entry(
-                ROUTE,
-                vec![vrf()],
-                does({
-                    let mut a = plain(NO_ACTION);
-                    a.params = forward(&[1]).params;
-                    a
-                }),
-            ))),
-            InvalidArgument,
-        ),
-        (
-            "field missing",
-            insert(route(vec![lpm(1, &[10, 0, 0, 0], 8)])),
-            InvalidArgument,
-        ),
-        (
-            "field twice",
-            insert(route(vec![vrf(), vrf()])),
-            InvalidArgument,
-        ),
-        (
-            "field unknown",
-            insert(route(vec![vrf(), exact(9, &[1])])),
-            InvalidArgument,
-        ),
-        (
-            "field of another kind",
-            insert(route(vec![vrf(), exact(1, &[1])])),
-            InvalidArgument,
-        ),
-        (
-            "field without match",
-            insert(route(vec![
-                vrf(),
-                p4::FieldMatch {
-                    field_id: 1,
-                    field_match_type: None,
-                },
-            ])),
-            InvalidArgument,
-        ),
-        (
-            "value too wide",
-            insert(route(vec![exact(2, &[0x10, 0])])),
-            OutOfRange,
-        ),
-        (
-            "value empty",
-            insert(route(vec![exact(2, &[])])),
-            OutOfRange,
-        ),
-        (
-            "prefix of nothing",
-            insert(route(vec![vrf(), lpm(1, &[0], 0)])),
-            InvalidArgument,
-        ),
-        (
-            "prefix below zero",
-            insert(route(vec![vrf(), lpm(1, &[0], -1)])),
-            InvalidArgument,
-        ),
-        (
-            "prefix too long",
-            insert(route(vec![vrf(), lpm(1, &[0], 33)])),
-            InvalidArgument,
-        ),
-        (
-            "bits outside the prefix",
-            insert(route(vec![vrf(), lpm(1, &[10, 0, 0, 1], 8)])),
-            InvalidArgument,
-        ),
-        (
-            "priority without need",
-            insert(with(
-                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
-                |entry| entry.priority = 1,
-            )),
-            InvalidArgument,
-        ),
-        (
-            "no priority",
-            insert(acl(0, vec![optional(3, &[1])])),
-            InvalidArgument,
-        ),
-        (
-            "priority below zero",
-            insert(acl(-1, vec![optional(3, &[1])])),
-            InvalidArgument,
-        ),
-        (
-            "mask of zero",
-            insert(acl(1, vec![ternary(1, &[0], &[0])])),
-            InvalidArgument,
-        ),
-        (
-            "bits outside the mask",
-            insert(acl(1, vec![ternary(1, &[3], &[1])])),
-            InvalidArgument,
-        ),
-        (
-            "mask too wide",
-            insert(acl(1, vec![ternary(1, &[0], &[1; 17])])),
-            OutOfRange,
-        ),
-        (
-            "range upside down",
-            insert(acl(1, vec![range(2, &[9], &[8])])),
-            InvalidArgument,
-        ),
-        (
-            "range of everything",
-            insert(acl(1, vec![range(2, &[0], &[0xff, 0xff])])),
-            InvalidArgument,
-        ),
-        (
-            "optional too wide",
-            insert(acl(1, vec![optional(3, &[2, 0])])),
-            OutOfRange,
-        ),
-        (
-            "entry of a keyless table",
-            insert(table(entry(KEYLESS, vec![], does(forward(&[1]))))),
-            InvalidArgument,
-        ),
-        (
-            "constant flag",
-            insert(with(mac(2), |entry| entry.is_const = true)),
-            InvalidArgument,
-        ),
-        (
-            "time of the last hit",
-            insert(with(mac(2), |entry| {
-                entry.time_since_last_hit = Some(idle())
-            })),
-            InvalidArgument,
-        ),
-        (
-            "time-out below zero",
-            insert(with(mac(2), |entry| entry.idle_timeout_ns = -1)),
-            InvalidArgument,
-        ),
-        (
-            "time-out of a table without",
-            insert(with(
-                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
-                |entry| entry.idle_timeout_ns = 1,
-            )),
-            InvalidArgument,
-        ),
-        (
-            "counter of a table without",
-            insert(with(
-                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
-                |entry| entry.counter_data = Some(data()),
-            )),
-            InvalidArgument,
-        ),
-        (
-            "counter below zero",
-            insert(with(mac(2), |entry| {
-                entry.counter_data = Some(p4::CounterData {
-                    byte_count: -1,
-                    packet_count: 0,
-                })
-            })),
-            InvalidArgument,
-        ),
-        (
-            "meter of a table without",
-            insert(with(
-                entry(ROUTE, vec![vrf()], does(forward(&[1]))),
-                |entry| entry.meter_config = Some(Default::default()),
-            )),
-            InvalidArgument,
-        ),
-        (
-            "colours",
-            insert(with(mac(2), |entry| {
-                entry.meter_counter_data = Some(Default::default())
-            })),
-            Code::Unimplemented,
-        ),
-        (
-            "insert into a constant table",
-            insert(table(entry(
-                FIXED,
-                vec![exact(1, &[1])],
-                does(forward(&[1])),
-            ))),
-            PermissionDenied,
-        ),
-        (
-            "delete from a constant table",
-            delete(table(entry(FIXED, vec![exact(1, &[8, 0])], None))),
-            PermissionDenied,
-        ),
-        (
-            "action of a constant entry",
-            modify(table(entry(
-                FIXED,
-                vec![exact(1, &[8, 0])],
-                does(plain(NO_ACTION)),
-            ))),
-            PermissionDenied,
-        ),
-        (
-            "insert a default",
-            insert(table(default_of(MAC, does(plain(DROP))))),
-            InvalidArgument,
-        ),
-        (
-            "delete a default",
-            delete(table(default_of(MAC, None))),
-            InvalidArgument,
-        ),
-        (
-            "default with a match",
-            modify(with(default_of(MAC, does(plain(DROP))), |entry| {
-                entry.r#match = mac(1).r#match
-            })),
-            InvalidArgument,
-        ),
-        (
-            "default with a time-out",
-            modify(with(default_of(MAC, does(plain(DROP))), |entry| {
-                entry.idle_timeout_ns = 1
-            })),
-            InvalidArgument,
-        ),
-        (
-            "entry's action as a default",
-            modify(table(default_of(MAC, does(forward(&[1]))))),
-            PermissionDenied,
-        ),
-        (
-            "constant default",
-            modify(table(default_of(FIXED, does(forward(&[1]))))),
-            PermissionDenied,
-        ),
-        (
-            "default of a profile's table",
-            modify(table(default_of(ECMP, does(forward(&[1]))))),
-            PermissionDenied,
-        ),
-        (
-            "member in a direct table",
-            insert(table(entry(ROUTE, vec![vrf()], member_id(1)))),
-            InvalidArgument,
-        ),
-        (
-            "action in an indirect table",
-            insert(table(entry(
-                ECMP,
-                vec![exact(1, &[2])],
-                does(forward(&[1])),
-            ))),
-            InvalidArgument,
-        ),
-        (
-            "member that is not there",
-            insert(table(entry(ECMP, vec![exact(1, &[2])], member_id(7)))),
-            NotFound,
-        ),
-        (
-            "group that is not there",
-            insert(table(entry(ECMP, vec![exact(1, &[2])], group_id(7)))),
-            NotFound,
-        ),
-        (
-            "group without a selector",
-            insert(table(entry(INDIRECT, vec![exact(1, &[2])], group_id(1)))),
-            InvalidArgument,
-        ),
-        (
-            "list without a selector",
-            insert(table(entry(INDIRECT, vec![exact(1, &[2])], one_shot(&[1])))),
-            InvalidArgument,
-        ),
-        (
-            "list beside members",
-            insert(table(entry(ECMP, vec![exact(1, &[2])], one_shot(&[1])))),
-            InvalidArgument,
-        ),
-    ]
 }
 
-/// Wrong writes of everything else.
-fn wrong_others() -> Vec<(&'static str, p4::Update, Code)> {
-    use Code::{
-        AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange,
-        ResourceExhausted, Unimplemented,
+fn vrf() -> p4::FieldMatch {
+    exact(2, &[1])
+}
+
+/// A good route, changed.
+fn routed(change: impl FnOnce(&mut p4::TableEntry)) -> Kind {
+    with(entry(ROUTE, vec![vrf()], does(forward(&[1]))), change)
+}
+
+/// A message that is there, and has nothing in it.
+fn unset<M: Default>() -> Option<M> {
+    Some(M::default())
+}
+
+fn unmatched(field_id: u32) -> p4::FieldMatch {
+    p4::FieldMatch {
+        field_id,
+        field_match_type: None,
+    }
+}
+
+fn negative() -> p4::CounterData {
+    p4::CounterData {
+        byte_count: -1,
+        packet_count: 0,
+    }
+}
+
+/// An action with two parameters that it does not have.
+fn loaded(action_id: u32) -> p4::Action {
+    p4::Action {
+        action_id,
+        ..forward(&[1])
+    }
+}
+
+fn without(count: usize) -> p4::Action {
+    let mut action = forward(&[1]);
+    action.params.truncate(count);
+    action
+}
+
+fn two() -> p4::Action {
+    let mut action = forward(&[1]);
+    action.params[1].param_id = 1;
+    action
+}
+
+fn without_action(kind: Kind) -> Kind {
+    match kind {
+        Kind::ActionProfileMember(member) => {
+            let action = None;
+            Kind::ActionProfileMember(p4::ActionProfileMember { action, ..member })
+        }
+        other => other,
+    }
+}
+
+/// A group, changed.
+fn grouped(kind: Kind, change: impl FnOnce(&mut p4::ActionProfileGroup)) -> Kind {
+    let Kind::ActionProfileGroup(mut group) = kind else {
+        panic!("{kind:?} is no group");
     };
-    let mut big = group(SELECTOR, 2, &[(1, 1)]);
-    if let Kind::ActionProfileGroup(group) = &mut big {
-        group.max_size = 5;
-    }
-    let mut resized = group(SELECTOR, 1, &[(1, 1)]);
-    if let Kind::ActionProfileGroup(group) = &mut resized {
-        group.max_size = 3;
-    }
-    let mut watching = group(SELECTOR, 2, &[(1, 1)]);
-    if let Kind::ActionProfileGroup(group) = &mut watching {
-        let watch = p4::action_profile_group::member::WatchKind::WatchPort(vec![1].into());
-        group.members[0].watch_kind = Some(watch);
-    }
-    let mut backup = multicast(2, &[(1, 1)]);
-    if let Kind::PacketReplicationEngineEntry(entry) = &mut backup
-        && let Some(p4::packet_replication_engine_entry::Type::MulticastGroupEntry(group)) =
-            &mut entry.r#type
-    {
-        group.replicas[0].backup_replicas = vec![Default::default()];
-    }
-    let mut no_data = register(Some(0), &[0]);
-    if let Kind::RegisterEntry(entry) = &mut no_data {
-        entry.data = None;
-    }
-    let negative = Kind::DigestEntry(p4::DigestEntry {
+    change(&mut group);
+    Kind::ActionProfileGroup(group)
+}
+
+fn direct(table_entry: Option<p4::TableEntry>) -> Kind {
+    Kind::DirectCounterEntry(p4::DirectCounterEntry {
+        table_entry,
+        data: Some(p4::CounterData::default()),
+    })
+}
+
+fn backed_up() -> Kind {
+    let backed_up = p4::Replica {
+        backup_replicas: vec![p4::BackupReplica::default()],
+        ..replica(1, 1)
+    };
+    let entry = p4::MulticastGroupEntry {
+        multicast_group_id: 2,
+        replicas: vec![backed_up],
+        ..Default::default()
+    };
+    replication(p4::packet_replication_engine_entry::Type::MulticastGroupEntry(entry))
+}
+
+fn register_without_data() -> Kind {
+    let Kind::RegisterEntry(entry) = register(Some(0), &[0]) else {
+        panic!("it is a register");
+    };
+    Kind::RegisterEntry(p4::RegisterEntry {
+        data: None,
+        ..entry
+    })
+}
+
+fn impatient_digest() -> Kind {
+    Kind::DigestEntry(p4::DigestEntry {
         digest_id: DIGEST,
         config: Some(p4::digest_entry::Config {
             max_timeout_ns: -1,
             ..Default::default()
         }),
-    });
-    let direct = |entry| {
-        Kind::DirectCounterEntry(p4::DirectCounterEntry {
-            table_entry: entry,
-            data: Some(Default::default()),
-        })
-    };
-    let rates = [1, 1, 2, 2, 0];
-    vec![
-        (
-            "no type",
-            update(p4::update::Type::Unspecified, digest()),
-            InvalidArgument,
-        ),
-        (
-            "no entity",
-            p4::Update {
-                r#type: 1,
-                entity: None,
-            },
-            InvalidArgument,
-        ),
-        (
-            "extern",
-            insert(Kind::ExternEntry(Default::default())),
-            Unimplemented,
-        ),
-        ("unknown profile", insert(member(7, 1, 1)), InvalidArgument),
-        (
-            "member zero",
-            insert(member(SELECTOR, 0, 1)),
-            InvalidArgument,
-        ),
-        (
-            "member there already",
-            insert(member(SELECTOR, 1, 1)),
-            AlreadyExists,
-        ),
-        (
-            "modify a member that is not there",
-            modify(member(SELECTOR, 5, 1)),
-            NotFound,
-        ),
-        (
-            "delete a member that is not there",
-            delete(member(SELECTOR, 5, 1)),
-            NotFound,
-        ),
-        (
-            "delete a member of a group",
-            delete(member(SELECTOR, 1, 1)),
-            FailedPrecondition,
-        ),
-        (
-            "delete a member of an entry",
-            delete(member(PROFILE, 9, 1)),
-            FailedPrecondition,
-        ),
-        (
-            "member without action",
-            insert(Kind::ActionProfileMember(p4::ActionProfileMember {
-                action_profile_id: SELECTOR,
-                member_id: 6,
-                action: None,
-            })),
-            InvalidArgument,
-        ),
-        (
-            "group there already",
-            insert(group(SELECTOR, 1, &[])),
-            AlreadyExists,
-        ),
-        (
-            "modify a group that is not there",
-            modify(group(SELECTOR, 5, &[])),
-            NotFound,
-        ),
-        (
-            "delete a group that is in use",
-            delete(group(SELECTOR, 1, &[])),
-            FailedPrecondition,
-        ),
-        (
-            "group of a member that is not there",
-            insert(group(SELECTOR, 2, &[(7, 1)])),
-            NotFound,
-        ),
-        (
-            "member twice",
-            insert(group(SELECTOR, 2, &[(1, 1), (1, 1)])),
-            InvalidArgument,
-        ),
-        (
-            "weight zero",
-            insert(group(SELECTOR, 2, &[(1, 0)])),
-            InvalidArgument,
-        ),
-        (
-            "weight below zero",
-            insert(group(SELECTOR, 2, &[(1, -1)])),
-            InvalidArgument,
-        ),
-        (
-            "group too large",
-            insert(group(SELECTOR, 2, &[(1, 3), (2, 2)])),
-            ResourceExhausted,
-        ),
-        ("max_size above P4Info's", insert(big), InvalidArgument),
-        ("max_size that changes", modify(resized), InvalidArgument),
-        ("watch port", insert(watching), Unimplemented),
-        (
-            "group without selector",
-            insert(group(PROFILE, 2, &[])),
-            InvalidArgument,
-        ),
-        (
-            "insert a counter",
-            insert(counter(0x1200_0001, Some(0), 0, 0)),
-            InvalidArgument,
-        ),
-        (
-            "delete a counter",
-            delete(counter(0x1200_0001, Some(0), 0, 0)),
-            InvalidArgument,
-        ),
-        (
-            "unknown counter",
-            modify(counter(7, Some(0), 0, 0)),
-            InvalidArgument,
-        ),
-        (
-            "index below zero",
-            modify(counter(0x1200_0001, Some(-1), 0, 0)),
-            InvalidArgument,
-        ),
-        (
-            "index past the end",
-            modify(counter(0x1200_0001, Some(8), 0, 0)),
-            OutOfRange,
-        ),
-        (
-            "bytes that are not counted",
-            modify(counter(0x1200_0002, Some(0), 0, 1)),
-            InvalidArgument,
-        ),
-        (
-            "direct counter of no entry",
-            modify(direct(None)),
-            InvalidArgument,
-        ),
-        (
-            "direct counter of an entry that is not there",
-            modify(direct(Some(mac(2)))),
-            NotFound,
-        ),
-        (
-            "direct counter of a table without",
-            modify(direct(Some(entry(KEYLESS, vec![], None)))),
-            InvalidArgument,
-        ),
-        (
-            "insert a direct counter",
-            insert(direct(Some(mac(1)))),
-            InvalidArgument,
-        ),
-        (
-            "insert a meter",
-            insert(meter(0x1400_0001, Some(0), rates)),
-            InvalidArgument,
-        ),
-        (
-            "meter past the end",
-            modify(meter(0x1400_0001, Some(4), rates)),
-            OutOfRange,
-        ),
-        (
-            "excess burst",
-            modify(meter(0x1400_0001, Some(0), [1, 1, 2, 2, 1])),
-            InvalidArgument,
-        ),
-        (
-            "rate below zero",
-            modify(meter(0x1400_0001, Some(0), [-1, 1, 2, 2, 0])),
-            InvalidArgument,
-        ),
-        (
-            "two rates for two colours",
-            modify(meter(0x1400_0002, Some(0), rates)),
-            InvalidArgument,
-        ),
-        (
-            "register too wide",
-            modify(register(Some(0), &[0x10, 0, 0])),
-            OutOfRange,
-        ),
-        ("register without data", modify(no_data), InvalidArgument),
-        (
-            "register past the end",
-            modify(register(Some(4), &[1])),
-            OutOfRange,
-        ),
-        (
-            "insert a register",
-            insert(register(Some(0), &[1])),
-            InvalidArgument,
-        ),
-        (
-            "multicast group zero",
-            insert(multicast(0, &[])),
-            InvalidArgument,
-        ),
-        (
-            "multicast group there already",
-            insert(multicast(1, &[])),
-            AlreadyExists,
-        ),
-        (
-            "modify a multicast group that is not there",
-            modify(multicast(2, &[])),
-            NotFound,
-        ),
-        (
-            "delete a multicast group that is not there",
-            delete(multicast(2, &[])),
-            NotFound,
-        ),
-        (
-            "replica twice",
-            insert(multicast(2, &[(1, 1), (1, 1)])),
-            InvalidArgument,
-        ),
-        (
-            "instance too large",
-            insert(multicast(2, &[(1, 0x1_0000)])),
-            InvalidArgument,
-        ),
-        ("backup replicas", insert(backup), Unimplemented),
-        (
-            "clone session zero",
-            insert(clone_session(0, 0)),
-            InvalidArgument,
-        ),
-        (
-            "clone session there already",
-            insert(clone_session(1, 0)),
-            AlreadyExists,
-        ),
-        (
-            "class of service",
-            modify(clone_session(1, 1)),
-            InvalidArgument,
-        ),
-        ("insert a value set", insert(values(&[])), InvalidArgument),
-        (
-            "value set too large",
-            modify(values(&[&[1], &[2], &[3]])),
-            ResourceExhausted,
-        ),
-        (
-            "value twice",
-            modify(values(&[&[1], &[0, 1]])),
-            AlreadyExists,
-        ),
-        ("value too wide", modify(values(&[&[1, 0, 0]])), OutOfRange),
-        ("digest there already", insert(digest()), AlreadyExists),
-        (
-            "unknown digest",
-            insert(Kind::DigestEntry(Default::default())),
-            InvalidArgument,
-        ),
-        (
-            "time-out of a digest below zero",
-            modify(negative),
-            InvalidArgument,
-        ),
-    ]
+    })
+}
+
+const RATES: [i64; 5] = [1, 1, 2, 2, 0];
+
+fn watch(group: &mut p4::ActionProfileGroup) {
+    let port = p4::action_profile_group::member::WatchKind::WatchPort(vec![1].into());
+    group.members[0].watch_kind = Some(port);
+}
+
+/// Wrong names and wrong actions of entries.
+fn wrong_actions() -> Vec<Wrong> {
+    cases! {
+        "no table" => insert(table(entry(0, vec![], None))), Code::InvalidArgument;
+        "unknown table" => insert(table(entry(0x0200_00ff, vec![], None))), Code::InvalidArgument;
+        "there already" => insert(table(mac(1))), Code::AlreadyExists;
+        "the same, longer" =>
+            insert(table(entry(MAC, vec![exact(1, &[0, 0xaa, 1])], does(forward(&[1]))))),
+            Code::AlreadyExists;
+        "modify what is not there" => modify(table(mac(2))), Code::NotFound;
+        "delete what is not there" => delete(table(mac(2))), Code::NotFound;
+        "no action" => insert(with(mac(2), |entry| entry.action = None)), Code::InvalidArgument;
+        "empty action" =>
+            insert(with(mac(2), |entry| entry.action = unset())), Code::InvalidArgument;
+        "action of another table" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(plain(DROP))))), Code::InvalidArgument;
+        "unknown action" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(plain(7))))), Code::InvalidArgument;
+        "default action in an entry" =>
+            insert(with(mac(2), |entry| entry.action = does(plain(DROP)))), Code::PermissionDenied;
+        "parameter too wide" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[2, 0]))))), Code::OutOfRange;
+        "parameter empty" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(forward(&[]))))), Code::OutOfRange;
+        "parameter twice" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(two())))), Code::InvalidArgument;
+        "parameter missing" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(without(1))))), Code::InvalidArgument;
+        "parameter too many" =>
+            insert(table(entry(ROUTE, vec![vrf()], does(loaded(NO_ACTION))))),
+            Code::InvalidArgument;
+    }
+}
+
+/// Wrong matches and priorities.
+fn wrong_keys() -> Vec<Wrong> {
+    cases! {
+        "field missing" => insert(route(vec![lpm(1, &[10, 0, 0, 0], 8)])), Code::InvalidArgument;
+        "field twice" => insert(route(vec![vrf(), vrf()])), Code::InvalidArgument;
+        "field unknown" => insert(route(vec![vrf(), exact(9, &[1])])), Code::InvalidArgument;
+        "field of another kind" =>
+            insert(route(vec![vrf(), exact(1, &[1])])), Code::InvalidArgument;
+        "field without match" => insert(route(vec![vrf(), unmatched(1)])), Code::InvalidArgument;
+        "value too wide" => insert(route(vec![exact(2, &[0x10, 0])])), Code::OutOfRange;
+        "value empty" => insert(route(vec![exact(2, &[])])), Code::OutOfRange;
+        "prefix of nothing" => insert(route(vec![vrf(), lpm(1, &[0], 0)])), Code::InvalidArgument;
+        "prefix below zero" => insert(route(vec![vrf(), lpm(1, &[0], -1)])), Code::InvalidArgument;
+        "prefix too long" => insert(route(vec![vrf(), lpm(1, &[0], 33)])), Code::InvalidArgument;
+        "bits outside the prefix" =>
+            insert(route(vec![vrf(), lpm(1, &[10, 0, 0, 1], 8)])), Code::InvalidArgument;
+        "priority without need" =>
+            insert(routed(|entry| entry.priority = 1)), Code::InvalidArgument;
+        "no priority" => insert(acl(0, vec![optional(3, &[1])])), Code::InvalidArgument;
+        "priority below zero" => insert(acl(-1, vec![optional(3, &[1])])), Code::InvalidArgument;
+        "mask of zero" => insert(acl(1, vec![ternary(1, &[0], &[0])])), Code::InvalidArgument;
+        "bits outside the mask" =>
+            insert(acl(1, vec![ternary(1, &[3], &[1])])), Code::InvalidArgument;
+        "mask too wide" => insert(acl(1, vec![ternary(1, &[0], &[1; 17])])), Code::OutOfRange;
+        "range upside down" => insert(acl(1, vec![range(2, &[9], &[8])])), Code::InvalidArgument;
+        "range of everything" =>
+            insert(acl(1, vec![range(2, &[0], &[0xff, 0xff])])), Code::InvalidArgument;
+        "optional too wide" => insert(acl(1, vec![optional(3, &[2, 0])])), Code::OutOfRange;
+    }
+}
+
+/// Entries that are wrong in other ways.
+fn wrong_entries() -> Vec<Wrong> {
+    cases! {
+        "entry of a keyless table" =>
+            insert(table(entry(KEYLESS, vec![], does(forward(&[1]))))), Code::InvalidArgument;
+        "constant flag" =>
+            insert(with(mac(2), |entry| entry.is_const = true)), Code::InvalidArgument;
+        "time of the last hit" =>
+            insert(with(mac(2), |entry| entry.time_since_last_hit = unset())),
+            Code::InvalidArgument;
+        "time-out below zero" =>
+            insert(with(mac(2), |entry| entry.idle_timeout_ns = -1)), Code::InvalidArgument;
+        "time-out of a table without" =>
+            insert(routed(|entry| entry.idle_timeout_ns = 1)), Code::InvalidArgument;
+        "counter of a table without" =>
+            insert(routed(|entry| entry.counter_data = unset())), Code::InvalidArgument;
+        "counter below zero" =>
+            insert(with(mac(2), |entry| entry.counter_data = Some(negative()))),
+            Code::InvalidArgument;
+        "meter of a table without" =>
+            insert(routed(|entry| entry.meter_config = unset())), Code::InvalidArgument;
+        "colours" =>
+            insert(with(mac(2), |entry| entry.meter_counter_data = unset())), Code::Unimplemented;
+        "insert into a constant table" =>
+            insert(table(entry(FIXED, vec![exact(1, &[1])], does(forward(&[1]))))),
+            Code::PermissionDenied;
+        "delete from a constant table" =>
+            delete(table(entry(FIXED, vec![exact(1, &[8, 0])], None))), Code::PermissionDenied;
+        "action of a constant entry" =>
+            modify(table(entry(FIXED, vec![exact(1, &[8, 0])], does(plain(NO_ACTION))))),
+            Code::PermissionDenied;
+        "insert a default" =>
+            insert(table(default_of(MAC, does(plain(DROP))))), Code::InvalidArgument;
+        "delete a default" => delete(table(default_of(MAC, None))), Code::InvalidArgument;
+        "default with a match" =>
+            modify(with(default_of(MAC, does(plain(DROP))), |entry| entry.r#match = mac(1).r#match)),
+            Code::InvalidArgument;
+        "default with a time-out" =>
+            modify(with(default_of(MAC, does(plain(DROP))), |entry| entry.idle_timeout_ns = 1)),
+            Code::InvalidArgument;
+        "entry's action as a default" =>
+            modify(table(default_of(MAC, does(forward(&[1]))))), Code::PermissionDenied;
+        "constant default" =>
+            modify(table(default_of(FIXED, does(forward(&[1]))))), Code::PermissionDenied;
+        "default of a profile's table" =>
+            modify(table(default_of(ECMP, does(forward(&[1]))))), Code::PermissionDenied;
+        "member in a direct table" =>
+            insert(table(entry(ROUTE, vec![vrf()], member_id(1)))), Code::InvalidArgument;
+        "action in an indirect table" =>
+            insert(table(entry(ECMP, vec![exact(1, &[2])], does(forward(&[1]))))),
+            Code::InvalidArgument;
+        "member that is not there" =>
+            insert(table(entry(ECMP, vec![exact(1, &[2])], member_id(7)))), Code::NotFound;
+        "group that is not there" =>
+            insert(table(entry(ECMP, vec![exact(1, &[2])], group_id(7)))), Code::NotFound;
+        "group without a selector" =>
+            insert(table(entry(INDIRECT, vec![exact(1, &[2])], group_id(1)))),
+            Code::InvalidArgument;
+        "list without a selector" =>
+            insert(table(entry(INDIRECT, vec![exact(1, &[2])], one_shot(&[1])))),
+            Code::InvalidArgument;
+        "list beside members" =>
+            insert(table(entry(ECMP, vec![exact(1, &[2])], one_shot(&[1])))), Code::InvalidArgument;
+    }
+}
+
+/// Wrong members and groups.
+fn wrong_profiles() -> Vec<Wrong> {
+    cases! {
+        "no type" => update(p4::update::Type::Unspecified, digest()), Code::InvalidArgument;
+        "no entity" => p4::Update { r#type: 1, entity: None }, Code::InvalidArgument;
+        "extern" => insert(Kind::ExternEntry(Default::default())), Code::Unimplemented;
+        "unknown profile" => insert(member(7, 1, 1)), Code::InvalidArgument;
+        "member zero" => insert(member(SELECTOR, 0, 1)), Code::InvalidArgument;
+        "member there already" => insert(member(SELECTOR, 1, 1)), Code::AlreadyExists;
+        "modify a member that is not there" => modify(member(SELECTOR, 5, 1)), Code::NotFound;
+        "delete a member that is not there" => delete(member(SELECTOR, 5, 1)), Code::NotFound;
+        "delete a member of a group" => delete(member(SELECTOR, 1, 1)), Code::FailedPrecondition;
+        "delete a member of an entry" => delete(member(PROFILE, 9, 1)), Code::FailedPrecondition;
+        "member without action" =>
+            insert(without_action(member(SELECTOR, 6, 1))), Code::InvalidArgument;
+        "group there already" => insert(group(SELECTOR, 1, &[])), Code::AlreadyExists;
+        "modify a group that is not there" => modify(group(SELECTOR, 5, &[])), Code::NotFound;
+        "delete a group that is in use" =>
+            delete(group(SELECTOR, 1, &[])), Code::FailedPrecondition;
+        "group of a member that is not there" =>
+            insert(group(SELECTOR, 2, &[(7, 1)])), Code::NotFound;
+        "member twice" => insert(group(SELECTOR, 2, &[(1, 1), (1, 1)])), Code::InvalidArgument;
+        "weight zero" => insert(group(SELECTOR, 2, &[(1, 0)])), Code::InvalidArgument;
+        "weight below zero" => insert(group(SELECTOR, 2, &[(1, -1)])), Code::InvalidArgument;
+        "group too large" => insert(group(SELECTOR, 2, &[(1, 3), (2, 2)])), Code::ResourceExhausted;
+        "max_size above P4Info's" =>
+            insert(grouped(group(SELECTOR, 2, &[(1, 1)]), |group| group.max_size = 5)),
+            Code::InvalidArgument;
+        "max_size that changes" =>
+            modify(grouped(group(SELECTOR, 1, &[(1, 1)]), |group| group.max_size = 3)),
+            Code::InvalidArgument;
+        "watch port" => insert(grouped(group(SELECTOR, 2, &[(1, 1)]), watch)), Code::Unimplemented;
+        "group without selector" => insert(group(PROFILE, 2, &[])), Code::InvalidArgument;
+    }
+}
+
+/// Wrong counters, meters and registers.
+fn wrong_arrays() -> Vec<Wrong> {
+    cases! {
+        "insert a counter" => insert(counter(0x1200_0001, Some(0), 0, 0)), Code::InvalidArgument;
+        "delete a counter" => delete(counter(0x1200_0001, Some(0), 0, 0)), Code::InvalidArgument;
+        "unknown counter" => modify(counter(7, Some(0), 0, 0)), Code::InvalidArgument;
+        "index below zero" => modify(counter(0x1200_0001, Some(-1), 0, 0)), Code::InvalidArgument;
+        "index past the end" => modify(counter(0x1200_0001, Some(8), 0, 0)), Code::OutOfRange;
+        "bytes that are not counted" =>
+            modify(counter(0x1200_0002, Some(0), 0, 1)), Code::InvalidArgument;
+        "direct counter of no entry" => modify(direct(None)), Code::InvalidArgument;
+        "direct counter of an entry that is not there" =>
+            modify(direct(Some(mac(2)))), Code::NotFound;
+        "direct counter of a table without" =>
+            modify(direct(Some(entry(KEYLESS, vec![], None)))), Code::InvalidArgument;
+        "insert a direct counter" => insert(direct(Some(mac(1)))), Code::InvalidArgument;
+        "insert a meter" => insert(meter(0x1400_0001, Some(0), RATES)), Code::InvalidArgument;
+        "meter past the end" => modify(meter(0x1400_0001, Some(4), RATES)), Code::OutOfRange;
+        "excess burst" =>
+            modify(meter(0x1400_0001, Some(0), [1, 1, 2, 2, 1])), Code::InvalidArgument;
+        "rate below zero" =>
+            modify(meter(0x1400_0001, Some(0), [-1, 1, 2, 2, 0])), Code::InvalidArgument;
+        "two rates for two colours" =>
+            modify(meter(0x1400_0002, Some(0), RATES)), Code::InvalidArgument;
+        "register too wide" => modify(register(Some(0), &[0x10, 0, 0])), Code::OutOfRange;
+        "register without data" => modify(register_without_data()), Code::InvalidArgument;
+        "register past the end" => modify(register(Some(4), &[1])), Code::OutOfRange;
+        "insert a register" => insert(register(Some(0), &[1])), Code::InvalidArgument;
+    }
+}
+
+/// Wrong copies, value sets and digests.
+fn wrong_sets() -> Vec<Wrong> {
+    cases! {
+        "multicast group zero" => insert(multicast(0, &[])), Code::InvalidArgument;
+        "multicast group there already" => insert(multicast(1, &[])), Code::AlreadyExists;
+        "modify a multicast group that is not there" => modify(multicast(2, &[])), Code::NotFound;
+        "delete a multicast group that is not there" => delete(multicast(2, &[])), Code::NotFound;
+        "replica twice" => insert(multicast(2, &[(1, 1), (1, 1)])), Code::InvalidArgument;
+        "instance too large" => insert(multicast(2, &[(1, 0x1_0000)])), Code::InvalidArgument;
+        "backup replicas" => insert(backed_up()), Code::Unimplemented;
+        "clone session zero" => insert(clone_session(0, 0)), Code::InvalidArgument;
+        "clone session there already" => insert(clone_session(1, 0)), Code::AlreadyExists;
+        "class of service" => modify(clone_session(1, 1)), Code::InvalidArgument;
+        "insert a value set" => insert(values(&[])), Code::InvalidArgument;
+        "value set too large" => modify(values(&[&[1], &[2], &[3]])), Code::ResourceExhausted;
+        "value twice" => modify(values(&[&[1], &[0, 1]])), Code::AlreadyExists;
+        "value too wide" => modify(values(&[&[1, 0, 0]])), Code::OutOfRange;
+        "digest there already" => insert(digest()), Code::AlreadyExists;
+        "unknown digest" => insert(Kind::DigestEntry(Default::default())), Code::InvalidArgument;
+        "time-out of a digest below zero" => modify(impatient_digest()), Code::InvalidArgument;
+    }
+}
+
+fn all_wrong() -> Vec<Wrong> {
+    let parts = [
+        wrong_actions(),
+        wrong_keys(),
+        wrong_entries(),
+        wrong_profiles(),
+        wrong_arrays(),
+        wrong_sets(),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 #[test]
@@ -853,7 +520,7 @@ fn each_has_its_code_and_changes_nothing() {
     let mut device = furnished();
     let before = read_all(&mut device);
     let rows = device.target_mut().rows(Side::Running).clone();
-    for (name, update, code) in wrong_entries().into_iter().chain(wrong_others()) {
+    for (name, update, code) in all_wrong() {
         let good = insert(table(mac(3)));
         // Alone, and in a batch of which the rest is done.
         assert_eq!(

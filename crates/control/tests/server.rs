@@ -113,7 +113,7 @@ fn a_controller_does_its_work_over_a_unix_socket() {
         assert_eq!(stream.arbitration_code().await, Code::Ok);
         let status = client.write(write_request(vec![])).await.unwrap_err();
         assert_eq!(status.code(), Code::FailedPrecondition);
-        let request = pipeline_request(Action::VerifyAndCommit, Some(everything()));
+        let request = pipeline_request(Action::VerifyAndCommit, Some(harness::config()));
         client
             .set_forwarding_pipeline_config(request)
             .await
@@ -157,7 +157,32 @@ fn a_controller_does_its_work_over_a_unix_socket() {
         assert!(
             matches!(stream.next().await, Response::Packet(packet) if &packet.payload[..] == b"world")
         );
-        // A second controller takes over when the first one goes.
+    });
+    assert_eq!(notices.dropped(), 0);
+    let counters = server.stop();
+    assert_eq!((counters.updates, counters.refused_updates), (3, 1));
+    assert_eq!((counters.packets_in, counters.digest_lists), (1, 1));
+    assert!(!path.exists(), "the socket is gone");
+}
+
+#[test]
+fn a_backup_takes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p4rt.sock");
+    let server = start(&format!("unix:{}", path.display()), None).unwrap();
+    block_on(async {
+        let mut client = unix_client(&path).await;
+        let mut stream = Stream::open(&mut client, 1).await;
+        assert_eq!(stream.arbitration_code().await, Code::Ok);
+        let request = pipeline_request(Action::VerifyAndCommit, Some(harness::config()));
+        client
+            .set_forwarding_pipeline_config(request)
+            .await
+            .unwrap();
+        client
+            .write(write_request(vec![insert(Kind::TableEntry(mac(1)))]))
+            .await
+            .unwrap();
         let mut other = unix_client(&path).await;
         let mut backup = Stream::open(&mut other, 0).await;
         assert_eq!(backup.arbitration_code().await, Code::AlreadyExists);
@@ -180,15 +205,7 @@ fn a_controller_does_its_work_over_a_unix_socket() {
         let status = third.inlet.message().await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
     });
-    assert_eq!(notices.dropped(), 0);
-    let counters = server.stop();
-    assert_eq!((counters.updates, counters.refused_updates), (4, 1));
-    assert_eq!((counters.packets_in, counters.digest_lists), (1, 1));
-    assert!(!path.exists(), "the socket is gone");
-}
-
-fn everything() -> p4::ForwardingPipelineConfig {
-    harness::config()
+    server.stop();
 }
 
 #[test]

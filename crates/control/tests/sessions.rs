@@ -5,12 +5,15 @@ mod harness;
 use std::time::Duration;
 
 use harness::*;
+use thalweg_control::model::Model;
 use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use thalweg_control::proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
-use thalweg_control::{Code, Count, EntryRef, Failure, Side, StreamEvent, StreamId, Value};
+use thalweg_control::{
+    Code, Count, Device, EntryKey, EntryRef, Failure, Side, StreamEvent, StreamId, Value,
+};
 
 fn counted(mut entry: p4::TableEntry) -> p4::TableEntry {
     entry.counter_data = Some(p4::CounterData {
@@ -217,16 +220,28 @@ fn a_default_entry_is_reset_to_the_programs() {
     assert_eq!(read_default(&mut device), program);
 }
 
+/// What setting a pipeline comes to.
+fn set(
+    device: &mut Device<Model>,
+    action: Action,
+    config: Option<p4::ForwardingPipelineConfig>,
+) -> Result<(), Code> {
+    let outcome = device.handle_set_pipeline(&pipeline_request(action, config), at(0));
+    outcome.map_err(|failure| match failure {
+        Failure::Call(problem) => problem.code,
+        Failure::Parts(_) => panic!("a pipeline has no parts"),
+    })
+}
+
+fn macs(device: &mut Device<Model>) -> Vec<EntryKey> {
+    let rows = device.target_mut().rows(Side::Running);
+    let entries = rows.entries.keys().filter(|(table, _)| *table == MAC);
+    entries.map(|(_, key)| key.clone()).collect()
+}
+
 #[test]
 fn pipelines_are_verified_saved_committed_and_reconciled() {
     let mut device = bare_device();
-    let set = |device: &mut thalweg_control::Device<_>, action, config| {
-        let outcome = device.handle_set_pipeline(&pipeline_request(action, config), at(0));
-        outcome.map_err(|failure: Failure| match failure {
-            Failure::Call(problem) => problem.code,
-            Failure::Parts(_) => panic!("a pipeline has no parts"),
-        })
-    };
     let broken = || {
         let mut config = config();
         config.p4_device_config = bytes::Bytes::from_static(b"no JSON");
@@ -263,11 +278,6 @@ fn pipelines_are_verified_saved_committed_and_reconciled() {
         Ok(())
     );
     write(&mut device, vec![insert(Kind::TableEntry(mac(2)))]).unwrap();
-    let macs = |device: &mut thalweg_control::Device<thalweg_control::model::Model>| {
-        let rows = device.target_mut().rows(Side::Running);
-        let entries = rows.entries.keys().filter(|(table, _)| *table == MAC);
-        entries.map(|(_, key)| key.clone()).collect::<Vec<_>>()
-    };
     let first = macs(&mut device);
     assert_eq!(first.len(), 1);
     assert_eq!(set(&mut device, Action::Commit, Some(config())), invalid);
@@ -276,8 +286,14 @@ fn pipelines_are_verified_saved_committed_and_reconciled() {
     assert_eq!(second.len(), 1);
     assert_ne!(first, second);
     assert_eq!(set(&mut device, Action::Commit, None), missing);
+}
 
+#[test]
+fn a_program_that_is_reconciled_has_what_the_other_had() {
+    let mut device = device();
+    write(&mut device, vec![insert(Kind::TableEntry(mac(2)))]).unwrap();
     // Everything comes along, counters too.
+    let invalid = Err(Code::InvalidArgument);
     let everything = vec![
         modify(Kind::TableEntry(counted(mac(2)))),
         insert(member(SELECTOR, 1, 1)),
