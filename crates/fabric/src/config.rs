@@ -175,6 +175,25 @@ impl Config {
             seed: 1,
         }
     }
+
+    /// A run as the text of the paper has it: IP in IP, sizes as traced, exact times, and paths by
+    /// flow, which the seed spreads.
+    pub fn paper(shape: FatTree, placement: Placement, scheme: Scheme, seed: u64) -> Config {
+        let base = Config::artifact(shape, placement, scheme);
+        let exact = |link| Link {
+            cuts_to_nanos: false,
+            ..link
+        };
+        Config {
+            edge_link: exact(base.edge_link),
+            fabric_link: exact(base.fabric_link),
+            ecmp: Ecmp::PerFlow { seed },
+            payload: Payload::Traced,
+            outer_bytes: 2 + 20,
+            seed,
+            ..base
+        }
+    }
 }
 
 /// Why a run cannot begin.

@@ -61,6 +61,20 @@ impl Drop {
         Drop::Forged,
         Drop::ControlPlaneFull,
     ];
+
+    /// What it is called in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Drop::QueueFull => "queue_full",
+            Drop::TtlExpired => "ttl_expired",
+            Drop::NoRoute => "no_route",
+            Drop::UnknownDestination => "unknown_destination",
+            Drop::NoGateway => "no_gateway",
+            Drop::UnexpectedControl => "unexpected_control",
+            Drop::Forged => "forged",
+            Drop::ControlPlaneFull => "control_plane_full",
+        }
+    }
 }
 
 impl Drops {

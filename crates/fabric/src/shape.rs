@@ -68,7 +68,10 @@ impl FatTree {
     }
 
     /// Whether there are addresses for all nodes, and links between them.
-    pub(crate) fn check(&self) -> Result<(), TopologyError> {
+    ///
+    /// # Errors
+    /// If a size is out of range.
+    pub fn check(&self) -> Result<(), TopologyError> {
         let limits = [
             ("pods", self.pods, 1, MAX_PODS),
             ("ToRs a pod", self.tors_per_pod, 1, MAX_OF_A_BYTE),

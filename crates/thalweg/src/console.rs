@@ -71,6 +71,18 @@ impl Console {
 
     /// A progress bar of so many steps, seen only when standard error is a terminal.
     pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
+        self.bar(steps, "{wide_msg} [{bar:12}] {percent:>3}% {elapsed:>4}")
+    }
+
+    /// The same, with how long it will probably take.
+    pub(crate) fn progress_with_estimate(&self, steps: u64) -> ProgressBar {
+        self.bar(
+            steps,
+            "{wide_msg} [{bar:12}] {percent:>3}% {elapsed:>4}, {eta} left",
+        )
+    }
+
+    fn bar(&self, steps: u64, template: &str) -> ProgressBar {
         let is_seen = std::io::stderr().is_terminal();
         let target = if is_seen {
             ProgressDrawTarget::stderr_with_hz(10)
@@ -78,7 +90,6 @@ impl Console {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
-        let template = "{wide_msg} [{bar:12}] {percent:>3}% {elapsed:>4}";
         let style = ProgressStyle::with_template(template).expect("the template is well-formed");
         bar.set_style(style.progress_chars("=> "));
         if is_seen {

@@ -25,6 +25,7 @@ mod question;
 mod replay;
 mod report;
 mod run;
+mod simulate;
 mod trace;
 mod workload;
 
@@ -74,6 +75,11 @@ enum Command {
     /// With --pcap the same of the entries that a capture leaves behind, and when a change was last
     /// found to affect each.
     Explain(explain::Arguments),
+    /// Simulate a data-centre network whose switches cache virtual-to-physical addresses
+    ///
+    /// A plan names fabrics, traffic, schemes and sizes of caches. Its runs are spread over the
+    /// processors; each that has ended is kept, so that a command that was stopped goes on.
+    Simulate(simulate::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
     /// Measure, with the baseline always a row
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
         Command::Explain(arguments) => explain::execute(arguments, &console),
+        Command::Simulate(arguments) => simulate::execute(arguments, &console),
         Command::Generate(arguments) => generate::execute(arguments, &console),
         Command::Bench(command) => bench::execute(command, &console),
     };

@@ -103,9 +103,17 @@ impl CaptureOutput {
 /// # Errors
 /// If it cannot be written.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
+    write_bytes(path, text.as_bytes())
+}
+
+/// Writes bytes as a file.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let (name, mut file) = Name::create(path)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         drop(file);
         name.finish()
     };

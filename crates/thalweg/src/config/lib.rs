@@ -1,4 +1,5 @@
-//! The configuration of `thalweg run`: from TOML to the limits that the crates take.
+//! The configuration of `thalweg run`: from TOML to the limits that the crates take. And, in
+//! `plan.rs`, the plans of `thalweg simulate`.
 //!
 //! It is a library of its own beside the program, so that it can be fuzzed like every other parser
 //! of what comes from outside.
@@ -13,6 +14,7 @@
 
 mod error;
 mod map;
+mod plan;
 mod v2p;
 mod value;
 
@@ -33,6 +35,10 @@ use toml::Spanned;
 
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
+pub use crate::plan::{
+    CacheAmount, CacheSize, Machines, Plan, PlanProfile, PlannedTopology, SchemeKind, Transport,
+    Workload,
+};
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};
@@ -227,16 +233,21 @@ impl Configuration {
 
 impl Source<'_> {
     fn error(&self, span: &Range<usize>, what: impl std::fmt::Display) -> ConfigError {
-        let before = &self.text[..span.start.min(self.text.len())];
-        let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |end| end + 1);
-        let column = before[start..].chars().count() + 1;
+        let (line, column) = self.place(span);
         ConfigError::Refused {
             file: self.name.clone(),
             line,
             column,
             what: on_one_line(&what.to_string()),
         }
+    }
+
+    /// Line and column, from 1, of where something begins.
+    fn place(&self, span: &Range<usize>) -> (usize, usize) {
+        let before = &self.text[..span.start.min(self.text.len())];
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        (line, before[start..].chars().count() + 1)
     }
 
     fn path(&self, path: &Path) -> PathBuf {
@@ -461,11 +472,21 @@ impl Source<'_> {
 
     /// A number that is within what makes sense for its key.
     fn number(&self, key: &str, said: &Spanned<Number>, range: RangeInclusive<u64>) -> Result<u64> {
-        let number = said.get_ref().0;
+        self.within(key, said.get_ref().0, &said.span(), range)
+    }
+
+    /// The same, of a number whose place is known otherwise.
+    fn within(
+        &self,
+        key: &str,
+        number: u64,
+        span: &Range<usize>,
+        range: RangeInclusive<u64>,
+    ) -> Result<u64> {
         if !range.contains(&number) {
             let (least, most) = range.into_inner();
             let what = format!("{key} must be {least} to {most}, not {number}");
-            return Err(self.error(&said.span(), what));
+            return Err(self.error(span, what));
         }
         Ok(number)
     }

@@ -19,7 +19,10 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0x56, 0xb4, 0xe9),
 ];
 
-/// The colour of the series at a place; beyond the palette they repeat.
+/// How many series have a colour of their own.
+pub(super) const COUNT: usize = SERIES.len();
+
+/// The colour of the series at a place; beyond the palette they repeat, with another mark.
 pub(super) fn series(place: usize) -> RGBColor {
     SERIES[place % SERIES.len()]
 }
@@ -27,4 +30,13 @@ pub(super) fn series(place: usize) -> RGBColor {
 /// The style sheet's name for it.
 pub(super) fn series_class(place: usize) -> String {
     format!("series-{}", place % SERIES.len() + 1)
+}
+
+/// What stands for a series in a legend.
+pub(super) fn mark(place: usize) -> &'static str {
+    match place / COUNT {
+        0 => "■",
+        1 => "▲",
+        _ => "✕",
+    }
 }

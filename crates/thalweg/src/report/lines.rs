@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::{Axis, Extent};
 use super::colors;
 
 /// Width and height, in the picture's own units.
@@ -154,27 +154,45 @@ impl Lines {
             .map_err(|error| anyhow!("{error}"))?;
         // The first series is drawn last, on top of those that it coincides with.
         for (place, series) in self.series.iter().enumerate().rev() {
-            let color = colors::series(place);
-            let place = |(x, y): &(f64, f64)| Some((self.x.position(*x)?, self.y.position(*y)?));
-            let points = series.points.iter().filter_map(place);
-            let drawn = match series.shape {
-                Shape::Line => chart
-                    .draw_series(LineSeries::new(points, color.stroke_width(2)))
-                    .map(drop),
-                Shape::MarkedLine => {
-                    let points: Vec<(f64, f64)> = points.collect();
-                    let dots = points.iter().map(|at| Circle::new(*at, 4, color.filled()));
-                    chart.draw_series(dots).map(drop).and_then(|()| {
-                        let line = LineSeries::new(points.iter().copied(), color.stroke_width(2));
-                        chart.draw_series(line).map(drop)
-                    })
-                }
-                Shape::Dots => chart
-                    .draw_series(points.map(|at| Circle::new(at, 3, color.filled())))
-                    .map(drop),
-            };
-            drawn.map_err(|error| anyhow!("{error}"))?;
+            let position = |(x, y): &(f64, f64)| Some((self.x.position(*x)?, self.y.position(*y)?));
+            let points: Vec<(f64, f64)> = series.points.iter().filter_map(position).collect();
+            draw_series(&mut chart, place, series.shape, &points)?;
         }
         Ok(())
     }
+}
+
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Extent, Extent>>;
+
+/// Draws the series at a place of the palette; beyond its colours, with another mark.
+fn draw_series(
+    chart: &mut Chart<'_, '_>,
+    place: usize,
+    shape: Shape,
+    points: &[(f64, f64)],
+) -> Result<()> {
+    let color = colors::series(place);
+    let at = points.iter().copied();
+    let dot = |radius| move |at| Circle::new(at, radius, color.filled());
+    let marked = match (shape, place / colors::COUNT) {
+        (Shape::Line, _) => Ok(()),
+        (Shape::Dots, _) => chart.draw_series(at.clone().map(dot(3))).map(drop),
+        (Shape::MarkedLine, 0) => chart.draw_series(at.clone().map(dot(4))).map(drop),
+        (Shape::MarkedLine, 1) => {
+            let triangle = |at| TriangleMarker::new(at, 6, color.filled());
+            chart.draw_series(at.clone().map(triangle)).map(drop)
+        }
+        (Shape::MarkedLine, _) => {
+            let cross = |at| Cross::new(at, 5, color.stroke_width(2));
+            chart.draw_series(at.clone().map(cross)).map(drop)
+        }
+    };
+    marked.map_err(|error| anyhow!("{error}"))?;
+    if shape != Shape::Dots {
+        let line = LineSeries::new(at, color.stroke_width(2));
+        chart
+            .draw_series(line)
+            .map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok(())
 }

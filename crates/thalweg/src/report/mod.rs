@@ -13,6 +13,7 @@
 mod axis;
 mod bars;
 mod colors;
+mod heat;
 mod html;
 mod lines;
 mod number;
@@ -20,6 +21,7 @@ mod table;
 
 pub(crate) use axis::Axis;
 pub(crate) use bars::Bars;
+pub(crate) use heat::Heat;
 pub(crate) use lines::{Band, Lines, Series, Shape};
 pub(crate) use number::{Unit, format_bytes, format_count};
 pub(crate) use table::Table;
@@ -93,12 +95,21 @@ impl Report {
         Ok(())
     }
 
+    /// Adds a heat map.
+    pub(crate) fn heat(&mut self, heat: &Heat) {
+        self.figure(&heat.caption, &heat.note, &[], &heat.to_svg());
+    }
+
     fn figure(&mut self, caption: &str, note: &str, names: &[&str], svg: &str) {
         let (caption, label) = (escape(caption), escape(&format!("{caption}. {note}")));
         let mut legend = String::new();
         for (place, name) in names.iter().enumerate() {
             let class = colors::series_class(place);
-            legend += &format!("<span><i class=\"{class}\">■</i> {}</span>", escape(name));
+            let mark = colors::mark(place);
+            legend += &format!(
+                "<span><i class=\"{class}\">{mark}</i> {}</span> ",
+                escape(name)
+            );
         }
         let svg = svg.replacen(
             "<svg ",

@@ -1,0 +1,173 @@
+//! The plan of `thalweg simulate`: which fabrics, which traffic, which schemes, how often.
+//!
+//! ```toml
+//! [topology]
+//! kind = "ft8-10k"                 # "ft16-400k"; or [topology.fat_tree], [topology.leaf_spine]
+//! gateways_per_tor = 10            # a list makes a fabric of each
+//! pods = 8                         # of ft8-10k; a list as in Figure 10
+//! [workload]
+//! trace = "hadoop.csv.gz"          # relative to the plan
+//! placement = "placement.json.gz"  # or machines = 10240, evenly
+//! start_before_us = 2500           # optional cuts
+//! size_limit_bytes = 4096
+//! transport = "tcp"                # or "udp"
+//! payload_bytes = 64               # of a datagram; else as the profile has it
+//! [workload.tcp]                   # optional; lists make a run of each
+//! algorithm = "cubic-ns3"          # "cubic", "newreno", "dctcp"
+//! loss_detection = [2048, 300, "rack-tlp"]
+//! mark_bytes = 100000              # for "dctcp": in queues longer than that
+//! [run]
+//! profile = "artifact"             # "paper"
+//! schemes = ["nocache", "switchv2p"]
+//! cache_percent = [10, 50]         # of the machines, for all switches; or cache_entries, of one
+//! seeds = [1]
+//! [migration]                      # optional
+//! vm = 5200
+//! at_us = 500
+//! to_server = 68
+//! ```
+//!
+//! A plan that was read can be run, as far as it goes: names are known, numbers have limits, and
+//! lists are not empty. What the files say, and whether there is memory for it, is seen later.
+
+mod schemes;
+mod topology;
+mod workload;
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use serde::Deserialize;
+use thalweg_fabric::{Migration, Time};
+use toml::Spanned;
+
+pub use self::schemes::{CacheAmount, CacheSize, PlanProfile, SchemeKind};
+pub use self::topology::PlannedTopology;
+pub use self::workload::{Machines, Transport, Workload};
+use crate::error::explain_toml;
+use crate::value::{Number, Several};
+use crate::{ConfigError, Result, Source};
+
+/// What is to be simulated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// The fabrics, each of which everything is run in.
+    pub topologies: Vec<PlannedTopology>,
+    /// What is sent.
+    pub workload: Workload,
+    /// Whose figures and habits: the published code's, or the text's.
+    pub profile: PlanProfile,
+    /// How addresses are resolved, in the order of the plan.
+    pub schemes: Vec<SchemeKind>,
+    /// How large caches are; one of no meaning if no scheme has any.
+    pub caches: Vec<CacheSize>,
+    /// Of chance.
+    pub seeds: Vec<u64>,
+    /// A machine that moves.
+    pub migration: Option<Migration>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    topology: topology::Section,
+    workload: workload::Section,
+    run: schemes::Section,
+    migration: Option<MigrationSection>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MigrationSection {
+    vm: Spanned<Number>,
+    at_us: Spanned<Number>,
+    to_server: Spanned<Number>,
+}
+
+/// What a number of a machine or server may be.
+const NUMBERS: RangeInclusive<u64> = 0..=u32::MAX as u64;
+
+/// An hour, which no run will see the end of.
+const MICROS: RangeInclusive<u64> = 0..=3_600_000_000;
+
+impl Plan {
+    /// Reads a plan; paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// If it cannot be read, or says something that cannot be done.
+    pub fn read(path: &Path) -> Result<Plan> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Plan::parse(&path.display().to_string(), folder, &text)
+    }
+
+    /// Reads a text; `name` is what errors call it, and paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// If it says something that cannot be done.
+    pub fn parse(name: &str, folder: &Path, text: &str) -> Result<Plan> {
+        let source = Source {
+            name: name.to_owned(),
+            text,
+            folder,
+        };
+        let file: File = toml::from_str(text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            source.error(&span, explain_toml(error.message()))
+        })?;
+        let (schemes, caches, seeds) = source.runs(&file.run)?;
+        let profile = source.profile(&file.run)?;
+        Ok(Plan {
+            topologies: source.topologies(&file.topology)?,
+            workload: source.workload(&file.workload, profile)?,
+            profile,
+            schemes,
+            caches,
+            seeds,
+            migration: file
+                .migration
+                .map(|section| source.migration(&section))
+                .transpose()?,
+        })
+    }
+}
+
+impl Source<'_> {
+    fn migration(&self, section: &MigrationSection) -> Result<Migration> {
+        let at_us = self.number("at_us", &section.at_us, MICROS)?;
+        Ok(Migration {
+            machine: self.number("vm", &section.vm, NUMBERS)? as u32,
+            at: Time::from_micros(at_us),
+            to_server: self.number("to_server", &section.to_server, NUMBERS)? as u32,
+        })
+    }
+
+    /// The one or several numbers of a key, none of them twice.
+    fn numbers(
+        &self,
+        key: &str,
+        said: &Spanned<Several<Number>>,
+        range: RangeInclusive<u64>,
+    ) -> Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for (span, number) in Several::items(said) {
+            let value = self.within(key, number.0, &span, range.clone())?;
+            if numbers.contains(&value) {
+                let what = format!("{key} has {value} twice; remove one");
+                return Err(self.error(&span, what));
+            }
+            numbers.push(value);
+        }
+        if numbers.is_empty() {
+            let what = format!("{key} has nothing in it; give one number at least");
+            return Err(self.error(&said.span(), what));
+        }
+        Ok(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! `[run]`: which schemes, with which caches, how often.
+
+use std::ops::{Range, RangeInclusive};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::value::{Decimal, Number, Several};
+use crate::{Result, Source};
+
+/// Whose figures and habits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PlanProfile {
+    /// The published code's.
+    Artifact,
+    /// The text's.
+    Paper,
+}
+
+/// How large caches are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CacheSize {
+    /// How much.
+    pub amount: CacheAmount,
+    /// The line of the plan that says so, from 1.
+    pub line: usize,
+    /// The column, from 1.
+    pub column: usize,
+}
+
+/// Of what a cache's size is said.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum CacheAmount {
+    /// Of the machines, all switches together, in percent.
+    Percent(f64),
+    /// Entries of one switch.
+    Entries(u32),
+}
+
+macro_rules! schemes {
+    ($($variant:ident, $name:literal, $doc:literal;)*) => {
+        /// A scheme that a plan can name.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum SchemeKind {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl SchemeKind {
+            /// All of them.
+            pub const ALL: &[SchemeKind] = &[$(SchemeKind::$variant,)*];
+
+            /// What a plan calls it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(SchemeKind::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+schemes! {
+    NoCache, "nocache", "Gateways only.";
+    Direct, "direct", "Hosts that know everything.";
+    OnDemand, "ondemand", "Hosts that remember.";
+    LocalLearning, "locallearning", "Caches that learn what passes.";
+    GwCache, "gwcache", "The same at gateway ToRs only.";
+    Bluebird, "bluebird", "ToRs with a control plane.";
+    Controller150, "controller", "Caches that a controller fills every 150 µs.";
+    Controller300, "controller-300", "The same every 300 µs.";
+    SwitchV2p, "switchv2p", "The protocol.";
+    SwitchV2pNoInvalidations, "switchv2p-noinval", "Without invalidation packets.";
+    SwitchV2pNoTimestamps, "switchv2p-notsvector", "Without the timestamp vector.";
+    SwitchV2pTors, "switchv2p-tor", "With memory in ToRs only.";
+    SwitchV2pPlus, "switchv2p+", "With versions, ways and seeds.";
+}
+
+impl SchemeKind {
+    /// Whether it has caches whose size a plan says.
+    pub fn has_cache(self) -> bool {
+        !matches!(
+            self,
+            SchemeKind::NoCache | SchemeKind::Direct | SchemeKind::OnDemand
+        )
+    }
+}
+
+impl PlanProfile {
+    /// What a plan calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PlanProfile::Artifact => "artifact",
+            PlanProfile::Paper => "paper",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Section {
+    profile: Option<Spanned<String>>,
+    schemes: Spanned<Several<String>>,
+    cache_percent: Option<Spanned<Several<Decimal>>>,
+    cache_entries: Option<Spanned<Several<Number>>>,
+    seeds: Option<Spanned<Several<Number>>>,
+}
+
+/// 1,500 times what the paper's largest caches are of.
+const MOST_PERCENT: f64 = 1e9;
+
+/// As large as a cache can be.
+const ENTRIES: RangeInclusive<u64> = 0..=1 << 28;
+
+type Runs = (Vec<SchemeKind>, Vec<CacheSize>, Vec<u64>);
+
+impl Source<'_> {
+    pub(super) fn profile(&self, section: &Section) -> Result<PlanProfile> {
+        let Some(said) = &section.profile else {
+            return Ok(PlanProfile::Artifact);
+        };
+        match said.get_ref().as_str() {
+            "artifact" => Ok(PlanProfile::Artifact),
+            "paper" => Ok(PlanProfile::Paper),
+            other => {
+                let what = format!("there is no profile {other:?}; give \"artifact\" or \"paper\"");
+                Err(self.error(&said.span(), what))
+            }
+        }
+    }
+
+    pub(super) fn runs(&self, section: &Section) -> Result<Runs> {
+        let mut schemes = Vec::new();
+        for (span, name) in Several::items(&section.schemes) {
+            let scheme = self.scheme(name, &span)?;
+            if schemes.contains(&scheme) {
+                let what = format!("scheme {name:?} is there twice; remove one");
+                return Err(self.error(&span, what));
+            }
+            schemes.push(scheme);
+        }
+        if schemes.is_empty() {
+            let what = "schemes has nothing in it; give one at least";
+            return Err(self.error(&section.schemes.span(), what));
+        }
+        let caches = self.caches(section)?;
+        let with_cache = schemes.iter().find(|scheme| scheme.has_cache());
+        if let (Some(scheme), true) = (with_cache, caches.is_empty()) {
+            let name = scheme.name();
+            let what = format!("how large are the caches of {name}? add cache_percent");
+            return Err(self.error(&section.schemes.span(), what));
+        }
+        let seeds = match &section.seeds {
+            Some(said) => self.numbers("seeds", said, 0..=i64::MAX as u64)?,
+            None => vec![1],
+        };
+        Ok((schemes, caches, seeds))
+    }
+
+    fn scheme(&self, name: &str, span: &Range<usize>) -> Result<SchemeKind> {
+        let mut all = SchemeKind::ALL.iter().copied();
+        let found = all.find(|scheme| scheme.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = SchemeKind::ALL.iter().map(|scheme| scheme.name()).collect();
+            let names = names.join(", ");
+            let what = format!("there is no scheme {name:?}; give some of {names}");
+            self.error(span, what)
+        })
+    }
+
+    fn caches(&self, section: &Section) -> Result<Vec<CacheSize>> {
+        match (&section.cache_percent, &section.cache_entries) {
+            (Some(_), Some(said)) => {
+                let what = "cache_percent and cache_entries say the same; remove one";
+                Err(self.error(&said.span(), what))
+            }
+            (None, Some(said)) => {
+                let entries = self.numbers("cache_entries", said, ENTRIES)?;
+                let sizes = Several::items(said).zip(entries);
+                let size =
+                    |((span, _), entries)| self.size(&span, CacheAmount::Entries(entries as u32));
+                Ok(sizes.map(size).collect())
+            }
+            (Some(said), None) => self.percents(said),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
+    fn percents(&self, said: &Spanned<Several<Decimal>>) -> Result<Vec<CacheSize>> {
+        let mut sizes: Vec<CacheSize> = Vec::new();
+        for (span, &Decimal(value)) in Several::items(said) {
+            if !(value > 0.0 && value <= MOST_PERCENT) {
+                let what = format!("cache_percent must be above 0, to {MOST_PERCENT}, not {value}");
+                return Err(self.error(&span, what));
+            }
+            let size = self.size(&span, CacheAmount::Percent(value));
+            if sizes.iter().any(|other| other.amount == size.amount) {
+                let what = format!("cache_percent has {value} twice; remove one");
+                return Err(self.error(&span, what));
+            }
+            sizes.push(size);
+        }
+        match sizes.is_empty() {
+            true => {
+                let what = "cache_percent has nothing in it; give one number at least";
+                Err(self.error(&said.span(), what))
+            }
+            false => Ok(sizes),
+        }
+    }
+
+    fn size(&self, span: &Range<usize>, amount: CacheAmount) -> CacheSize {
+        let (line, column) = self.place(span);
+        CacheSize {
+            amount,
+            line,
+            column,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+use std::path::{Path, PathBuf};
+
+use thalweg_fabric::FatTree;
+
+use super::*;
+
+const WHOLE: &str = r#"
+[topology]
+kind = "ft8-10k"
+gateways_per_tor = [1, 10]
+pods = [8, 32]
+[workload]
+trace = "hadoop.csv.gz"
+placement = "placement.json.gz"
+start_before_us = 2500
+size_limit_bytes = 4096
+transport = "tcp"
+payload_bytes = 64
+[workload.tcp]
+algorithm = "dctcp"
+loss_detection = [2048, "rack-tlp"]
+mark_bytes = 90000
+[run]
+profile = "paper"
+schemes = ["nocache", "switchv2p+", "controller-300"]
+cache_percent = [1, 0.5, 150000]
+seeds = [1, 7]
+[migration]
+vm = 5200
+at_us = 500
+to_server = 68
+"#;
+
+fn parse(text: &str) -> Result<Plan> {
+    Plan::parse("p.toml", Path::new("plans"), text)
+}
+
+fn refused(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_whole_plan_is_read() {
+    let plan = parse(WHOLE).unwrap();
+    let shapes: Vec<(u32, u32, u32)> = plan
+        .topologies
+        .iter()
+        .map(|one| {
+            let shape = &one.shape;
+            (shape.pods, shape.gateways_per_tor, one.switches_with_memory)
+        })
+        .collect();
+    assert_eq!(
+        shapes,
+        [(8, 1, 80), (8, 10, 80), (32, 1, 272), (32, 10, 272)]
+    );
+    assert_eq!(plan.topologies[3].shape.servers_per_tor, 1);
+    assert_eq!(plan.topologies[3].shape.gateway_tors, [0, 10, 20, 127]);
+    let workload = &plan.workload;
+    assert_eq!(workload.trace, PathBuf::from("plans/hadoop.csv.gz"));
+    let placed = PathBuf::from("plans/placement.json.gz");
+    assert_eq!(workload.machines, Machines::Placed(placed));
+    assert_eq!(workload.start_before_us, Some(2500));
+    assert_eq!(workload.size_limit_bytes, Some(4096));
+    assert_eq!(workload.payload_bytes, Some(64));
+    let detections = workload.transports.iter().map(Transport::loss_detection);
+    let detections: Vec<String> = detections.flatten().collect();
+    assert_eq!(detections, ["2048", "rack-tlp"]);
+    assert_eq!(plan.profile, PlanProfile::Paper);
+    let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name()).collect();
+    assert_eq!(names, ["nocache", "switchv2p+", "controller-300"]);
+    let amounts: Vec<CacheAmount> = plan.caches.iter().map(|size| size.amount).collect();
+    assert_eq!(amounts, [1.0, 0.5, 150_000.0].map(CacheAmount::Percent));
+    assert_eq!((plan.caches[1].line, plan.caches[1].column), (20, 21));
+    assert_eq!(plan.seeds, [1, 7]);
+    let migration = plan.migration.unwrap();
+    assert_eq!((migration.machine, migration.to_server), (5200, 68));
+    assert_eq!(migration.at, Time::from_micros(500));
+}
+
+#[test]
+fn what_is_left_out_is_as_published() {
+    let plan = parse(
+        "[topology]\nkind = \"ft16-400k\"\n[workload]\ntrace = \"/t\"\nmachines = 3\n\
+         transport = \"udp\"\n[run]\nschemes = \"direct\"\n",
+    );
+    let plan = plan.unwrap();
+    assert_eq!(plan.topologies[0].switches_with_memory, 816);
+    assert_eq!(plan.topologies[0].shape.gateways_per_tor, 10);
+    assert_eq!(plan.workload.machines, Machines::Even(3));
+    assert_eq!(plan.workload.trace, PathBuf::from("/t"));
+    assert_eq!(plan.workload.transports, [Transport::Udp]);
+    assert_eq!((plan.profile, plan.seeds), (PlanProfile::Artifact, vec![1]));
+    assert!(plan.caches.is_empty() && plan.migration.is_none());
+}
+
+#[test]
+fn fabrics_of_one_s_own() {
+    let with = |topology: &str| {
+        parse(&format!(
+            "{topology}\n[workload]\ntrace = \"t\"\nmachines = 3\ntransport = \"udp\"\n\
+             [run]\nschemes = [\"gwcache\"]\ncache_entries = 12\n"
+        ))
+    };
+    let plan = with(
+        "[topology.fat_tree]\npods = 2\ntors_per_pod = 3\nspines_per_pod = 4\n\
+         core_links_per_spine = 1\nservers_per_tor = 5\ngateway_tors = [0, 4]\n\
+         gateways_per_tor = 6",
+    )
+    .unwrap();
+    assert_eq!(plan.topologies[0].switches_with_memory, 4 + 2 * 7);
+    assert_eq!(plan.topologies[0].shape.gateway_tors, [0, 4]);
+    assert_eq!(plan.caches[0].amount, CacheAmount::Entries(12));
+    let leaf_spine = "[topology.leaf_spine]\nleaves = 4\nspines = 2\nservers_per_leaf = 3\n";
+    let plan = with(&format!("{leaf_spine}gateways = 1")).unwrap();
+    assert_eq!(plan.topologies[0].shape, FatTree::leaf_spine(4, 2, 3, 1));
+    assert_eq!(plan.topologies[0].switches_with_memory, 6);
+    let error = with(&format!("{leaf_spine}gateways = 300")).unwrap_err();
+    assert!(error.to_string().contains("give from"), "{error}");
+}
+
+#[test]
+fn losses_are_found_as_the_profile_has_it() {
+    let found = |profile: &str| {
+        let plan = parse(&format!(
+            "[topology]\nkind = \"ft8-10k\"\n[workload]\ntrace = \"t\"\nmachines = 3\n\
+             transport = \"tcp\"\n[run]\nprofile = \"{profile}\"\nschemes = \"direct\"\n"
+        ));
+        plan.unwrap().workload.transports[0].loss_detection()
+    };
+    assert_eq!(found("artifact").as_deref(), Some("2048"));
+    assert_eq!(found("paper").as_deref(), Some("300"));
+}
+
+#[test]
+fn fabrics_and_traffic_that_cannot_be_are_refused_with_place_and_remedy() {
+    refuses(&[
+        (
+            "\"ft8-10k\"",
+            "\"ft9\"",
+            "p.toml:3:8: there is no topology \"ft9\"; give kind",
+        ),
+        (
+            "[1, 10]",
+            "[1, 0]",
+            "p.toml:4:24: gateways_per_tor must be 1 to 252, not 0",
+        ),
+        (
+            "[1, 10]",
+            "[1, 1]",
+            "p.toml:4:24: gateways_per_tor has 1 twice; remove one",
+        ),
+        (
+            "[1, 10]",
+            "[]",
+            "p.toml:4:20: gateways_per_tor has nothing in it; give",
+        ),
+        ("[8, 32]", "[9]", "p.toml:5:8: 9 pods: give 1, 8, 16 or 32"),
+        (
+            "trace = \"hadoop.csv.gz\"",
+            "trail = 1",
+            "p.toml:7:1: unknown field `trail`, expected one of `trace`",
+        ),
+        (
+            "placement = \"placement.json.gz\"",
+            "",
+            "give [workload] a placement, or machines",
+        ),
+        (
+            "\"tcp\"",
+            "\"udp\"",
+            "p.toml:13:1: [workload.tcp] is of no use to datagrams; remove it",
+        ),
+        (
+            "\"tcp\"",
+            "\"quic\"",
+            "p.toml:11:13: there is no transport \"quic\"; use",
+        ),
+        (
+            "\"dctcp\"",
+            "\"vegas\"",
+            "p.toml:14:13: there is no algorithm \"vegas\"; give one of cubic-ns3, cubic",
+        ),
+        (
+            "mark_bytes = 90000",
+            "",
+            "p.toml:14:13: dctcp needs marks; add mark_bytes",
+        ),
+        (
+            "\"rack-tlp\"",
+            "\"rack\"",
+            "p.toml:15:25: there is no loss detection \"rack\"; give a number",
+        ),
+        (
+            "\"rack-tlp\"",
+            "2048",
+            "p.toml:15:25: loss_detection has this twice; remove one",
+        ),
+    ]);
+}
+
+#[test]
+fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
+    refuses(&[
+        (
+            "\"paper\"",
+            "\"book\"",
+            "p.toml:18:11: there is no profile \"book\"; give",
+        ),
+        (
+            "\"switchv2p+\"",
+            "\"switchv3p\"",
+            "p.toml:19:23: there is no scheme \"switchv3p\"; give some of nocache, direct",
+        ),
+        (
+            "\"switchv2p+\"",
+            "\"nocache\"",
+            "p.toml:19:23: scheme \"nocache\" is there twice",
+        ),
+        ("0.5", "0", "p.toml:20:21: cache_percent must be above 0"),
+        ("0.5", "nan", "p.toml:20:21: cache_percent must be above 0"),
+        (
+            "0.5",
+            "1.0",
+            "p.toml:20:21: cache_percent has 1 twice; remove one",
+        ),
+        (
+            "0.5",
+            "\"x\"",
+            "p.toml:20:21: invalid type: string \"x\", expected a number",
+        ),
+        (
+            "cache_percent = [1, 0.5, 150000]",
+            "",
+            "how large are the caches of switchv2p+? add",
+        ),
+        (
+            "seeds = [1, 7]",
+            "seeds = [-1]",
+            "p.toml:21:10: invalid value",
+        ),
+        (
+            "vm = 5200",
+            "vm = 4294967296",
+            "p.toml:23:6: vm must be 0 to 4294967295",
+        ),
+        ("vm = 5200", "", "missing field `vm`; add it"),
+    ]);
+    assert!(refused("").contains("missing field `topology`; add it"));
+}
+
+/// What is put in place of what in the plan, and what is said of it.
+fn refuses(slips: &[(&str, &str, &str)]) {
+    for (from, to, said) in slips {
+        assert!(WHOLE.contains(from), "{from}");
+        let message = refused(&WHOLE.replacen(from, to, 1));
+        assert!(message.contains(said), "{message} should have {said}");
+    }
+}

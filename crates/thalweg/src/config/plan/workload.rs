@@ -1,0 +1,238 @@
+//! `[workload]`: what a plan sends, and where the machines are.
+
+use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use thalweg_fabric::{Algorithm, LossDetection};
+use toml::Spanned;
+
+use super::PlanProfile;
+use crate::value::{CountOrName, Number, Several};
+use crate::{Result, Source};
+
+/// The traffic of a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Workload {
+    /// The file of flows or packets.
+    pub trace: PathBuf,
+    /// Which machines are on which server.
+    pub machines: Machines,
+    /// Lines that start later than that are left out.
+    pub start_before_us: Option<u64>,
+    /// No line is larger than that.
+    pub size_limit_bytes: Option<u64>,
+    /// How it is sent; each is a run of its own.
+    pub transports: Vec<Transport>,
+    /// What a datagram carries, whatever the profile has.
+    pub payload_bytes: Option<u32>,
+}
+
+/// Which machines are on which server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Machines {
+    /// As a file has it.
+    Placed(PathBuf),
+    /// So many, from 0 on, as many on each server.
+    Even(u32),
+}
+
+/// How flows are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// A line of the trace is a datagram.
+    Udp,
+    /// A line of the trace is a connection.
+    Tcp {
+        /// How senders find their window.
+        algorithm: Algorithm,
+        /// How they find that a segment was lost.
+        loss_detection: LossDetection,
+        /// Queues longer than that mark packets, if something asks for it.
+        mark_bytes: Option<u64>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Section {
+    trace: PathBuf,
+    placement: Option<Spanned<PathBuf>>,
+    machines: Option<Spanned<Number>>,
+    start_before_us: Option<Spanned<Number>>,
+    size_limit_bytes: Option<Spanned<Number>>,
+    transport: Spanned<String>,
+    payload_bytes: Option<Spanned<Number>>,
+    tcp: Option<Spanned<TcpSection>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TcpSection {
+    algorithm: Option<Spanned<String>>,
+    loss_detection: Option<Spanned<Several<CountOrName>>>,
+    mark_bytes: Option<Spanned<Number>>,
+}
+
+/// Algorithms by the names that a plan has for them; the first is the published code's.
+const ALGORITHMS: [(&str, Algorithm); 4] = [
+    ("cubic-ns3", Algorithm::CubicNs3),
+    ("cubic", Algorithm::Cubic),
+    ("newreno", Algorithm::NewReno),
+    ("dctcp", Algorithm::Dctcp),
+];
+
+const RACK_TLP: &str = "rack-tlp";
+
+/// Duplicate acknowledgements after which a segment counts as lost.
+const DUPLICATES: RangeInclusive<u64> = 1..=1 << 20;
+
+/// What may be in a queue.
+const MARK_BYTES: RangeInclusive<u64> = 1..=1 << 40;
+
+const MACHINES: RangeInclusive<u64> = 1..=10_000_000;
+
+/// What an IPv4 packet has room for (RFC 768, RFC 791).
+const PAYLOAD_BYTES: RangeInclusive<u64> = 0..=65_507;
+
+impl Transport {
+    /// What a plan calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Tcp { .. } => "tcp",
+        }
+    }
+
+    /// What a plan calls its way to find losses; `None` for datagrams.
+    pub fn loss_detection(&self) -> Option<String> {
+        match self {
+            Transport::Udp => None,
+            Transport::Tcp { loss_detection, .. } => Some(match loss_detection {
+                LossDetection::Duplicates(count) => count.to_string(),
+                LossDetection::RackTlp => RACK_TLP.to_owned(),
+            }),
+        }
+    }
+}
+
+impl Source<'_> {
+    pub(super) fn workload(&self, section: &Section, profile: PlanProfile) -> Result<Workload> {
+        let machines = match (&section.placement, &section.machines) {
+            (Some(path), None) => Machines::Placed(self.path(path.get_ref())),
+            (None, Some(count)) => Machines::Even(self.number("machines", count, MACHINES)? as u32),
+            (None, None) => {
+                let end = self.text.len();
+                let what = "where are the machines? give [workload] a placement, or machines";
+                return Err(self.error(&(end..end), what));
+            }
+            (Some(_), Some(count)) => {
+                let what = "a placement has its own machines; remove one of the two";
+                return Err(self.error(&count.span(), what));
+            }
+        };
+        let optional = |key, said: &Option<Spanned<Number>>, range| {
+            let said = said.as_ref();
+            said.map(|said| self.number(key, said, range)).transpose()
+        };
+        let payload = optional("payload_bytes", &section.payload_bytes, PAYLOAD_BYTES)?;
+        Ok(Workload {
+            trace: self.path(&section.trace),
+            machines,
+            start_before_us: optional("start_before_us", &section.start_before_us, super::MICROS)?,
+            size_limit_bytes: optional(
+                "size_limit_bytes",
+                &section.size_limit_bytes,
+                0..=i64::MAX as u64,
+            )?,
+            transports: self.transports(section, profile)?,
+            payload_bytes: payload.map(|bytes| bytes as u32),
+        })
+    }
+
+    fn transports(&self, section: &Section, profile: PlanProfile) -> Result<Vec<Transport>> {
+        let said = &section.transport;
+        match (said.get_ref().as_str(), &section.tcp) {
+            ("tcp", None) => self.tcp(&TcpSection::default(), profile),
+            ("tcp", Some(tcp)) => self.tcp(tcp.get_ref(), profile),
+            ("udp", None) => Ok(vec![Transport::Udp]),
+            ("udp", Some(tcp)) => {
+                let what = "[workload.tcp] is of no use to datagrams; remove it, or use \"tcp\"";
+                Err(self.error(&tcp.span(), what))
+            }
+            (other, _) => {
+                let what = format!("there is no transport {other:?}; use \"tcp\" or \"udp\"");
+                Err(self.error(&said.span(), what))
+            }
+        }
+    }
+
+    fn tcp(&self, section: &TcpSection, profile: PlanProfile) -> Result<Vec<Transport>> {
+        let algorithm = match &section.algorithm {
+            Some(said) => self.algorithm(said)?,
+            None => ALGORITHMS[0].1,
+        };
+        let mark_bytes = match &section.mark_bytes {
+            Some(said) => Some(self.number("mark_bytes", said, MARK_BYTES)?),
+            None => None,
+        };
+        if let (Algorithm::Dctcp, None, Some(said)) = (algorithm, mark_bytes, &section.algorithm) {
+            let what = "dctcp needs marks; add mark_bytes, such as 100000";
+            return Err(self.error(&said.span(), what));
+        }
+        let with = |loss_detection| Transport::Tcp {
+            algorithm,
+            loss_detection,
+            mark_bytes,
+        };
+        let Some(said) = &section.loss_detection else {
+            return Ok(vec![with(LossDetection::Duplicates(match profile {
+                PlanProfile::Artifact => 2048,
+                PlanProfile::Paper => 300,
+            }))]);
+        };
+        let mut transports = Vec::new();
+        for (span, way) in Several::items(said) {
+            let transport = with(self.loss_detection(way, &span)?);
+            if transports.contains(&transport) {
+                return Err(self.error(&span, "loss_detection has this twice; remove one"));
+            }
+            transports.push(transport);
+        }
+        match transports.is_empty() {
+            true => {
+                let what = "loss_detection has nothing in it; give one way at least";
+                Err(self.error(&said.span(), what))
+            }
+            false => Ok(transports),
+        }
+    }
+
+    fn algorithm(&self, said: &Spanned<String>) -> Result<Algorithm> {
+        let known = ALGORITHMS.iter().find(|(name, _)| name == said.get_ref());
+        known.map(|(_, algorithm)| *algorithm).ok_or_else(|| {
+            let names = ALGORITHMS.map(|(name, _)| name).join(", ");
+            let what = format!(
+                "there is no algorithm {:?}; give one of {names}",
+                said.get_ref()
+            );
+            self.error(&said.span(), what)
+        })
+    }
+
+    fn loss_detection(&self, way: &CountOrName, span: &Range<usize>) -> Result<LossDetection> {
+        match way {
+            CountOrName::Count(count) => {
+                let count = self.within("loss_detection", *count, span, DUPLICATES)?;
+                Ok(LossDetection::Duplicates(count as u32))
+            }
+            CountOrName::Name(name) if name == RACK_TLP => Ok(LossDetection::RackTlp),
+            CountOrName::Name(name) => {
+                let what = format!(
+                    "there is no loss detection {name:?}; give a number of duplicates, or \"rack-tlp\""
+                );
+                Err(self.error(span, what))
+            }
+        }
+    }
+}

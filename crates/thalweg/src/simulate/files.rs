@@ -1,0 +1,114 @@
+//! What a plan names: the trace and the placement, packed with gzip or not.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::Result;
+use flate2::read::MultiGzDecoder;
+use thalweg_config::{Machines, Plan};
+use thalweg_fabric::{Placement, Time, TraceLine, read_trace};
+
+use super::ledger::Hash;
+use crate::failure::bad_input;
+
+/// What is sent, and by whom.
+pub(super) struct Traffic {
+    /// The lines of the trace, cut as the plan says.
+    pub(super) trace: Vec<TraceLine>,
+    /// `None` for machines that are spread evenly, over as many servers as a fabric has.
+    placement: Option<Placement>,
+    pub(super) machine_count: u32,
+    /// Of the trace.
+    pub(super) hash: Hash,
+}
+
+impl Traffic {
+    /// Reads the files of a plan; those that are not there are looked for in another folder.
+    ///
+    /// # Errors
+    /// If one is not there, or not what it should be: with its line.
+    pub(super) fn read(plan: &Plan, data: Option<&Path>) -> Result<Traffic> {
+        let workload = &plan.workload;
+        let (name, reader) = open(&workload.trace, data)?;
+        let mut trace = read_trace(reader, &name).map_err(bad_input)?;
+        if let Some(micros) = workload.start_before_us {
+            let end = Time::from_micros(micros);
+            trace.retain(|line| line.start < end);
+        }
+        if let Some(limit) = workload.size_limit_bytes {
+            trace
+                .iter_mut()
+                .for_each(|line| line.bytes = line.bytes.min(limit));
+        }
+        if trace.is_empty() {
+            let what = "it has no lines, or none that the plan's cuts leave; check start_before_us";
+            return Err(bad_input(format!("{name}: {what}")));
+        }
+        let (placement, machine_count) = match &workload.machines {
+            Machines::Even(count) => (None, *count),
+            Machines::Placed(path) => {
+                let (name, reader) = open(path, data)?;
+                let placement = Placement::read(reader, &name).map_err(bad_input)?;
+                let count = placement.servers().iter().map(Vec::len).sum::<usize>();
+                (Some(placement), count as u32)
+            }
+        };
+        Ok(Traffic {
+            hash: hash_of(&trace),
+            trace,
+            placement,
+            machine_count,
+        })
+    }
+
+    /// Which machines are on which of so many servers.
+    pub(super) fn placement(&self, servers: u32) -> Cow<'_, Placement> {
+        match &self.placement {
+            Some(placement) => Cow::Borrowed(placement),
+            None => Cow::Owned(Placement::even(self.machine_count, servers)),
+        }
+    }
+}
+
+fn hash_of(trace: &[TraceLine]) -> Hash {
+    let mut bytes = Vec::with_capacity(trace.len() * 28);
+    for line in trace {
+        bytes.extend(line.source.to_le_bytes());
+        bytes.extend(line.destination.to_le_bytes());
+        bytes.extend(line.start.as_picos().to_le_bytes());
+        bytes.extend(line.flow.to_le_bytes());
+        bytes.extend(line.bytes.to_le_bytes());
+    }
+    Hash::of(&bytes)
+}
+
+type Reader = Box<dyn BufRead>;
+
+/// Opens a file where a plan says, else by its name in the folder of data.
+fn open(path: &Path, data: Option<&Path>) -> Result<(String, Reader)> {
+    let elsewhere = data.and_then(|folder| Some(folder.join(path.file_name()?)));
+    let found = match &elsewhere {
+        Some(other) if !path.exists() => other,
+        _ => path,
+    };
+    let name = found.display().to_string();
+    let cannot = |error: std::io::Error| {
+        let hint = match data {
+            Some(_) => "check the path",
+            None => "check the path, or say with --data in which folder it is",
+        };
+        bad_input(format!("{name}: {error}; {hint}"))
+    };
+    let mut file = BufReader::with_capacity(1 << 16, File::open(found).map_err(cannot)?);
+    let is_packed = file.fill_buf().map_err(cannot)?.starts_with(&[0x1f, 0x8b]);
+    let reader: Reader = match is_packed {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(file).take(MOST_BYTES))),
+        false => Box::new(file.take(MOST_BYTES)),
+    };
+    Ok((name, reader))
+}
+
+/// More than any trace has: 4 GiB of text, so that a packed file cannot grow without end.
+const MOST_BYTES: u64 = 1 << 32;

@@ -1,0 +1,224 @@
+//! `thalweg simulate`: the plans of a data-centre network, run to their tables and figures.
+//!
+//! ```text
+//!   plan ---> runs ---> [ledger: done before?] ---> threads, a run each ---> rows, in order
+//!                                                       '---> ledger, as each ends
+//!   rows ---> text, JSON, Parquet, a page
+//! ```
+//!
+//! 1. A run has nothing in common with another: what it comes to depends on its configuration, its
+//!    traffic and its seed, never on threads, shards, or what was done before.
+//! 2. Rows are in the order of the plan, however the runs ended.
+//! 3. What is in the ledger was made by this very program from the same configuration and traffic
+//!    (`ledger.rs`), so a command that was stopped goes on where it was.
+
+mod figures;
+mod files;
+mod ledger;
+mod page;
+mod parquet;
+mod pool;
+mod row;
+mod runs;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::json;
+use thalweg_config::Plan;
+
+use self::files::Traffic;
+use self::ledger::Ledger;
+use self::row::Row;
+use self::runs::Run;
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::number::number;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The plan: which fabrics, which traffic, which schemes
+    #[arg(value_name = "PLAN.toml")]
+    plan: PathBuf,
+    /// Where traces and placements are that are not where the plan says
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Runs at a time; else as many as there are processors
+    #[arg(long, value_name = "N", value_parser = number::<usize>(1..=1024))]
+    jobs: Option<usize>,
+    /// The I-th of N parts of the runs, from 0 or from 1
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
+    /// Where finished runs are kept; else a folder named after the plan
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_ledger")]
+    ledger: Option<PathBuf>,
+    /// Keep no runs, and use none that were kept
+    #[arg(long)]
+    no_ledger: bool,
+    /// The page; else a file named after the plan; one that exists is replaced
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write no page
+    #[arg(long, conflicts_with = "report")]
+    no_report: bool,
+    /// The rows as Parquet; a file that exists is replaced
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+}
+
+/// A part of the runs: those whose number leaves this rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shard {
+    index: usize,
+    count: usize,
+}
+
+impl Shard {
+    fn has(self, run: usize) -> bool {
+        run % self.count == self.index % self.count
+    }
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/');
+    let numbers = parts.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((index, count)) if count > 0 && index <= count => Ok(Shard { index, count }),
+        _ => Err("give two whole numbers, such as 1/4, the first not above the second".to_owned()),
+    }
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// If the plan or its files cannot be read or used, a run's caches are larger than memory, or a
+/// result cannot be written.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let plan = Plan::read(&arguments.plan).map_err(bad_input)?;
+    let report = report_path(arguments);
+    check_folders(
+        report
+            .as_deref()
+            .into_iter()
+            .chain(arguments.parquet.as_deref()),
+    )?;
+    let traffic = Traffic::read(&plan, arguments.data.as_deref())?;
+    let all = runs::runs_of(&plan, &traffic, &arguments.plan)?;
+    let chosen: Vec<&Run> = all
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| arguments.shard.is_none_or(|shard| shard.has(*index)))
+        .map(|(_, run)| run)
+        .collect();
+    let jobs = arguments
+        .jobs
+        .unwrap_or_else(processors)
+        .min(chosen.len().max(1));
+    runs::check_memory(&chosen, jobs, &arguments.plan)?;
+    let ledger = ledger_of(arguments)?;
+    let (rows, kept) = pool::run_all(&chosen, &traffic, jobs, ledger.as_ref(), console)?;
+    if let Some(path) = &report {
+        page::page(&title(&arguments.plan), &plan, &rows)?.write(path)?;
+    }
+    if let Some(path) = &arguments.parquet {
+        parquet::write(path, &rows)?;
+    }
+    print(&plan, &rows, kept, report.as_deref(), console)?;
+    console.print_json(&json!({
+        "plan": arguments.plan.display().to_string(),
+        "runs": all.len(),
+        "from_ledger": kept,
+        "rows": rows,
+        "report": report.map(|path| path.display().to_string()),
+    }))
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The name of a plan, without folder and ending.
+fn stem(plan: &Path) -> String {
+    let stem = plan.file_stem().unwrap_or(plan.as_os_str());
+    stem.to_string_lossy().into_owned()
+}
+
+fn title(plan: &Path) -> String {
+    format!("Thalweg: {}", stem(plan))
+}
+
+/// A part of a plan has no page, unless one is asked for.
+fn report_path(arguments: &Arguments) -> Option<PathBuf> {
+    if arguments.no_report || arguments.shard.is_some() && arguments.report.is_none() {
+        return None;
+    }
+    let named = || PathBuf::from(format!("{}.html", stem(&arguments.plan)));
+    Some(arguments.report.clone().unwrap_or_else(named))
+}
+
+fn ledger_of(arguments: &Arguments) -> Result<Option<Ledger>> {
+    if arguments.no_ledger {
+        return Ok(None);
+    }
+    let named = || PathBuf::from(format!("{}.ledger", stem(&arguments.plan)));
+    let folder = arguments.ledger.clone().unwrap_or_else(named);
+    Ledger::open(folder).map(Some)
+}
+
+/// Finds out that a result cannot be written before there is one.
+fn check_folders<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
+    for path in paths {
+        let folder = path.parent();
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        if !folder.is_none_or(Path::is_dir) || path.is_dir() {
+            let path = path.display();
+            return Err(bad_input(format!(
+                "{path} is no file in a folder that exists; make the folder, or name another"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn print(
+    plan: &Plan,
+    rows: &[Row],
+    kept: usize,
+    report: Option<&Path>,
+    console: &Console,
+) -> Result<()> {
+    for table in tables::all(plan, rows) {
+        console.headline(table.caption())?;
+        console.print(&format!("{}\n", table.to_text()))?;
+    }
+    if kept > 0 {
+        let of = rows.len();
+        console.print(&format!("{kept} of {of} runs were done before.\n"))?;
+    }
+    if let Some(path) = report {
+        let place = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        console.print(&format!("The page, with pictures: {}", place.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_part_the_runs_whether_counted_from_0_or_from_1() {
+        let parts = |texts: [&str; 3]| {
+            let shards = texts.map(|text| shard(text).expect("two numbers"));
+            let owners = (0..10).map(move |run| shards.iter().filter(|one| one.has(run)).count());
+            owners.collect::<Vec<_>>()
+        };
+        assert_eq!(parts(["0/3", "1/3", "2/3"]), [1; 10]);
+        assert_eq!(parts(["1/3", "2/3", "3/3"]), [1; 10]);
+        for text in ["", "1", "4/3", "1/0", "-1/3", "a/b", "1/2/3"] {
+            assert!(shard(text).is_err(), "{text}");
+        }
+    }
+}

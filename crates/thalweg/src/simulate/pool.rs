@@ -1,0 +1,129 @@
+//! Runs spread over threads, each of which takes the next run when it has ended one.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use rustix::time::{ClockId, clock_gettime};
+use thalweg_fabric::{Simulation, Time};
+
+use super::files::Traffic;
+use super::ledger::Ledger;
+use super::row::Row;
+use super::runs::Run;
+use crate::console::Console;
+use crate::failure::bad_input;
+
+/// Steps of the progress bar for a run.
+const RUN_STEPS: u64 = 1_000;
+
+/// Events between two looks at how far a run is.
+const EVENTS_A_LOOK: u32 = 1 << 16;
+
+/// Does all runs; gives their rows in order, and how many were in the ledger.
+///
+/// # Errors
+/// At the first run that cannot begin, or that cannot be kept.
+pub(super) fn run_all(
+    runs: &[&Run],
+    traffic: &Traffic,
+    jobs: usize,
+    ledger: Option<&Ledger>,
+    console: &Console,
+) -> Result<(Vec<Row>, usize)> {
+    let mut rows: Vec<Option<Row>> = Vec::new();
+    for run in runs {
+        rows.push(ledger.and_then(|ledger| ledger.find(run, traffic)));
+    }
+    let left: Vec<usize> = (0..runs.len())
+        .filter(|&index| rows[index].is_none())
+        .collect();
+    let kept = runs.len() - left.len();
+    let progress = console.progress_with_estimate(left.len() as u64 * RUN_STEPS);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let results: Mutex<Vec<(usize, Result<Row>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(&index) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if failed.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let row = run_one(runs[index], traffic, ledger, &progress);
+                    failed.fetch_or(row.is_err(), Ordering::Relaxed);
+                    let mut results = results.lock().expect("no thread panics with it");
+                    results.push((index, row));
+                }
+            });
+        }
+    });
+    progress.finish_and_clear();
+    let mut results = results.into_inner().expect("no thread panics with it");
+    results.sort_by_key(|(index, _)| *index);
+    for (index, row) in results {
+        rows[index] = Some(row?);
+    }
+    Ok((rows.into_iter().flatten().collect(), kept))
+}
+
+fn run_one(
+    run: &Run,
+    traffic: &Traffic,
+    ledger: Option<&Ledger>,
+    progress: &ProgressBar,
+) -> Result<Row> {
+    progress.set_message(run.text());
+    let start = thread_seconds();
+    let simulation = Simulation::new(&run.config, &traffic.trace);
+    let mut simulation = simulation.map_err(bad_input)?;
+    let last = traffic.trace.iter().map(|line| line.start).max();
+    let mut meter = Meter {
+        end: last.unwrap_or(Time::ZERO),
+        told: 0,
+        progress,
+    };
+    loop {
+        let steps = (0..EVENTS_A_LOOK).take_while(|_| simulation.step()).count();
+        meter.tell(simulation.now());
+        if steps < EVENTS_A_LOOK as usize {
+            break;
+        }
+    }
+    meter.finish();
+    let row = Row::new(run, &simulation, thread_seconds() - start);
+    if let Some(ledger) = ledger {
+        ledger.keep(run, traffic, &row)?;
+    }
+    Ok(row)
+}
+
+/// How far a run is: by its time against that of the last line of the trace.
+struct Meter<'a> {
+    end: Time,
+    told: u64,
+    progress: &'a ProgressBar,
+}
+
+impl Meter<'_> {
+    fn tell(&mut self, now: Time) {
+        let share = now.as_micros_f64() / self.end.as_micros_f64().max(1e-6);
+        let steps = (share * RUN_STEPS as f64) as u64;
+        self.advance(steps.min(RUN_STEPS - 1));
+    }
+
+    fn advance(&mut self, steps: u64) {
+        self.progress.inc(steps.saturating_sub(self.told));
+        self.told = self.told.max(steps);
+    }
+
+    fn finish(mut self) {
+        self.advance(RUN_STEPS);
+    }
+}
+
+/// Processor time of this thread.
+fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

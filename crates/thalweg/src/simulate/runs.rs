@@ -1,0 +1,255 @@
+//! The runs of a plan: each fabric, scheme, size of caches, transport and seed, in this order.
+
+use std::path::Path;
+
+use anyhow::Result;
+use thalweg_config::{
+    CacheAmount, CacheSize, Plan, PlanProfile, PlannedTopology, SchemeKind, Transport,
+};
+use thalweg_fabric::{
+    Bluebird, Config, Controller, FatTree, OnDemand, Payload, Scheme, SwitchV2p, TcpConfig, Time,
+};
+use thalweg_v2p::{MemoryPlacement, Profile};
+
+use super::files::Traffic;
+use crate::failure::bad_input;
+
+/// A run, as it will be done.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) kind: SchemeKind,
+    pub(super) transport: Transport,
+    pub(super) profile: PlanProfile,
+    /// What the plan says of the caches; `None` if the scheme has none.
+    pub(super) cache: Option<CacheSize>,
+    /// Entries of each switch that has a cache.
+    pub(super) entries: Option<u32>,
+    /// All entries of all switches.
+    total_entries: u64,
+    pub(super) config: Config,
+}
+
+impl Run {
+    /// What the plan says of the caches, if it says it in percent.
+    pub(super) fn percent(&self) -> Option<f64> {
+        match self.cache?.amount {
+            CacheAmount::Percent(percent) => Some(percent),
+            CacheAmount::Entries(_) => None,
+        }
+    }
+
+    /// What it is, for people.
+    pub(super) fn text(&self) -> String {
+        let size = match (self.percent(), self.entries) {
+            (Some(percent), _) => format!(" {percent} %"),
+            (None, Some(entries)) => format!(" {entries} entries"),
+            (None, None) => String::new(),
+        };
+        format!("{}{size}, seed {}", self.kind.name(), self.config.seed)
+    }
+}
+
+/// What an entry takes, at most: a line of a cache, or a node of one that keeps what was used last.
+const ENTRY_BYTES: u64 = 96;
+
+/// All runs of a plan.
+///
+/// # Errors
+/// If the machines do not fit the fabric, or something moves that is not there.
+pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for planned in &plan.topologies {
+        let servers =
+            planned.shape.pods * planned.shape.tors_per_pod * planned.shape.servers_per_tor;
+        let placement = traffic.placement(servers);
+        for &kind in &plan.schemes {
+            let sizes: Vec<Option<CacheSize>> = match kind.has_cache() {
+                true => plan.caches.iter().copied().map(Some).collect(),
+                false => vec![None],
+            };
+            for cache in sizes {
+                let share =
+                    cache.map(|cache| share_of(kind, planned, traffic.machine_count, cache));
+                let share = share
+                    .transpose()
+                    .map_err(|what| refuse(path, cache, &what))?;
+                let (entries, total_entries) = share.unwrap_or_default();
+                let transports = plan.workload.transports.iter();
+                let each =
+                    transports.flat_map(|way| plan.seeds.iter().map(move |seed| (way, seed)));
+                for (&transport, &seed) in each {
+                    let scheme = scheme_of(kind, plan.profile, entries);
+                    let shape = planned.shape.clone();
+                    let placement = placement.clone().into_owned();
+                    let base = match plan.profile {
+                        PlanProfile::Artifact => Config::artifact(shape, placement, scheme),
+                        PlanProfile::Paper => Config::paper(shape, placement, scheme, seed),
+                    };
+                    runs.push(Run {
+                        kind,
+                        transport,
+                        profile: plan.profile,
+                        cache,
+                        entries: cache.map(|_| entries),
+                        total_entries,
+                        config: with_rest(base, plan, transport, seed),
+                    });
+                }
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn with_rest(base: Config, plan: &Plan, transport: Transport, seed: u64) -> Config {
+    let payload = plan.workload.payload_bytes.map(Payload::Fixed);
+    let mut config = Config {
+        payload: payload.unwrap_or(base.payload),
+        migrations: plan.migration.into_iter().collect(),
+        seed,
+        ..base
+    };
+    if let Transport::Tcp {
+        algorithm,
+        loss_detection,
+        mark_bytes,
+    } = transport
+    {
+        config.transport = thalweg_fabric::Transport::Tcp(TcpConfig {
+            algorithm,
+            loss_detection,
+            ..TcpConfig::artifact()
+        });
+        for link in [&mut config.edge_link, &mut config.fabric_link] {
+            link.mark_bytes = mark_bytes.unwrap_or(link.mark_bytes);
+        }
+    }
+    config
+}
+
+fn refuse(path: &Path, cache: Option<CacheSize>, what: &str) -> anyhow::Error {
+    let place = cache.map(|cache| format!("{}:{}: ", cache.line, cache.column));
+    bad_input(format!(
+        "{}:{}{what}",
+        path.display(),
+        place.unwrap_or_default()
+    ))
+}
+
+/// Entries of each switch with a cache, and of all of them.
+///
+/// A percentage is of the machines, and is divided as the published code does it: among all
+/// switches, the gateways' racks (GwCache), or all racks (Bluebird, SwitchV2P in ToRs only).
+fn share_of(
+    kind: SchemeKind,
+    planned: &PlannedTopology,
+    machines: u32,
+    cache: CacheSize,
+) -> Result<(u32, u64), String> {
+    let switches = switches_with_cache(kind, planned);
+    let each = match cache.amount {
+        CacheAmount::Entries(entries) => u64::from(entries),
+        CacheAmount::Percent(percent) => {
+            let total = percent / 100.0 * f64::from(machines);
+            total as u64 / u64::from(switches.max(1))
+        }
+    };
+    let entries = u32::try_from(each)
+        .ok()
+        .filter(|entries| *entries <= 1 << 28);
+    let entries = entries.ok_or_else(|| {
+        format!(" {each} entries in a switch are more than a cache can have (2^28); give less")
+    })?;
+    Ok((entries, each * u64::from(switches)))
+}
+
+fn switches_with_cache(kind: SchemeKind, planned: &PlannedTopology) -> u32 {
+    let shape = &planned.shape;
+    match kind {
+        SchemeKind::GwCache => shape.gateway_tors.len() as u32,
+        SchemeKind::Bluebird | SchemeKind::SwitchV2pTors => shape.pods * shape.tors_per_pod,
+        _ => planned.switches_with_memory,
+    }
+}
+
+fn scheme_of(kind: SchemeKind, profile: PlanProfile, entries: u32) -> Scheme {
+    let protocol = match profile {
+        PlanProfile::Artifact => Profile::Artifact,
+        PlanProfile::Paper => Profile::Paper,
+    };
+    let v2p = SwitchV2p::new(protocol, entries);
+    let is_artifact = profile == PlanProfile::Artifact;
+    let controller = |micros| {
+        let interval = Time::from_micros(micros);
+        Scheme::Controller(match is_artifact {
+            true => Controller::artifact(entries, interval),
+            false => Controller::paper(entries, interval),
+        })
+    };
+    match kind {
+        SchemeKind::NoCache => Scheme::NoCache,
+        SchemeKind::Direct => Scheme::Direct,
+        SchemeKind::OnDemand if is_artifact => Scheme::OnDemand(OnDemand::Artifact),
+        SchemeKind::OnDemand => Scheme::OnDemand(OnDemand::Paper {
+            threshold_packets: 1,
+        }),
+        SchemeKind::LocalLearning => Scheme::LocalLearning { entries },
+        SchemeKind::GwCache => Scheme::GwCache { entries },
+        SchemeKind::Bluebird if is_artifact => Scheme::Bluebird(Bluebird::artifact(entries)),
+        SchemeKind::Bluebird => Scheme::Bluebird(Bluebird::paper(entries)),
+        SchemeKind::Controller150 => controller(150),
+        SchemeKind::Controller300 => controller(300),
+        SchemeKind::SwitchV2p => Scheme::SwitchV2p(v2p),
+        SchemeKind::SwitchV2pNoInvalidations => Scheme::SwitchV2p(SwitchV2p {
+            sends_invalidations: false,
+            ..v2p
+        }),
+        SchemeKind::SwitchV2pNoTimestamps => Scheme::SwitchV2p(SwitchV2p {
+            has_timestamp_vector: false,
+            ..v2p
+        }),
+        SchemeKind::SwitchV2pTors => Scheme::SwitchV2p(SwitchV2p {
+            memory: MemoryPlacement::TorsOnly,
+            ..v2p
+        }),
+        SchemeKind::SwitchV2pPlus => Scheme::SwitchV2p(SwitchV2p::new(Profile::Plus, entries)),
+    }
+}
+
+/// Refuses caches that are larger than the memory of this machine, at so many runs at a time.
+///
+/// # Errors
+/// With the place of the size in the plan.
+pub(super) fn check_memory(runs: &[&Run], jobs: usize, path: &Path) -> Result<()> {
+    let memory = memory_bytes();
+    for run in runs {
+        let needed = run.total_entries.saturating_mul(ENTRY_BYTES);
+        if needed.saturating_mul(jobs as u64) > memory {
+            let what = format!(
+                " {} caches of {} entries in all are up to {} each run, and {jobs} at a time more \
+                 than this machine's memory ({}); give less, or --jobs 1",
+                run.kind.name(),
+                crate::report::format_count(run.total_entries),
+                crate::report::format_bytes(needed),
+                crate::report::format_bytes(memory),
+            );
+            return Err(refuse(path, run.cache, &what));
+        }
+    }
+    Ok(())
+}
+
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit.max(1));
+    #[allow(
+        clippy::useless_conversion,
+        reason = "the type is not the same everywhere"
+    )]
+    u64::from(info.totalram).saturating_mul(unit)
+}
+
+/// Gateways of a fabric.
+pub(super) fn gateway_count(shape: &FatTree) -> u32 {
+    shape.gateway_tors.len() as u32 * shape.gateways_per_tor
+}

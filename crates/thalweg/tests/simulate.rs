@@ -1,0 +1,376 @@
+//! `thalweg simulate`: rows, the ledger, shards, results as files, and what is refused.
+
+mod command;
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::command::Scene;
+
+/// Two pods of two racks, gateways in the last, 8 servers of 4 machines.
+const PLAN: &str = r#"
+[topology.fat_tree]
+pods = 2
+tors_per_pod = 2
+spines_per_pod = 2
+core_links_per_spine = 1
+servers_per_tor = 2
+gateway_tors = [3]
+gateways_per_tor = 2
+[workload]
+trace = "trace.csv"
+machines = 32
+transport = "udp"
+[run]
+schemes = ["nocache", "direct", "ondemand", "locallearning", "gwcache", "bluebird", "controller",
+           "switchv2p", "switchv2p-tor", "switchv2p+"]
+cache_percent = [50, 200]
+seeds = [1, 2]
+"#;
+
+/// The keys that stay.
+const KEYS: [&str; 22] = [
+    "scheme",
+    "profile",
+    "cache_percent",
+    "seed",
+    "hit_rate",
+    "mean_fct_us",
+    "mean_first_packet_us",
+    "mean_packet_latency_us",
+    "stretch",
+    "packets_sent",
+    "gateway_packets",
+    "misdelivered",
+    "last_misdelivered_us",
+    "invalidations",
+    "learning_packets",
+    "drops",
+    "reordered",
+    "retransmitted",
+    "switch_bytes",
+    "hits_by_layer",
+    "first_hits_by_layer",
+    "packet_hops",
+];
+
+/// Ten schemes, of which three have no caches.
+const RUNS: u64 = (3 + 7 * 2) * 2;
+
+/// Packets among 32 machines, of which a few are popular.
+fn trace() -> String {
+    let mut text = String::new();
+    let mut word = 1_u64;
+    for line in 0..2_000_u64 {
+        word = word
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(99);
+        let (source, other) = (word >> 33 & 31, word >> 40 & 31);
+        let destination = if word >> 60 & 1 == 0 {
+            other & 3
+        } else {
+            other
+        };
+        let flow = source * 32 + destination;
+        writeln!(text, "{source},{destination},{},{flow},64", line * 60).expect("a string");
+    }
+    text
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.write("plan.toml", PLAN);
+    scene.write("trace.csv", trace());
+    scene
+}
+
+/// The rows without the one figure that is not the same each time.
+fn rows(result: &Value) -> Vec<Value> {
+    let rows = result["rows"].as_array().expect("rows").iter().cloned();
+    let without_time = |mut row: Value| {
+        let seconds = row
+            .as_object_mut()
+            .and_then(|row| row.remove("cpu_seconds"));
+        assert!(
+            seconds
+                .and_then(|seconds| seconds.as_f64())
+                .expect("a time")
+                >= 0.0
+        );
+        row
+    };
+    rows.map(without_time).collect()
+}
+
+#[test]
+fn rows_have_the_figures_of_their_runs() {
+    let scene = scene();
+    let result = scene.json(&["simulate", "plan.toml", "--no-ledger", "--no-report"]);
+    assert_eq!(
+        (&result["runs"], &result["from_ledger"]),
+        (&RUNS.into(), &0.into())
+    );
+    let rows = rows(&result);
+    assert_eq!(rows.len() as u64, RUNS);
+    for row in &rows {
+        for key in KEYS {
+            assert!(row.get(key).is_some(), "{key} is not in {row}");
+        }
+        assert_eq!(
+            (&row["packets_sent"], &row["delivered"]),
+            (&2_000.into(), &2_000.into())
+        );
+        assert_eq!(
+            row["switch_bytes"].as_array().expect("a list").len(),
+            2 + 4 + 4
+        );
+    }
+    let of = |scheme: &'static str| rows.iter().filter(move |row| row["scheme"] == scheme);
+    assert!(of("nocache").all(|row| row["hit_rate"] == 0.0 && row["cache_percent"].is_null()));
+    assert!(of("direct").all(|row| row["hit_rate"] == 1.0));
+    // 50 % of 32 machines are 16 entries: for 10 switches, one gateway rack, four racks.
+    for (scheme, entries) in [
+        ("switchv2p", 1),
+        ("gwcache", 16),
+        ("bluebird", 4),
+        ("switchv2p-tor", 4),
+    ] {
+        let row = of(scheme).next().expect("a row");
+        assert_eq!(
+            (&row["cache_percent"], &row["cache_entries"]),
+            (&50.0.into(), &entries.into())
+        );
+    }
+    let seeds: Vec<&Value> = of("switchv2p").map(|row| &row["seed"]).collect();
+    assert_eq!(seeds, [1, 2, 1, 2]);
+    // What is random differs by its seed, and larger caches help.
+    let figures = |scheme: &'static str, key: &str| -> Vec<f64> {
+        of(scheme)
+            .map(|row| row[key].as_f64().expect("a number"))
+            .collect()
+    };
+    let rates = figures("switchv2p", "hit_rate");
+    assert!(rates[0] < rates[2] && rates[1] < rates[3], "{rates:?}");
+    let rates = figures("locallearning", "hit_rate");
+    assert_ne!(rates[2], rates[3]);
+}
+
+#[test]
+fn rows_are_the_same_however_the_runs_are_done() {
+    let scene = scene();
+    let run = |more: &[&str]| {
+        let arguments = [&["simulate", "plan.toml", "--no-report"], more].concat();
+        scene.json(&arguments)
+    };
+    let alone = run(&["--jobs", "1", "--no-ledger"]);
+    let together = run(&["--jobs", "3", "--ledger", "together"]);
+    assert_eq!(rows(&together), rows(&alone));
+    // In parts, and then from the ledger that the parts have left.
+    let parts = ["1/3", "2/3", "3/3"].map(|part| run(&["--shard", part, "--ledger", "parts"]));
+    let counts: usize = parts.iter().map(|part| rows(part).len()).sum();
+    assert_eq!(counts as u64, RUNS);
+    let whole = run(&["--ledger", "parts"]);
+    assert_eq!(whole["from_ledger"], RUNS);
+    assert_eq!(rows(&whole), rows(&alone));
+    // The text is the same too, byte for byte.
+    let text =
+        |more: &[&str]| scene.says(&[&["simulate", "plan.toml", "--no-report"], more].concat());
+    assert_eq!(
+        text(&["--jobs", "1", "--no-ledger"]),
+        text(&["--jobs", "2", "--no-ledger"])
+    );
+}
+
+#[test]
+fn what_was_done_is_not_done_again_and_nothing_else_is_taken_for_it() {
+    let scene = scene();
+    let kept = |plan: &str| {
+        let result = scene.json(&["simulate", plan, "--no-report", "--ledger", "kept"]);
+        result["from_ledger"].as_u64().expect("a number")
+    };
+    assert_eq!((kept("plan.toml"), kept("plan.toml")), (0, RUNS));
+    let folder = scene.path("kept");
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .expect("it was made")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert_eq!(files.len() as u64, RUNS);
+    // One is gone, one is cut, one has another's content.
+    std::fs::remove_file(&files[0]).expect("it is there");
+    std::fs::write(&files[1], "{\"run\":").expect("it is ours");
+    std::fs::copy(&files[3], &files[2]).expect("it is ours");
+    assert_eq!((kept("plan.toml"), kept("plan.toml")), (RUNS - 3, RUNS));
+    // Another seed, other traffic.
+    scene.write(
+        "seeds.toml",
+        PLAN.replace("seeds = [1, 2]", "seeds = [2, 3]"),
+    );
+    assert_eq!(kept("seeds.toml"), RUNS / 2);
+    scene.write("trace.csv", trace().replacen(",64\n", ",65\n", 1));
+    assert_eq!(kept("plan.toml"), 0);
+}
+
+#[test]
+fn results_are_files_too() {
+    let scene = scene();
+    let text = scene.says(&["simulate", "plan.toml", "--parquet", "rows.parquet"]);
+    assert!(
+        text.contains("What runs came to") && text.contains("Table 5"),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(scene.path("plan.html")).expect("it is there");
+    for part in [
+        "Thalweg: plan",
+        "Hit rate",
+        "FCT, times better than NoCache",
+        "First packet, times better than NoCache",
+        "Bytes that switches processed, by pod",
+        "The same in pod 2, by switch",
+        "gateway ToR 2",
+        "The controller&#39;s plans",
+    ] {
+        let part = part.replace("&#39;", "'");
+        assert!(page.contains(&part), "{part} is not in the page");
+    }
+    assert!(
+        !page.contains("http://")
+            || page.matches("http://").count()
+                == page.matches("http://www.w3.org/2000/svg").count()
+    );
+    let rows = std::fs::read(scene.path("rows.parquet")).expect("it is there");
+    assert!(rows.starts_with(b"PAR1") && rows.ends_with(b"PAR1"));
+    // A part has no page.
+    std::fs::remove_file(scene.path("plan.html")).expect("it is there");
+    scene.says(&["simulate", "plan.toml", "--shard", "0/9"]);
+    assert!(!std::path::Path::new(&scene.path("plan.html")).exists());
+}
+
+#[test]
+fn a_migration_and_several_fabrics() {
+    let scene = Scene::new();
+    scene.write("trace.csv", trace());
+    let plan = PLAN
+        .split("[workload]")
+        .nth(1)
+        .expect("the rest of the plan")
+        .replace("seeds = [1, 2]", "seeds = [1]");
+    let plan = format!(
+        "[topology]\nkind = \"ft8-10k\"\ngateways_per_tor = [1, 3]\n[workload]{plan}\
+         [migration]\nvm = 0\nat_us = 40\nto_server = 100\n"
+    );
+    scene.write("plan.toml", plan);
+    let result = scene.json(&["simulate", "plan.toml", "--no-ledger"]);
+    let rows = rows(&result);
+    let gateways: Vec<u64> = rows
+        .iter()
+        .filter_map(|row| row["gateways"].as_u64())
+        .collect();
+    assert_eq!((gateways[0], gateways[17]), (4, 12));
+    assert!(
+        rows.iter()
+            .any(|row| row["misdelivered"].as_u64() > Some(0))
+    );
+    let page = std::fs::read_to_string(scene.path("plan.html")).expect("it is there");
+    for part in ["FCT against gateways", "the paper's Table 4"] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_place_and_remedy() {
+    let scene = scene();
+    let refused = |from: &str, to: &str, expected: &[&str]| {
+        assert!(PLAN.contains(from), "{from}");
+        scene.write("bad.toml", PLAN.replace(from, to));
+        scene.refuses(&["simulate", "bad.toml"], expected);
+    };
+    refused(
+        "\"gwcache\"",
+        "\"cache\"",
+        &["bad.toml:15:62: ", "there is no scheme \"cache\"; give"],
+    );
+    refused(
+        "machines",
+        "machine",
+        &["bad.toml:12:1: unknown field `machine`"],
+    );
+    refused(
+        "cache_percent = [50, 200]",
+        "cache_entries = [1, 268435456]",
+        &[
+            "bad.toml:17:21: ",
+            "more than this machine's memory",
+            "give less",
+        ],
+    );
+    refused("50, 200", "50, 1e9", &["bad.toml:17:22: ", "give less"]);
+    refused(
+        "machines = 32",
+        "machines = 3",
+        &["machine", "is on no server"],
+    );
+    refused("trace.csv", "nowhere.csv", &["nowhere.csv", "--data"]);
+    scene.write("line.csv", "1,2,3,4,5\n1,2,3\n");
+    refused(
+        "trace.csv",
+        "line.csv",
+        &["line.csv:2: 3 columns; write `source,"],
+    );
+    scene.write("empty.csv", "\n");
+    refused("trace.csv", "empty.csv", &["empty.csv: it has no lines"]);
+    refused(
+        "machines = 32",
+        "placement = \"line.csv\"",
+        &["line.csv:1: ", "a list for each server"],
+    );
+    scene.refuses(&["simulate", "none.toml"], &["none.toml", "check the path"]);
+    scene.refuses(
+        &["simulate", "plan.toml", "--shard", "3/2"],
+        &["--shard", "such as 1/4"],
+    );
+    scene.refuses(
+        &["simulate", "plan.toml", "--report", "no/a.html"],
+        &["a folder that exists"],
+    );
+}
+
+/// A trace and a placement that are packed, and in the folder of data.
+#[test]
+fn data_may_be_packed_and_elsewhere() {
+    let scene = scene();
+    let plan = PLAN.replace("trace.csv", "far/trace.csv.gz");
+    let plan = plan.replace("machines = 32", "placement = \"far/placement.json.gz\"");
+    scene.write("packed.toml", plan);
+    let pack = |name: &str, text: &str| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packer, text.as_bytes()).expect("memory");
+        scene.write(name, packer.finish().expect("memory"));
+    };
+    std::fs::create_dir(scene.path("data")).expect("the folder is ours");
+    pack("data/trace.csv.gz", &trace());
+    let servers: Vec<String> = (0..8)
+        .map(|server| {
+            let machines: Vec<String> = (server * 4..server * 4 + 4)
+                .map(|number| format!("\"{number}\""))
+                .collect();
+            format!("\"p{}\": [{}]", server + 1, machines.join(", "))
+        })
+        .collect();
+    pack(
+        "data/placement.json.gz",
+        &format!("{{{}}}", servers.join(", ")),
+    );
+    let run = |plan: &str| {
+        scene.json(&[
+            "simulate",
+            plan,
+            "--data",
+            "data",
+            "--no-ledger",
+            "--no-report",
+        ])
+    };
+    assert_eq!(rows(&run("packed.toml")), rows(&run("plan.toml")));
+}
