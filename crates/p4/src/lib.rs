@@ -9,7 +9,8 @@
 //! The programs are those of v1model, compiled by p4c's back end for BMv2; where the language leaves
 //! room they mean what they mean on `simple_switch`. [`Program`] is a program after loading,
 //! [`State`] what a controller writes and packets change, [`Target`] both at work. [`stf`] runs p4c's
-//! own tests.
+//! own tests, and [`commands`] reads
+//! files of simple_switch_CLI.
 //!
 //! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time is an
 //!   argument and the seed is in [`Config`]. The same packets at the same times have the same outcome.
@@ -26,6 +27,7 @@
 //! References: *P4_16 Language Specification*, version 1.2.4, The P4 Language Consortium, 2023;
 //! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 
+pub mod commands;
 pub mod error;
 mod json;
 pub mod program;

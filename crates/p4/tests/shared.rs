@@ -125,3 +125,59 @@ fn run_bytes(program: Program) -> u64 {
     }
     target.counts().received
 }
+
+/// The entries that come with the four cases: every command is read and written, and a packet that
+/// they route leaves with its time to live one less and its checksum right.
+#[test]
+fn the_entries_of_the_four_cases_are_written() {
+    for case in 1..=4 {
+        let text = |name: String| std::fs::read_to_string(folder(&name)).expect("the file");
+        let program = Program::from_json(&text(format!("l2l3/l2l3_{case}.json")));
+        let program = Arc::new(program.expect("a program"));
+        let commands =
+            thalweg_p4::commands::parse(&text(format!("l2l3/l2l3_{case}.cmds")), &program)
+                .unwrap_or_else(|error| panic!("case {case}: {error}"));
+        let mut target = Target::new(program, Config::default()).expect("own entries");
+        let updates: Vec<_> = commands.into_iter().map(|command| command.update).collect();
+        let written = target.write(&updates, thalweg_packet::Instant::ZERO);
+        written.unwrap_or_else(|error| panic!("case {case}: {error}"));
+        let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        let mut ip = [
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 9, 200, 1,
+        ];
+        let checksum = thalweg_packet::checksum::checksum(&ip);
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        packet.extend(ip);
+        packet.extend([4, 0, 0, 53, 0, 8, 0, 0]);
+        let mut outbox = thalweg_p4::Outbox::new();
+        target.receive(1, &packet, thalweg_packet::Instant::ZERO, &mut outbox);
+        let sent: Vec<_> = outbox.sent().collect();
+        assert_eq!(sent.len(), 1, "case {case}");
+        let (port, bytes) = (sent[0].port, sent[0].bytes);
+        assert_eq!(port, 1, "case {case}");
+        assert_eq!(
+            bytes[..6],
+            [2, 0, 0, 0, 0, 0x99],
+            "case {case}: the next hop"
+        );
+        assert_eq!(
+            bytes[6..12],
+            [2, 0, 0, 0, 0, 0xaa],
+            "case {case}: our address"
+        );
+        let translated = case >= 3;
+        let source = if translated {
+            [192, 0, 2, 1]
+        } else {
+            [10, 0, 0, 1]
+        };
+        assert_eq!(bytes[26..30], source, "case {case}");
+        assert_eq!(bytes[22], 63, "case {case}: time to live");
+        let ip = &bytes[14..34];
+        assert_eq!(
+            thalweg_packet::checksum::checksum(ip),
+            0,
+            "case {case}: checksum"
+        );
+    }
+}

@@ -22,7 +22,7 @@
 //! script.
 
 mod parse;
-mod resolve;
+pub(crate) mod resolve;
 mod run;
 
 pub use parse::{Comparison, CounterCheck, Script, Statement, StfError};

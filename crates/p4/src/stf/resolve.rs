@@ -8,7 +8,7 @@ use crate::program::table::{KeyPart, Match, MatchKind, Table};
 use crate::state::ActionCall;
 
 /// Whether a full name is the one that a script means: all of it, or its last parts.
-pub(super) fn is_meant(full: &str, written: &str) -> bool {
+pub(crate) fn is_meant(full: &str, written: &str) -> bool {
     full == written
         || full
             .strip_suffix(written)
@@ -36,7 +36,7 @@ fn only<T>(
 }
 
 /// The table that is meant.
-pub(super) fn table(program: &Program, written: &str) -> Result<TableId, String> {
+pub(crate) fn table(program: &Program, written: &str) -> Result<TableId, String> {
     let tables = program.tables.iter().zip(0..);
     only(
         tables.map(|(table, index)| (table.name.clone(), TableId(index))),
@@ -46,7 +46,7 @@ pub(super) fn table(program: &Program, written: &str) -> Result<TableId, String>
 }
 
 /// The action of a table that is meant.
-fn action(program: &Program, table: &Table, written: &str) -> Result<ActionId, String> {
+pub(crate) fn action(program: &Program, table: &Table, written: &str) -> Result<ActionId, String> {
     let actions = table.actions.iter();
     let named = actions.map(|&id| (program.action(id).name.clone(), id));
     only(named, written, &format!("action of {}", table.name))

@@ -8,9 +8,7 @@ use thalweg_packet::Instant;
 use crate::program::ids::{CounterId, MeterId, RegisterId, TableId};
 use crate::program::table::Match;
 use crate::run::{Outbox, Target};
-use crate::state::{
-    Counter, EntryAction, MeterRates, Mirror, Mode, Rate, Replica, TableEntry, Update,
-};
+use crate::state::{Counter, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update};
 
 use super::parse::{Comparison, CounterCheck, Script, Statement};
 use super::resolve;
@@ -262,11 +260,7 @@ impl Runner<'_> {
         let id = id.ok_or_else(|| format!("there is no meter {meter:?}"))?;
         let mut read = Vec::new();
         for (rate, burst) in rates {
-            let per_microsecond: f64 = rate.parse().map_err(|_| format!("{rate:?} is no rate"))?;
-            read.push(Rate {
-                per_second: (per_microsecond * 1e6).round() as u64,
-                burst: *burst,
-            });
+            read.push(crate::commands::rate(&format!("{rate}:{burst}"))?);
         }
         let (Some(&committed), Some(&peak)) = (read.first(), read.last()) else {
             return Err("a meter needs a rate".to_owned());
