@@ -21,7 +21,9 @@ use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
 use thiserror::Error;
 
 pub use crate::schemes::{Bluebird, Controller, ControllerCost, OnDemand};
-use crate::{Ecmp, FatTree, Link, Placement, TcpConfig, TcpConfigError, Time, TopologyError};
+use crate::{
+    Ecmp, Failure, FatTree, Link, Placement, TcpConfig, TcpConfigError, Time, TopologyError,
+};
 
 const GIGABIT: u64 = 1_000_000_000;
 const QUEUE_BYTES: u64 = 32 << 20;
@@ -146,6 +148,10 @@ pub struct Config {
     pub inner_bytes: u32,
     /// Machines that move.
     pub migrations: Vec<Migration>,
+    /// Links and switches that fail.
+    pub failures: Vec<Failure>,
+    /// How long after a failure, or its end, switches send by other ports.
+    pub reroute_after: Time,
     /// Of the learning packets' chance.
     pub seed: u64,
 }
@@ -172,6 +178,8 @@ impl Config {
             outer_bytes: 2 + 20 + 8,
             inner_bytes: 20 + 8,
             migrations: Vec::new(),
+            failures: Vec::new(),
+            reroute_after: Time::ZERO,
             seed: 1,
         }
     }
@@ -238,6 +246,12 @@ pub enum ConfigError {
         /// How many there are.
         servers: usize,
     },
+    /// A failure of nothing.
+    #[error(
+        "failure {0}: there is no such link or switch, or it ends before it begins; name two nodes \
+         that are linked, or a switch, and a later end"
+    )]
+    Failure(usize),
     /// A probability that is none.
     #[error("a learning probability of {0}: give 0 to 1")]
     Probability(String),

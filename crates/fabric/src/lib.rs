@@ -23,6 +23,7 @@
 
 mod config;
 mod ecmp;
+mod failure;
 mod flows;
 mod port;
 mod queue;
@@ -41,6 +42,7 @@ pub use config::{
     Scheme, SwitchV2p, Transport,
 };
 pub use ecmp::Ecmp;
+pub use failure::{Element, Failure};
 pub use port::{Link, Port, PortCounters};
 pub use queue::EventQueue;
 pub use report::{Drop, Drops, Layers, Report};

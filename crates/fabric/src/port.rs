@@ -60,6 +60,10 @@ pub struct PortCounters {
     pub dropped: u64,
     /// Packets that have reached the other end.
     pub arrived: u64,
+    /// Packets accepted that never arrived, because the link failed.
+    pub lost: u64,
+    /// Packets refused, because the link was down.
+    pub refused: u64,
     /// The most bytes that ever waited.
     pub waiting_bytes_max: u64,
 }
@@ -88,6 +92,9 @@ pub struct Port {
     /// Packets that wait: when each starts to be sent, and its bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
+    is_down: bool,
+    /// How often it has failed.
+    generation: u32,
     counters: PortCounters,
 }
 
@@ -103,6 +110,8 @@ impl Port {
             busy_until: Time::ZERO,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            is_down: false,
+            generation: 0,
             counters: PortCounters::default(),
         }
     }
@@ -130,6 +139,39 @@ impl Port {
     #[inline]
     pub fn is_marking(&self) -> bool {
         self.waiting_bytes > self.link.mark_bytes
+    }
+
+    /// Fails, and loses what it has; or works again, empty.
+    pub(crate) fn set_up(&mut self, now: Time, is_up: bool) {
+        self.is_down = !is_up;
+        if !is_up {
+            self.generation = self.generation.wrapping_add(1);
+            self.waiting.clear();
+            self.waiting_bytes = 0;
+        }
+        self.busy_until = now;
+    }
+
+    /// Whether it has failed.
+    #[inline]
+    pub(crate) fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// What says whether it has failed since.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Notes that a packet was on the link when it failed.
+    pub(crate) fn note_loss(&mut self) {
+        self.counters.lost += 1;
+    }
+
+    /// Notes that a packet was offered to a link that is down.
+    pub(crate) fn note_refusal(&mut self) {
+        self.counters.refused += 1;
     }
 
     /// Notes that a packet has reached the other end.

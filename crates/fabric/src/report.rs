@@ -29,6 +29,8 @@ pub enum Drop {
     QueueFull,
     /// It had passed 64 switches.
     TtlExpired,
+    /// The link had failed, or failed while the packet was on it or waited for it.
+    LinkDown,
     /// Its outer destination is no node, or cannot be reached.
     NoRoute,
     /// The gateway knows no such machine.
@@ -48,12 +50,13 @@ pub enum Drop {
 pub struct Drops([u64; Drop::COUNT]);
 
 impl Drop {
-    const COUNT: usize = 8;
+    const COUNT: usize = 9;
 
     /// All reasons.
     pub const ALL: [Drop; Drop::COUNT] = [
         Drop::QueueFull,
         Drop::TtlExpired,
+        Drop::LinkDown,
         Drop::NoRoute,
         Drop::UnknownDestination,
         Drop::NoGateway,

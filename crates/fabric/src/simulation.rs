@@ -37,6 +37,7 @@ use thalweg_v2p::{
 
 use crate::config::Scheme;
 use crate::ecmp::{Ecmp, Paths};
+use crate::failure::Failures;
 use crate::flows::{Datagram, Flow, Machines, summarize};
 use crate::port::Port;
 use crate::queue::EventQueue;
@@ -58,6 +59,8 @@ struct Flight {
     path: u64,
     /// On the wire.
     bytes: u32,
+    /// How often the link it is on had failed when it came there.
+    link_generation: u32,
     /// The flow's index; of no meaning for control packets.
     flow: u32,
     /// The machine it is for, by index; of no meaning for control packets.
@@ -147,6 +150,7 @@ pub struct Simulation {
     host_memory: Option<HostMemory>,
     /// Moves that the database, or what hosts remember, will follow later.
     late_places: VecDeque<(Time, Key, Address)>,
+    failures: Failures,
     /// By endpoint.
     endpoints: Vec<Endpoint>,
     database: Database,

@@ -198,6 +198,16 @@ impl Topology {
         }
     }
 
+    /// Computes next hops anew, over ports that work.
+    pub(crate) fn reroute(&mut self, is_up: impl Fn(PortId) -> bool) {
+        let counts = Counts::of(&self.shape);
+        self.routes = Routes::new(counts.switches(), |switch| {
+            let mut ports = self.ports_to_switches(switch, counts);
+            ports.retain(|(port, _)| is_up(*port));
+            ports
+        });
+    }
+
     /// The ports of a switch by which a node is nearest; empty if it is the switch itself.
     ///
     /// Ports are numbered upwards from the first; they need not be neighbors.

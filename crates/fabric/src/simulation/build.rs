@@ -12,6 +12,7 @@ use super::transport::Tcp;
 use super::{Endpoint, Move, Simulation, Tally, key_of};
 use crate::config::{Config, ConfigError, Scheme, Transport};
 use crate::ecmp::Paths;
+use crate::failure::Failures;
 use crate::flows::{Machines, datagrams_of};
 use crate::port::Port;
 use crate::queue::EventQueue;
@@ -49,6 +50,8 @@ impl Simulation {
         Ok(Simulation {
             caches: Caches::new(&topology, config.scheme, &directory, &mut random),
             host_memory,
+            failures: Failures::new(&topology, &config.failures, config.reroute_after)
+                .map_err(|index| ConfigError::Failure(index + 1))?,
             late_places: VecDeque::new(),
             scheme: config.scheme,
             ecmp: config.ecmp,

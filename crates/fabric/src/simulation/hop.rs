@@ -19,7 +19,12 @@ impl Simulation {
     /// A packet has come to the end of a port's link.
     #[inline]
     pub(super) fn arrive(&mut self, flight: u32, port: PortId) {
-        self.ports[port.0 as usize].note_arrival();
+        let link = &mut self.ports[port.0 as usize];
+        if self.flights[flight as usize].link_generation != link.generation() {
+            link.note_loss();
+            return self.drop_flight(flight, Drop::LinkDown);
+        }
+        link.note_arrival();
         let node = self.topology.peer(port);
         match self.topology.kind(node) {
             NodeKind::Switch(role) => self.pass_switch(flight, node, role, port),
@@ -39,10 +44,16 @@ impl Simulation {
 
     #[inline]
     fn transmit(&mut self, flight: u32, port: PortId) {
-        let bytes = self.flights[flight as usize].bytes;
-        match self.ports[port.0 as usize].offer(self.now, bytes) {
+        let under_way = &mut self.flights[flight as usize];
+        let link = &mut self.ports[port.0 as usize];
+        if link.is_down() {
+            link.note_refusal();
+            return self.drop_flight(flight, Drop::LinkDown);
+        }
+        under_way.link_generation = link.generation();
+        match link.offer(self.now, under_way.bytes) {
             Some(time) => {
-                if self.ports[port.0 as usize].is_marking()
+                if link.is_marking()
                     && let Some(tcp) = &mut self.tcp
                 {
                     tcp.mark(flight);
@@ -173,6 +184,7 @@ impl Simulation {
             destination,
             path: self.paths.of(&packet),
             bytes: CONTROL_BYTES + self.outer_bytes,
+            link_generation: 0,
             flow: 0,
             machine: 0,
             sequence: 0,

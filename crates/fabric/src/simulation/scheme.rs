@@ -7,6 +7,7 @@ use super::hop::count_hit;
 use super::{Event, Simulation, key_of};
 use crate::Time;
 use crate::config::{OnDemand, Scheme};
+use crate::failure::Effect;
 use crate::flows::Machine;
 use crate::report::Drop;
 use crate::schemes::{Caches, Diverted, HOST_UPDATE, Known, Question, Resolution};
@@ -158,6 +159,10 @@ impl Simulation {
     pub(super) fn next_upkeep(&self) -> Time {
         let late = self.late_places.front();
         let late = late.map_or(Time::from_picos(u64::MAX), |late| late.0);
+        let late = self
+            .failures
+            .next_time()
+            .map_or(late, |time| time.min(late));
         match &self.caches {
             Caches::Planned(planner) => planner.next_plan().min(late),
             _ => late,
@@ -167,6 +172,13 @@ impl Simulation {
     /// Does what is due.
     pub(super) fn keep_up(&mut self) {
         self.now = self.next_upkeep();
+        while self
+            .failures
+            .next_time()
+            .is_some_and(|time| time <= self.now)
+        {
+            self.follow_failure();
+        }
         while let Some(&(due, key, place)) = self.late_places.front()
             && due <= self.now
         {
@@ -186,6 +198,22 @@ impl Simulation {
             && planner.next_plan() <= self.now
         {
             planner.plan(&self.topology, self.ecmp, &self.database);
+        }
+    }
+
+    /// A link or switch fails or is mended, or routes follow it.
+    fn follow_failure(&mut self) {
+        match self.failures.take() {
+            Some(Effect::Ports { ports, is_up }) => {
+                for port in ports {
+                    self.ports[port.0 as usize].set_up(self.now, is_up);
+                }
+            }
+            Some(Effect::Reroute) => {
+                let failures = &self.failures;
+                self.topology.reroute(|port| failures.is_up(port));
+            }
+            None => {}
         }
     }
 

@@ -150,6 +150,7 @@ impl Simulation {
             destination,
             path: self.paths.of(&packet),
             bytes: bytes + self.outer_bytes,
+            link_generation: 0,
             flow: flow_index,
             machine: pair.1,
             sequence,
