@@ -21,6 +21,7 @@
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, section 5.
 
+mod capture;
 mod config;
 mod ecmp;
 mod failure;
@@ -37,6 +38,7 @@ mod time;
 mod topology;
 mod trace;
 
+pub use capture::{CaptureWriter, Captured, SNAP_BYTES};
 pub use config::{
     Bluebird, Config, ConfigError, Controller, ControllerCost, Migration, OnDemand, Payload,
     Scheme, SwitchV2p, Transport,

@@ -70,6 +70,7 @@ impl Drop {
         match self {
             Drop::QueueFull => "queue_full",
             Drop::TtlExpired => "ttl_expired",
+            Drop::LinkDown => "link_down",
             Drop::NoRoute => "no_route",
             Drop::UnknownDestination => "unknown_destination",
             Drop::NoGateway => "no_gateway",

@@ -26,6 +26,7 @@ mod event;
 mod hop;
 mod scheme;
 mod transport;
+mod watch;
 
 use std::collections::VecDeque;
 
@@ -48,6 +49,7 @@ use crate::topology::{NodeId, PortId, Topology};
 use crate::{PortCounters, Time};
 use event::{Event, Packed};
 use transport::Tcp;
+use watch::Watch;
 
 /// A packet under way.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +153,8 @@ pub struct Simulation {
     /// Moves that the database, or what hosts remember, will follow later.
     late_places: VecDeque<(Time, Key, Address)>,
     failures: Failures,
+    /// `None` if no port is watched.
+    watch: Option<Box<Watch>>,
     /// By endpoint.
     endpoints: Vec<Endpoint>,
     database: Database,

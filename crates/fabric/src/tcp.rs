@@ -49,6 +49,20 @@ pub(crate) use sender::Sender;
 
 use crate::Time;
 
+/// The sequence and acknowledgment numbers of a segment of a connection, both starting from 0.
+pub(crate) fn numbers_of(sender: &Sender, segment: &Segment) -> (u32, u32) {
+    match (segment.towards, segment.is_syn) {
+        (Towards::Receiver, true) => (0, 0),
+        (Towards::Sender, true) => (0, 1),
+        // The one that acknowledges the FIN has its own behind it.
+        (Towards::Receiver, false) => {
+            let own = segment.number + segment.acknowledged;
+            (sender.sequence_of(own), 1 + segment.acknowledged)
+        }
+        (Towards::Sender, false) => (1, sender.sequence_of(segment.acknowledged)),
+    }
+}
+
 /// The time in ticks of the timestamps option.
 fn ticks(config: &TcpConfig, now: Time) -> u32 {
     (now.as_picos() / config.timestamp_tick.as_picos()) as u32

@@ -52,6 +52,7 @@ impl Simulation {
             host_memory,
             failures: Failures::new(&topology, &config.failures, config.reroute_after)
                 .map_err(|index| ConfigError::Failure(index + 1))?,
+            watch: None,
             late_places: VecDeque::new(),
             scheme: config.scheme,
             ecmp: config.ecmp,

@@ -58,6 +58,9 @@ impl Simulation {
                 {
                     tcp.mark(flight);
                 }
+                if self.watch.is_some() {
+                    self.record(flight, port, time);
+                }
                 self.queue.push(time, Event::Arrive { flight, port }.into());
             }
             None => self.drop_flight(flight, Drop::QueueFull),

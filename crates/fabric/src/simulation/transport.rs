@@ -11,8 +11,9 @@
 use super::event::{Event, Generation};
 use super::{Flight, Simulation};
 use crate::Time;
+use crate::capture::{Content, Numbers};
 use crate::report::Drop;
-use crate::tcp::{Receiver, Segment, Sender, TcpConfig, Towards};
+use crate::tcp::{Receiver, Segment, Sender, TcpConfig, Towards, numbers_of};
 
 /// The inner IPv4 header.
 const INNER_IP_BYTES: u32 = 20;
@@ -24,6 +25,8 @@ pub(super) struct Load {
     pub(super) segment: Segment,
     connection: u32,
     generation: Generation,
+    /// For captures.
+    numbers: Numbers,
     /// It met a queue longer than the mark.
     pub(super) is_marked: bool,
 }
@@ -79,6 +82,14 @@ impl Tcp {
         let open = self.connections.iter().filter(|known| known.is_open);
         open.for_each(|known| tally.take(&known.sender));
         tally
+    }
+
+    /// What a packet carries, for a capture.
+    pub(super) fn content(&self, flight: u32) -> Content<'_> {
+        match self.loads.get(flight as usize) {
+            Some(load) => Content::Segment(&load.segment, load.numbers, &self.config),
+            None => Content::Datagram,
+        }
     }
 
     pub(super) fn mark(&mut self, flight: u32) {
@@ -240,8 +251,13 @@ impl Simulation {
                 Towards::Sender => (known.destination, known.source),
             };
             let bytes = segment.payload_bytes + segment.header_bytes() + INNER_IP_BYTES;
+            let (sequence, acknowledgment) = numbers_of(&known.sender, &segment);
             let load = Load {
                 segment,
+                numbers: Numbers {
+                    sequence,
+                    acknowledgment,
+                },
                 connection,
                 generation,
                 is_marked: false,

@@ -196,6 +196,20 @@ impl Sender {
         least
     }
 
+    /// The sequence number of a segment, or of what is behind the last (RFC 9293 section 3.4).
+    pub(crate) fn sequence_of(&self, number: u32) -> u32 {
+        let whole = number
+            .min(self.total)
+            .wrapping_mul(self.window.segment_bytes);
+        let short = if number < self.total {
+            0
+        } else {
+            self.short_bytes()
+        };
+        let fin = u32::from(number > self.total);
+        whole.wrapping_sub(short).wrapping_add(1 + fin)
+    }
+
     /// What the last segment lacks.
     fn short_bytes(&self) -> u32 {
         self.window.segment_bytes - self.last_bytes
