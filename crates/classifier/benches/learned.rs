@@ -225,21 +225,15 @@ fn measure_learned(
     let mut learned = Learned::new(config);
     set.load(&mut learned);
     let start = Instant::now();
-    let job = learned.begin_training();
-    let taken = start.elapsed().as_secs_f64() * 1e3;
-    let start = Instant::now();
-    let trained = job.run();
-    let run = start.elapsed().as_secs_f64() * 1e3;
-    let start = Instant::now();
-    learned.install(trained);
-    let installed = start.elapsed().as_secs_f64() * 1e3;
+    learned.train_now();
+    let trained = start.elapsed().as_secs_f64() * 1e3;
     let (after, answers) = set.measure(&learned, runs);
     let pairs = answers.iter().zip(expected);
     let wrong = pairs.filter(|(one, other)| one != other).count();
     let statistics = learned.statistics();
     println!(
         "  learned {model:?} {after:7.1} ns ({:.2}x), coverage {:.3}, {} tables left, {} bytes a \
-         rule, {wrong} wrong; job {taken:.0} ms, run {run:.0} ms, install {installed:.0} ms",
+         rule, {wrong} wrong; trained in {trained:.0} ms",
         before / after,
         statistics.coverage(),
         statistics.remainder_tables,

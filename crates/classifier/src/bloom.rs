@@ -98,7 +98,7 @@ mod worth;
 
 use crate::hash::WordHash;
 use crate::tuple_space::{Best, improve, is_settled};
-use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
+use crate::{Classifier, Life, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 
 use flows::Flows;
 use groups::Groups;
@@ -418,6 +418,20 @@ impl Bloom {
             if let Some(own) = &mut self.own {
                 own.remove(&self.rules, number, &value);
             }
+        }
+    }
+
+    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
+        self.rules.read(id, value, mask)
+    }
+
+    /// Takes a rule out, whatever its state, as if it had never been.
+    pub(crate) fn forget_rule(&mut self, id: RuleId) {
+        if self.rules.subtable_of(id).is_some() {
+            self.forget(&[id]);
+            self.rules.forget(id);
+            self.settle();
         }
     }
 

@@ -51,6 +51,16 @@ impl History {
         }
     }
 
+    /// Forgets all of a rule that goes, whatever became of it.
+    pub(crate) fn forget(&mut self, id: RuleId, born: Version, died: Version) {
+        if let Some(births) = self.births.get_mut(&born) {
+            births.retain(|&other| other != id);
+        }
+        if died != Version::NEVER {
+            self.forget_death(id, died);
+        }
+    }
+
     /// The rules born in a version that may be aborted.
     pub(crate) fn born_in(&self, version: Version) -> &[RuleId] {
         self.births.get(&version).map_or(&[], Vec::as_slice)

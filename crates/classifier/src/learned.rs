@@ -17,11 +17,12 @@
 //!       look in the remainder, which is merged tuples, for what beats the best so far
 //! ```
 //!
-//! Rules are inserted into the remainder, and removed where they are. A training, which is a job
-//! that the caller runs where it likes, moves them into iSets: it chooses fields (`choose`), puts
-//! rules into buckets (`partition`), keeps as many iSets as make lookups cheapest (`cost`), and
-//! trains the models (`pieces`, `perceptrons`). Until its outcome is installed everything goes on
-//! with the old iSets; `install` finds out what has changed.
+//! Rules are inserted into the remainder, and removed where they are. A training puts rules into
+//! iSets: it chooses fields (`choose`), puts rules into buckets (`partition`), keeps as many iSets
+//! as make lookups cheapest (`cost`), and trains the models (`pieces`, `perceptrons`); what is left
+//! goes into a new remainder. Its outcome is another classifier, which is made beside this one:
+//! [`Learned::train_now`] does it in the caller's time, [`Auto`](crate::Auto) on a thread, and
+//! brings it up to date before it takes this one's place (`rebuild`).
 //!
 //! What differs from NuevoMatch and NuevoMatchUP, and why:
 //!
@@ -43,11 +44,9 @@
 //! - *Versions.* Lookups take one, as with all classifiers here.
 //!
 //! 1. Every rule is in the remainder or has a slot, not both. One that has a slot is in one iSet.
-//! 2. Rules with a slot were born, and their births settled, before the training that put them
-//!    there began.
+//! 2. Rules with a slot were born, and their births settled, when they were put there.
 //! 3. Of rules with a slot only deaths are open, and `history` has them; that of all others is with
 //!    the remainder.
-//! 4. One training at a time: only the outcome of the job that was taken last is installed.
 //!
 //! Costs: an iSet takes 15 to 30 ns a lookup in a burst, as the machine's caches allow: the lines
 //! of the model and the starts, and of one group; a bucket may have
@@ -67,8 +66,7 @@
 //!   ipc1, generated      518,930    92.2 %             209        69
 //! ```
 //!
-//! Training takes 0.07 to 0.3 s for the first three, 0.6 to 0.7 s for the others; installing a third
-//! of that. AVX2 and AVX-512 gain 0 to 2 ns over what every x86-64 has.
+//! Training takes 0.07 to 0.3 s for the first three, 0.6 to 0.7 s for the others. AVX2 and AVX-512 gain 0 to 2 ns over what every x86-64 has.
 
 mod batch;
 mod choose;
@@ -77,7 +75,6 @@ mod cost;
 mod examine;
 mod groups;
 mod index;
-mod install;
 mod iset;
 mod model;
 mod packing;
@@ -85,6 +82,7 @@ mod partition;
 mod perceptrons;
 mod pieces;
 mod policy;
+mod rebuild;
 mod slots;
 mod snapshot;
 mod statistics;
@@ -98,10 +96,13 @@ use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpaceConfig, Version};
 
 use batch::best_of;
-pub use index::Trained;
+pub(crate) use cost::{cost_of_isets, cost_of_visits};
+use index::Trained;
+pub(crate) use policy::Changes;
 pub use policy::TrainingPolicy;
+pub(crate) use snapshot::Snapshot;
 pub use statistics::{IsetStatistics, LearnedStatistics};
-pub use training::TrainingJob;
+pub(crate) use training::TrainingJob;
 
 /// The kinds of model that an iSet may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -122,6 +123,8 @@ pub struct LearnedConfig {
     pub fields: Vec<Slot>,
     /// The model of an iSet.
     pub model: ModelKind,
+    /// On how many places a submodel of neural networks is trained, at most; `usize::MAX` for all.
+    pub samples_max: usize,
     /// The most iSets that there may be.
     pub isets_max: usize,
     /// The fewest rules that an iSet may have.
@@ -134,8 +137,6 @@ pub struct LearnedConfig {
     pub bucket_max: usize,
     /// The most buckets that one rule may have copies in; 1 for no copies.
     pub copies_max: usize,
-    /// When to train.
-    pub policy: TrainingPolicy,
     /// The instructions that lookups use.
     pub level: Level,
 }
@@ -155,13 +156,13 @@ impl LearnedConfig {
             tuples,
             fields,
             model: ModelKind::default(),
+            samples_max: perceptrons::SAMPLES_MAX,
             isets_max: 6,
             iset_rules_min: 64,
             coverage_min_percent: 25,
             is_cost_ignored: false,
             bucket_max: 256,
             copies_max: 256,
-            policy: TrainingPolicy::default(),
             level: Level::best(),
         }
     }
@@ -188,10 +189,6 @@ pub struct Learned {
     history: History,
     /// The latest `oldest` that was reclaimed to.
     oldest: Version,
-    /// Trainings that began.
-    epoch: u64,
-    /// What the policy asks about.
-    changes: policy::Changes,
 }
 
 impl Learned {
@@ -216,8 +213,6 @@ impl Learned {
             trained: None,
             history: History::default(),
             oldest: Version::FIRST,
-            epoch: 0,
-            changes: policy::Changes::default(),
         }
     }
 
@@ -244,11 +239,9 @@ impl Classifier for Learned {
             .and_then(|trained| trained.slots.find(id));
         assert!(known.is_none(), "rule id in use");
         self.remainder.insert(pattern, precedence, id, born);
-        self.changes.updates += 1;
     }
 
     fn remove(&mut self, id: RuleId, died: Version) {
-        self.changes.updates += 1;
         if let Some(trained) = &mut self.trained
             && let Some(slot) = trained.slots.find(id)
         {
@@ -309,8 +302,8 @@ impl Classifier for Learned {
             return other;
         };
         let own = trained.slots.get(slot);
-        let life = other.and_then(|other| self.remainder.life(other));
-        let is_older = life.is_none_or(|(precedence, ..)| own.precedence > precedence);
+        let best = other.and_then(|other| self.remainder.precedence(other));
+        let is_older = best.is_none_or(|precedence| own.precedence > precedence);
         if is_older { Some(own.id) } else { other }
     }
 
@@ -370,18 +363,5 @@ impl Classifier for Learned {
         let trained = self.trained.as_ref();
         let trained = trained.map(|trained| size_of::<Trained>() + trained.heap_bytes());
         self.remainder.memory_bytes() + trained.unwrap_or(0) + self.history.heap_bytes()
-    }
-
-    fn training(&mut self) -> Option<TrainingJob> {
-        let share = self.covered_share();
-        let is_wanted = self
-            .config
-            .policy
-            .is_due(&self.changes, self.rule_count(), share);
-        is_wanted.then(|| self.begin_training())
-    }
-
-    fn install(&mut self, trained: Trained) {
-        self.put_to_use(trained);
     }
 }

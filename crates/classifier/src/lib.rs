@@ -15,6 +15,7 @@
 //! change is undone by [`Classifier::abort`], and once no reader holds an older version,
 //! [`Classifier::reclaim`] frees what died.
 
+mod auto;
 pub mod bloom;
 mod capacity;
 mod counting_set;
@@ -36,11 +37,14 @@ mod tuple_space;
 
 use std::fmt;
 
+pub use auto::{
+    Auto, AutoConfig, AutoPolicy, AutoStatistics, Figures, IndexKind, Job, Outcome, Selection,
+    Tended, Verdict,
+};
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use learned::{
-    IsetStatistics, Learned, LearnedConfig, LearnedStatistics, ModelKind, Trained, TrainingJob,
-    TrainingPolicy,
+    IsetStatistics, Learned, LearnedConfig, LearnedStatistics, ModelKind, TrainingPolicy,
 };
 pub use linear::Linear;
 pub use masked_words::MaskedWords;
@@ -136,6 +140,14 @@ impl Pattern<'_> {
     }
 }
 
+/// What is known of a rule beside what it matches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Life {
+    pub(crate) precedence: Precedence,
+    pub(crate) born: Version,
+    pub(crate) died: Version,
+}
+
 /// A set of versioned rules that finds the best match of a key.
 ///
 /// Keys, values and masks are slices of 64-bit words, all of the same length: the words of the
@@ -216,16 +228,25 @@ pub trait Classifier {
     /// Bytes of memory that the rules and their index take.
     fn memory_bytes(&self) -> usize;
 
-    /// Long work that would make lookups faster, if it is time for some; the caller runs it where
-    /// it likes, and hands its outcome to [`Classifier::install`]. Only one that learns has any.
-    fn training(&mut self) -> Option<TrainingJob> {
-        None
+    /// Does a bounded part of longer work that makes lookups faster: looks at `steps` rules or so.
+    ///
+    /// Only one that replaces its index has any; see [`Auto`].
+    fn tend(&mut self, steps: usize) -> Tended {
+        let _ = steps;
+        Tended::Idle
     }
 
-    /// Puts the outcome of the last [`Classifier::training`] to use.
-    ///
-    /// What changed since then is honored. An outcome of any other is dropped.
-    fn install(&mut self, trained: Trained) {
-        drop(trained);
+    /// Takes the outcome of the last job that [`Classifier::tend`] gave, in constant time;
+    /// `tend` puts it to use. That of any other job is dropped.
+    fn install(&mut self, outcome: Outcome) {
+        drop(outcome);
+    }
+
+    /// Says that the last job will not be done, so that another may be given later.
+    fn forget_job(&mut self) {}
+
+    /// Which index was chosen, and why, if there was a choice.
+    fn choice(&self) -> Option<AutoStatistics> {
+        None
     }
 }

@@ -1,16 +1,15 @@
-//! The learned index against the oracle, with trainings in between and during changes, and with
-//! rules made to hurt it.
+//! The learned index against the oracle, with rules made to hurt it. `auto.rs` has it trained while
+//! rules change.
 
 mod harness;
 
-use harness::{Driver, WORDS, checks};
+use harness::WORDS;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
-    Classifier, Learned, LearnedConfig, Linear, ModelKind, Pattern, Precedence, RuleId, Trained,
-    TrainingJob, TrainingPolicy, Version,
+    Classifier, Learned, LearnedConfig, Linear, ModelKind, Pattern, Precedence, RuleId, Version,
 };
 use thalweg_packet::Slot;
 
@@ -51,143 +50,7 @@ fn config(seed: u64) -> LearnedConfig {
         bucket_max: [1, 3, 8, 20][seed as usize / 2 % 4],
         copies_max: [1, 5, 100][seed as usize % 3],
         level: levels[seed as usize % levels.len()],
-        policy: TrainingPolicy {
-            rules_min: 2,
-            updates_min: 4,
-            coverage_kept_percent: 90,
-        },
         ..LearnedConfig::with_fields(harness::config(seed), fields())
-    }
-}
-
-/// A learned classifier that is trained while it changes: a job is taken, run, and installed some
-/// changes later.
-struct Trainee {
-    learned: Learned,
-    random: Pcg64Mcg,
-    job: Option<TrainingJob>,
-    trained: Option<Trained>,
-    /// Whether jobs are taken when the policy says so, or at random.
-    is_by_policy: bool,
-}
-
-impl Trainee {
-    fn new(config: LearnedConfig, seed: u64) -> Trainee {
-        Trainee {
-            learned: Learned::new(config),
-            random: Pcg64Mcg::seed_from_u64(seed),
-            job: None,
-            trained: None,
-            is_by_policy: seed.is_multiple_of(2),
-        }
-    }
-
-    /// After each change: a step of a training, or a whole one.
-    fn train(&mut self) {
-        match self.random.random_range(0..12) {
-            0 if self.job.is_none() && self.trained.is_none() => {
-                self.job = match self.is_by_policy {
-                    true => self.learned.training(),
-                    false => Some(self.learned.begin_training()),
-                };
-            }
-            1 | 2 if self.job.is_some() => self.trained = self.job.take().map(TrainingJob::run),
-            3 | 4 if self.trained.is_some() => {
-                let trained = self.trained.take().expect("it is there");
-                self.learned.install(trained);
-            }
-            5 if self.job.is_none() && self.trained.is_none() => self.learned.train_now(),
-            _ => {}
-        }
-    }
-}
-
-impl Classifier for Trainee {
-    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
-        self.learned.insert(pattern, precedence, id, born);
-        self.train();
-    }
-
-    fn remove(&mut self, id: RuleId, died: Version) {
-        self.learned.remove(id, died);
-        self.train();
-    }
-
-    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
-        self.learned.lookup(key, version)
-    }
-
-    fn lookup_examined(
-        &self,
-        key: &[u64],
-        version: Version,
-        examined: &mut [u64],
-    ) -> Option<RuleId> {
-        self.learned.lookup_examined(key, version, examined)
-    }
-
-    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
-        self.learned.lookup_batch(keys, version, answers);
-    }
-
-    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
-        self.learned.find(pattern, priority)
-    }
-
-    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
-        self.learned.find_within(pattern, found);
-    }
-
-    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
-        self.learned.pattern(id)
-    }
-
-    fn abort(&mut self, version: Version) {
-        self.train();
-        self.learned.abort(version);
-        self.train();
-    }
-
-    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
-        let freed = self.learned.reclaim(oldest);
-        self.train();
-        freed
-    }
-
-    fn len(&self, version: Version) -> usize {
-        self.learned.len(version)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.learned.memory_bytes()
-    }
-}
-
-fn drive(seed: u64, rules: usize, checks: usize) {
-    println!("seed {seed}, {rules} rules");
-    let trainee = Trainee::new(config(seed), seed);
-    let mut driver = Driver::new(Box::new(trainee), rules, seed);
-    driver.run(checks);
-    driver.clear();
-    let fresh = Learned::new(config(seed)).memory_bytes();
-    let left = driver.subject.memory_bytes();
-    assert!(left <= fresh + 2_000, "{left} bytes left of {fresh}");
-}
-
-#[test]
-fn trainings_between_and_during_changes() {
-    for (seed, rules) in (1..).zip([3, 20, 60, 200, 20, 60, 20, 60, 60, 20, 20, 60]) {
-        drive(seed, rules, checks() / 40);
-    }
-}
-
-#[test]
-fn many_rules_a_mask() {
-    for seed in 1..4 {
-        let trainee = Trainee::new(config(seed), seed);
-        let mut driver = Driver::new(Box::new(trainee), 500, seed).with_masks(4);
-        driver.run(checks() / 100);
-        driver.clear();
     }
 }
 
@@ -460,124 +323,6 @@ fn rules_that_no_iset_covers() {
     let learned = check(&rules, config, 0);
     assert_eq!(learned.statistics().covered, 0);
     assert!(learned.statistics().isets.is_empty());
-}
-
-/// Ids that come back while a training runs, under other patterns or the same.
-#[test]
-fn ids_that_are_used_again_during_a_training() {
-    let list = points((0..64).map(|index| index * 1_000), false);
-    let mut learned = Learned::new(config(3));
-    load(&mut learned, &list);
-    let job = learned.begin_training();
-    let version = Version(2);
-    for id in 0..30 {
-        learned.remove(RuleId(id), version);
-    }
-    assert_eq!(learned.reclaim(version).len(), 30);
-    let pattern = |number: usize| Pattern {
-        value: &list[number].0,
-        mask: &list[number].1,
-    };
-    for id in 0..10u32 {
-        // The pattern of a neighbor, at the precedence that the id had.
-        let precedence = Precedence::new(list[id as usize].2, id.into());
-        learned.insert(
-            pattern(id as usize + 10),
-            precedence,
-            RuleId(id),
-            Version(3),
-        );
-    }
-    for id in 40..45 {
-        learned.remove(RuleId(id), Version(3));
-    }
-    let trained = job.run();
-    learned.install(trained.clone());
-    for id in 0..10u32 {
-        let key = pattern(id as usize + 10).value;
-        assert_eq!(learned.lookup(key, Version(3)), Some(RuleId(id)));
-        assert_eq!(learned.lookup(key, version), None);
-        assert_eq!(learned.lookup(pattern(id as usize).value, Version(3)), None);
-    }
-    for id in 40..45u32 {
-        let key = pattern(id as usize).value;
-        assert_eq!(learned.lookup(key, version), Some(RuleId(id)));
-        assert_eq!(learned.lookup(key, Version(3)), None);
-    }
-    assert_eq!(learned.len(Version(3)), 64 - 30 + 10 - 5);
-    // The same again is not the last training's.
-    learned.install(trained);
-    assert_eq!(learned.len(Version(3)), 64 - 30 + 10 - 5);
-    learned.abort(Version(3));
-    assert_eq!(
-        learned.lookup(pattern(41).value, Version(3)),
-        Some(RuleId(41))
-    );
-    assert_eq!(learned.len(Version(3)), 64 - 30);
-}
-
-/// An id that comes back with the precedence that it had, and another pattern, all settled: neither
-/// the job that knew it before nor one that came later may bring the old pattern back.
-#[test]
-fn what_an_id_was_before_does_not_come_back() {
-    for is_late in [false, true] {
-        let list = points((0..64).map(|index| index * 1_000), false);
-        let mut learned = Learned::new(config(3));
-        load(&mut learned, &list[..63]);
-        let job = learned.begin_training();
-        learned.remove(RuleId(7), Version(2));
-        learned.reclaim(Version(2));
-        let pattern = Pattern {
-            value: &list[63].0,
-            mask: &list[63].1,
-        };
-        learned.insert(
-            pattern,
-            Precedence::new(list[7].2, 7),
-            RuleId(7),
-            Version(3),
-        );
-        learned.reclaim(Version(3));
-        if is_late {
-            learned.train_now();
-        }
-        learned.install(job.run());
-        assert_eq!(learned.lookup(&list[7].0, Version(3)), None);
-        assert_eq!(learned.lookup(&list[63].0, Version(3)), Some(RuleId(7)));
-    }
-}
-
-#[test]
-fn a_policy_asks_for_training_once_and_again() {
-    let list = points((0..3_000).map(|index| index * 1_000), false);
-    let mut learned: Box<dyn Classifier> = Box::new(Learned::new(LearnedConfig::with_fields(
-        harness::config(1),
-        fields(),
-    )));
-    load(&mut *learned, &list[..999]);
-    assert!(learned.training().is_none());
-    let insert = |learned: &mut dyn Classifier, number: usize| {
-        let (value, mask, priority) = &list[number];
-        let precedence = Precedence::new(*priority, number as u64);
-        learned.insert(
-            Pattern { value, mask },
-            precedence,
-            RuleId(number as u32),
-            V1,
-        );
-    };
-    (999..1_500).for_each(|number| insert(&mut *learned, number));
-    let job = learned.training().expect("there are enough rules");
-    assert_eq!(job.rule_count(), 1_500);
-    assert!(learned.training().is_none(), "one at a time");
-    learned.install(job.run());
-    (1_500..2_499).for_each(|number| insert(&mut *learned, number));
-    assert!(learned.training().is_none(), "too soon");
-    insert(&mut *learned, 2_499);
-    assert!(
-        learned.training().is_some(),
-        "four in ten rules are not covered"
-    );
 }
 
 /// Memory follows the rules, and comes back, through trainings.

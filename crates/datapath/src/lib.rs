@@ -50,6 +50,7 @@ pub use maintain::{
     Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
     Scope, UnknownMaintainer, Work,
 };
+pub use megaflow::{CacheChoice, CacheIndex};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
 pub use thalweg_classifier::LearnedStatistics;
-pub use training::{Learnt, Training};
+pub use training::{Learnt, Tending, Training};

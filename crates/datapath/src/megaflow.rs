@@ -14,7 +14,8 @@
 //! Entries whose answer is that of a version before are passed over until they are repaired. With
 //! the classifier `bloom`, a first layer says before in which sub-table a flow was found the last
 //! time (`first_layer`). With `learned`, a learned index of all entries is asked instead (`learned`);
-//! sub-tables are searched only for keys whose entry there is refused.
+//! sub-tables are searched only for keys whose entry there is refused. With `auto`, the cache begins
+//! without either, and takes what pays (`choice`).
 //!
 //! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and its
 //!    tag only decide where to look.
@@ -27,9 +28,11 @@
 //! search ends at the first hit. References: Pfaff et al., *The design and implementation of Open
 //! vSwitch*, NSDI 2015, section 4.2; ranking as in `dpif-netdev.c` (`dpcls_sort_subtable_vector`).
 
+mod choice;
 mod first_layer;
 mod learned;
 mod subtable;
+mod tend;
 
 use hashbrown::HashTable;
 use thalweg_classifier::hash::WordHash;
@@ -39,6 +42,8 @@ use crate::config::{MegaflowClassifier, MegaflowConfig};
 use crate::entry::{Entries, EntryId};
 use crate::statistics::LookupCounters;
 
+use choice::Choice;
+pub use choice::{CacheChoice, CacheIndex};
 use first_layer::FirstLayer;
 use learned::Index;
 use subtable::Subtable;
@@ -74,6 +79,17 @@ pub(crate) struct Megaflow {
     max_masks: usize,
     first_layer: Option<FirstLayer>,
     index: Option<Index>,
+    /// Entries with lower numbers than this are in the index; it is asked once all are, and it is
+    /// trained. `None` then.
+    filled: Option<u32>,
+    /// What is chosen, if anything may be.
+    choice: Option<Choice>,
+    /// What an index that was given up leaves behind.
+    waste: Option<Index>,
+    /// An index has been found to pay, and is not begun.
+    wants_index: bool,
+    cache_bytes: usize,
+    seed: u64,
 }
 
 impl Megaflow {
@@ -86,6 +102,12 @@ impl Megaflow {
         Megaflow {
             first_layer,
             index: is_learned.then(|| Index::new(layout, seed)),
+            filled: None,
+            choice: (config.classifier == MegaflowClassifier::Auto).then(Choice::new),
+            waste: None,
+            wants_index: false,
+            cache_bytes: config.bytes,
+            seed,
             max_masks: config.masks,
             hash: WordHash::new(seed),
             subtables: Vec::new(),
@@ -207,15 +229,20 @@ impl Megaflow {
         for (index, found) in found.iter().enumerate() {
             pending |= u64::from(found.is_none()) << index;
         }
-        if self.index.is_some() {
+        let lookups = u64::from(pending.count_ones());
+        let is_sample = self.choice.as_mut().is_some_and(Choice::is_sample);
+        let asks_index = self.index.is_some() && self.filled.is_none() && !is_sample;
+        if asks_index {
             pending = self.ask_index(pending, keys, found, entries, counters);
         }
         let (keys_count, before) = (u64::from(pending.count_ones()), *counters);
         let count = self.count;
-        let is_asked = self
-            .first_layer
-            .as_mut()
-            .is_some_and(|layer| layer.is_asked(count));
+        let is_asked = !is_sample
+            && !asks_index
+            && self
+                .first_layer
+                .as_mut()
+                .is_some_and(|layer| layer.is_asked(count));
         if is_asked {
             counters.asked += keys_count;
             pending = self.ask_first_layer(pending, port, keys, hashes, found, entries, counters);
@@ -224,10 +251,16 @@ impl Megaflow {
             0 => 0,
             _ => self.search(pending, port, keys, found, entries, counters),
         };
-        let Some(layer) = &mut self.first_layer else {
+        let probes = counters.subtables - before.subtables;
+        if !asks_index && !is_asked {
+            self.choice
+                .iter_mut()
+                .for_each(|choice| choice.note_plain(keys_count, probes));
+        }
+        self.note_lookups(lookups, entries.len());
+        let Some(layer) = self.first_layer.as_mut().filter(|_| !asks_index) else {
             return;
         };
-        let probes = counters.subtables - before.subtables;
         if !is_asked {
             counters.bypassed += keys_count;
             layer.note_plain(keys_count, probes);
@@ -267,11 +300,6 @@ impl Megaflow {
         }
         counters.learned_refused += u64::from(left.count_ones());
         left
-    }
-
-    /// The learned index, if there is one.
-    pub(crate) fn index_mut(&mut self) -> Option<&mut Index> {
-        self.index.as_mut()
     }
 
     /// Looks in the sub-tables in which the first layer has known these flows; says which keys are
@@ -407,9 +435,12 @@ impl Megaflow {
         let subtable = self.subtables[number as usize]
             .as_mut()
             .expect("the entry names it");
-        if let Some(index) = &mut self.index {
+        if let Some(index) = &mut self.index
+            && self.filled.is_none_or(|filled| id.0 < filled)
+        {
             index.insert(id, entries.key(id), &subtable.mask);
         }
+        self.choice.iter_mut().for_each(Choice::note_update);
         self.empty -= usize::from(subtable.is_empty());
         subtable.insert(id, self.hash, entries);
     }
@@ -421,7 +452,12 @@ impl Megaflow {
             .as_mut()
             .expect("the entry names it");
         subtable.remove(id, self.hash, entries);
-        self.index.iter_mut().for_each(|index| index.remove(id));
+        if let Some(index) = &mut self.index
+            && (self.filled.is_none() || index.knows(id))
+        {
+            index.remove(id);
+        }
+        self.choice.iter_mut().for_each(Choice::note_update);
         self.empty += usize::from(subtable.is_empty());
     }
 
@@ -438,12 +474,14 @@ impl Megaflow {
             }
             let (key, mask) = (entries.key(id), self.mask(subtable));
             if let Some(index) = &self.index
+                && self.filled.is_none_or(|filled| id.0 < filled)
                 && !index.has(id, key, mask)
             {
                 return Err(format!("entry {} is not in the learned index", id.0));
             }
         }
         if let Some(index) = &self.index
+            && self.filled.is_none()
             && index.len() != entries.len()
         {
             return Err(format!("the learned index has {} entries", index.len()));
@@ -470,6 +508,7 @@ impl Megaflow {
             + rankings.sum::<usize>()
             + layer.map_or(0, FirstLayer::size_bytes)
             + self.index.as_ref().map_or(0, Index::memory_bytes)
+            + self.waste.as_ref().map_or(0, Index::memory_bytes)
     }
 
     fn subtable(&self, number: u32) -> &Subtable {

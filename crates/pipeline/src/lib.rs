@@ -39,4 +39,4 @@ pub use reference::{MAX_PASSES, Pass, Passes, forward};
 pub use table_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};
-pub use training::{Learnt, Training};
+pub use training::{Learnt, Tending, Training};

@@ -1,8 +1,8 @@
 //! Which classifier a table has.
 
 use thalweg_classifier::{
-    Bloom, BloomConfig, Classifier, Learned, LearnedConfig, MergedTuples, TupleSpace,
-    TupleSpaceConfig,
+    Auto, AutoConfig, AutoPolicy, Bloom, BloomConfig, Classifier, LearnedConfig, MergedTuples,
+    Selection, TrainingPolicy, TupleSpace, TupleSpaceConfig,
 };
 use thalweg_packet::{FieldId, Layout, standard};
 
@@ -18,7 +18,8 @@ use thalweg_packet::{FieldId, Layout, standard};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClassifierKind {
-    /// A tuple space that becomes merged tuples when a table's rules have many masks.
+    /// A tuple space that becomes merged tuples when a table's rules have many masks; and whatever
+    /// is found to be cheaper for the keys that are looked up, once that has paid.
     #[default]
     Auto,
     /// One hash table for each mask.
@@ -59,15 +60,19 @@ impl ClassifierKind {
         seed: u64,
     ) -> Box<dyn Classifier + Send + Sync> {
         let config = TupleSpaceConfig::new(layout, &PREFIX_FIELDS, seed);
+        let selected = |selection| {
+            let learned = LearnedConfig::new(layout, &PREFIX_FIELDS, seed);
+            Box::new(Auto::new(AutoConfig {
+                own_masks_max: OWN_MASKS_MAX,
+                ..AutoConfig::new(learned, selection)
+            }))
+        };
         match self {
-            ClassifierKind::Auto => Box::new(MergedTuples::after(OWN_MASKS_MAX, config)),
+            ClassifierKind::Auto => selected(Selection::Measured(AutoPolicy::default())),
             ClassifierKind::TupleSpace => Box::new(TupleSpace::new(config)),
             ClassifierKind::MergedTuples => Box::new(MergedTuples::new(config)),
             ClassifierKind::Bloom => Box::new(Bloom::new(BloomConfig::new(config))),
-            ClassifierKind::Learned => {
-                let config = LearnedConfig::new(layout, &PREFIX_FIELDS, seed);
-                Box::new(Learned::new(config))
-            }
+            ClassifierKind::Learned => selected(Selection::Learned(TrainingPolicy::default())),
         }
     }
 }

@@ -82,6 +82,7 @@ impl Switch {
         if !self.moves.is_empty() {
             wait = wait.min(self.next_learning - self.now());
         }
+        wait = wait.min(self.trainer.rest(self.now()));
         if let Ok(news) = self.news.recv_timeout(wait) {
             self.handle_news(news);
         }
@@ -99,8 +100,8 @@ impl Switch {
         }
         self.learn();
         self.tick();
-        let now = self.now();
-        if let Some((worker, learnt)) = self.trainer.tend(&self.shared.pipeline, now) {
+        let shared = self.shared.clone();
+        if let Some((worker, learnt)) = self.trainer.tend(&shared.pipeline, &shared.clock) {
             self.tell(worker, Command::Install(Arc::new(learnt)));
             self.next_answer();
         }
@@ -313,11 +314,11 @@ impl Switch {
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
         totals.maintenance = self.maintenance;
-        totals.trainings = self.trainer.count;
         if let Some(node) = &self.shared.node {
             let node = lock(node);
             (totals.v2p, totals.v2p_drops) = (node.counters(), node.drops());
         }
+        totals.training = self.trainer.counters;
         let pipeline = self.pipeline();
         totals.version = pipeline.version();
         totals.rules = pipeline.rule_count(totals.version);

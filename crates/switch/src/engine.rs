@@ -25,7 +25,7 @@ use thalweg_datapath::{Datapath, LearnedStatistics, Ledger, MaintainerKind, Prog
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
-    Version,
+    Tending, Version,
 };
 
 use crate::audit::Audit;
@@ -150,7 +150,11 @@ pub struct Engine {
     /// What the only slice of a change of the layout has come to, until it is asked for.
     taken_early: Option<Step>,
     is_lazy: bool,
+    bursts: u64,
 }
+
+/// Bursts between two looks at whether another index would pay.
+const TEND_EVERY: u64 = 1_024;
 
 impl Engine {
     /// A switch without ports and rules.
@@ -172,6 +176,7 @@ impl Engine {
             unsettled: None,
             taken_early: None,
             is_lazy,
+            bursts: 0,
         })
     }
 
@@ -250,6 +255,10 @@ impl Engine {
             self.step();
         }
         self.learn(now);
+        self.bursts = self.bursts.wrapping_add(1);
+        if self.bursts.is_multiple_of(TEND_EVERY) {
+            self.train();
+        }
     }
 
     /// The same, with every answer compared with the interpreter's.
@@ -323,20 +332,29 @@ impl Engine {
     }
 
     /// Figures of the megaflows' learned index, if they are in one.
-    pub fn learned(&mut self) -> Option<LearnedStatistics> {
+    pub fn learned(&self) -> Option<LearnedStatistics> {
         self.datapath.learned()
     }
 
-    /// Trains the caches and tables for which it is time, here and now.
+    /// Gives caches and tables better indexes for which it is time, here and now.
     pub fn train(&mut self) {
-        if let Some(training) = self.datapath.training() {
-            self.datapath.install(training.run());
+        loop {
+            match self.datapath.tend(usize::MAX) {
+                thalweg_datapath::Tending::Idle => break,
+                thalweg_datapath::Tending::More => {}
+                thalweg_datapath::Tending::Job(training) => self.datapath.install(training.run()),
+            }
         }
         loop {
-            let training = self.pipeline_mut().training();
-            let Some(training) = training else { return };
-            let learnt = training.run();
-            self.pipeline_mut().install(learnt);
+            let tending = self.pipeline_mut().tend(usize::MAX);
+            match tending {
+                Tending::Idle => break,
+                Tending::More => {}
+                Tending::Job(training) => {
+                    let learnt = training.run();
+                    self.pipeline_mut().install(learnt);
+                }
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use thalweg_datapath::{Findings, Learnt, Ledger, Statistics, Training, Work};
+use thalweg_datapath::{CacheChoice, Findings, Learnt, Ledger, Statistics, Training, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Delta, Notice, RuleId, Station};
@@ -74,6 +74,7 @@ pub(crate) struct Report {
     pub(crate) microflows: usize,
     pub(crate) megaflows: usize,
     pub(crate) masks: usize,
+    pub(crate) choice: CacheChoice,
 }
 
 /// What a worker says unasked.

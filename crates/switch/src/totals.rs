@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use thalweg_datapath::{Statistics, Work};
+use thalweg_datapath::{CacheChoice, Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
 
 use crate::message::Report;
 use crate::v2p::V2pCounters;
+use crate::training::TrainingCounters;
 
 /// What workers count beside their ports and caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,7 +61,7 @@ pub struct PortTotals {
 }
 
 /// All that a switch has counted since it started.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Totals {
     /// The ports, by number.
     pub ports: Vec<PortTotals>,
@@ -72,10 +73,12 @@ pub struct Totals {
     pub megaflows: usize,
     /// Masks in the wildcard caches.
     pub masks: usize,
+    /// How the wildcard caches are searched, and why; each worker has one, in any order.
+    pub caches: Vec<CacheChoice>,
     /// What following changes has taken.
     pub maintenance: Work,
-    /// Trainings of tables that were put to use.
-    pub trainings: u64,
+    /// Better indexes for tables: what was done, and for how long readers waited.
+    pub training: TrainingCounters,
     /// What workers count themselves.
     pub workers: WorkerCounters,
     /// What the node of a fabric counted; nothing without one.
@@ -108,6 +111,7 @@ impl Totals {
         self.microflows += report.microflows;
         self.megaflows += report.megaflows;
         self.masks += report.masks;
+        self.caches.push(report.choice);
         self.workers.add(report.counters);
     }
 

@@ -1,100 +1,192 @@
-//! Training of tables and caches, on a thread of its own.
+//! Better indexes for tables and caches: slices between other work, and long parts on a thread.
 //!
-//! Tables that learn have work after many changes of their rules. The control side asks for it after
-//! a change, has a thread do it, and puts the outcome to use; workers go on meanwhile, except while
-//! rules are copied for it, and while its outcome is installed.
+//! A table's index is replaced by another when that pays, or when rules have changed much. The
+//! control side does that in slices, while readers wait; the long part, building the new index, is
+//! a thread's, and nobody waits for it. Caches of a worker do the same: the worker takes the slices
+//! between two bursts, and sends the long part here; its outcome goes back as a command.
 //!
-//! Caches of a worker that are in a learned index have such work too: the worker takes it from them
-//! between two bursts and sends it here; its outcome goes back to the worker as a command.
-//!
-//! 1. One table, or the caches of one worker, is trained at a time; caches first.
-//! 2. Training takes a bounded share of a processor: the next begins no sooner than
-//!    [`PAUSES`] times as long as the last one took after its end.
+//! 1. One long part is done at a time; those of caches first.
+//! 2. They take a bounded share of a processor: the next begins no sooner than [`PAUSES`] times as
+//!    long as the last one took after its end; and slices no more than half of the time.
+//! 3. A long part for which no thread can be started is kept, counted, and tried again after
+//!    [`PATIENCE`].
 
 use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use thalweg_datapath as datapath;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Learnt, Pipeline};
+use thalweg_pipeline::{Learnt, Pipeline, Tending, Training};
 
+use crate::clock::Clock;
 use crate::steps;
-use crate::sync::{JoinHandle, RwLock, spawn};
+use crate::sync::{JoinHandle, Mutex, RwLock, spawn};
 
 /// Invariant 2.
 const PAUSES: u32 = 4;
 
+/// Rules of a slice, or so: some hundred microseconds. In a model check, whose tables are small, one.
+const STEPS: usize = if cfg!(thalweg_model) { 1 } else { 64 };
+
+/// How often tables are asked whether another index would pay, if their rules do not change.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Invariant 3.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What has come of training, and what it took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TrainingCounters {
+    /// Long parts of tables that were done: indexes built, or compared.
+    pub done: u64,
+    /// Threads that could not be started; what they were for was tried again.
+    pub refused: u64,
+    /// Slices.
+    pub slices: u64,
+    /// The longest time for which readers of the pipeline had to wait for a slice.
+    pub longest_slice: Duration,
+}
+
 /// Who trains.
 #[derive(Default)]
 pub(crate) struct Trainer {
-    /// Rules have changed since a table was asked.
-    is_asked_for: bool,
-    /// Of workers, which send none while one of theirs is waiting or under way.
-    waiting: VecDeque<(usize, datapath::Training)>,
-    running: Option<(Instant, JoinHandle<Outcome>)>,
+    /// There is another slice to be taken, or rules have changed since a table was asked.
+    has_more: bool,
     /// Not before.
-    next: Instant,
-    /// Trainings that were put to use.
-    pub(crate) count: u64,
+    next_slice: Instant,
+    next_look: Instant,
+    next_thread: Instant,
+    /// Long parts; workers send none while one of theirs is waiting or under way.
+    waiting: VecDeque<Long>,
+    running: Option<(Instant, JoinHandle<Option<Outcome>>)>,
+    pub(crate) counters: TrainingCounters,
+}
+
+/// A long part.
+enum Long {
+    Table(Training),
+    /// Of this worker.
+    Caches(usize, datapath::Training),
 }
 
 /// What was trained.
 enum Outcome {
-    Table(Learnt),
+    /// Whether there was more to do than to give memory back, and what has come of it.
+    Table(bool, Learnt),
     /// Of this worker.
     Caches(usize, datapath::Learnt),
+}
+
+impl Long {
+    fn run(self) -> Outcome {
+        match self {
+            Long::Table(training) => Outcome::Table(training.rule_count() > 0, training.run()),
+            Long::Caches(worker, training) => Outcome::Caches(worker, training.run()),
+        }
+    }
 }
 
 impl Trainer {
     /// Accepts work for the caches of a worker.
     pub(crate) fn take_on(&mut self, worker: usize, training: datapath::Training) {
-        self.waiting.push_back((worker, training));
+        self.waiting.push_front(Long::Caches(worker, training));
     }
 
     /// Says that rules have changed.
     pub(crate) fn note_change(&mut self) {
-        self.is_asked_for = true;
+        self.has_more = true;
     }
 
-    /// Takes what has been trained, and begins what is due; without waiting for either. What is for
-    /// the caches of a worker is the caller's to bring there.
+    /// How long it need not be tended.
+    pub(crate) fn rest(&self, now: Instant) -> Duration {
+        match (self.has_more, &self.running) {
+            (true, _) => self.next_slice - now,
+            (false, Some(_)) => Duration::from_millis(10),
+            (false, None) if self.waiting.is_empty() => LOOK_INTERVAL,
+            (false, None) => self.next_thread - now,
+        }
+    }
+
+    /// Takes what has been trained, does a slice, and begins what is due; without waiting for any of
+    /// it. What is for the caches of a worker is the caller's to bring there.
     pub(crate) fn tend(
         &mut self,
         pipeline: &RwLock<Pipeline>,
-        now: Instant,
+        clock: &Clock,
     ) -> Option<(usize, datapath::Learnt)> {
-        let mut for_worker = None;
-        if let Some((start, thread)) = self.running.take_if(|(_, thread)| thread.is_finished()) {
-            match thread.join() {
-                Ok(Outcome::Table(learnt)) => {
-                    steps::write(pipeline).install(learnt);
-                    self.count += 1;
-                    // Other tables may be waiting.
-                    self.is_asked_for = true;
-                }
-                Ok(Outcome::Caches(worker, learnt)) => for_worker = Some((worker, learnt)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-            self.next = now + (now - start) * PAUSES;
+        let now = clock.now();
+        let for_worker = self.take_outcome(pipeline, now);
+        if self.has_more || now >= self.next_look {
+            self.slice(pipeline, clock, now);
         }
-        if self.running.is_none() && now >= self.next {
-            self.begin(pipeline, now);
+        if self.running.is_none() && now >= self.next_thread {
+            self.begin(now);
         }
         for_worker
     }
 
-    fn begin(&mut self, pipeline: &RwLock<Pipeline>, now: Instant) {
-        let name = || "training".to_owned();
-        // Without a thread, tables and caches stay as they are: as right, and slower.
-        let thread = if let Some((worker, training)) = self.waiting.pop_front() {
-            spawn(name(), move || Outcome::Caches(worker, training.run()))
-        } else if std::mem::take(&mut self.is_asked_for) {
-            let Some(training) = steps::write(pipeline).training() else {
-                return;
-            };
-            spawn(name(), move || Outcome::Table(training.run()))
-        } else {
+    fn take_outcome(
+        &mut self,
+        pipeline: &RwLock<Pipeline>,
+        now: Instant,
+    ) -> Option<(usize, datapath::Learnt)> {
+        let (start, thread) = self.running.take_if(|(_, thread)| thread.is_finished())?;
+        self.next_thread = now + (now - start) * PAUSES;
+        match thread.join() {
+            Ok(Some(Outcome::Table(is_built, learnt))) => {
+                steps::write(pipeline).install(learnt);
+                self.counters.done += u64::from(is_built);
+                self.has_more = true;
+                None
+            }
+            Ok(Some(Outcome::Caches(worker, learnt))) => Some((worker, learnt)),
+            Ok(None) => None,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Invariant 2.
+    fn slice(&mut self, pipeline: &RwLock<Pipeline>, clock: &Clock, now: Instant) {
+        if now < self.next_slice {
+            return;
+        }
+        let mut pipeline = steps::write(pipeline);
+        let start = clock.now();
+        let tended = pipeline.tend(STEPS);
+        drop(pipeline);
+        let end = clock.now();
+        self.counters.slices += 1;
+        self.counters.longest_slice = self.counters.longest_slice.max(end - start);
+        self.next_slice = end + (end - start);
+        self.next_look = end + LOOK_INTERVAL;
+        match tended {
+            Tending::Idle => self.has_more = false,
+            Tending::More => self.has_more = true,
+            Tending::Job(training) => {
+                self.waiting.push_back(Long::Table(training));
+                self.has_more = true;
+            }
+        }
+    }
+
+    /// Invariants 1 and 3.
+    fn begin(&mut self, now: Instant) {
+        let Some(long) = self.waiting.pop_front() else {
             return;
         };
-        self.running = thread.ok().map(|thread| (now, thread));
+        // The thread takes it out; if there is none, it is still there.
+        let shared = Arc::new(Mutex::new(Some(long)));
+        let theirs = shared.clone();
+        let take =
+            |long: &Mutex<Option<Long>>| long.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match spawn("training".to_owned(), move || take(&theirs).map(Long::run)) {
+            Ok(thread) => self.running = Some((now, thread)),
+            Err(_) => {
+                self.counters.refused += 1;
+                self.next_thread = now + PATIENCE;
+                self.waiting.extend(take(&shared));
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, Progress};
+use thalweg_datapath::{Datapath, Progress, Tending};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{Delta, Outbox, Pipeline};
@@ -57,6 +57,9 @@ const ROUND_SHARE: u32 = 4;
 
 /// Entries whose counts are gathered between two bursts.
 const GATHERED: u32 = 128;
+
+/// Entries of a slice of work for the caches' index, or so.
+const TEND_STEPS: usize = if cfg!(thalweg_model) { 1 } else { 16 };
 
 /// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
 const SHORTEST_NAP: Duration = Duration::from_micros(100);
@@ -157,8 +160,8 @@ impl Worker {
             if is_busy {
                 self.take_slices();
             }
-            self.offer_training();
-            if self.round() > 0 || is_busy {
+            let is_tending = self.tend_caches();
+            if self.round() > 0 || is_busy || is_tending {
                 self.idle_rounds = 0;
                 self.nap = SHORTEST_NAP;
             } else if self.idle_rounds < IDLE_ROUNDS {
@@ -190,20 +193,25 @@ impl Worker {
         self.note_pause(start);
     }
 
-    /// Hands long work of the caches to the control side, if some is due.
-    fn offer_training(&mut self) {
+    /// A slice of work for the caches' index; says whether there is more. Long work is handed to the
+    /// control side.
+    fn tend_caches(&mut self) -> bool {
         if self.channels.news.is_full() {
-            return;
+            return false;
         }
         let start = self.shared.clock.now();
-        let Some(training) = self.datapath.training() else {
-            return;
-        };
-        let news = News::Training(self.number, Box::new(training));
-        if self.channels.news.try_send(news).is_err() {
-            self.datapath.forget_training();
+        match self.datapath.tend(TEND_STEPS) {
+            Tending::Idle => return false,
+            Tending::More => {}
+            Tending::Job(training) => {
+                let news = News::Training(self.number, Box::new(training));
+                if self.channels.news.try_send(news).is_err() {
+                    self.datapath.forget_training();
+                }
+            }
         }
         self.note_pause(start);
+        true
     }
 
     /// One burst from each port; says how many packets there were to do something with.
@@ -519,6 +527,7 @@ impl Worker {
             microflows: self.datapath.microflow_count(),
             megaflows: self.datapath.megaflow_count(),
             masks: self.datapath.mask_count(),
+            choice: self.datapath.choice(),
         };
         self.answer(Answer::Report(Box::new(report)));
     }

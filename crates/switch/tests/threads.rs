@@ -247,10 +247,10 @@ fn tables_that_learn_are_right_while_they_are_trained() {
                 eventually("packets by the new rules", &mut switch, |switch| {
                     after.extend(collect(sinks));
                     // One training at least, every other time.
-                    let is_trained = switch.totals().trainings > trainings;
+                    let is_trained = switch.totals().training.done > trainings;
                     after.len() > 2_000 && (is_trained || number % 2 == 1)
                 });
-                trainings = switch.totals().trainings;
+                trainings = switch.totals().training.done;
                 assert!(after.iter().all(|seen| *seen == number), "{number}");
             }
         });

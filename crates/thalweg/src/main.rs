@@ -19,6 +19,7 @@ mod failure;
 mod follow;
 mod generate;
 mod input;
+mod lookups;
 mod number;
 mod output;
 mod question;

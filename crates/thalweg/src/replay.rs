@@ -31,6 +31,7 @@ use crate::counters::CountersReport;
 use crate::failure::bad_input;
 use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
+use crate::lookups::LookupsReport;
 use crate::number::{number, port};
 use crate::output::CaptureOutput;
 use crate::trace::describe_traversal;
@@ -86,6 +87,8 @@ struct Report {
     changes: Vec<ChangeReport>,
     stale_packets: u64,
     checked_packets: u64,
+    /// How tables and caches are searched.
+    lookups: LookupsReport,
     #[serde(flatten)]
     counters: CountersReport,
     /// Rules that ended and were to report it (`send_flow_rem`).
@@ -305,6 +308,11 @@ impl Replay {
             changes: self.applied,
             stale_packets: audit.stale,
             checked_packets: audit.checked,
+            lookups: LookupsReport::new(
+                &self.engine.pipeline(),
+                &[self.engine.datapath().choice()],
+                statistics,
+            ),
             counters: CountersReport::new(&self.engine.pipeline(), usize::MAX),
             removed: removed.iter().map(report_removal).collect(),
             outputs: self.outputs.finish()?,
@@ -349,6 +357,7 @@ fn describe(report: &Report) -> String {
     }
     let (stale, checked) = (report.stale_packets, report.checked_packets);
     text += &format!("stale packets: {stale} of {checked} compared with the interpreter\n");
+    text += &report.lookups.text();
     text += &report.counters.text();
     text.truncate(text.trim_end().len());
     text

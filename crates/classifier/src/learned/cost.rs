@@ -48,7 +48,17 @@ pub(super) fn cost(
     let best_of = |rule: u32| (!is_left[rule as usize]).then(|| snapshot.rule(rule).0);
     let covered = snapshot.len() - left.len();
     let tables = cost_of_tables(&remainder, left.len(), snapshot, Version::FIRST, best_of);
-    isets as f64 * ISET + distance(covered) + tables
+    cost_of_isets(isets, covered) + tables
+}
+
+/// What so many iSets cost a lookup, of so many rules.
+pub(crate) fn cost_of_isets(isets: usize, covered: usize) -> f64 {
+    isets as f64 * ISET + distance(covered)
+}
+
+/// What it costs a lookup to visit tables of so many rules, and to compare patterns there.
+pub(crate) fn cost_of_visits(visited: usize, compared: usize, rules: usize) -> f64 {
+    visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN
 }
 
 /// What is added to a visit because of how many rules there are.
@@ -58,7 +68,7 @@ fn distance(rules: usize) -> f64 {
 
 /// What a lookup costs in merged tuples of so many rules, or of a sample of these, by keys of the snapshot's rules; `best_of` says what is
 /// found elsewhere for the key of a rule.
-pub(super) fn cost_of_tables(
+fn cost_of_tables(
     tables: &MergedTuples,
     rules: usize,
     snapshot: &Snapshot,
@@ -74,7 +84,7 @@ pub(super) fn cost_of_tables(
         let words = pattern.value.iter().zip(pattern.mask);
         let key: Vec<u64> = words.map(|(value, mask)| value | noise & !mask).collect();
         let (visited, compared) = tables.visited_beside(&key, version, best_of(rule));
-        sum += visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN;
+        sum += cost_of_visits(visited, compared, rules);
         keys += 1;
     }
     sum / f64::from(keys.max(1))

@@ -2,6 +2,7 @@
 
 use thalweg_packet::MAX_WORDS;
 
+use crate::merged_tuples::MergedTuples;
 use crate::simd::Work;
 use crate::{Pattern, RuleId, Version};
 
@@ -11,10 +12,11 @@ use super::iset::Iset;
 use super::packing::{PACKED_WORDS_MAX, Packing};
 use super::slots::{NO_SLOT, Slots};
 
-/// The outcome of a [`TrainingJob`](super::TrainingJob), to be installed.
+/// The outcome of a [`TrainingJob`](super::training::TrainingJob).
 #[derive(Clone, Debug)]
-pub struct Trained {
-    pub(super) epoch: u64,
+pub(crate) struct Trained {
+    /// The rules that no iSet has, until a classifier takes them.
+    pub(super) remainder: Option<Box<MergedTuples>>,
     pub(super) key_words: usize,
     pub(super) packing: Packing,
     pub(super) slots: Slots,
@@ -41,16 +43,35 @@ impl Trained {
         best
     }
 
+    /// Apart from the rules that no iSet has.
+    ///
+    /// # Panics
+    /// If they have been taken.
+    pub(super) fn split(mut self) -> (Trained, MergedTuples) {
+        let remainder = self.remainder.take();
+        (self, *remainder.expect("an outcome is taken once"))
+    }
+
     /// Value and mask of a rule, written out.
     pub(super) fn pattern(&self, slot: u32) -> (Vec<u64>, Vec<u64>) {
+        let (mut value, mut mask) = (vec![0; self.key_words], vec![0; self.key_words]);
+        self.pattern_into(slot, &mut value, &mut mask);
+        (value, mask)
+    }
+
+    /// The same, into places of the caller's.
+    pub(super) fn pattern_into(&self, slot: u32, value: &mut [u64], mask: &mut [u64]) {
         let slot = self.slots.get(slot);
         let iset = &self.isets[usize::from(slot.iset)];
-        let (packed_value, packed_mask): (Vec<u64>, Vec<u64>) =
-            iset.groups.words(slot.home).unzip();
-        let (mut value, mut mask) = (vec![0; self.key_words], vec![0; self.key_words]);
-        self.packing.unpack(&packed_value, &mut value);
-        self.packing.unpack(&packed_mask, &mut mask);
-        (value, mask)
+        let mut packed = [[0; PACKED_WORDS_MAX]; 2];
+        let words = self.packing.words();
+        for (word, (value, mask)) in iset.groups.words(slot.home).enumerate() {
+            (packed[0][word], packed[1][word]) = (value, mask);
+        }
+        value.fill(0);
+        mask.fill(0);
+        self.packing.unpack(&packed[0][..words], value);
+        self.packing.unpack(&packed[1][..words], mask);
     }
 
     /// Every place of a rule that is not vacant.

@@ -31,6 +31,8 @@ mod quantize;
 mod responsibility;
 mod train;
 
+pub(super) use train::SAMPLES_MAX;
+
 use super::model::Number;
 use responsibility::Interval;
 
@@ -92,8 +94,9 @@ impl Submodel {
 }
 
 impl Perceptrons {
-    /// Trains a model of `starts`, of which the first is zero, for numbers of so many bits.
-    pub(super) fn new<N: Number>(starts: &[N], bits: u32) -> Perceptrons {
+    /// Trains a model of `starts`, of which the first is zero, for numbers of so many bits; each
+    /// submodel on so many samples.
+    pub(super) fn new<N: Number>(starts: &[N], bits: u32, samples_max: usize) -> Perceptrons {
         let widths = widths(starts.len());
         let mut submodels = Vec::new();
         let all = Interval {
@@ -104,7 +107,7 @@ impl Perceptrons {
         for &next in &widths[1..] {
             let mut below = vec![Vec::new(); next];
             for intervals in &responsibilities {
-                let submodel = train::inner(starts, intervals, next);
+                let submodel = train::inner(starts, intervals, next, samples_max);
                 responsibility::route(&submodel, intervals, &mut below);
                 submodels.push(submodel);
             }
@@ -112,7 +115,7 @@ impl Perceptrons {
         }
         let mut window = 1;
         for intervals in &responsibilities {
-            let (submodel, length) = train::leaf(starts, intervals);
+            let (submodel, length) = train::leaf(starts, intervals, samples_max);
             window = window.max(length);
             submodels.push(submodel);
         }

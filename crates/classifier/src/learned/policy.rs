@@ -1,9 +1,9 @@
 //! When to train again: plain data, and no clock.
 
-/// When a [`Learned`](super::Learned) asks to be trained.
+/// When a learned index is trained again.
 ///
 /// An update is a rule inserted or removed. Whoever wants a pause between two trainings that is
-/// counted in seconds asks for jobs no sooner.
+/// counted in seconds asks for work no sooner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrainingPolicy {
     /// Fewer rules are not worth it.
@@ -27,20 +27,20 @@ impl Default for TrainingPolicy {
 
 /// What happened since the last training.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// Inserts and removals since the last training began.
-    pub(super) updates: usize,
-    /// Whether a job was taken and nothing installed yet.
-    pub(super) is_training: bool,
-    /// The covered share after the last installation, if there was one.
-    pub(super) share: Option<f64>,
+    pub(crate) updates: usize,
+    /// Whether one has begun that has not ended.
+    pub(crate) is_training: bool,
+    /// The covered share after the last training, if there was one.
+    pub(crate) share: Option<f64>,
     /// How many rules there were when the last training began.
-    pub(super) rules: usize,
+    pub(crate) rules: usize,
 }
 
 impl TrainingPolicy {
     /// Whether it is time.
-    pub(super) fn is_due(&self, changes: &Changes, rules: usize, share: f64) -> bool {
+    pub(crate) fn is_due(&self, changes: &Changes, rules: usize, share: f64) -> bool {
         if changes.is_training || rules < self.rules_min || changes.updates < self.updates_min {
             return false;
         }

@@ -4,7 +4,7 @@ use crate::{Pattern, Precedence, RuleId};
 
 /// Rules and their patterns.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     words: usize,
     rules: Vec<(Precedence, RuleId)>,
     /// Value and mask of each rule.
@@ -13,7 +13,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// No rules, of keys of so many words; with room for `rules`.
-    pub(super) fn new(words: usize, rules: usize) -> Snapshot {
+    pub(crate) fn new(words: usize, rules: usize) -> Snapshot {
         Snapshot {
             words,
             rules: Vec::with_capacity(rules),
@@ -21,16 +21,26 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn push(&mut self, precedence: Precedence, id: RuleId, pattern: Pattern<'_>) {
+    pub(crate) fn push(&mut self, precedence: Precedence, id: RuleId, pattern: Pattern<'_>) {
         self.rules.push((precedence, id));
         self.patterns.extend_from_slice(pattern.value);
         self.patterns.extend_from_slice(pattern.mask);
     }
 
-    /// Puts the best rules first.
-    pub(super) fn sort(&mut self) {
+    /// Puts the best rules first; says which were left out, as another has their precedence.
+    ///
+    /// At no version two rules have the same precedence; but if rules come and go while they are
+    /// copied one by one, the copy may have one that is gone and one that came in its place.
+    pub(crate) fn sort(&mut self) -> Vec<RuleId> {
         let mut order: Vec<u32> = (0..self.rules.len() as u32).collect();
         order.sort_unstable_by_key(|&rule| std::cmp::Reverse(self.rules[rule as usize].0));
+        let mut left_out = Vec::new();
+        order.dedup_by(|next, kept| {
+            let (precedence, id) = self.rules[*next as usize];
+            let is_same = precedence == self.rules[*kept as usize].0;
+            left_out.extend(is_same.then_some(id));
+            is_same
+        });
         let mut patterns = Vec::with_capacity(self.patterns.len());
         for &rule in &order {
             let pattern = self.pattern(rule);
@@ -42,22 +52,28 @@ impl Snapshot {
             .map(|&rule| self.rules[rule as usize])
             .collect();
         self.patterns = patterns;
+        left_out
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.rules.capacity() * size_of::<(Precedence, RuleId)>()
+            + self.patterns.capacity() * size_of::<u64>()
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    pub(super) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.words
     }
 
-    pub(super) fn rule(&self, rule: u32) -> (Precedence, RuleId) {
+    pub(crate) fn rule(&self, rule: u32) -> (Precedence, RuleId) {
         self.rules[rule as usize]
     }
 
     #[inline(always)]
-    pub(super) fn pattern(&self, rule: u32) -> Pattern<'_> {
+    pub(crate) fn pattern(&self, rule: u32) -> Pattern<'_> {
         let words = &self.patterns[rule as usize * 2 * self.words..][..2 * self.words];
         let (value, mask) = words.split_at(self.words);
         Pattern { value, mask }

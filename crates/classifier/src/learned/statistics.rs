@@ -65,7 +65,7 @@ impl Learned {
         }
     }
 
-    pub(super) fn rule_count(&self) -> usize {
+    pub(crate) fn rule_count(&self) -> usize {
         let covered = self
             .trained
             .as_ref()
@@ -74,7 +74,7 @@ impl Learned {
     }
 
     /// The share of the rules that is in iSets.
-    pub(super) fn covered_share(&self) -> f64 {
+    pub(crate) fn covered_share(&self) -> f64 {
         let covered = self
             .trained
             .as_ref()

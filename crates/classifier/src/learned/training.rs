@@ -1,21 +1,22 @@
 //! Training: from a snapshot of the rules to iSets, anywhere and at any time.
 //!
-//! A [`TrainingJob`] is a value that owns what it needs, so that a caller may run it on a thread of
-//! its own while lookups and changes go on; [`TrainingJob::run`] gives [`Trained`], and
-//! `Classifier::install` puts that to use. What changed meanwhile is found at installation.
+//! A [`TrainingJob`] is a value that owns what it needs, so that it can be run on another thread
+//! while lookups and changes go on; [`TrainingJob::run`] gives [`Trained`], of which a classifier is
+//! made in constant time. What changed meanwhile is its keeper's to bring up to date (`auto`).
 //!
 //! ```text
-//!   sort the snapshot by precedence
 //!   up to `isets_max` times:
 //!       choose fields, and put what is left of the rules into buckets
 //!   keep as many of these iSets as make lookups cheapest; none if they cover too little
 //!   pack the bits that the covered rules read; number these rules, the best first
 //!   for each iSet: train a model, prove its bound, fill groups
+//!   put the other rules into merged tuples
 //! ```
 
 use thalweg_packet::Slot;
 
-use crate::places::Places;
+use crate::merged_tuples::MergedTuples;
+use crate::{Classifier, Version};
 
 use super::choose::{blocks, choose};
 use super::composite::Composite;
@@ -31,17 +32,13 @@ use super::slots::{NO_SLOT, Slots};
 use super::snapshot::Snapshot;
 use super::{LearnedConfig, ModelKind};
 
-/// Rules to be trained on: owned, so that it can be sent to a thread.
+/// Rules to be trained on, the best first: owned, so that it can be sent to a thread.
 #[derive(Clone, Debug)]
-pub struct TrainingJob {
-    pub(super) snapshot: Snapshot,
-    pub(super) config: LearnedConfig,
-    /// What lookups cost without iSets, if there are none yet.
-    pub(super) cost_now: Option<f64>,
-    /// No ids yet.
-    pub(super) places: Places,
-    /// Which training this is.
-    pub(super) epoch: u64,
+pub(crate) struct TrainingJob {
+    snapshot: Snapshot,
+    config: LearnedConfig,
+    /// What lookups cost without iSets, if that is known.
+    cost_without: Option<f64>,
 }
 
 /// Buckets, and what they are sorted by.
@@ -52,14 +49,21 @@ struct Plan {
 }
 
 impl TrainingJob {
-    /// How many rules it has.
-    pub fn rule_count(&self) -> usize {
-        self.snapshot.len()
+    /// A job of rules that are sorted, the best first.
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        config: LearnedConfig,
+        cost_without: Option<f64>,
+    ) -> TrainingJob {
+        TrainingJob {
+            snapshot,
+            config,
+            cost_without,
+        }
     }
 
     /// Trains; the longer part of the work of a classifier.
-    pub fn run(mut self) -> Trained {
-        self.snapshot.sort();
+    pub(crate) fn run(self) -> Trained {
         let (plans, packing) = self.plan();
         let words = self.snapshot.words();
         let mut iset_of = vec![u8::MAX; self.snapshot.len()];
@@ -68,7 +72,8 @@ impl TrainingJob {
                 iset_of[rule as usize] = number as u8;
             }
         }
-        let mut slots = Slots::new(self.places);
+        let mut remainder = MergedTuples::new(self.config.tuples.clone());
+        let mut slots = Slots::new(remainder.no_places());
         let mut slot_of = vec![NO_SLOT; self.snapshot.len()];
         let mut rule_of = Vec::new();
         for (rule, &iset) in iset_of
@@ -108,8 +113,17 @@ impl TrainingJob {
             let rules = iset_of.iter().filter(|iset| **iset == number as u8).count();
             isets.push(Iset { rules, ..iset });
         }
+        for (rule, _) in iset_of
+            .iter()
+            .enumerate()
+            .filter(|(_, iset)| **iset == u8::MAX)
+        {
+            let (precedence, id) = self.snapshot.rule(rule as u32);
+            let pattern = self.snapshot.pattern(rule as u32);
+            remainder.insert(pattern, precedence, id, Version::FIRST);
+        }
         Trained {
-            epoch: self.epoch,
+            remainder: Some(Box::new(remainder)),
             key_words: words,
             packing,
             slots,
@@ -127,7 +141,7 @@ impl TrainingJob {
         let mut left: Vec<u32> = (0..self.snapshot.len() as u32).collect();
         let mut plans = Vec::new();
         let cost = |isets, left: &[u32]| cost(&self.snapshot, &config.tuples, isets, left);
-        let cost_without = self.cost_now.unwrap_or_else(|| cost(0, &left));
+        let cost_without = self.cost_without.unwrap_or_else(|| cost(0, &left));
         let (mut best_count, mut best_cost, mut covered) = (0, cost_without, 0);
         while plans.len() < config.isets_max.min(usize::from(u8::MAX)) && !left.is_empty() {
             let choice = choose(&self.snapshot, &left, &config.fields, limits);
@@ -185,7 +199,9 @@ fn starts(plan: &Plan, config: &LearnedConfig) -> Starts {
 fn directory<N: Number>(starts: Vec<N>, bits: u32, config: &LearnedConfig) -> Directory<N> {
     let model = match config.model {
         ModelKind::Pieces => Model::Pieces(Pieces::new(&starts, bits)),
-        ModelKind::Perceptrons => Model::Perceptrons(Perceptrons::new(&starts, bits)),
+        ModelKind::Perceptrons => {
+            Model::Perceptrons(Perceptrons::new(&starts, bits, config.samples_max))
+        }
     };
     check(&model, &starts, bits);
     Directory { starts, model }

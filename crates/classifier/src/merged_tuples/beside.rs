@@ -3,8 +3,8 @@
 //! It looks among its own rules first, and asks the tables only for what beats the best of those.
 //! Rules that have nothing left of their history, settled and living, can be handed over to it.
 
-use crate::places::{Place, Places};
-use crate::{Pattern, Precedence, RuleId, TupleSpaceConfig, Version};
+use crate::places::Places;
+use crate::{Life, Pattern, Precedence, RuleId, Version};
 
 use super::{Best, MergedTuples};
 
@@ -56,19 +56,39 @@ impl MergedTuples {
         self.visited(key, version, best)
     }
 
-    /// An empty classifier like this one, at the same oldest version.
-    pub(crate) fn emptied(&self, config: TupleSpaceConfig, oldest: Version) -> MergedTuples {
-        let mut emptied = MergedTuples::after(self.own_masks_max, config);
-        emptied.patterns_max = self.patterns_max;
-        emptied.history.settle(oldest);
-        emptied
+    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
+        let place = self.place_of(id)?;
+        let table = self.table(place.subtable);
+        let rule = table.rule(place.record);
+        value.fill(0);
+        table.expand(place.record, value);
+        mask.copy_from_slice(self.masks.bits(rule.mask));
+        Some(Life {
+            precedence: rule.precedence,
+            born: rule.born,
+            died: rule.died,
+        })
     }
 
-    /// A rule's precedence, birth and death, if it has not been reclaimed.
-    pub(crate) fn life(&self, id: RuleId) -> Option<(Precedence, Version, Version)> {
+    /// A rule's precedence, if it has not been reclaimed.
+    pub(crate) fn precedence(&self, id: RuleId) -> Option<Precedence> {
         let place = self.place_of(id)?;
-        let rule = self.table(place.subtable).rule(place.record);
-        Some((rule.precedence, rule.born, rule.died))
+        Some(self.table(place.subtable).rule(place.record).precedence)
+    }
+
+    /// Takes a rule out, whatever its state, as if it had never been.
+    pub(crate) fn forget(&mut self, id: RuleId) {
+        if let Some(rule) = self.rule_mut(id) {
+            let (born, died) = (rule.born, rule.died);
+            self.history.forget(id, born, died);
+            self.free(id);
+        }
+    }
+
+    /// Whether masks share tables.
+    pub(crate) fn is_merging(&self) -> bool {
+        self.is_merging
     }
 
     /// Hands all rules to a visitor, with birth and death.
@@ -90,28 +110,5 @@ impl MergedTuples {
                 visit(rule.id, rule.precedence, pattern, rule.born, rule.died);
             }
         }
-    }
-
-    /// Whether a rule has this very pattern.
-    pub(crate) fn has_pattern(&self, id: RuleId, pattern: Pattern<'_>) -> bool {
-        let Some(Place { subtable, record }) = self.place_of(id) else {
-            return false;
-        };
-        let table = self.table(subtable);
-        let mask = self.masks.bits(table.rule(record).mask);
-        let is_value = |(word, value): (usize, u64)| pattern.value[word] == value;
-        mask == pattern.mask && table.words(record).all(is_value)
-    }
-
-    /// Forgets rules that live and are settled: the history knows nothing of them.
-    pub(crate) fn forget_settled(&mut self, ids: &[RuleId]) {
-        for &id in ids {
-            debug_assert!(
-                self.life(id)
-                    .is_some_and(|(.., died)| died == Version::NEVER)
-            );
-            self.free(id);
-        }
-        self.shrink();
     }
 }

@@ -3,7 +3,7 @@
 use crate::capacity::{grow, shrink};
 use crate::places::Place;
 use crate::staged::Staged;
-use crate::{Precedence, RuleId};
+use crate::{Life, Precedence, RuleId};
 
 use super::subtable::{PrefixCheck, Rule, Subtable};
 use super::{Ranked, TupleSpace, id_in};
@@ -91,6 +91,32 @@ impl TupleSpace {
     pub(super) fn rule_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
         let place = self.place_of(id)?;
         Some(self.subtable_mut(place.subtable).rule_mut(place.record))
+    }
+
+    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
+        let place = self.place_of(id)?;
+        let subtable = self.subtable(place.subtable);
+        value.fill(0);
+        mask.fill(0);
+        let words = &subtable.staged.words;
+        words.expand(subtable.value(place.record), value);
+        words.add_to(0..words.len(), mask);
+        let rule = subtable.rule(place.record);
+        Some(Life {
+            precedence: rule.precedence,
+            born: rule.born,
+            died: rule.died,
+        })
+    }
+
+    /// Takes a rule out, whatever its state, as if it had never been.
+    pub(crate) fn forget(&mut self, id: RuleId) {
+        if let Some(rule) = self.rule_mut(id) {
+            let (born, died) = (rule.born, rule.died);
+            self.history.forget(id, born, died);
+            self.free(id);
+        }
     }
 
     /// Takes a rule out of everything but the history.

@@ -15,8 +15,8 @@
 //! lower the better. There is one version at a time: an entry lives from the version of its insertion
 //! on, and a removal makes the next version and reclaims all before.
 //!
-//! Training is a job, which the caller runs where it likes, and installs. Between the two, entries
-//! come and go as ever.
+//! Training goes on in slices between bursts, and its long part is a job that the caller runs where
+//! it likes ([`thalweg_classifier::Auto`]). Meanwhile entries come and go as ever.
 //!
 //! 1. The index has exactly the entries of the sub-tables, with their keys under their masks.
 //! 2. No lookup is at a version that an entry has died by.
@@ -32,12 +32,11 @@
 //! | ipc1-100k | 169 | 16.8 | 590 | 163 | 3.62 |
 //!
 //! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
-//! so that the index of a megaflow takes twice the memory. Taking a job copies all entries, and
-//! installing it moves them, each between two bursts.
+//! so that the index of a megaflow takes twice the memory.
 
 use thalweg_classifier::{
-    Classifier, Learned, LearnedConfig, LearnedStatistics, Pattern, Precedence, RuleId, Trained,
-    TrainingJob, TupleSpaceConfig, Version,
+    Auto, AutoConfig, Classifier, Job, LearnedConfig, LearnedStatistics, Outcome, Pattern,
+    Precedence, RuleId, Selection, Tended, TrainingPolicy, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{BURST, Layout};
 
@@ -46,7 +45,7 @@ use crate::entry::EntryId;
 /// The index, and the version at which it is asked.
 #[derive(Debug)]
 pub(crate) struct Index {
-    rules: Learned,
+    rules: Auto,
     version: Version,
     words: usize,
     /// Keys of a burst, one after the other.
@@ -68,8 +67,10 @@ impl Index {
             prefix_fields: Vec::new(),
             seed,
         };
+        let learned = LearnedConfig::with_fields(tuples, slots.collect());
+        let selection = Selection::Learned(TrainingPolicy::default());
         Index {
-            rules: Learned::new(LearnedConfig::with_fields(tuples, slots.collect())),
+            rules: Auto::new(AutoConfig::new(learned, selection)),
             version: Version::FIRST,
             words,
             packed: Vec::new(),
@@ -125,21 +126,48 @@ impl Index {
         own == mask[..self.words] && words.all(|((key, mask), (value, _))| key & mask == *value)
     }
 
-    pub(crate) fn training(&mut self) -> Option<TrainingJob> {
-        self.rules.training()
+    /// Whether it has an entry of this number.
+    pub(crate) fn knows(&self, id: EntryId) -> bool {
+        self.rules.knows(RuleId(id.0))
     }
 
-    pub(crate) fn install(&mut self, trained: Trained) {
-        self.rules.install(trained);
+    /// A slice of training.
+    pub(crate) fn tend(&mut self, steps: usize) -> Tended {
+        self.rules.tend(steps)
+    }
+
+    pub(crate) fn install(&mut self, outcome: Outcome) {
+        self.rules.install(outcome);
     }
 
     /// Says that the job that was taken will not be done.
-    pub(crate) fn forget_training(&mut self) {
-        self.rules.forget_training();
+    pub(crate) fn forget_job(&mut self) {
+        self.rules.forget_job();
     }
 
-    pub(crate) fn statistics(&self) -> LearnedStatistics {
-        self.rules.statistics()
+    /// Work that does nothing but give its memory back.
+    pub(crate) fn into_waste(self) -> Job {
+        self.rules.into_waste()
+    }
+
+    /// The share of the entries that the model finds, if it was trained.
+    pub(crate) fn coverage(&self) -> Option<f64> {
+        let is_trained = self.replaced() > 0;
+        is_trained.then(|| self.rules.figures().coverage)
+    }
+
+    /// Whether it has too few entries to be trained.
+    pub(crate) fn is_small(&self) -> bool {
+        self.len() < TrainingPolicy::default().rules_min
+    }
+
+    /// How often it was trained.
+    pub(crate) fn replaced(&self) -> u64 {
+        self.rules.replaced()
+    }
+
+    pub(crate) fn statistics(&self) -> Option<LearnedStatistics> {
+        Some(self.rules.learned()?.statistics())
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -14,6 +14,7 @@ use thalweg_switch::Totals;
 
 use crate::console::Console;
 use crate::counters::CountersReport;
+use crate::lookups::LookupsReport;
 
 /// Rules in the JSON object, the most used first.
 const RULES_IN_JSON: usize = 1_000;
@@ -55,8 +56,10 @@ struct Report {
     upcalls: u64,
     /// Packets answered by the rules, without an upcall.
     computed: u64,
-    /// Trainings of tables that were put to use.
-    trainings: u64,
+    /// What it took to give tables better indexes.
+    training: TrainingReport,
+    /// How tables and caches are searched.
+    lookups: LookupsReport,
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
@@ -65,6 +68,16 @@ struct Report {
     v2p: BTreeMap<&'static str, u64>,
     #[serde(flatten)]
     counters: CountersReport,
+}
+
+#[derive(Serialize)]
+struct TrainingReport {
+    /// Long parts that were done, and those for which no thread could be started at first.
+    done: u64,
+    refused: u64,
+    slices: u64,
+    /// How long readers of the tables had to wait at most.
+    longest_slice_us: f64,
 }
 
 #[derive(Serialize)]
@@ -141,7 +154,13 @@ impl Report {
             },
             upcalls: totals.datapath.upcalls,
             computed: totals.datapath.computed,
-            trainings: totals.trainings,
+            training: TrainingReport {
+                done: totals.training.done,
+                refused: totals.training.refused,
+                slices: totals.training.slices,
+                longest_slice_us: totals.training.longest_slice.as_secs_f64() * 1e6,
+            },
+            lookups: LookupsReport::new(outcome.pipeline, &totals.caches, &totals.datapath),
             changes: changes.collect(),
             own_changes: totals.own_changes,
             ports,
@@ -196,6 +215,19 @@ impl Report {
             self.changes.len(),
             self.own_changes
         ));
+        text += &self.lookups.text();
+        if self.training.done + self.training.refused > 0 {
+            let TrainingReport {
+                done,
+                refused,
+                longest_slice_us,
+                ..
+            } = self.training;
+            text += &format!(
+                "{done} indexes built or compared, {refused} threads refused; readers waited \
+                 {longest_slice_us:.0} us at most\n"
+            );
+        }
         text += &self.counters.text();
         text.truncate(text.trim_end().len());
         text

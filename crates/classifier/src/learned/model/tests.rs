@@ -6,7 +6,7 @@ use crate::hash::hash_words;
 fn models<N: Number>(starts: &[N], bits: u32) -> [Model; 2] {
     [
         Model::Pieces(Pieces::new(starts, bits)),
-        Model::Perceptrons(Perceptrons::new(starts, bits)),
+        Model::Perceptrons(Perceptrons::new(starts, bits, 2_000)),
     ]
 }
 

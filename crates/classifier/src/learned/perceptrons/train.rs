@@ -2,7 +2,7 @@
 //!
 //! Samples are drawn on the fly from the submodel's responsibility, in proportion to places: each
 //! place, or every so manyth, with the first of its numbers and the last. NuevoMatchUP draws as
-//! many; NuevoMatch makes a data set first. Weights begin as a line through nine of the samples, which
+//! many; NuevoMatch makes a data set first. Told to draw more than there are, it takes all places. Weights begin as a line through nine of the samples, which
 //! a perceptron with eight units can follow exactly, and not at random; so a few epochs do, and
 //! every training gives the same weights. Adam (Kingma, Ba, ICLR 2015) goes on from there. Of a
 //! leaf's weights, those are kept whose proven window is the shortest, and a leaf that is far off is
@@ -13,7 +13,8 @@ use super::responsibility::{Interval, distances};
 use super::{INPUT_BITS, Submodel, UNITS, WINDOW_WANTED};
 use crate::learned::model::Number;
 
-const SAMPLES_MAX: usize = 2_000;
+/// Samples of a submodel, unless said otherwise.
+pub(in crate::learned) const SAMPLES_MAX: usize = 2_000;
 const BATCH: usize = 32;
 const EPOCHS: usize = 12;
 const RATE: f32 = 1e-3;
@@ -54,8 +55,13 @@ struct Task {
 }
 
 /// A submodel that picks one of `next` submodels, by the share of the places before a number.
-pub(super) fn inner<N: Number>(starts: &[N], intervals: &[Interval], next: usize) -> Submodel {
-    let Some(task) = task(starts, intervals) else {
+pub(super) fn inner<N: Number>(
+    starts: &[N],
+    intervals: &[Interval],
+    next: usize,
+    samples_max: usize,
+) -> Submodel {
+    let Some(task) = task(starts, intervals, samples_max) else {
         return nothing();
     };
     let starts_of = [furthest(&task.samples), quantiles(&task.samples)];
@@ -75,8 +81,12 @@ pub(super) fn inner<N: Number>(starts: &[N], intervals: &[Interval], next: usize
 }
 
 /// A submodel whose output is where the window begins, and how long the window is.
-pub(super) fn leaf<N: Number>(starts: &[N], intervals: &[Interval]) -> (Submodel, i64) {
-    let Some(task) = task(starts, intervals) else {
+pub(super) fn leaf<N: Number>(
+    starts: &[N],
+    intervals: &[Interval],
+    samples_max: usize,
+) -> (Submodel, i64) {
+    let Some(task) = task(starts, intervals, samples_max) else {
         return (nothing(), 1);
     };
     let mut best: Option<(Submodel, i64)> = None;
@@ -116,7 +126,7 @@ fn nothing() -> Submodel {
 }
 
 /// The samples of some intervals; none if there is no interval.
-fn task<N: Number>(starts: &[N], intervals: &[Interval]) -> Option<Task> {
+fn task<N: Number>(starts: &[N], intervals: &[Interval], samples_max: usize) -> Option<Task> {
     let place_of = |number: u128| {
         let number = N::from_wide(number);
         starts.partition_point(|&start| start <= number) - 1
@@ -136,7 +146,7 @@ fn task<N: Number>(starts: &[N], intervals: &[Interval]) -> Option<Task> {
     let last = ranges.iter().map(|range| range.1).max()?;
     let places: usize = ranges.iter().map(|range| range.1 - range.0 + 1).sum();
     let span = (last - first).max(1) as f64;
-    let step = (2 * places).div_ceil(SAMPLES_MAX).max(1);
+    let step = (2 * places).div_ceil(samples_max.max(2)).max(1);
     let line = quantize(&Real::ZERO, low, high);
     let mut samples = Vec::new();
     for (from, to, interval) in ranges {

@@ -5,8 +5,8 @@
 //! publishes it and frees what died, before it lets go. Changes come at a rate by the wall clock:
 //! rules of the set that are drawn evenly go, and come back a thousand changes later or so.
 //!
-//! A classifier that wants to be trained is trained on a thread of its own, and takes what came of it
-//! under the lock.
+//! A classifier that replaces its index does so in slices under the lock, of which the longest is
+//! reported, and builds the new one on a thread of its own.
 //!
 //! The cost of a lookup is the readers' processor time, waiting for the lock not included;
 //! lookups a second are by the wall clock, with it. Each reader keeps some of its answers with
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_classifier::{RuleId, TrainingJob, Version};
+use thalweg_classifier::{Job, RuleId, Tended, Version};
 
 use super::lookups::burst;
 use super::oracle::{Event, Oracle};
@@ -32,6 +32,8 @@ use crate::bench::clock::processor_time_ns;
 const VERSION_MAX: usize = 64;
 /// Rules that are away at a time.
 const AWAY_MAX: usize = 500;
+/// Rules of a slice of a training, or so.
+const SLICE: usize = 64;
 /// How long the writer sleeps if nothing is due.
 const NAP: Duration = Duration::from_micros(200);
 
@@ -57,6 +59,8 @@ pub(super) struct Outcome {
     pub(super) update_ns: f64,
     /// Trainings of a model that came to an end.
     pub(super) trainings: usize,
+    /// The longest time that a slice of a training has held the lock, in microseconds.
+    pub(super) longest_slice_us: f64,
     kept: Vec<Kept>,
 }
 
@@ -96,13 +100,14 @@ pub(super) fn sample(
                 scope.spawn(move || read(shared, trace, setting, reader, is_over))
             })
             .collect();
-        let train = |job: TrainingJob| {
+        let train = |job: Job| {
             let (shared, trainings) = (&shared, &trainings);
             scope.spawn(move || {
-                let trained = job.run();
+                let is_training = job.rule_count() > 0;
+                let outcome = job.run();
                 let mut subject = shared.write().expect("no thread has panicked");
-                subject.classifier_mut().install(trained);
-                trainings.fetch_add(1, Ordering::Relaxed);
+                subject.classifier_mut().install(outcome);
+                trainings.fetch_add(usize::from(is_training), Ordering::Relaxed);
             });
         };
         let changes = change(&shared, set, setting, start, train);
@@ -120,8 +125,9 @@ pub(super) fn sample(
     let outcome = Outcome {
         ns_per_lookup: time_ns as f64 / lookups.max(1) as f64,
         lookups_per_second: per_second(lookups),
-        updates_per_second: per_second(changes.0),
-        update_ns: changes.1 as f64 / changes.0.max(1) as f64,
+        updates_per_second: per_second(changes.done),
+        update_ns: changes.time_ns as f64 / changes.done.max(1) as f64,
+        longest_slice_us: changes.longest_slice.as_secs_f64() * 1e6,
         trainings: trainings.into_inner(),
         kept: reads.into_iter().flat_map(|read| read.kept).collect(),
     };
@@ -174,29 +180,38 @@ fn read(
     read
 }
 
-/// The writer: changes at their rate until the time is over; how many, and what they took.
+/// What the writer did.
+#[derive(Default)]
+struct Changes {
+    done: usize,
+    /// Of the processor, slices of trainings included.
+    time_ns: u64,
+    longest_slice: Duration,
+}
+
+/// The writer: changes at their rate until the time is over, and slices of what trains.
 fn change(
     shared: &RwLock<Subject>,
     set: &RuleSet,
     setting: &Setting,
     start: Instant,
-    train: impl Fn(TrainingJob),
-) -> (usize, u64) {
+    train: impl Fn(Job),
+) -> Changes {
     let mut random = Pcg64Mcg::seed_from_u64(setting.seed);
     let mut away = Away {
         queue: VecDeque::new(),
         is_away: vec![false; set.len()],
     };
-    let (mut done, mut time_ns) = (0, 0);
+    let (mut changes, mut has_more) = (Changes::default(), false);
     loop {
         let elapsed = start.elapsed();
         if elapsed >= setting.sample {
             restore(shared, set, &away);
-            return (done, time_ns);
+            return changes;
         }
         let due = (elapsed.as_secs_f64() * setting.rate as f64) as usize;
-        let count = due.saturating_sub(done).min(VERSION_MAX);
-        if count == 0 {
+        let count = due.saturating_sub(changes.done).min(VERSION_MAX);
+        if count == 0 && !has_more {
             std::thread::sleep(NAP.min(setting.sample - elapsed));
             continue;
         }
@@ -204,13 +219,22 @@ fn change(
         let before = processor_time_ns();
         let next = subject.version.next();
         for _ in 0..count {
-            done += usize::from(away.step(&mut subject, set, next, &mut random));
+            changes.done += usize::from(away.step(&mut subject, set, next, &mut random));
         }
-        publish(&mut subject, next);
-        if let Some(job) = subject.classifier_mut().training() {
+        if count > 0 {
+            publish(&mut subject, next);
+        }
+        drop(subject);
+        let mut subject = shared.write().expect("no thread has panicked");
+        let slice = Instant::now();
+        let tended = subject.classifier_mut().tend(SLICE);
+        drop(subject);
+        changes.longest_slice = changes.longest_slice.max(slice.elapsed());
+        has_more = !matches!(tended, Tended::Idle);
+        if let Tended::Job(job) = tended {
             train(job);
         }
-        time_ns += processor_time_ns() - before;
+        changes.time_ns += processor_time_ns() - before;
     }
 }
 

@@ -293,7 +293,7 @@ impl Bench<'_> {
     }
 
     /// On one thread, without a lock.
-    fn alone(&self, trace: &Trace, setting: &Setting) -> Vec<Measured> {
+    fn alone(&mut self, trace: &Trace, setting: &Setting) -> Vec<Measured> {
         let budget_ns = setting.sample.as_nanos() as u64;
         let sample = |subject: &Subject, place: &mut usize, budget_ns| {
             let (classifier, version) = (subject.classifier(), subject.version);
@@ -303,6 +303,7 @@ impl Bench<'_> {
         for (subject, place) in self.subjects.iter().zip(&mut places) {
             sample(subject, place, 2 * budget_ns);
         }
+        self.subjects.iter_mut().for_each(Subject::choose);
         let mut samples = vec![Vec::new(); self.subjects.len()];
         for _ in 0..self.arguments.samples {
             let subjects = self.subjects.iter().zip(&mut places);
@@ -320,6 +321,7 @@ impl Bench<'_> {
                     lookups_per_second: 1e9 / spread.median,
                     updates: None,
                     trainings: 0,
+                    longest_slice_us: 0.0,
                     checked: self.checks.len(),
                     wrong: self.checks.wrong(subject.classifier(), subject.version),
                 }
@@ -356,6 +358,10 @@ impl Bench<'_> {
                     of(|outcome| outcome.update_ns).median,
                 )),
                 trainings: outcomes.iter().map(|outcome| outcome.trainings).sum(),
+                longest_slice_us: outcomes
+                    .iter()
+                    .map(|outcome| outcome.longest_slice_us)
+                    .fold(0.0, f64::max),
                 checked: kept + self.checks.len(),
                 wrong: wrong + afterwards,
             }
@@ -389,7 +395,8 @@ impl Bench<'_> {
             wrong: Some(measured.wrong),
             updates_per_second: measured.updates.map(|(rate, _)| rate),
             update_ns: measured.updates.map(|(_, ns)| ns),
-            details: subject.details(measured.trainings),
+            chosen: subject.chosen().map(str::to_owned),
+            details: subject.details(measured.trainings, measured.longest_slice_us),
         }
     }
 }
@@ -402,6 +409,8 @@ struct Measured {
     updates: Option<(f64, f64)>,
     /// Trainings that came to an end meanwhile.
     trainings: usize,
+    /// The longest slice of them under the lock.
+    longest_slice_us: f64,
     checked: usize,
     wrong: usize,
 }

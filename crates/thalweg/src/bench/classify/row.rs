@@ -61,6 +61,9 @@ pub(super) struct Row {
     /// The writer's processor time for a change.
     #[serde(default)]
     pub(super) update_ns: Option<f64>,
+    /// The kind of index that was chosen, by a classifier that chooses.
+    #[serde(default)]
+    pub(super) chosen: Option<String>,
     /// What only this classifier has.
     #[serde(default)]
     pub(super) details: BTreeMap<String, f64>,
@@ -115,7 +118,10 @@ impl Row {
         let mut cells = vec![
             self.set.clone(),
             format_count(self.rules as u64),
-            self.classifier.clone(),
+            match &self.chosen {
+                Some(chosen) => format!("{}: {chosen}", self.classifier),
+                None => self.classifier.clone(),
+            },
             self.traffic.clone(),
             self.batch.to_string(),
         ];

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
-    Bloom, BloomConfig, Classifier, FirstLayer, IsetStatistics, Learned, LearnedConfig, Linear,
-    MergedTuples, ModelKind, TupleSpace, TupleSpaceConfig, Version,
+    Auto, AutoConfig, AutoPolicy, Bloom, BloomConfig, Classifier, FirstLayer, IndexKind,
+    IsetStatistics, Learned, LearnedConfig, Linear, MergedTuples, ModelKind, Selection,
+    TrainingPolicy, TupleSpace, TupleSpaceConfig, Version,
 };
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -28,6 +29,8 @@ pub(super) enum Kind {
     Bloom(FirstLayer),
     /// A learned index, and merged tuples for the rest.
     Learned(Variant),
+    /// Whichever of these costs least, by what lookups ask.
+    Auto,
 }
 
 /// A learned index as it is, with another model, or without one of its parts.
@@ -41,6 +44,8 @@ pub(super) enum Variant {
     NoSimd,
     /// Every rule of an iSet in a bucket of its own, as in NuevoMatch.
     NoBuckets,
+    /// NuevoMatch's model, trained on every start of a bucket in place of samples of them.
+    NoSampling,
     /// With a model even where merged tuples are expected to be faster.
     Always,
 }
@@ -50,7 +55,7 @@ const LINEAR_MAX: usize = 2_000;
 
 impl Kind {
     /// All there are, the baseline first.
-    const ALL: [Kind; 11] = [
+    const ALL: [Kind; 13] = [
         Kind::TupleSpace,
         Kind::MergedTuples,
         Kind::Bloom(FirstLayer::CommonBits),
@@ -60,7 +65,9 @@ impl Kind {
         Kind::Learned(Variant::RqRmi),
         Kind::Learned(Variant::NoSimd),
         Kind::Learned(Variant::NoBuckets),
+        Kind::Learned(Variant::NoSampling),
         Kind::Learned(Variant::Always),
+        Kind::Auto,
         Kind::Linear,
     ];
 
@@ -88,7 +95,9 @@ impl Kind {
             Kind::Learned(Variant::RqRmi) => "learned-rq-rmi",
             Kind::Learned(Variant::NoSimd) => "learned-no-simd",
             Kind::Learned(Variant::NoBuckets) => "learned-no-buckets",
+            Kind::Learned(Variant::NoSampling) => "learned-no-sampling",
             Kind::Learned(Variant::Always) => "learned-always",
+            Kind::Auto => "auto",
         }
     }
 }
@@ -136,7 +145,8 @@ enum Built {
     TupleSpace(TupleSpace),
     MergedTuples(MergedTuples),
     Bloom(Box<Bloom>),
-    Learned(Box<Learned>),
+    /// A learned index too, which trains itself.
+    Auto(Box<Auto>),
 }
 
 impl Subject {
@@ -162,9 +172,17 @@ impl Subject {
                         config.level = Level::PLAIN;
                     }
                     Variant::NoBuckets => config.bucket_max = 1,
+                    Variant::NoSampling => {
+                        config.model = ModelKind::Perceptrons;
+                        config.samples_max = usize::MAX;
+                    }
                     Variant::Always => config.is_cost_ignored = true,
                 }
-                Built::Learned(Box::new(Learned::new(config)))
+                auto(config, Selection::Learned(TrainingPolicy::default()))
+            }
+            Kind::Auto => {
+                let config = LearnedConfig::new(&set.layout, &PREFIX_FIELDS, seed);
+                auto(config, Selection::Measured(AutoPolicy::default()))
             }
         };
         let mut subject = Subject {
@@ -184,20 +202,41 @@ impl Subject {
         let ms_since = |start| (processor_time_ns() - start) as f64 / 1e6;
         subject.build_ms = ms_since(start);
         let start = processor_time_ns();
-        if subject.train() {
+        subject.train();
+        if matches!(kind, Kind::Learned(_)) {
             subject.training_ms = Some(ms_since(start));
         }
         subject
     }
 
-    /// Trains a model of all rules, as after the build; says whether there is one.
-    pub(super) fn train(&mut self) -> bool {
-        match &mut self.classifier {
-            Built::Learned(classifier) => {
-                classifier.train_now();
-                true
-            }
-            _ => false,
+    /// Trains a model of all rules, as after the build.
+    pub(super) fn train(&mut self) {
+        if let (Kind::Learned(_), Built::Auto(classifier)) = (self.kind, &mut self.classifier) {
+            classifier.rebuild_now();
+        }
+    }
+
+    /// Lets what chooses by what was looked up so far do so now, though it may not have paid yet.
+    pub(super) fn choose(&mut self) {
+        if let (Kind::Auto, Built::Auto(classifier)) = (self.kind, &mut self.classifier) {
+            let start = processor_time_ns();
+            classifier.rebuild_now();
+            self.training_ms = Some((processor_time_ns() - start) as f64 / 1e6);
+        }
+    }
+
+    fn learned(&self) -> Option<&Learned> {
+        match &self.classifier {
+            Built::Auto(classifier) => classifier.learned(),
+            _ => None,
+        }
+    }
+
+    /// The kind of index that was chosen, if there was a choice.
+    pub(super) fn chosen(&self) -> Option<&'static str> {
+        match &self.classifier {
+            Built::Auto(classifier) if self.kind == Kind::Auto => Some(classifier.kind().name()),
+            _ => None,
         }
     }
 
@@ -208,7 +247,7 @@ impl Subject {
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
             Built::Bloom(classifier) => &**classifier,
-            Built::Learned(classifier) => &**classifier,
+            Built::Auto(classifier) => &**classifier,
         }
     }
 
@@ -219,7 +258,7 @@ impl Subject {
             Built::TupleSpace(classifier) => classifier,
             Built::MergedTuples(classifier) => classifier,
             Built::Bloom(classifier) => &mut **classifier,
-            Built::Learned(classifier) => &mut **classifier,
+            Built::Auto(classifier) => &mut **classifier,
         }
     }
 
@@ -230,59 +269,95 @@ impl Subject {
             Built::TupleSpace(classifier) => Some(classifier.subtable_count()),
             Built::MergedTuples(classifier) => Some(classifier.table_count()),
             Built::Bloom(classifier) => Some(classifier.rules().subtable_count()),
-            Built::Learned(classifier) => Some(classifier.statistics().remainder_tables),
+            Built::Auto(classifier) => match classifier.learned() {
+                Some(learned) => Some(learned.statistics().remainder_tables),
+                None => classifier.choice().map(|choice| choice.tables),
+            },
         }
     }
 
     /// The share of the rules that a model finds; `None` without a model.
     pub(super) fn coverage(&self) -> Option<f64> {
-        match &self.classifier {
-            Built::Learned(classifier) => Some(classifier.statistics().coverage()),
-            _ => None,
-        }
+        Some(self.learned()?.statistics().coverage())
     }
 
     /// What only this classifier has.
-    pub(super) fn details(&self, trainings: usize) -> BTreeMap<String, f64> {
-        let details = match &self.classifier {
-            Built::Bloom(classifier) => {
-                let counted = classifier.statistics();
-                let asked = counted.lookups.max(1) as f64;
-                vec![
-                    ("candidates_per_lookup", counted.candidates as f64 / asked),
-                    (
-                        "false_positives_per_lookup",
-                        counted.false_positives as f64 / asked,
-                    ),
-                    (
-                        "full_searches_per_lookup",
-                        counted.full_searches as f64 / asked,
-                    ),
-                    (
-                        "bypassed",
-                        counted.bypassed as f64 / (counted.bypassed as f64 + asked),
-                    ),
-                ]
-            }
-            Built::Learned(classifier) => {
-                let isets = classifier.statistics().isets;
-                let sum = |bytes: fn(&IsetStatistics) -> usize| {
-                    isets.iter().map(bytes).sum::<usize>() as f64
-                };
-                let window = isets.iter().map(|iset| iset.window).max();
-                vec![
-                    ("isets", isets.len() as f64),
-                    ("buckets", sum(|iset| iset.buckets)),
-                    ("model_bytes", sum(|iset| iset.model_bytes)),
-                    ("directory_bytes", sum(|iset| iset.directory_bytes)),
-                    ("window", window.unwrap_or(0) as f64),
-                    ("trainings", trainings as f64),
-                ]
+    pub(super) fn details(&self, trainings: usize, longest_slice_us: f64) -> BTreeMap<String, f64> {
+        let mut details = match &self.classifier {
+            Built::Bloom(classifier) => details_of_filter(classifier),
+            Built::Auto(classifier) => {
+                let mut details = self.learned().map(details_of_index).unwrap_or_default();
+                if self.kind == Kind::Auto {
+                    details.extend(details_of_choice(classifier));
+                }
+                details
             }
             _ => Vec::new(),
         };
-        (details.into_iter())
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        if matches!(self.classifier, Built::Auto(_)) {
+            details.push(("trainings".to_owned(), trainings as f64));
+            details.push(("longest_slice_us".to_owned(), longest_slice_us));
+        }
+        details.into_iter().collect()
     }
+}
+
+fn auto(config: LearnedConfig, selection: Selection) -> Built {
+    Built::Auto(Box::new(Auto::new(AutoConfig::new(config, selection))))
+}
+
+type Details = Vec<(String, f64)>;
+
+fn named<const N: usize>(details: [(&str, f64); N]) -> Details {
+    let details = details.into_iter();
+    details
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn details_of_filter(classifier: &Bloom) -> Details {
+    let counted = classifier.statistics();
+    let asked = counted.lookups.max(1) as f64;
+    let bypassed = counted.bypassed as f64;
+    named([
+        ("candidates_per_lookup", counted.candidates as f64 / asked),
+        (
+            "false_positives_per_lookup",
+            counted.false_positives as f64 / asked,
+        ),
+        (
+            "full_searches_per_lookup",
+            counted.full_searches as f64 / asked,
+        ),
+        ("bypassed", bypassed / (bypassed + asked)),
+    ])
+}
+
+fn details_of_index(classifier: &Learned) -> Details {
+    let isets = classifier.statistics().isets;
+    let sum = |bytes: fn(&IsetStatistics) -> usize| isets.iter().map(bytes).sum::<usize>() as f64;
+    let window = isets.iter().map(|iset| iset.window).max();
+    named([
+        ("isets", isets.len() as f64),
+        ("buckets", sum(|iset| iset.buckets)),
+        ("model_bytes", sum(|iset| iset.model_bytes)),
+        ("directory_bytes", sum(|iset| iset.directory_bytes)),
+        ("window", window.unwrap_or(0) as f64),
+    ])
+}
+
+/// What was counted of each kind that was compared: nanoseconds a lookup in a burst.
+fn details_of_choice(classifier: &Auto) -> Details {
+    let Some(choice) = classifier.choice() else {
+        return Vec::new();
+    };
+    let mut details = named([
+        ("trials", choice.trials as f64),
+        ("replaced", choice.replaced as f64),
+    ]);
+    let verdict = choice.verdict.into_iter();
+    let costs = verdict.flat_map(|verdict| verdict.costs_ns.into_iter().skip(1));
+    let name = |kind: IndexKind| format!("counted_ns_{}", kind.name().replace('-', "_"));
+    details.extend(costs.map(|(kind, cost)| (name(kind), cost)));
+    details
 }

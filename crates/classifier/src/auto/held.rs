@@ -1,0 +1,207 @@
+//! The index that an [`Auto`](super::Auto) has, of one of four kinds.
+
+use crate::learned::{cost_of_isets, cost_of_visits};
+use crate::{Bloom, Classifier, Learned, Life, MergedTuples, RuleId, Version};
+
+use super::{AutoConfig, Selection};
+
+/// Kinds of index that can be chosen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum IndexKind {
+    /// A hash table for each mask.
+    TupleSpace,
+    /// A tuple space behind a filter.
+    Bloom,
+    /// Hash tables of several masks each.
+    MergedTuples,
+    /// iSets under a model, and merged tuples for the rest.
+    Learned,
+}
+
+impl IndexKind {
+    /// All there are, those that cost least to change first.
+    pub const ALL: [IndexKind; 4] = [
+        IndexKind::TupleSpace,
+        IndexKind::MergedTuples,
+        IndexKind::Bloom,
+        IndexKind::Learned,
+    ];
+
+    /// The name in configurations and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::TupleSpace => "tuple-space",
+            IndexKind::MergedTuples => "merged-tuples",
+            IndexKind::Bloom => "bloom",
+            IndexKind::Learned => "learned",
+        }
+    }
+}
+
+/// The index.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// A tuple space, or merged tuples: that depends on the masks that it was told to keep apart.
+    Tuples(Box<MergedTuples>),
+    Bloom(Box<Bloom>),
+    Learned(Box<Learned>),
+}
+
+/// What a lookup does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Visits {
+    /// Hash tables, filters and iSets that it asks.
+    pub(super) tables: usize,
+    /// What that costs, in nanoseconds of a lookup in a burst.
+    pub(super) cost_ns: f64,
+}
+
+impl Held {
+    /// What there is before anything is chosen.
+    pub(super) fn first(config: &AutoConfig) -> Held {
+        match config.selection {
+            Selection::Measured(_) => {
+                let tuples = config.learned.tuples.clone();
+                Held::Tuples(Box::new(MergedTuples::after(config.own_masks_max, tuples)))
+            }
+            Selection::Learned(_) => Held::Learned(Box::new(Learned::new(config.learned.clone()))),
+        }
+    }
+
+    /// An empty one of a kind that needs no training.
+    pub(super) fn empty(kind: IndexKind, config: &AutoConfig) -> Held {
+        let tuples = config.learned.tuples.clone();
+        match kind {
+            IndexKind::TupleSpace => {
+                Held::Tuples(Box::new(MergedTuples::after(usize::MAX, tuples)))
+            }
+            IndexKind::MergedTuples => Held::Tuples(Box::new(MergedTuples::new(tuples))),
+            IndexKind::Bloom => Held::Bloom(Box::new(Bloom::new(config.bloom.clone()))),
+            IndexKind::Learned => Held::Learned(Box::new(Learned::new(config.learned.clone()))),
+        }
+    }
+
+    pub(super) fn kind(&self) -> IndexKind {
+        match self {
+            Held::Tuples(tuples) if tuples.is_merging() => IndexKind::MergedTuples,
+            Held::Tuples(_) => IndexKind::TupleSpace,
+            Held::Bloom(_) => IndexKind::Bloom,
+            Held::Learned(_) => IndexKind::Learned,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn index(&self) -> &dyn Classifier {
+        match self {
+            Held::Tuples(tuples) => &**tuples,
+            Held::Bloom(bloom) => &**bloom,
+            Held::Learned(learned) => &**learned,
+        }
+    }
+
+    pub(super) fn index_mut(&mut self) -> &mut dyn Classifier {
+        match self {
+            Held::Tuples(tuples) => &mut **tuples,
+            Held::Bloom(bloom) => &mut **bloom,
+            Held::Learned(learned) => &mut **learned,
+        }
+    }
+
+    /// Rules at whichever version.
+    pub(super) fn rule_count(&self) -> usize {
+        match self {
+            Held::Tuples(tuples) => tuples.rule_count(),
+            Held::Bloom(bloom) => bloom.rules().rule_count(),
+            Held::Learned(learned) => learned.rule_count(),
+        }
+    }
+
+    /// Hash tables and iSets.
+    pub(super) fn table_count(&self) -> usize {
+        match self {
+            Held::Tuples(tuples) => tuples.table_count(),
+            Held::Bloom(bloom) => bloom.rules().subtable_count(),
+            Held::Learned(learned) => {
+                let statistics = learned.statistics();
+                statistics.remainder_tables + statistics.isets.len()
+            }
+        }
+    }
+
+    /// Masks of the rules, if that is known.
+    pub(super) fn mask_count(&self) -> Option<usize> {
+        match self {
+            Held::Tuples(tuples) => Some(tuples.mask_count()),
+            Held::Bloom(bloom) => Some(bloom.rules().subtable_count()),
+            Held::Learned(_) => None,
+        }
+    }
+
+    /// The share of the rules that iSets have, 0 to 1.
+    pub(super) fn coverage(&self) -> f64 {
+        match self {
+            Held::Learned(learned) => learned.covered_share(),
+            _ => 0.0,
+        }
+    }
+
+    /// What a lookup of a key does.
+    pub(super) fn visited_by(&self, key: &[u64], version: Version) -> Visits {
+        let rules = self.rule_count();
+        match self {
+            Held::Tuples(tuples) => {
+                let (tables, compared) = tuples.visited_by(key, version);
+                let cost_ns = cost_of_visits(tables, compared, rules);
+                Visits { tables, cost_ns }
+            }
+            Held::Bloom(bloom) => {
+                // What follows a filter waits for it: `bloom::statistics` has the weights.
+                let (filters, searched) = bloom.visited_by(key, version);
+                Visits {
+                    tables: filters + searched,
+                    cost_ns: cost_of_visits(filters + 2 * searched, 0, rules),
+                }
+            }
+            Held::Learned(learned) => {
+                let (isets, visited, compared) = learned.visited_by(key, version);
+                let covered = (rules as f64 * learned.covered_share()) as usize;
+                let own = if isets > 0 {
+                    cost_of_isets(isets, covered)
+                } else {
+                    0.0
+                };
+                Visits {
+                    tables: isets + visited,
+                    cost_ns: own + cost_of_visits(visited, compared, rules - covered),
+                }
+            }
+        }
+    }
+
+    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    pub(super) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
+        match self {
+            Held::Tuples(tuples) => tuples.read(id, value, mask),
+            Held::Bloom(bloom) => bloom.read(id, value, mask),
+            Held::Learned(learned) => learned.read(id, value, mask),
+        }
+    }
+
+    /// Whether there is such a rule, in whatever state.
+    pub(super) fn knows(&self, id: RuleId) -> bool {
+        match self {
+            Held::Tuples(tuples) => tuples.precedence(id).is_some(),
+            Held::Bloom(bloom) => bloom.rules().subtable_of(id).is_some(),
+            Held::Learned(learned) => learned.knows(id),
+        }
+    }
+
+    /// Takes a rule out, whatever its state, as if it had never been.
+    pub(super) fn forget(&mut self, id: RuleId) {
+        match self {
+            Held::Tuples(tuples) => tuples.forget(id),
+            Held::Bloom(bloom) => bloom.forget_rule(id),
+            Held::Learned(learned) => learned.forget(id),
+        }
+    }
+}

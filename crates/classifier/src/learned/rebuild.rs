@@ -1,0 +1,120 @@
+//! A learned classifier as training makes it, and rules that come and go afterwards one by one.
+//!
+//! Training gives iSets and, beside them, the remainder with all rules that they do not have. So a
+//! classifier is made of an outcome in constant time ([`Learned::of`]), and whoever has changed
+//! rules meanwhile brings them up to date one by one, with [`Learned::read`] and
+//! [`Learned::forget`] (`auto` does).
+
+use crate::{Classifier, Life, Pattern, RuleId, Version};
+
+use super::index::Trained;
+use super::snapshot::Snapshot;
+use super::training::TrainingJob;
+use super::{Learned, LearnedConfig};
+
+impl Learned {
+    /// The classifier of a training's outcome; its rules exist at every version.
+    pub(crate) fn of(config: LearnedConfig, trained: Trained) -> Learned {
+        let mut learned = Learned::new(config);
+        let (trained, remainder) = trained.split();
+        learned.remainder = remainder;
+        learned.trained = (trained.slots.len() > 0).then(|| Box::new(trained));
+        learned
+    }
+
+    /// Trains at once, in the caller's time: the index is built anew.
+    ///
+    /// Rules of which the birth may be undone, or that are dying, go to the remainder.
+    pub fn train_now(&mut self) {
+        let words = self.words();
+        let mut snapshot = Snapshot::new(words, self.rule_count());
+        let mut others = Vec::new();
+        let oldest = self.oldest;
+        self.remainder.visit(|id, precedence, pattern, born, died| {
+            match born <= oldest && died == Version::NEVER {
+                true => snapshot.push(precedence, id, pattern),
+                false => others.push(id),
+            }
+        });
+        let (mut value, mut mask) = (vec![0; words], vec![0; words]);
+        for (slot, rule) in self.trained.iter().flat_map(|one| one.slots.occupied()) {
+            if rule.died != Version::NEVER {
+                others.push(rule.id);
+                continue;
+            }
+            if let Some(trained) = &self.trained {
+                trained.pattern_into(slot, &mut value, &mut mask);
+            }
+            let pattern = Pattern {
+                value: &value,
+                mask: &mask,
+            };
+            snapshot.push(rule.precedence, rule.id, pattern);
+        }
+        snapshot.sort();
+        let trained = TrainingJob::new(snapshot, self.config.clone(), None).run();
+        let mut next = Learned::of(self.config.clone(), trained);
+        next.reclaim(oldest);
+        for id in others {
+            let life = self.read(id, &mut value, &mut mask);
+            let life = life.expect("it has just been met");
+            let pattern = Pattern {
+                value: &value,
+                mask: &mask,
+            };
+            next.insert(pattern, life.precedence, id, life.born);
+            if life.died != Version::NEVER {
+                next.remove(id, life.died);
+            }
+        }
+        *self = next;
+    }
+
+    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
+        if let Some(trained) = &self.trained
+            && let Some(slot) = trained.slots.find(id)
+        {
+            trained.pattern_into(slot, value, mask);
+            let rule = trained.slots.get(slot);
+            return Some(Life {
+                precedence: rule.precedence,
+                born: Version::FIRST,
+                died: rule.died,
+            });
+        }
+        self.remainder.read(id, value, mask)
+    }
+
+    /// Whether there is such a rule, in whatever state.
+    pub(crate) fn knows(&self, id: RuleId) -> bool {
+        let slot = self.trained.as_ref().and_then(|one| one.slots.find(id));
+        slot.is_some() || self.remainder.precedence(id).is_some()
+    }
+
+    /// Takes a rule out, whatever its state, as if it had never been.
+    pub(crate) fn forget(&mut self, id: RuleId) {
+        if let Some(trained) = &mut self.trained
+            && let Some(slot) = trained.slots.find(id)
+        {
+            let died = trained.slots.get(slot).died;
+            self.history.forget(id, Version::FIRST, died);
+            trained.vacate(slot);
+            return;
+        }
+        self.remainder.forget(id);
+    }
+
+    /// iSets that a lookup of this key asks, tables of the remainder that it visits, and patterns
+    /// that it compares there.
+    pub(crate) fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize, usize) {
+        let Some(trained) = &self.trained else {
+            let (visited, compared) = self.remainder.visited_beside(key, version, None);
+            return (0, visited, compared);
+        };
+        let slot = trained.best(key, version);
+        let best = (slot != super::slots::NO_SLOT).then(|| trained.slots.get(slot).precedence);
+        let (visited, compared) = self.remainder.visited_beside(key, version, best);
+        (trained.isets.len(), visited, compared)
+    }
+}

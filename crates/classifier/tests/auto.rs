@@ -1,0 +1,529 @@
+//! Indexes that are replaced while rules come and go, against the oracle: copied in slices of all
+//! lengths, built meanwhile, brought up to date, refused and given up.
+
+mod harness;
+
+use harness::{Driver, WORDS, checks};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::simd::Level;
+use thalweg_classifier::{
+    Auto, AutoConfig, AutoPolicy, Classifier, IndexKind, Job, LearnedConfig, ModelKind, Outcome,
+    Pattern, Precedence, RuleId, Selection, Tended, TrainingPolicy, Version,
+};
+use thalweg_packet::Slot;
+
+const V1: Version = Version(1);
+
+fn fields() -> Vec<Slot> {
+    let slot = |(word, shift, width_bits)| Slot {
+        word,
+        shift,
+        width_bits,
+    };
+    let fields = [
+        (0, 32, 32),
+        (0, 0, 16),
+        (1, 16, 48),
+        (1, 0, 16),
+        (2, 32, 32),
+        (2, 0, 32),
+        (3, 0, 128),
+        (5, 48, 16),
+        (5, 32, 16),
+        (6, 0, 64),
+    ];
+    fields.map(slot).to_vec()
+}
+
+/// An iSet is made of any few rules.
+fn learned(seed: u64) -> LearnedConfig {
+    let levels = Level::available();
+    LearnedConfig {
+        model: [ModelKind::Pieces, ModelKind::Perceptrons][seed as usize % 2],
+        isets_max: 1 + seed as usize % 4,
+        iset_rules_min: 1,
+        coverage_min_percent: 0,
+        is_cost_ignored: true,
+        bucket_max: [1, 3, 8, 20][seed as usize / 2 % 4],
+        copies_max: [1, 5, 100][seed as usize % 3],
+        level: levels[seed as usize % levels.len()],
+        ..LearnedConfig::with_fields(harness::config(seed), fields())
+    }
+}
+
+/// One of these kinds, or what is cheapest of all, or the learned index by its own policy.
+fn config(seed: u64) -> AutoConfig {
+    let policy = AutoPolicy {
+        rules_min: 2,
+        samples_min: 0,
+        gain_min_percent: 0,
+        trial_ns_per_rule: 0.0,
+    };
+    let training = TrainingPolicy {
+        rules_min: 2,
+        updates_min: 4,
+        coverage_kept_percent: 90,
+    };
+    let selection = match seed % 6 {
+        0 => Selection::Learned(training),
+        _ => Selection::Measured(policy),
+    };
+    let kinds = match seed % 6 {
+        1 => vec![IndexKind::TupleSpace],
+        2 => vec![IndexKind::MergedTuples],
+        3 => vec![IndexKind::Bloom],
+        4 => vec![IndexKind::Learned],
+        _ => IndexKind::ALL.to_vec(),
+    };
+    AutoConfig {
+        kinds,
+        own_masks_max: [0, 4, 1000][seed as usize % 3],
+        ..AutoConfig::new(learned(seed), selection)
+    }
+}
+
+/// Does a step of whatever is under way after each change.
+struct Tender {
+    auto: Auto,
+    random: Pcg64Mcg,
+    job: Option<Job>,
+    outcome: Option<Outcome>,
+}
+
+impl Tender {
+    fn new(config: AutoConfig, seed: u64) -> Tender {
+        Tender {
+            auto: Auto::new(config),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            job: None,
+            outcome: None,
+        }
+    }
+
+    fn tend(&mut self) {
+        match self.random.random_range(0..16) {
+            0..6 if self.job.is_none() && self.outcome.is_none() => {
+                let steps = [1, 1, 2, 5, 1_000][self.random.random_range(0..5)];
+                if let Tended::Job(job) = self.auto.tend(steps) {
+                    self.job = Some(job);
+                }
+            }
+            6..9 => self.outcome = self.job.take().map(Job::run).or(self.outcome.take()),
+            9..12 => {
+                if let Some(outcome) = self.outcome.take() {
+                    self.auto.install(outcome);
+                }
+            }
+            12 if self.job.is_some() => {
+                self.job = None;
+                self.auto.forget_job();
+            }
+            13 if self.job.is_none() && self.outcome.is_none() => self.auto.rebuild(),
+            14 if self.job.is_none() && self.outcome.is_none() => self.auto.rebuild_now(),
+            _ => {}
+        }
+    }
+}
+
+impl Classifier for Tender {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        self.auto.insert(pattern, precedence, id, born);
+        self.tend();
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        self.auto.remove(id, died);
+        self.tend();
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        self.auto.lookup(key, version)
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        self.auto.lookup_examined(key, version, examined)
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        self.auto.lookup_batch(keys, version, answers);
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        self.auto.find(pattern, priority)
+    }
+
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        self.auto.find_within(pattern, found);
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        self.auto.pattern(id)
+    }
+
+    fn abort(&mut self, version: Version) {
+        self.tend();
+        self.auto.abort(version);
+        self.tend();
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let freed = self.auto.reclaim(oldest);
+        self.tend();
+        freed
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.auto.len(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.auto.memory_bytes()
+    }
+
+    fn choice(&self) -> Option<thalweg_classifier::AutoStatistics> {
+        self.auto.choice()
+    }
+}
+
+#[test]
+fn indexes_are_replaced_while_rules_change() {
+    let mut replaced = 0;
+    for (seed, rules) in (0..).zip([3, 20, 60, 200, 20, 60, 20, 60, 60, 20, 20, 60, 60, 20, 60]) {
+        println!("seed {seed}, {rules} rules");
+        let tender = Tender::new(config(seed), seed);
+        let mut driver = Driver::new(Box::new(tender), rules, seed);
+        driver.run(checks() / 40);
+        driver.clear();
+        let statistics = driver.subject.choice().expect("there is a choice");
+        replaced += statistics.replaced;
+        println!("  {} of {} trials", statistics.replaced, statistics.trials);
+    }
+    assert!(replaced > 100, "the test replaced {replaced} indexes only");
+}
+
+#[test]
+fn many_rules_a_mask() {
+    for seed in 0..6 {
+        let tender = Tender::new(config(seed), seed);
+        let mut driver = Driver::new(Box::new(tender), 500, seed).with_masks(4);
+        driver.run(checks() / 100);
+        driver.clear();
+    }
+}
+
+/// A rule: value, mask, priority.
+type Plain = (Vec<u64>, Vec<u64>, u16);
+
+/// Rules of one exact field of 32 bits.
+fn points(values: impl IntoIterator<Item = u64>) -> Vec<Plain> {
+    let rule = |(number, point): (u64, u64)| {
+        let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+        value[2] = point & 0xffff_ffff;
+        mask[2] = 0xffff_ffff;
+        (value, mask, (number % 7) as u16)
+    };
+    (0..).zip(values).map(rule).collect()
+}
+
+fn load(subject: &mut Auto, rules: &[Plain]) {
+    for (number, rule) in rules.iter().enumerate() {
+        insert(subject, rule, number as u32, number as u64, V1);
+    }
+    subject.reclaim(V1);
+}
+
+fn insert(subject: &mut Auto, rule: &Plain, id: u32, age: u64, born: Version) {
+    let (value, mask, priority) = rule;
+    let pattern = Pattern { value, mask };
+    subject.insert(pattern, Precedence::new(*priority, age), RuleId(id), born);
+}
+
+fn trained_by(training: TrainingPolicy) -> Auto {
+    let selection = Selection::Learned(training);
+    Auto::new(AutoConfig::new(learned(3), selection))
+}
+
+/// Copies all, and gives the job.
+fn job_of(subject: &mut Auto) -> Job {
+    subject.rebuild();
+    match subject.tend(usize::MAX) {
+        Tended::Job(job) => job,
+        other => panic!("no job but {other:?}"),
+    }
+}
+
+/// Puts an outcome to use, one rule at a time; says in how many slices.
+fn put_to_use(subject: &mut Auto, outcome: Outcome) -> usize {
+    subject.install(outcome);
+    let mut slices = 1;
+    while matches!(subject.tend(1), Tended::More) {
+        slices += 1;
+    }
+    slices
+}
+
+/// Ids that come back while a training runs, under other patterns or the same.
+#[test]
+fn ids_that_are_used_again_during_a_training() {
+    let list = points((0..64).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    load(&mut subject, &list);
+    let job = job_of(&mut subject);
+    let version = Version(2);
+    for id in 0..30 {
+        subject.remove(RuleId(id), version);
+    }
+    assert_eq!(subject.reclaim(version).len(), 30);
+    let key = |number: u32| &list[number as usize].0[..];
+    for id in 0..10u32 {
+        // The pattern of a neighbor, at the precedence that the id had.
+        let mut rule = list[id as usize + 10].clone();
+        rule.2 = list[id as usize].2;
+        insert(&mut subject, &rule, id, id.into(), Version(3));
+    }
+    for id in 40..45 {
+        subject.remove(RuleId(id), Version(3));
+    }
+    put_to_use(&mut subject, job.run());
+    assert_eq!(subject.choice().map(|choice| choice.replaced), Some(1));
+    assert_eq!(subject.figures().coverage, (64 - 30 - 5) as f64 / 44.0);
+    for id in 0..10u32 {
+        assert_eq!(subject.lookup(key(id + 10), Version(3)), Some(RuleId(id)));
+        assert_eq!(subject.lookup(key(id + 10), version), None);
+        assert_eq!(subject.lookup(key(id), Version(3)), None);
+    }
+    for id in 40..45u32 {
+        assert_eq!(subject.lookup(key(id), version), Some(RuleId(id)));
+        assert_eq!(subject.lookup(key(id), Version(3)), None);
+    }
+    assert_eq!(subject.len(Version(3)), 64 - 30 + 10 - 5);
+    subject.abort(Version(3));
+    assert_eq!(subject.lookup(key(41), Version(3)), Some(RuleId(41)));
+    assert_eq!(subject.len(Version(3)), 64 - 30);
+}
+
+/// An id that comes back with the precedence that it had, and another pattern, all settled: neither
+/// the job that knew it before nor one that came later may bring the old pattern back.
+#[test]
+fn what_an_id_was_before_does_not_come_back() {
+    for is_late in [false, true] {
+        let list = points((0..64).map(|index| index * 1_000));
+        let mut subject = trained_by(TrainingPolicy::default());
+        load(&mut subject, &list[..63]);
+        let job = job_of(&mut subject);
+        subject.remove(RuleId(7), Version(2));
+        subject.reclaim(Version(2));
+        let mut rule = list[63].clone();
+        rule.2 = list[7].2;
+        insert(&mut subject, &rule, 7, 7, Version(3));
+        subject.reclaim(Version(3));
+        let outcome = job.run();
+        if is_late {
+            subject.forget_job();
+            subject.rebuild_now();
+        }
+        put_to_use(&mut subject, outcome);
+        assert_eq!(subject.lookup(&list[7].0, Version(3)), None);
+        assert_eq!(subject.lookup(&list[63].0, Version(3)), Some(RuleId(7)));
+    }
+}
+
+/// What is undone after the new index knows of it, and before it is asked.
+#[test]
+fn a_version_that_is_undone_while_catching_up() {
+    let list = points((0..64).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    load(&mut subject, &list[..60]);
+    let job = job_of(&mut subject);
+    let next = Version(2);
+    subject.remove(RuleId(5), next);
+    insert(&mut subject, &list[61], 61, 61, next);
+    insert(&mut subject, &list[62], 62, 62, next);
+    subject.install(job.run());
+    // The last two that were noted are brought up to date, then everything is undone.
+    assert!(matches!(subject.tend(2), Tended::More));
+    subject.abort(next);
+    while matches!(subject.tend(1), Tended::More) {}
+    assert_eq!(subject.choice().map(|choice| choice.replaced), Some(1));
+    assert_eq!(subject.len(next), 60);
+    assert_eq!(subject.lookup(&list[5].0, next), Some(RuleId(5)));
+    assert_eq!(subject.lookup(&list[61].0, next), None);
+    assert_eq!(subject.lookup(&list[62].0, next), None);
+}
+
+/// A slice has to do with so many rules, and no more.
+#[test]
+fn slices_are_bounded() {
+    let list = points((0..1_000).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    load(&mut subject, &list[..800]);
+    subject.rebuild();
+    let mut copied = 1;
+    let job = loop {
+        match subject.tend(10) {
+            Tended::More => copied += 1,
+            Tended::Job(job) => break job,
+            Tended::Idle => panic!("nothing was copied"),
+        }
+    };
+    assert_eq!(copied, 10, "eighty ids are copied at a time");
+    assert_eq!(job.rule_count(), 800);
+    for (number, rule) in list.iter().enumerate().skip(800) {
+        insert(&mut subject, rule, number as u32, number as u64, Version(2));
+    }
+    subject.reclaim(Version(2));
+    assert_eq!(put_to_use(&mut subject, job.run()), 200);
+    assert_eq!(subject.figures().coverage, 0.8);
+    let statistics = subject.choice().expect("there is a choice");
+    assert_eq!(
+        (statistics.trials, statistics.replaced, statistics.given_up),
+        (1, 1, 0)
+    );
+}
+
+#[test]
+fn a_policy_asks_for_training_once_and_again() {
+    let list = points((0..3_000).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    load(&mut subject, &list[..999]);
+    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    let put = |subject: &mut Auto, number: usize| {
+        insert(subject, &list[number], number as u32, number as u64, V1);
+    };
+    (999..1_500).for_each(|number| put(&mut subject, number));
+    let Tended::Job(job) = subject.tend(1_000) else {
+        panic!("there are enough rules");
+    };
+    assert_eq!(job.rule_count(), 1_500);
+    assert!(matches!(subject.tend(1_000), Tended::Idle), "one at a time");
+    // Nobody could run it: another is given.
+    subject.forget_job();
+    (1_500..2_500).for_each(|number| put(&mut subject, number));
+    let Tended::Job(again) = subject.tend(1_000) else {
+        panic!("a job that was not done is given again");
+    };
+    subject.install(job.run());
+    assert_eq!(subject.figures().coverage, 0.0, "the job that was given up");
+    put_to_use(&mut subject, again.run());
+    assert_eq!(subject.figures().coverage, 1.0);
+    (2_500..3_000).for_each(|number| put(&mut subject, number));
+    assert!(matches!(subject.tend(1_000), Tended::Idle), "too soon");
+    let statistics = subject.choice().expect("there is a choice");
+    assert_eq!(
+        (statistics.trials, statistics.replaced, statistics.given_up),
+        (2, 1, 1)
+    );
+}
+
+/// Prefixes of many lengths and ports, as access lists have them.
+fn access_list(rules: u32, masks: u32, seed: u64) -> Vec<Plain> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let rule = |number: u32| {
+        let which = number % masks;
+        let (source, destination) = (32 - which % 16, 32 - which / 16 % 16);
+        let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
+        mask[2] =
+            (u64::MAX << (64 - source)) | (0xffff_ffff_u64 << (32 - destination) & 0xffff_ffff);
+        value[2] = random.random::<u64>() & mask[2];
+        (value, mask, 1 + (number % 97) as u16)
+    };
+    (0..rules).map(rule).collect()
+}
+
+/// Looks up keys of the rules so often, and tends; all answers are those of merged tuples.
+fn use_it(subject: &mut Auto, rules: &[Plain], lookups: usize) {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    let mut oracle = thalweg_classifier::MergedTuples::new(harness::config(9));
+    for (number, (value, mask, priority)) in rules.iter().enumerate() {
+        let precedence = Precedence::new(*priority, number as u64);
+        oracle.insert(
+            Pattern { value, mask },
+            precedence,
+            RuleId(number as u32),
+            V1,
+        );
+    }
+    let mut keys = Vec::new();
+    for _ in 0..lookups / 32 {
+        keys.clear();
+        for _ in 0..32 {
+            let (value, mask, _) = &rules[random.random_range(0..rules.len())];
+            let noise = random.random::<u64>();
+            keys.extend(
+                value
+                    .iter()
+                    .zip(mask)
+                    .map(|(value, mask)| value | noise & !mask),
+            );
+        }
+        let (mut answers, mut expected) = ([None; 32], [None; 32]);
+        subject.lookup_batch(&keys, V1, &mut answers);
+        oracle.lookup_batch(&keys, V1, &mut expected);
+        assert_eq!(answers, expected);
+        match subject.tend(64) {
+            Tended::Job(job) => subject.install(job.run()),
+            Tended::More | Tended::Idle => {}
+        }
+    }
+}
+
+/// The default policy, with comparisons that cost a tenth, so that the test need not last.
+fn measured() -> Auto {
+    let policy = AutoPolicy {
+        trial_ns_per_rule: 1_000.0,
+        ..AutoPolicy::default()
+    };
+    let learned = LearnedConfig::with_fields(harness::config(9), fields());
+    Auto::new(AutoConfig::new(learned, Selection::Measured(policy)))
+}
+
+#[test]
+fn it_chooses_by_what_lookups_cost() {
+    // Few rules stay a tuple space, whatever is looked up.
+    let rules = access_list(900, 8, 1);
+    let mut subject = measured();
+    load(&mut subject, &rules);
+    use_it(&mut subject, &rules, 200_000);
+    assert_eq!(subject.kind(), IndexKind::TupleSpace);
+    // So does one mask, with many rules: nothing is better than one table.
+    let rules = access_list(5_000, 1, 1);
+    let mut subject = measured();
+    load(&mut subject, &rules);
+    use_it(&mut subject, &rules, 400_000);
+    assert_eq!(subject.kind(), IndexKind::TupleSpace);
+    // Many masks and rules, of addresses: a learned index.
+    let rules = access_list(8_000, 250, 1);
+    let mut subject = measured();
+    load(&mut subject, &rules);
+    assert_eq!(subject.kind(), IndexKind::MergedTuples);
+    use_it(&mut subject, &rules, 1_000_000);
+    let statistics = subject.choice().expect("there is a choice");
+    assert_eq!(subject.kind(), IndexKind::Learned, "{statistics:?}");
+    assert!(statistics.figures.coverage > 0.5);
+    // One change, and no more.
+    assert_eq!((statistics.replaced, statistics.trials), (1, 1));
+    // When the rules are gone, what is left is a tuple space again.
+    for id in 300..8_000 {
+        subject.remove(RuleId(id), Version(2));
+    }
+    subject.reclaim(Version(2));
+    loop {
+        match subject.tend(64) {
+            Tended::Idle => break,
+            Tended::More => {}
+            Tended::Job(job) => subject.install(job.run()),
+        }
+    }
+    assert_eq!(
+        subject.kind(),
+        IndexKind::MergedTuples,
+        "what there was in the beginning"
+    );
+    assert_eq!(subject.len(Version(2)), 300);
+}

@@ -1,0 +1,207 @@
+//! How tables and caches find what they look for, and why, as `replay` and `run` report it.
+//!
+//! Programs get all of it. People get a line for each table or cache that is more than a tuple space,
+//! or for which another index was tried.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+use thalweg_classifier::{AutoStatistics, Verdict};
+use thalweg_datapath::{CacheChoice, LookupCounters, Statistics};
+use thalweg_pipeline::{Pipeline, TableId};
+
+/// Tables and caches.
+#[derive(Serialize)]
+pub(crate) struct LookupsReport {
+    tables: Vec<TableReport>,
+    /// The wildcard cache of each worker, in any order.
+    megaflows: Vec<CacheReport>,
+    /// What all of these have counted.
+    megaflow_lookups: CountersReport,
+}
+
+#[derive(Serialize)]
+struct TableReport {
+    table: u8,
+    /// The index that there is.
+    classifier: &'static str,
+    /// Whether it was chosen by what lookups cost.
+    is_measured: bool,
+    rules: usize,
+    /// Hash tables and iSets.
+    tables: usize,
+    coverage: f64,
+    /// Since the last decision.
+    lookups: u64,
+    updates: usize,
+    tables_per_lookup: f64,
+    cost_ns: f64,
+    /// Indexes built, and those that took the place of the one before.
+    trials: u64,
+    replaced: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<VerdictReport>,
+}
+
+/// What the last comparison came to.
+#[derive(Serialize)]
+struct VerdictReport {
+    chosen: &'static str,
+    /// Of a lookup, counted; what there was before is `before`.
+    costs_ns: BTreeMap<&'static str, f64>,
+    rules: usize,
+    keys: usize,
+    updates_per_lookup: f64,
+    coverage: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct CacheReport {
+    classifier: &'static str,
+    is_measured: bool,
+    probes_per_lookup: f64,
+    updates_per_lookup: f64,
+    coverage: f64,
+    changes: u64,
+}
+
+#[derive(Serialize)]
+struct CountersReport {
+    subtables: u64,
+    learned: u64,
+    learned_refused: u64,
+    asked: u64,
+    bypassed: u64,
+    candidates: u64,
+    false_candidates: u64,
+    trainings: u64,
+}
+
+impl LookupsReport {
+    /// Of the tables as they are, and the wildcard caches of all workers.
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        caches: &[CacheChoice],
+        statistics: &Statistics,
+    ) -> LookupsReport {
+        let tables = pipeline.choices().into_iter();
+        let LookupCounters {
+            subtables,
+            learned,
+            learned_refused,
+            asked,
+            bypassed,
+            candidates,
+            false_candidates,
+        } = statistics.lookups;
+        LookupsReport {
+            tables: tables.map(|(id, choice)| table(id, choice)).collect(),
+            megaflows: caches.iter().map(cache).collect(),
+            megaflow_lookups: CountersReport {
+                subtables,
+                learned,
+                learned_refused,
+                asked,
+                bypassed,
+                candidates,
+                false_candidates,
+                trainings: statistics.trainings,
+            },
+        }
+    }
+
+    /// A line for each that is more than a tuple space.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |said: std::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{said}");
+        };
+        for table in self.tables.iter().filter(|table| table.is_telling()) {
+            line(format_args!(
+                "table {:>3}: {} of {} rules, {} tables, {:.0} % covered, {:.1} tables and {:.0} ns \
+                 a lookup as counted, {} trials",
+                table.table,
+                table.classifier,
+                table.rules,
+                table.tables,
+                100.0 * table.coverage,
+                table.tables_per_lookup,
+                table.cost_ns,
+                table.trials
+            ));
+        }
+        for cache in &self.megaflows {
+            if cache.is_telling() {
+                line(format_args!(
+                    "megaflows of a worker: {}, {:.1} sub-tables a lookup without it, {:.0} % \
+                     covered, {} changes",
+                    cache.classifier,
+                    cache.probes_per_lookup,
+                    100.0 * cache.coverage,
+                    cache.changes
+                ));
+            }
+        }
+        text
+    }
+}
+
+impl TableReport {
+    fn is_telling(&self) -> bool {
+        self.classifier != "tuple-space" || self.trials > 0
+    }
+}
+
+impl CacheReport {
+    fn is_telling(&self) -> bool {
+        self.classifier != "tuple_space" || self.changes > 0
+    }
+}
+
+fn table(id: TableId, choice: AutoStatistics) -> TableReport {
+    let figures = choice.figures;
+    TableReport {
+        table: id.0,
+        classifier: choice.kind.name(),
+        is_measured: choice.is_measured,
+        rules: figures.rules,
+        tables: choice.tables,
+        coverage: figures.coverage,
+        lookups: figures.lookups,
+        updates: figures.updates,
+        tables_per_lookup: figures.tables_per_lookup,
+        cost_ns: figures.cost_ns,
+        trials: choice.trials,
+        replaced: choice.replaced,
+        verdict: choice.verdict.as_ref().map(verdict),
+    }
+}
+
+fn verdict(verdict: &Verdict) -> VerdictReport {
+    let mut costs = verdict.costs_ns.iter();
+    let before = costs.next().map(|(_, cost)| ("before", *cost));
+    VerdictReport {
+        chosen: verdict.chosen.name(),
+        costs_ns: before
+            .into_iter()
+            .chain(costs.map(|(kind, cost)| (kind.name(), *cost)))
+            .collect(),
+        rules: verdict.rules,
+        keys: verdict.keys,
+        updates_per_lookup: verdict.update_rate,
+        coverage: verdict.coverage,
+    }
+}
+
+fn cache(choice: &CacheChoice) -> CacheReport {
+    CacheReport {
+        classifier: choice.index.name(),
+        is_measured: choice.is_measured,
+        probes_per_lookup: choice.probes_per_lookup,
+        updates_per_lookup: choice.updates_per_lookup,
+        coverage: choice.coverage,
+        changes: choice.changes,
+    }
+}
