@@ -27,7 +27,7 @@ pub struct MegaflowConfig {
 /// How the wildcard cache finds a packet's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MegaflowClassifier {
-    /// Sub-table after sub-table. The others are chosen by name: nothing weighs them yet.
+    /// Sub-table after sub-table, until lookups have shown that a filter or a learned index pays.
     #[default]
     Auto,
     /// Sub-table after sub-table, those with the most hits first.

@@ -4,7 +4,9 @@
 mod lab;
 
 use lab::{Lab, datagram};
-use thalweg_datapath::{EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier};
+use thalweg_datapath::{
+    CacheIndex, EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier,
+};
 use thalweg_pipeline::Change;
 use thalweg_pipeline::text::Parser;
 use thalweg_switch::{Config, Step};
@@ -232,4 +234,60 @@ fn trained_entries_come_and_go() {
     assert!(covered > 1_000, "{covered} entries in iSets");
     assert!(statistics.evictions(EvictReason::Capacity) > 3_000);
     assert_eq!(statistics.lookups.subtables, 0);
+}
+
+/// A cache that may choose: few masks, then many, then entries that hardly are used again.
+#[test]
+fn what_pays_is_chosen() {
+    let mut config = Config::default();
+    config.datapath.microflow.entries = 0;
+    config.datapath.megaflow.classifier = MegaflowClassifier::Auto;
+    config.datapath.megaflow.entries = 3_000;
+    let rules = format!(
+        "priority=40000,ip,nw_src=10.255.255.255,actions=7\n{}",
+        hosts(6_000)
+    );
+    let mut lab = Lab::new(config, &rules);
+    let send = |lab: &mut Lab, host: u32, mask: u32| {
+        let sent = lab.send(&datagram(HOST ^ 1 << mask, host, 7));
+        assert_eq!(sent, [host % 3 + 2]);
+    };
+    let index = |lab: &Lab| lab.engine.datapath().choice().index;
+    for step in 0..20_000_u32 {
+        send(&mut lab, step % 100, 3);
+    }
+    assert_eq!(index(&lab), CacheIndex::TupleSpace);
+    let mut ways = vec![CacheIndex::TupleSpace];
+    for step in 0..150_000_u32 {
+        let draw = step.wrapping_mul(2_654_435_761) >> 12;
+        send(&mut lab, draw % 2_000, draw % 2_000 % LENGTHS);
+        let way = index(&lab);
+        if ways.last() != Some(&way) {
+            ways.push(way);
+        }
+    }
+    assert_eq!(
+        ways,
+        [
+            CacheIndex::TupleSpace,
+            CacheIndex::Bloom,
+            CacheIndex::Learned
+        ]
+    );
+    let before = lookups(&lab);
+    for step in 0..6_400_u32 {
+        send(&mut lab, step % 2_000, step % 2_000 % LENGTHS);
+    }
+    let after = lookups(&lab);
+    // One in 64 goes past it, to see what that would cost.
+    assert_eq!(after.learned - before.learned, 6_300);
+    assert!(lab.engine.datapath().choice().coverage > 0.9);
+    assert_eq!(lab.engine.datapath().verify(), Ok(()));
+    for step in 0..60_000_u32 {
+        send(&mut lab, step % 6_000, step % LENGTHS);
+    }
+    let choice = lab.engine.datapath().choice();
+    assert_ne!(choice.index, CacheIndex::Learned, "{choice:?}");
+    assert!(choice.updates_per_lookup > 0.5, "{choice:?}");
+    assert_eq!(lab.engine.datapath().verify(), Ok(()));
 }
