@@ -151,6 +151,8 @@ impl LearnedConfig {
     }
 
     /// For keys of which no more is known than what the remainder is told, and these fields.
+    ///
+    /// In a model check, whose tables are small, any few rules become an iSet.
     pub fn with_fields(tuples: TupleSpaceConfig, fields: Vec<Slot>) -> LearnedConfig {
         LearnedConfig {
             tuples,
@@ -158,9 +160,9 @@ impl LearnedConfig {
             model: ModelKind::default(),
             samples_max: perceptrons::SAMPLES_MAX,
             isets_max: 6,
-            iset_rules_min: 64,
-            coverage_min_percent: 25,
-            is_cost_ignored: false,
+            iset_rules_min: if cfg!(thalweg_model) { 1 } else { 64 },
+            coverage_min_percent: if cfg!(thalweg_model) { 0 } else { 25 },
+            is_cost_ignored: cfg!(thalweg_model),
             bucket_max: 256,
             copies_max: 256,
             level: Level::best(),

@@ -35,5 +35,5 @@ pub use ports::SwitchPort;
 pub use replace::replacement;
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use totals::{PortTotals, Totals, WorkerCounters};
-pub use v2p::{Machine, V2pConfig, V2pCounters, V2pError, V2pMap, V2pRole, mac_of};
 pub use training::TrainingCounters;
+pub use v2p::{Machine, V2pConfig, V2pCounters, V2pError, V2pMap, V2pRole, mac_of};

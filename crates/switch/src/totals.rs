@@ -9,8 +9,8 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
 
 use crate::message::Report;
-use crate::v2p::V2pCounters;
 use crate::training::TrainingCounters;
+use crate::v2p::V2pCounters;
 
 /// What workers count beside their ports and caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

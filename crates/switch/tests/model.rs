@@ -37,10 +37,10 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 use stamps::{FlowKey, Kind, Program, Seen, VALUES};
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::{Port, PortCounters, PortStatus};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Change, text};
+use thalweg_pipeline::{Change, ClassifierKind, text};
 use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
 
 /// Executions of each kind.
@@ -124,7 +124,7 @@ struct Stage {
     injected: u16,
 }
 
-/// Small caches, so that entries come and go.
+/// Small caches, so that entries come and go; tables and caches with indexes that stay.
 fn config(maintainer: MaintainerKind) -> SwitchConfig {
     let mut config = SwitchConfig {
         workers: 2,
@@ -134,6 +134,8 @@ fn config(maintainer: MaintainerKind) -> SwitchConfig {
         news: 4,
         ..SwitchConfig::default()
     };
+    config.pipeline.classifier = ClassifierKind::TupleSpace;
+    config.datapath.megaflow.classifier = MegaflowClassifier::TupleSpace;
     config.datapath.maintainer = maintainer;
     config.datapath.slice = thread_rng().gen_range(1..3);
     config.datapath.microflow.entries = 16;
@@ -142,8 +144,21 @@ fn config(maintainer: MaintainerKind) -> SwitchConfig {
     config
 }
 
+/// Tables and caches whose indexes are replaced all the time, the exact-match cache mostly out of the
+/// way.
+fn config_that_trains() -> SwitchConfig {
+    let mut config = config(MaintainerKind::Incremental);
+    let mut draw = |end: usize| thread_rng().gen_range(0..end);
+    config.pipeline.classifier = [ClassifierKind::Learned, ClassifierKind::Auto][draw(2)];
+    config.datapath.megaflow.classifier =
+        [MegaflowClassifier::Learned, MegaflowClassifier::TupleSpace][draw(2)];
+    config.datapath.mode = Mode::ALL[draw(2)];
+    config.datapath.microflow.entries = [0, 16][draw(2)];
+    config
+}
+
 impl Stage {
-    fn new(maintainer: MaintainerKind) -> Stage {
+    fn new(config: SwitchConfig) -> Stage {
         let program = Program::new(1);
         let world = Arc::new(World::default());
         world.programs.lock().unwrap().push(program.clone());
@@ -165,7 +180,7 @@ impl Stage {
                 is_source: number <= 2,
             });
         }
-        let switch = Switch::start_with(config(maintainer), ports, &program.load());
+        let switch = Switch::start_with(config, ports, &program.load());
         Stage {
             world,
             switch: switch.expect("it starts"),
@@ -249,7 +264,7 @@ impl Stage {
 
 /// An execution: packets, and changes among them.
 fn execution(maintainer: MaintainerKind) {
-    let mut stage = Stage::new(maintainer);
+    let mut stage = Stage::new(config(maintainer));
     let draw = |end: u32| thread_rng().gen_range(0..end);
     stage.inject(draw(8) as usize);
     if draw(2) == 0 {
@@ -277,6 +292,45 @@ fn execution(maintainer: MaintainerKind) {
     }
     stage.wait_for_packets();
     stage.end();
+}
+
+/// Changes, and packets, while tables and caches are copied, built, brought up to date and
+/// replaced: each poll is a slice.
+fn execution_that_trains() {
+    let mut stage = Stage::new(config_that_trains());
+    let draw = |end: u32| thread_rng().gen_range(0..end);
+    let poll = |stage: &mut Stage, most: u32| {
+        (0..draw(most)).for_each(|_| stage.switch.poll(Duration::ZERO));
+    };
+    stage.inject(draw(6) as usize);
+    poll(&mut stage, 20);
+    for stamp in 2..2 + CHANGES {
+        stage.inject(1 + draw(4) as usize);
+        match draw(16) {
+            0 => stage.grow_layout(),
+            which => stage.change(Kind::of(which, draw(2), draw(VALUES.into())), stamp),
+        }
+        poll(&mut stage, 40);
+    }
+    stage.inject(2);
+    stage.world.is_finished.store(true, Ordering::SeqCst);
+    stage.wait_for_packets();
+    REPLACED.fetch_add(stage.replaced(), Ordering::SeqCst);
+    stage.end();
+}
+
+/// Indexes replaced in all executions.
+static REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+impl Stage {
+    /// How often an index took another's place, in tables.
+    fn replaced(&self) -> usize {
+        let choices = self.switch.pipeline().choices();
+        choices
+            .iter()
+            .map(|(_, choice)| choice.replaced as usize)
+            .sum()
+    }
 }
 
 impl Stage {
@@ -328,4 +382,31 @@ fn incremental_under_few_changes_of_priority() {
 fn barrier_under_any_choice_of_threads() {
     let scheduler = RandomScheduler::new_from_seed(2, executions() / 3);
     run(scheduler, || execution(MaintainerKind::Barrier));
+}
+
+/// Indexes of tables and caches are replaced while rules change and packets are looked up: all four
+/// properties hold, so that no lookup was answered by what an index did not know yet, or did not
+/// forget.
+///
+/// That this can fail was tried: without the line by which `Auto::remove` notes that a rule is stale,
+/// a rule that was replaced while its table was built anew answers packets again; without the
+/// comparison of the job's number in `Auto::take`, the index of a job that was given up does.
+#[test]
+fn indexes_are_replaced_under_any_choice_of_threads() {
+    let before = REPLACED.load(Ordering::SeqCst);
+    let scheduler = RandomScheduler::new_from_seed(3, executions() / 2);
+    let count = run(scheduler, execution_that_trains);
+    let replaced = REPLACED.load(Ordering::SeqCst) - before;
+    assert!(
+        replaced > count / 4,
+        "{replaced} indexes were replaced in {count} executions"
+    );
+}
+
+#[test]
+fn indexes_are_replaced_under_few_changes_of_priority() {
+    for depth in [2, 4] {
+        let scheduler = PctScheduler::new_from_seed(depth as u64, depth, executions() / 4);
+        run(scheduler, execution_that_trains);
+    }
 }

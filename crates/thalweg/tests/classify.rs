@@ -15,7 +15,7 @@ fn classify(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
-const CLASSIFIERS: [&str; 8] = [
+const CLASSIFIERS: [&str; 9] = [
     "linear",
     "tuple-space",
     "merged-tuples",
@@ -24,6 +24,7 @@ const CLASSIFIERS: [&str; 8] = [
     "bloom-own-bits",
     "learned",
     "learned-rq-rmi",
+    "auto",
 ];
 
 /// Two filters; the second becomes six rules, because of its ports.
@@ -133,7 +134,8 @@ fn rules_come_and_go_and_threads_look_up() {
 
 #[test]
 fn what_is_left_out_of_a_learned_index_shows() {
-    let names = "learned-rq-rmi,learned-no-simd,learned-no-buckets,learned-always";
+    let names = "learned-rq-rmi,learned-no-simd,learned-no-buckets,learned-no-sampling,\
+                 learned-always";
     let rows = classify(
         &Scene::new(),
         &["--rules", "acl1-3000", "--classifier", names],
@@ -152,6 +154,7 @@ fn what_is_left_out_of_a_learned_index_shows() {
         row("learned-always")
     );
     assert_eq!(coverage("learned-rq-rmi"), coverage("learned-no-simd"));
+    assert_eq!(coverage("learned-rq-rmi"), coverage("learned-no-sampling"));
     assert_ne!(
         row("learned-no-buckets")["details"]["buckets"],
         row("learned-always")["details"]["buckets"]
