@@ -1,0 +1,5 @@
+//! Tests on small programs of our own, which need no other files.
+
+mod bed;
+mod semantics;
+mod tables;

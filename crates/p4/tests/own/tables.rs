@@ -1,0 +1,373 @@
+//! Tables under random writes, against a list that is searched from end to end.
+//!
+//! Batches of inserts, changes and deletions, some of which cannot be done: what the target says and
+//! what it holds afterwards must be what the list says, and every packet must meet the entry that the
+//! list finds.
+
+use crate::bed::*;
+use num_bigint::BigUint;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+use thalweg_p4::program::ids::{ActionId, TableId};
+use thalweg_p4::program::table::Match;
+use thalweg_p4::state::{ActionCall, EntryAction, TableEntry, Update, WriteError};
+
+const SIZE: usize = 10;
+
+/// Fields of the key, their widths, and how they are matched.
+type Key = [(&'static str, u32, &'static str)];
+
+const KEYS: [&Key; 8] = [
+    &[("a", 8, "exact"), ("c", 16, "exact")],
+    &[("c", 16, "lpm")],
+    &[("a", 8, "exact"), ("d", 32, "lpm")],
+    &[("a", 8, "ternary"), ("c", 16, "ternary")],
+    &[("c", 16, "range"), ("a", 8, "ternary")],
+    &[("a", 8, "range"), ("b", 8, "range"), ("c", 16, "exact")],
+    &[("a", 8, "optional"), ("c", 16, "lpm")],
+    &[("a", 8, "optional")],
+];
+
+fn table_program(key: &Key) -> Value {
+    let parts: Vec<Value> = key
+        .iter()
+        .map(|(name, _, kind)| {
+            json!({"match_type": kind, "name": name, "target": ["h", name], "mask": null})
+        })
+        .collect();
+    let actions = json!([
+        {"name": "set", "id": 0, "runtime_data": [{"name": "id", "bitwidth": 32}],
+            "primitives": [assign(field("h", "d"), argument(0))]},
+        {"name": "miss", "id": 1, "runtime_data": [],
+            "primitives": [assign(field("h", "d"), hex(0xffff_ffff))]},
+        {"name": "out", "id": 2, "runtime_data": [], "primitives": []},
+    ]);
+    let table = json!({"name": "t", "id": 0, "key": parts, "match_type": "ternary",
+        "type": "simple", "max_size": SIZE, "with_counters": true, "support_timeout": false,
+        "direct_meters": null, "action_ids": [0, 1], "actions": ["set", "miss"],
+        "base_default_next": null, "next_tables": {"set": null, "miss": null},
+        "default_entry": {"action_id": 1, "action_const": false, "action_data": [],
+            "action_entry_const": false}});
+    with_tables(actions, json!([table]), json!([bare("out", 2)]))
+}
+
+/// What one part asks, in one form: bits and mask, or a range.
+#[derive(Clone, PartialEq, Debug)]
+enum Part {
+    Bits(u64, u64),
+    Range(u64, u64),
+}
+
+impl Part {
+    fn is_met(&self, key: u64) -> bool {
+        match self {
+            Part::Bits(value, mask) => key & mask == *value,
+            Part::Range(least, most) => (least..=most).contains(&&key),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Row {
+    parts: Vec<Part>,
+    priority: u32,
+    id: u32,
+    packets: u64,
+}
+
+fn ones(width: u32) -> u64 {
+    (1 << width) - 1
+}
+
+/// A few values that meet each other often.
+fn value(chance: &mut Pcg64Mcg, width: u32) -> u64 {
+    let few = [0, 1, 2, 3, 0x80, 0xff, 0x100, 0x8000, 0xffff, 0x8000_0000];
+    few.choose(chance).expect("some") & ones(width)
+}
+
+/// A random match, and what it comes to; none if it is wrong.
+fn random_part(chance: &mut Pcg64Mcg, width: u32, kind: &str) -> (Match, Option<Part>) {
+    let number = value(chance, width);
+    if chance.random_ratio(1, 40) {
+        let too_wide = BigUint::from(1_u8) << width;
+        return match kind {
+            "lpm" => (Match::Lpm(too_wide, width), None),
+            "ternary" => (Match::Ternary(too_wide, 1_u8.into()), None),
+            "range" => (Match::Range(0_u8.into(), too_wide), None),
+            _ => (Match::Exact(too_wide), None),
+        };
+    }
+    let bits = |value: u64, mask: u64| Some(Part::Bits(value & mask, mask));
+    match kind {
+        "exact" => (Match::Exact(number.into()), bits(number, ones(width))),
+        "lpm" => {
+            let length = chance.random_range(0..=width);
+            let mask = ones(width) >> (width - length) << (width - length);
+            (Match::Lpm(number.into(), length), bits(number, mask))
+        }
+        "optional" if chance.random_ratio(1, 3) => (Match::Any, bits(0, 0)),
+        "optional" => (Match::Exact(number.into()), bits(number, ones(width))),
+        "ternary" => {
+            let mask = value(chance, width) | value(chance, width);
+            (
+                Match::Ternary(number.into(), mask.into()),
+                bits(number, mask),
+            )
+        }
+        _ => {
+            let other = value(chance, width);
+            let (least, most) = (number.min(other), number.max(other));
+            let whole = (least, most) == (0, ones(width));
+            let part = if whole {
+                Part::Bits(0, 0)
+            } else {
+                Part::Range(least, most)
+            };
+            (Match::Range(least.into(), most.into()), Some(part))
+        }
+    }
+}
+
+/// How the list does an update; false if it cannot be done.
+fn apply(rows: &mut Vec<Row>, update: &Update, row: &Option<Row>) -> bool {
+    let Some(row) = row else { return false };
+    let found = rows
+        .iter()
+        .position(|one| one.parts == row.parts && one.priority == row.priority);
+    match (update, found) {
+        (Update::InsertEntry(..), None) if rows.len() < SIZE => rows.push(row.clone()),
+        (Update::ModifyEntry(..), Some(index)) => {
+            // A changed entry is the youngest of its priority.
+            let packets = rows.remove(index).packets;
+            rows.push(Row {
+                packets,
+                ..row.clone()
+            });
+        }
+        (Update::DeleteEntry(..), Some(index)) => {
+            rows.remove(index);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// The row that a packet meets.
+fn search<'r>(rows: &'r mut [Row], key: &Key, packet: [u64; 4]) -> Option<&'r mut Row> {
+    let field = |name: &str| packet["abcd".find(name).expect("a field")];
+    let has_priorities = key
+        .iter()
+        .any(|(_, _, kind)| !["exact", "lpm"].contains(kind));
+    let mut best: Option<&mut Row> = None;
+    for row in rows {
+        let parts = key.iter().zip(&row.parts);
+        if !parts
+            .clone()
+            .all(|((name, _, _), part)| part.is_met(field(name)))
+        {
+            continue;
+        }
+        let rank = |row: &Row| match has_priorities {
+            true => row.priority,
+            false => row
+                .parts
+                .iter()
+                .map(|part| match part {
+                    Part::Bits(_, mask) => mask.count_ones(),
+                    Part::Range(..) => 0,
+                })
+                .sum(),
+        };
+        if best.as_ref().is_none_or(|best| rank(row) > rank(best)) {
+            best = Some(row);
+        }
+    }
+    best
+}
+
+/// What a row asks, as it would be written.
+fn matches_of(row: &Row, key: &Key) -> Vec<Match> {
+    let parts = key.iter().zip(&row.parts);
+    let matches = parts.map(|((_, _, kind), part)| match (*kind, part) {
+        ("exact", Part::Bits(value, _)) => Match::Exact((*value).into()),
+        ("lpm", Part::Bits(value, mask)) => Match::Lpm((*value).into(), mask.count_ones()),
+        (_, Part::Bits(_, 0)) => Match::Any,
+        ("optional", Part::Bits(value, _)) => Match::Exact((*value).into()),
+        (_, Part::Bits(value, mask)) => Match::Ternary((*value).into(), (*mask).into()),
+        (_, Part::Range(least, most)) => Match::Range((*least).into(), (*most).into()),
+    });
+    matches.collect()
+}
+
+fn table_entry(matches: Vec<Match>, priority: u32, id: u32) -> TableEntry {
+    TableEntry {
+        matches,
+        priority,
+        action: EntryAction::Call(ActionCall {
+            action: ActionId(0),
+            data: vec![id.into()],
+        }),
+        idle_timeout_ns: 0,
+    }
+}
+
+/// An update of a match that is mostly there if it must be.
+fn random_update(chance: &mut Pcg64Mcg, key: &Key, rows: &[Row], id: u32) -> (Update, Option<Row>) {
+    if let Some(row) = rows.choose(chance)
+        && chance.random_ratio(1, 2)
+    {
+        let (matches, priority) = (matches_of(row, key), row.priority);
+        let row = Row { id, ..row.clone() };
+        let update = match chance.random_ratio(1, 2) {
+            true => Update::DeleteEntry(TableId(0), matches, priority),
+            false => Update::ModifyEntry(TableId(0), table_entry(matches, priority, id)),
+        };
+        return (update, Some(row));
+    }
+    let has_priorities = key
+        .iter()
+        .any(|(_, _, kind)| !["exact", "lpm"].contains(kind));
+    let priority = if has_priorities {
+        chance.random_range(1..4) << 15
+    } else {
+        0
+    };
+    let (mut matches, mut parts) = (Vec::new(), Some(Vec::new()));
+    for (_, width, kind) in key {
+        let (one, part) = random_part(chance, *width, kind);
+        matches.push(one);
+        parts = parts.zip(part).map(|(mut parts, part)| {
+            parts.push(part);
+            parts
+        });
+    }
+    let row = parts.map(|parts| Row {
+        parts,
+        priority,
+        id,
+        packets: 0,
+    });
+    let entry = table_entry(matches.clone(), priority, id);
+    let update = match chance.random_range(0..10) {
+        0..8 => Update::InsertEntry(TableId(0), entry),
+        8 => Update::ModifyEntry(TableId(0), entry),
+        _ => Update::DeleteEntry(TableId(0), matches, priority),
+    };
+    (update, row)
+}
+
+#[test]
+fn every_packet_meets_the_entry_that_a_list_finds() {
+    let (mut done, mut refused, mut met, mut missed) = (0, 0, 0, 0);
+    for (seed, key) in KEYS.iter().enumerate() {
+        let mut chance = Pcg64Mcg::seed_from_u64(seed as u64);
+        let mut bed = Bed::new(&table_program(key));
+        let mut rows: Vec<Row> = Vec::new();
+        for id in 0..1_500 {
+            let count = chance.random_range(1..4);
+            let batch: Vec<_> = (0..count)
+                .map(|index| random_update(&mut chance, key, &rows, id * 4 + index))
+                .collect();
+            let mut after = rows.clone();
+            let fits = batch
+                .iter()
+                .all(|(update, row)| apply(&mut after, update, row));
+            let updates: Vec<Update> = batch.into_iter().map(|(update, _)| update).collect();
+            let written = bed.target.write(&updates, bed.now);
+            assert_eq!(written.is_ok(), fits, "{written:?}: {updates:?}\n{rows:?}");
+            match fits {
+                true => rows = after,
+                false => refused += 1,
+            }
+            done += usize::from(fits);
+            assert_eq!(bed.target.state.entry_count(TableId(0)), rows.len());
+            for _ in 0..6 {
+                let packet = [8, 8, 16, 32].map(|width| value(&mut chance, width));
+                let mut bytes = vec![packet[0] as u8, packet[1] as u8];
+                bytes.extend((packet[2] as u16).to_be_bytes());
+                bytes.extend((packet[3] as u32).to_be_bytes());
+                let sent = bed.receive(1, &bytes);
+                let found = u32::from_be_bytes(sent[0].1[4..8].try_into().expect("four bytes"));
+                let expected = search(&mut rows, key, packet).map(|row| {
+                    row.packets += 1;
+                    row.id
+                });
+                assert_eq!(
+                    found,
+                    expected.unwrap_or(u32::MAX),
+                    "{packet:x?} of {rows:x?}"
+                );
+                met += usize::from(expected.is_some());
+                missed += usize::from(expected.is_none());
+            }
+        }
+        let entries = bed.target.state.entries(bed.target.program(), TableId(0));
+        let mut counted = Vec::new();
+        for entry in entries {
+            let state = &bed.target.state;
+            let found = state.entry(
+                bed.target.program(),
+                TableId(0),
+                &entry.matches,
+                entry.priority,
+            );
+            let EntryAction::Call(call) = entry.action else {
+                panic!("an action")
+            };
+            let packets = found
+                .expect("a match")
+                .expect("it is listed")
+                .counter()
+                .packets;
+            counted.push((call.data[0].clone(), packets));
+        }
+        counted.sort();
+        let mut expected: Vec<_> = rows
+            .iter()
+            .map(|row| (BigUint::from(row.id), row.packets))
+            .collect();
+        expected.sort();
+        assert_eq!(counted, expected, "what each entry has counted");
+    }
+    // Nothing of this would say much if nearly all went one way.
+    assert!(done > 2_000 && refused > 2_000, "{done} {refused}");
+    assert!(met > 10_000 && missed > 5_000, "{met} {missed}");
+}
+
+#[test]
+fn writes_say_why_they_are_refused() {
+    let mut bed = Bed::new(&table_program(KEYS[0]));
+    let entry = |matches: Vec<Match>, action: u32, data: Vec<u64>, priority| TableEntry {
+        matches,
+        priority,
+        action: EntryAction::Call(ActionCall {
+            action: ActionId(action),
+            data: data.into_iter().map(BigUint::from).collect(),
+        }),
+        idle_timeout_ns: 0,
+    };
+    let exact = |a: u64, c: u64| vec![Match::Exact(a.into()), Match::Exact(c.into())];
+    let mut refused = |entry: TableEntry| {
+        let written = bed
+            .target
+            .write(&[Update::InsertEntry(TableId(0), entry)], bed.now);
+        written.expect_err("it is wrong").error
+    };
+    let wrong = refused(entry(exact(1, 1)[..1].to_vec(), 0, vec![1], 0));
+    assert!(matches!(wrong, WriteError::InvalidArgument(_)), "{wrong}");
+    let wrong = refused(entry(vec![Match::Any, Match::Any], 0, vec![1], 0));
+    assert!(matches!(wrong, WriteError::InvalidArgument(_)), "{wrong}");
+    let wrong = refused(entry(exact(1, 1), 0, vec![1], 5));
+    assert!(matches!(wrong, WriteError::InvalidArgument(_)), "{wrong}");
+    let wrong = refused(entry(exact(1, 1), 2, vec![], 0));
+    assert!(matches!(wrong, WriteError::InvalidArgument(_)), "{wrong}");
+    let wrong = refused(entry(exact(1, 1), 0, vec![], 0));
+    assert!(matches!(wrong, WriteError::InvalidArgument(_)), "{wrong}");
+    let wrong = refused(entry(exact(1, 1), 0, vec![1 << 32], 0));
+    assert!(matches!(wrong, WriteError::OutOfRange(_)), "{wrong}");
+    let wrong = refused(entry(exact(256, 1), 0, vec![1], 0));
+    assert!(matches!(wrong, WriteError::OutOfRange(_)), "{wrong}");
+    assert_eq!(wrong.to_string(), "256 does not fit into the 8 bits of a");
+}
