@@ -26,6 +26,7 @@ mod config;
 mod ecmp;
 mod failure;
 mod flows;
+mod generate;
 mod port;
 mod queue;
 mod report;
@@ -45,6 +46,9 @@ pub use config::{
 };
 pub use ecmp::Ecmp;
 pub use failure::{Element, Failure};
+pub use generate::{
+    BurstWorkload, FlowWorkload, IncastWorkload, RpcWorkload, Sizes, VideoWorkload,
+};
 pub use port::{Link, Port, PortCounters};
 pub use queue::EventQueue;
 pub use report::{Drop, Drops, Layers, Report};

@@ -1,0 +1,392 @@
+//! Workloads from a seed, like those that SwitchV2P was evaluated on.
+//!
+//! | workload | is like | what is kept of it |
+//! | --- | --- | --- |
+//! | [`FlowWorkload`] | Hadoop, WebSearch | the sizes' distribution, the load, pairs drawn evenly |
+//! | [`BurstWorkload`] | Microbursts | how long bursts are, how popular destinations |
+//! | [`VideoWorkload`] | Video | pairs that send at a constant rate |
+//! | [`RpcWorkload`] | Alibaba | how many machines are called, and how unevenly |
+//! | [`IncastWorkload`] | the migration's incast | senders to one machine, all at once |
+//!
+//! Flows are lines of a trace, to be run over TCP; the other three are lines for datagrams, but RPCs,
+//! which are flows. Machines are those of a placement, and no machine sends to one on its server.
+//! Lines come out sorted by time.
+//!
+//! 1. The same workload, placement and seed give the same lines.
+//!
+//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
+//! 2024, section 5, "Datasets" and "Address reuse characteristics", and the published traces, of
+//! whose sizes [`Sizes`] are quantiles.
+
+mod sizes;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Exp, Zipf};
+use rand_pcg::Pcg64;
+
+pub use self::sizes::Sizes;
+use crate::{Placement, Time, TraceLine};
+
+const BITS_PER_BYTE: f64 = 8.0;
+const PICOS_PER_SECOND: f64 = 1e12;
+
+/// Flows between machines drawn evenly, at random times, for a load of the servers' links.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowWorkload {
+    /// How large flows are.
+    pub sizes: Sizes,
+    /// The share of the servers' links that they fill, 0 to 1.
+    pub load: f64,
+    /// The rate of a server's link.
+    pub edge_bps: u64,
+    /// Until when flows start.
+    pub duration: Time,
+    /// Of the chance.
+    pub seed: u64,
+}
+
+impl FlowWorkload {
+    /// The lines, for the machines of a placement.
+    pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
+        let machines = Machines::new(placement);
+        let mut random = Pcg64::seed_from_u64(self.seed);
+        let bits = self.edge_bps as f64 * placement.servers().len() as f64 * self.load;
+        let flows_per_pico = bits / (self.sizes.mean() * BITS_PER_BYTE) / PICOS_PER_SECOND;
+        let (mut lines, mut now) = (Vec::new(), 0.0);
+        let Ok(gap) = Exp::new(flows_per_pico) else {
+            return lines;
+        };
+        while machines.has_pairs() && flows_per_pico > 0.0 {
+            now += gap.sample(&mut random);
+            let start = Time::from_picos(now as u64).whole_nanos();
+            if start >= self.duration {
+                break;
+            }
+            let (source, destination) = machines.pair(&mut random);
+            lines.push(TraceLine {
+                source,
+                destination,
+                start,
+                flow: lines.len() as u32 + 1,
+                bytes: self.sizes.quantile(random.random()).max(1),
+            });
+        }
+        lines
+    }
+}
+
+/// Bursts of datagrams: each from one machine to another, as fast as its sender may.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BurstWorkload {
+    /// How many bursts.
+    pub bursts: u32,
+    /// How long nearly all of them are, at most: the 99th percentile.
+    pub longest: Time,
+    /// Between the packets of a burst.
+    pub interval: Time,
+    /// Bytes of a packet.
+    pub payload_bytes: u64,
+    /// How uneven destinations are: 0 is even, 1 as in natural texts (Zipf's exponent).
+    pub skew: f64,
+    /// Until when bursts start.
+    pub duration: Time,
+    /// Of the chance.
+    pub seed: u64,
+}
+
+impl BurstWorkload {
+    /// As published: bursts of up to 158 µs, and over a quarter of the machines are the destination
+    /// of ten or more.
+    pub const fn published(seed: u64) -> BurstWorkload {
+        BurstWorkload {
+            bursts: 86_000,
+            longest: Time::from_micros(158),
+            interval: Time::from_micros(10),
+            payload_bytes: 64,
+            skew: 0.4,
+            duration: Time::from_micros(25_000),
+            seed,
+        }
+    }
+
+    /// The lines, for the machines of a placement.
+    pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
+        let machines = Machines::new(placement);
+        let mut random = Pcg64::seed_from_u64(self.seed);
+        let mut lines = Vec::new();
+        let popular = machines.shuffled(&mut random);
+        // The 99th percentile of an exponential is ln 100 of its mean.
+        let rate = 100_f64.ln() / (self.longest.as_picos().max(1) as f64);
+        let (Ok(length), Ok(rank)) = (Exp::new(rate), Zipf::new(popular.len() as f64, self.skew))
+        else {
+            return lines;
+        };
+        for flow in 1..=self.bursts {
+            if !machines.has_pairs() {
+                break;
+            }
+            let destination = popular[rank.sample(&mut random) as usize - 1];
+            let source = machines.source_for(destination, &mut random);
+            let start = random.random_range(0..self.duration.as_picos().max(1));
+            let end = length.sample(&mut random) as u64;
+            let step = self.interval.as_picos().max(1) as usize;
+            for offset in (0..=end).step_by(step) {
+                lines.push(TraceLine {
+                    source: source.number,
+                    destination: destination.number,
+                    start: Time::from_picos(start + offset).whole_nanos(),
+                    flow,
+                    bytes: self.payload_bytes,
+                });
+            }
+        }
+        lines.sort_by_key(|line| line.start);
+        lines
+    }
+}
+
+/// Pairs that send datagrams at a constant rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VideoWorkload {
+    /// How many pairs; no machine is in two.
+    pub pairs: u32,
+    /// Between two packets of a pair.
+    pub interval: Time,
+    /// Bytes of a packet.
+    pub payload_bytes: u64,
+    /// Until when they send.
+    pub duration: Time,
+    /// Of the chance.
+    pub seed: u64,
+}
+
+impl VideoWorkload {
+    /// As published: 64 pairs at 48 Mb/s for two seconds.
+    pub const fn published(seed: u64) -> VideoWorkload {
+        VideoWorkload {
+            pairs: 64,
+            interval: Time::from_nanos(166_667),
+            payload_bytes: 1_000,
+            duration: Time::from_micros(2_004_000),
+            seed,
+        }
+    }
+
+    /// The lines, for the machines of a placement.
+    pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
+        let machines = Machines::new(placement);
+        let mut random = Pcg64::seed_from_u64(self.seed);
+        let mut lines = Vec::new();
+        let mut free = machines.shuffled(&mut random);
+        for flow in 1..=self.pairs {
+            let Some(source) = free.pop() else {
+                break;
+            };
+            let other = free.iter().rposition(|one| one.server != source.server);
+            let Some(index) = other else {
+                break;
+            };
+            let destination = free.swap_remove(index);
+            let interval = self.interval.as_picos().max(1);
+            let first = random.random_range(0..interval);
+            for start in (first..self.duration.as_picos()).step_by(interval as usize) {
+                lines.push(TraceLine {
+                    source: source.number,
+                    destination: destination.number,
+                    start: Time::from_picos(start).whole_nanos(),
+                    flow,
+                    bytes: self.payload_bytes,
+                });
+            }
+        }
+        lines.sort_by_key(|line| line.start);
+        lines
+    }
+}
+
+/// Calls among services, as flows: few machines are called by nearly all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RpcWorkload {
+    /// How many calls.
+    pub calls: u32,
+    /// The share of machines that are called at all.
+    pub called_share: f64,
+    /// The share of these that are called often.
+    pub popular_share: f64,
+    /// The share of calls that these get.
+    pub popular_calls: f64,
+    /// Bytes of a call, evenly up to so many.
+    pub most_bytes: u64,
+    /// Until when calls start.
+    pub duration: Time,
+    /// Of the chance.
+    pub seed: u64,
+}
+
+impl RpcWorkload {
+    /// As published: 24 % of the machines are called, and 95 % of calls go to few.
+    pub const fn published(seed: u64) -> RpcWorkload {
+        RpcWorkload {
+            calls: 2_500_000,
+            called_share: 0.24,
+            popular_share: 0.2,
+            popular_calls: 0.95,
+            most_bytes: 2_048,
+            duration: Time::from_micros(25_000),
+            seed,
+        }
+    }
+
+    /// The lines, for the machines of a placement.
+    ///
+    /// Unpopular machines are called in turn, so that all are called before one is again.
+    pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
+        let machines = Machines::new(placement);
+        let mut random = Pcg64::seed_from_u64(self.seed);
+        let mut called = machines.shuffled(&mut random);
+        let share = |count: usize, share: f64| (count as f64 * share).round() as usize;
+        called.truncate(share(called.len(), self.called_share).max(1));
+        let split = share(called.len(), self.popular_share).clamp(1, called.len().max(1));
+        let mut turn = 0;
+        let mut lines = Vec::new();
+        for _ in 0..self.calls {
+            if !machines.has_pairs() {
+                break;
+            }
+            let unpopular = &called[split.min(called.len())..];
+            let destination = if unpopular.is_empty() || random.random_bool(self.popular_calls) {
+                called[random.random_range(0..split)]
+            } else {
+                turn += 1;
+                unpopular[turn % unpopular.len()]
+            };
+            let start = random.random_range(0..self.duration.as_picos().max(1));
+            lines.push(TraceLine {
+                source: machines.source_for(destination, &mut random).number,
+                destination: destination.number,
+                start: Time::from_picos(start).whole_nanos(),
+                flow: 0,
+                bytes: random.random_range(1..=self.most_bytes.max(1)),
+            });
+        }
+        lines.sort_by_key(|line| line.start);
+        for (index, line) in lines.iter_mut().enumerate() {
+            line.flow = index as u32 + 1;
+        }
+        lines
+    }
+}
+
+/// Machines on other servers that all send datagrams to one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IncastWorkload {
+    /// How many.
+    pub senders: u32,
+    /// To whom, by its number in the placement.
+    pub destination: u32,
+    /// Packets of each.
+    pub packets: u32,
+    /// Between two of them.
+    pub interval: Time,
+    /// Bytes of a packet.
+    pub payload_bytes: u64,
+    /// Of the chance.
+    pub seed: u64,
+}
+
+impl IncastWorkload {
+    /// As published: 64 machines, a packet each microsecond, for a millisecond.
+    pub const fn published(seed: u64) -> IncastWorkload {
+        IncastWorkload {
+            senders: 64,
+            destination: 5_200,
+            packets: 1_000,
+            interval: Time::from_micros(1),
+            payload_bytes: 64,
+            seed,
+        }
+    }
+
+    /// The lines, for the machines of a placement; none if the destination is nowhere.
+    pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
+        let machines = Machines::new(placement);
+        let mut random = Pcg64::seed_from_u64(self.seed);
+        let mut lines = Vec::new();
+        let known = machines
+            .all
+            .iter()
+            .find(|one| one.number == self.destination);
+        let Some(destination) = known else {
+            return lines;
+        };
+        let mut senders = machines.shuffled(&mut random);
+        senders.retain(|one| one.server != destination.server);
+        senders.truncate(self.senders as usize);
+        for packet in 0..self.packets {
+            let start = self.interval.as_picos() * u64::from(packet);
+            for (index, sender) in senders.iter().enumerate() {
+                lines.push(TraceLine {
+                    source: sender.number,
+                    destination: self.destination,
+                    start: Time::from_picos(start),
+                    flow: index as u32 + 1,
+                    bytes: self.payload_bytes,
+                });
+            }
+        }
+        lines
+    }
+}
+
+/// A machine and the server that it is on.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    number: u32,
+    server: u32,
+}
+
+struct Machines {
+    all: Vec<Place>,
+}
+
+impl Machines {
+    fn new(placement: &Placement) -> Machines {
+        let servers = placement.servers().iter().enumerate();
+        let all = servers.flat_map(|(server, machines)| {
+            let server = server as u32;
+            machines.iter().map(move |&number| Place { number, server })
+        });
+        Machines { all: all.collect() }
+    }
+
+    /// Whether there are two machines on two servers.
+    fn has_pairs(&self) -> bool {
+        let ends = (self.all.first(), self.all.last());
+        matches!(ends, (Some(first), Some(last)) if first.server != last.server)
+    }
+
+    fn shuffled(&self, random: &mut Pcg64) -> Vec<Place> {
+        let mut all = self.all.clone();
+        all.shuffle(random);
+        all
+    }
+
+    fn pair(&self, random: &mut Pcg64) -> (u32, u32) {
+        let destination = self.all[random.random_range(0..self.all.len())];
+        (
+            self.source_for(destination, random).number,
+            destination.number,
+        )
+    }
+
+    /// A machine of another server.
+    fn source_for(&self, destination: Place, random: &mut Pcg64) -> Place {
+        loop {
+            let source = self.all[random.random_range(0..self.all.len())];
+            if source.server != destination.server {
+                return source;
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Workloads from a seed: what of the published ones they are to keep.
+
+use std::collections::{HashMap, HashSet};
+
+use thalweg_fabric::*;
+
+fn placement() -> Placement {
+    Placement::even(10_240, 128)
+}
+
+fn flows(sizes: Sizes, seed: u64) -> Vec<TraceLine> {
+    let workload = FlowWorkload {
+        sizes,
+        load: 0.3,
+        edge_bps: 100_000_000_000,
+        duration: Time::from_micros(25_000),
+        seed,
+    };
+    workload.generate(&placement())
+}
+
+/// How often each machine is the destination of another flow.
+fn reuse(lines: &[TraceLine]) -> HashMap<u32, usize> {
+    let pairs: HashSet<(u32, u32)> = lines
+        .iter()
+        .map(|line| (line.destination, line.flow))
+        .collect();
+    let mut counts = HashMap::new();
+    for (destination, _) in pairs {
+        *counts.entry(destination).or_default() += 1;
+    }
+    counts
+}
+
+fn often(lines: &[TraceLine]) -> usize {
+    reuse(lines).values().filter(|&&count| count >= 10).count()
+}
+
+fn assert_sound(lines: &[TraceLine], machines: u32, machines_per_server: u32) {
+    assert!(lines.is_sorted_by_key(|line| line.start));
+    for line in lines {
+        assert!(line.source < machines && line.destination < machines && line.bytes > 0);
+        let servers = [line.source, line.destination].map(|one| one / machines_per_server);
+        assert_ne!(servers[0], servers[1]);
+    }
+}
+
+/// Published: 99,297 flows of 12.18 GB, and 6,825 of 11.83 GB, in 25 ms.
+#[test]
+fn hadoop_and_web_search_have_the_published_load() {
+    for (sizes, count, bytes) in [
+        (Sizes::HADOOP, 99_297.0, 12.18e9),
+        (Sizes::WEB_SEARCH, 6_825.0, 11.83e9),
+    ] {
+        let lines = flows(sizes, 1);
+        assert_sound(&lines, 10_240, 80);
+        let found = lines.len() as f64;
+        assert!((found / count - 1.0).abs() < 0.05, "{found} for {count}");
+        let total: u64 = lines.iter().map(|line| line.bytes).sum();
+        assert!(
+            (total as f64 / bytes - 1.0).abs() < 0.08,
+            "{total} for {bytes}"
+        );
+        let mean = total as f64 / found;
+        assert!((mean / sizes.mean() - 1.0).abs() < 0.06);
+        assert_eq!(lines, flows(sizes, 1));
+        assert_ne!(lines, flows(sizes, 2));
+    }
+    assert!(reuse(&flows(Sizes::HADOOP, 1)).len() > 10_200);
+}
+
+#[test]
+fn quantiles_are_in_order_and_reach_the_ends() {
+    for sizes in [Sizes::HADOOP, Sizes::WEB_SEARCH] {
+        let quantiles = (0..=1_000).map(|part| sizes.quantile(f64::from(part) / 1_000.0));
+        assert!(quantiles.is_sorted());
+    }
+    assert_eq!(Sizes::HADOOP.quantile(0.0), 1);
+    assert_eq!(Sizes::HADOOP.quantile(0.25), 448);
+    assert_eq!(Sizes::WEB_SEARCH.quantile(1.0), 29_938_393);
+}
+
+/// Published: the 99th percentile is 158 µs, over 2,600 machines are in ten bursts or more.
+#[test]
+fn bursts_are_short_and_destinations_come_again() {
+    let lines = BurstWorkload::published(1).generate(&placement());
+    assert_sound(&lines, 10_240, 80);
+    let mut spans: HashMap<u32, (Time, Time)> = HashMap::new();
+    for line in &lines {
+        let span = spans.entry(line.flow).or_insert((line.start, line.start));
+        *span = (span.0.min(line.start), span.1.max(line.start));
+    }
+    let mut lengths: Vec<Time> = spans.values().map(|span| span.1 - span.0).collect();
+    lengths.sort();
+    let longest = lengths[lengths.len() * 99 / 100].as_micros_f64();
+    // Cut to whole intervals of 10 µs.
+    assert!((145.0..=160.0).contains(&longest), "{longest}");
+    assert!((2_600..4_500).contains(&often(&lines)), "{}", often(&lines));
+}
+
+/// Published: 769,527 packets of 64 pairs.
+#[test]
+fn video_is_pairs_at_a_constant_rate() {
+    let lines = VideoWorkload::published(1).generate(&placement());
+    assert_sound(&lines, 10_240, 80);
+    assert!((lines.len() as f64 / 769_527.0 - 1.0).abs() < 0.001);
+    let ends: HashSet<u32> = lines.iter().map(|line| line.source).collect();
+    let others: HashSet<u32> = lines.iter().map(|line| line.destination).collect();
+    assert_eq!((ends.len(), others.len()), (64, 64));
+    assert!(ends.is_disjoint(&others));
+}
+
+/// Published: 24 % of 410,865 machines are called, over 18,000 of them ten times or more.
+#[test]
+fn calls_go_to_few() {
+    let placement = Placement::even(410_865, 12_800);
+    let workload = RpcWorkload::published(1);
+    let lines = workload.generate(&placement);
+    let share = reuse(&lines).len() as f64 / 410_865.0;
+    assert!((share - 0.24).abs() < 0.005, "{share}");
+    assert!(
+        (18_000..22_000).contains(&often(&lines)),
+        "{}",
+        often(&lines)
+    );
+    let mut counts: Vec<usize> = reuse(&lines).into_values().collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    let popular: usize = counts[..counts.len() / 5].iter().sum();
+    let part = popular as f64 / lines.len() as f64;
+    assert!((part - 0.95).abs() < 0.01, "{part}");
+}
+
+#[test]
+fn incast_is_all_at_once() {
+    let lines = IncastWorkload::published(1).generate(&placement());
+    assert_eq!(lines.len(), 64_000);
+    assert_sound(&lines, 10_240, 80);
+    assert!(lines.iter().all(|line| line.destination == 5_200));
+    let sources: HashSet<u32> = lines.iter().map(|line| line.source).collect();
+    assert_eq!(sources.len(), 64);
+    let nowhere = IncastWorkload {
+        destination: 99_999,
+        ..IncastWorkload::published(1)
+    };
+    assert!(nowhere.generate(&placement()).is_empty());
+}
+
+#[test]
+fn a_single_server_has_nobody_to_send_to() {
+    let alone = Placement::even(4, 1);
+    assert!(BurstWorkload::published(1).generate(&alone).is_empty());
+    assert!(RpcWorkload::published(1).generate(&alone).is_empty());
+    assert!(VideoWorkload::published(1).generate(&alone).is_empty());
+    assert!(IncastWorkload::published(1).generate(&alone).is_empty());
+}
+
+/// A generated workload runs, and everything in it ends.
+#[test]
+fn generated_workloads_run() {
+    let placement = Placement::even(64, 16);
+    let mut shape = FatTree::ft8_10k(1);
+    (shape.pods, shape.gateway_tors) = (2, vec![0]);
+    let calls = RpcWorkload {
+        calls: 3_000,
+        ..RpcWorkload::published(1)
+    };
+    let config = Config {
+        transport: Transport::Tcp(TcpConfig::artifact()),
+        ..Config::artifact(shape.clone(), placement.clone(), Scheme::NoCache)
+    };
+    let mut run = Simulation::new(&config, &calls.generate(&placement)).unwrap();
+    run.run();
+    assert_eq!(run.report().connections_finished, 3_000);
+    let bursts = BurstWorkload {
+        bursts: 500,
+        ..BurstWorkload::published(1)
+    };
+    let lines = bursts.generate(&placement);
+    let config = Config::artifact(shape, placement, Scheme::NoCache);
+    let mut run = Simulation::new(&config, &lines).unwrap();
+    run.run();
+    assert_eq!(run.report().delivered, lines.len() as u64);
+}
