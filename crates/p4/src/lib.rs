@@ -27,6 +27,7 @@
 //! References: *P4_16 Language Specification*, version 1.2.4, The P4 Language Consortium, 2023;
 //! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 
+pub mod behavior;
 pub mod commands;
 pub mod error;
 mod json;

@@ -22,6 +22,7 @@ mod input;
 mod lookups;
 mod number;
 mod output;
+mod p4;
 mod question;
 mod replay;
 mod report;
@@ -83,6 +84,9 @@ enum Command {
     Simulate(simulate::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
+    /// Analyse P4 programs
+    #[command(subcommand)]
+    P4(p4::Command),
     /// Measure, with the baseline always a row
     #[command(subcommand)]
     Bench(bench::Command),
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::execute(arguments, &console),
         Command::Simulate(arguments) => simulate::execute(arguments, &console),
         Command::Generate(arguments) => generate::execute(arguments, &console),
+        Command::P4(command) => p4::execute(command, &console),
         Command::Bench(command) => bench::execute(command, &console),
     };
     match outcome {

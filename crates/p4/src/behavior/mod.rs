@@ -1,0 +1,222 @@
+//! B-Cache's analysis of a program: what a packet's behaviour depends on, and what it comes to.
+//!
+//! ```text
+//!   S_pi    all valid inputs                                          (the pipeline a black box)
+//!   S_pd    those of them that keys and conditions read                          (section III.A)
+//!   S_s     less those that are always written before they are read
+//!   sound   all that anything reads before it is written, parser and actions included
+//! ```
+//!
+//! The paper's vector, S_s, leaves out what only actions read: a TTL that is decremented, the inputs
+//! of a hash, the index of a register, a field that is overwritten in part, and what decides how the
+//! packet is parsed. Two packets that agree in S_s may then behave differently, so only the sound
+//! vector may be installed. Both are told, since the difference is what soundness costs.
+//!
+//! Metadata that the parser fills counts as what it was copied from: a key of such metadata reads
+//! the headers' fields.
+//!
+//! The compound actions of the cache table set each valid output that the pipeline writes. What no
+//! assignment can stand for is an odd primitive, and each doubles the actions: with `n` outputs and
+//! `k` odd primitives there are `2^k` compound actions of `2^k n + k 2^(k-1)` primitives in all. (The
+//! paper's figure 5 does not say so, but each of its columns is that.)
+//!
+//! 1. S_s is part of S_pd, S_pd of S_pi, and the sound vector of S_pi.
+//!
+//! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
+//! Plane*, sections II and III.
+
+mod dot;
+mod graph;
+mod objects;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+pub use graph::{Edge, Graph, Vertex, VertexKind};
+pub use objects::{Category, Object, ObjectId, Objects};
+pub use statement::Effects;
+
+use crate::error::LoadError;
+use crate::json::Node;
+
+/// Odd primitives whose copies are counted; more make numbers that nobody can build.
+const MAX_ODD: u32 = 48;
+
+/// A set of objects, and what it takes as a match vector.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vector {
+    /// The objects, by number.
+    pub objects: BTreeSet<ObjectId>,
+    /// Bits of all together.
+    pub bits: u32,
+}
+
+/// A place where a remembered behaviour ends, and the slow path goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StopPoint {
+    /// The action, condition or table.
+    pub node: String,
+    /// Why it cannot be remembered.
+    pub reason: &'static str,
+}
+
+/// What B-Cache would make of a program.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// All objects.
+    pub objects: Objects,
+    /// The statement control-flow graph.
+    pub graph: Graph,
+    /// All valid inputs: headers and intrinsic metadata.
+    pub pi_vio: Vector,
+    /// Those that keys and conditions read.
+    pub pd_vio: Vector,
+    /// Less those that are always written before: the paper's match vector.
+    pub s_vio: Vector,
+    /// What a sound match vector has.
+    pub sound_vio: Vector,
+    /// Valid outputs that the pipeline writes.
+    pub valid_outputs: Vector,
+    /// Primitives that no assignment can stand for, with what they are about.
+    pub odd_primitives: Vec<String>,
+    /// Where remembered behaviours end.
+    pub stop_points: Vec<StopPoint>,
+}
+
+impl Analysis {
+    /// Analyses a program in p4c's JSON for BMv2.
+    ///
+    /// # Errors
+    /// If the text is no JSON, or something is missing or not as the format has it.
+    pub fn of_json(text: &str) -> Result<Analysis, LoadError> {
+        let value: Value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
+            line: error.line(),
+            column: error.column(),
+            what: error.to_string(),
+        })?;
+        let root = Node::root(&value);
+        let objects = Objects::read(&root)?;
+        let graph = graph::read(&root, &objects)?;
+        Ok(Analysis::new(objects, graph))
+    }
+
+    fn new(objects: Objects, graph: Graph) -> Analysis {
+        let before = written_before(&graph);
+        let is_input = |id: ObjectId| {
+            let category = objects.get(id).category;
+            category.is_valid() && category.is_stateless()
+        };
+        let vector = |ids: BTreeSet<ObjectId>| Vector {
+            bits: ids.iter().map(|id| objects.get(*id).bits).sum(),
+            objects: ids,
+        };
+        let (mut matched, mut matched_early, mut read_early) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for (vertex, written) in graph.vertices.iter().zip(&before) {
+            for id in &vertex.effects.matched {
+                let is_early = !written.contains(id);
+                for source in graph.sources(*id) {
+                    matched.insert(source);
+                    if is_early {
+                        matched_early.insert(source);
+                        read_early.insert(source);
+                    }
+                }
+            }
+            for id in vertex.effects.operands.difference(written) {
+                read_early.extend(graph.sources(*id));
+            }
+        }
+        let all: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id).collect();
+        let inputs = |ids: BTreeSet<ObjectId>| ids.into_iter().filter(|id| is_input(*id)).collect();
+        let actions = graph
+            .vertices
+            .iter()
+            .filter(|one| one.kind == VertexKind::Action);
+        let mut odd = BTreeSet::new();
+        let mut outputs = BTreeSet::new();
+        for action in actions {
+            odd.extend(action.effects.odd.iter().cloned());
+            let written = action.effects.may_write.iter().copied();
+            outputs.extend(written.filter(|id| is_output(objects.get(*id))));
+        }
+        let mut stop_points: Vec<StopPoint> = Vec::new();
+        for vertex in &graph.vertices {
+            for reason in &vertex.effects.stops {
+                let stop = StopPoint {
+                    node: vertex.name.clone(),
+                    reason,
+                };
+                if !stop_points.contains(&stop) {
+                    stop_points.push(stop);
+                }
+            }
+        }
+        Analysis {
+            pi_vio: vector(inputs(all)),
+            pd_vio: vector(inputs(matched)),
+            s_vio: vector(inputs(matched_early)),
+            sound_vio: vector(inputs(read_early)),
+            valid_outputs: vector(outputs),
+            odd_primitives: odd.into_iter().collect(),
+            stop_points,
+            objects,
+            graph,
+        }
+    }
+
+    /// Compound actions of the cache table; `None` if there are more than anybody can build.
+    pub fn compound_actions(&self) -> Option<u64> {
+        let odd = self.odd_primitives.len() as u32;
+        (odd <= MAX_ODD).then(|| 1 << odd)
+    }
+
+    /// Primitives of all compound actions together; `None` as before.
+    pub fn total_primitives(&self) -> Option<u64> {
+        let actions = self.compound_actions()?;
+        let odd = self.odd_primitives.len() as u64;
+        Some(actions * self.valid_outputs.objects.len() as u64 + odd * actions / 2)
+    }
+
+    /// The graph in Graphviz's language.
+    pub fn to_dot(&self) -> String {
+        dot::draw(self)
+    }
+}
+
+/// What assignments set: validity is a matter of odd primitives, and a color nobody sets.
+fn is_output(object: &Object) -> bool {
+    object.category.is_valid()
+        && object.category != Category::Meter
+        && !object.name.ends_with(objects::VALID)
+}
+
+/// For each vertex, what has been written on every way to it.
+fn written_before(graph: &Graph) -> Vec<BTreeSet<ObjectId>> {
+    let mut before: Vec<Option<BTreeSet<ObjectId>>> = vec![None; graph.vertices.len()];
+    before[0] = Some(BTreeSet::new());
+    for (index, vertex) in graph.vertices.iter().enumerate() {
+        let mut after = before[index].clone().unwrap_or_default();
+        after.extend(&vertex.effects.written);
+        for Edge { to, .. } in &vertex.next {
+            let known = before[*to].take();
+            before[*to] = Some(match known {
+                Some(known) => known.intersection(&after).copied().collect(),
+                None => after.clone(),
+            });
+        }
+    }
+    before.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+impl Graph {
+    /// The object itself, or what the parser has made it of.
+    fn sources(&self, id: ObjectId) -> Vec<ObjectId> {
+        let parsed = self.parsed.get(&id);
+        parsed.map_or(vec![id], |sources| sources.iter().copied().collect())
+    }
+}

@@ -1,0 +1,290 @@
+//! What a statement reads and writes, and what of it cannot be remembered.
+
+use std::collections::BTreeSet;
+
+use crate::error::LoadError;
+use crate::json::Node;
+
+use super::objects::{ObjectId, Objects, VALID};
+
+/// What a statement does, in the terms of B-Cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Objects read by what decides where the packet goes on: keys and conditions.
+    pub matched: BTreeSet<ObjectId>,
+    /// Objects that actions read: operands, indices, inputs of hashes and lists of fields.
+    pub operands: BTreeSet<ObjectId>,
+    /// Objects written, whatever they were, on every way through the statement.
+    pub written: BTreeSet<ObjectId>,
+    /// Objects that may be written.
+    pub may_write: BTreeSet<ObjectId>,
+    /// Primitives that no `modify_field` can stand for (section III.B), each with what it is about.
+    pub odd: BTreeSet<String>,
+    /// Why a remembered behaviour ends here, if it does.
+    pub stops: BTreeSet<&'static str>,
+    /// Whether the pipeline may end here.
+    pub exits: bool,
+}
+
+/// What is read that differs from packet to packet although nothing of the packet does.
+const IMPURE: [(&str, &str); 7] = [
+    ("standard_metadata.enq_timestamp", "reads the time"),
+    ("standard_metadata.deq_timedelta", "reads the time"),
+    (
+        "standard_metadata.ingress_global_timestamp",
+        "reads the time",
+    ),
+    (
+        "standard_metadata.egress_global_timestamp",
+        "reads the time",
+    ),
+    ("standard_metadata.enq_qdepth", "reads how full a queue is"),
+    ("standard_metadata.deq_qdepth", "reads how full a queue is"),
+    (
+        "standard_metadata.packet_length",
+        "reads the packet's length",
+    ),
+];
+
+/// What is read where: a set of objects, and reasons to stop.
+pub(super) struct Reader<'a, 'n> {
+    pub(super) objects: &'a Objects,
+    pub(super) root: &'a Node<'n>,
+}
+
+impl Reader<'_, '_> {
+    /// What an action does.
+    pub(super) fn action(&self, action: &Node<'_>) -> Result<Effects, LoadError> {
+        let mut effects = Effects::default();
+        // After a jump, nothing is certain to be done.
+        let mut is_straight = true;
+        for primitive in action.list("primitives")? {
+            is_straight &= !matches!(primitive.text_of("op")?, "_jump" | "_jump_if_zero");
+            self.primitive(&primitive, is_straight, &mut effects)?;
+        }
+        Ok(effects)
+    }
+
+    fn primitive(
+        &self,
+        primitive: &Node<'_>,
+        is_straight: bool,
+        effects: &mut Effects,
+    ) -> Result<(), LoadError> {
+        let op = primitive.text_of("op")?;
+        let parameters = primitive.list("parameters")?;
+        // How many of the first parameters are written, and not read.
+        let targets = match op {
+            "assign"
+            | "modify_field"
+            | "modify_field_with_hash_based_offset"
+            | "modify_field_rng_uniform"
+            | "assign_header"
+            | "assign_VL"
+            | "assign_union"
+            | "assign_header_stack"
+            | "assign_union_stack"
+            | "register_read"
+            | "add_header"
+            | "remove_header"
+            | "mark_to_drop"
+            | "drop"
+            | "copy_header" => 1,
+            _ => 0,
+        };
+        for (index, parameter) in parameters.iter().enumerate() {
+            if index < targets {
+                continue;
+            }
+            let is_condition = op == "_jump_if_zero" && index == 0;
+            let reads = match is_condition {
+                true => &mut effects.matched,
+                false => &mut effects.operands,
+            };
+            self.read(parameter, reads)?;
+        }
+        if targets > 0
+            && let Some(target) = parameters.first()
+        {
+            let mut targets = BTreeSet::new();
+            match op {
+                "add_header" | "remove_header" => {
+                    let name = target.text_of("value")?;
+                    targets.extend(self.objects.find(&format!("{name}.{VALID}")));
+                }
+                "mark_to_drop" => {
+                    let names = ["egress_spec", "mcast_grp"];
+                    targets.extend(names.iter().filter_map(|name| {
+                        self.objects.find(&format!("standard_metadata.{name}"))
+                    }));
+                }
+                _ => self.read(target, &mut targets)?,
+            }
+            if is_straight {
+                effects.written.extend(&targets);
+            }
+            effects.may_write.extend(targets);
+        }
+        self.note(op, &parameters, effects)
+    }
+
+    /// What is odd about a primitive, and whether it ends what can be remembered.
+    fn note(
+        &self,
+        op: &str,
+        parameters: &[Node<'_>],
+        effects: &mut Effects,
+    ) -> Result<(), LoadError> {
+        let about = |index: usize| {
+            let value = parameters.get(index).and_then(|node| node.find("value"));
+            value.map_or(String::new(), |value| match value.text() {
+                Ok(text) => format!(" {text}"),
+                Err(_) => format!(" {}", value.value()),
+            })
+        };
+        match op {
+            "count" | "add_header" | "remove_header" | "push" | "pop" => {
+                effects.odd.insert(format!("{op}{}", about(0)));
+            }
+            "truncate"
+            | "resubmit"
+            | "recirculate"
+            | "clone_ingress_pkt_to_egress"
+            | "clone_egress_pkt_to_egress" => {
+                effects.odd.insert(op.to_owned());
+            }
+            "generate_digest" => {
+                effects.odd.insert(format!("{op}{}", about(1)));
+            }
+            _ => {}
+        }
+        let array = match op {
+            "count" | "execute_meter" | "register_write" => parameters.first(),
+            "register_read" => parameters.get(1),
+            _ => None,
+        };
+        if let Some(array) = array {
+            let id = self.objects.find(array.text_of("value")?);
+            match op {
+                "register_read" => effects.operands.extend(id),
+                _ => effects.may_write.extend(id),
+            }
+        }
+        match op {
+            "execute_meter" => effects
+                .stops
+                .insert("executes a meter: its color is of the moment"),
+            "register_read" => effects
+                .stops
+                .insert("reads a register: its value is of the moment"),
+            "modify_field_rng_uniform" => effects.stops.insert("draws a random number"),
+            "generate_digest"
+            | "resubmit"
+            | "recirculate"
+            | "clone_ingress_pkt_to_egress"
+            | "clone_egress_pkt_to_egress" => {
+                let index = match op {
+                    "resubmit" | "recirculate" => 0,
+                    _ => 1,
+                };
+                self.read_list(parameters.get(index), &mut effects.operands)?;
+                false
+            }
+            "exit" => {
+                effects.exits = true;
+                false
+            }
+            _ => false,
+        };
+        for (name, reason) in IMPURE {
+            let id = self.objects.find(name);
+            if id.is_some_and(|id| effects.operands.contains(&id) || effects.matched.contains(&id))
+            {
+                effects.stops.insert(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields of a list that a digest or a copy takes along; digests number theirs apart.
+    fn read_list(
+        &self,
+        number: Option<&Node<'_>>,
+        reads: &mut BTreeSet<ObjectId>,
+    ) -> Result<(), LoadError> {
+        let Some(number) = number.and_then(|node| node.find("value")) else {
+            return Ok(());
+        };
+        let wanted = number.big()?;
+        for key in ["learn_lists", "field_lists"] {
+            for list in self.root.list(key)? {
+                if list.get("id")?.big()? == wanted {
+                    for element in list.list("elements")? {
+                        self.read(&element, reads)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects that an expression, a parameter or a key names.
+    pub(super) fn read(
+        &self,
+        node: &Node<'_>,
+        reads: &mut BTreeSet<ObjectId>,
+    ) -> Result<(), LoadError> {
+        let Some(kind) = node.find("type") else {
+            return self.read_operator(node, reads);
+        };
+        match kind.text()? {
+            "field" => {
+                let value = node.get("value")?;
+                let (header, field) = (value.at(0)?.text()?, value.at(1)?.text()?);
+                reads.extend(self.objects.find(&format!("{header}.{field}")));
+            }
+            "stack_field" | "union_stack_field" => {
+                // Whichever header of the stack it is.
+                let value = node.get("value")?;
+                let parts = value.items()?;
+                let field = parts.last().map(|part| part.text()).transpose()?;
+                for header in self.objects.of_stack(value.at(0)?.text()?) {
+                    let name = format!("{header}.{}", field.unwrap_or_default());
+                    reads.extend(self.objects.find(&name));
+                }
+            }
+            "header" => reads.extend(self.objects.of_header(node.text_of("value")?)),
+            "header_stack" => {
+                for header in self.objects.of_stack(node.text_of("value")?) {
+                    reads.extend(self.objects.of_header(header));
+                }
+            }
+            "expression" => self.read(&node.get("value")?, reads)?,
+            "calculation" => {
+                let name = node.text_of("value")?;
+                for calculation in self.root.list("calculations")? {
+                    if calculation.get("name")?.is_text(name) {
+                        for input in calculation.list("input")? {
+                            self.read(&input, reads)?;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_operator(
+        &self,
+        node: &Node<'_>,
+        reads: &mut BTreeSet<ObjectId>,
+    ) -> Result<(), LoadError> {
+        for side in ["left", "right", "cond"] {
+            if let Some(side) = node.find(side) {
+                self.read(&side, reads)?;
+            }
+        }
+        Ok(())
+    }
+}
