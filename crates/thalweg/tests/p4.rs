@@ -1,0 +1,88 @@
+//! `thalweg p4` as its users see it.
+
+mod command;
+
+use command::Scene;
+
+#[test]
+fn what_is_no_program_is_refused_with_its_place() {
+    let scene = Scene::new();
+    scene.write("cut.json", "{\"header_types\": [");
+    scene.refuses(&["p4", "inspect", "cut.json"], &["cut.json", "line 1"]);
+    scene.write("other.json", "{\"header_types\": 7}");
+    let place = "other.json: /header_types: this is no array";
+    scene.refuses(&["p4", "inspect", "other.json"], &[place]);
+    scene.refuses(&["p4", "inspect", "absent.json"], &["absent.json"]);
+    scene.refuses(&["p4", "inspect", "cut.json", "--case", "5"], &["5"]);
+}
+
+/// The shared program of the paper's four cases is much like the paper's own: one that tags and
+/// untags, and drops by a meter's color.
+#[cfg(feature = "shared-data")]
+mod shared {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn program(case: u32) -> String {
+        let shared = std::env::var("THALWEG_SHARED")
+            .unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_owned());
+        let path = format!("{shared}/data/p4/l2l3/l2l3_{case}.json");
+        std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{path}: {error}; set THALWEG_SHARED"))
+    }
+
+    #[test]
+    fn the_four_cases() {
+        let scene = Scene::new();
+        let mut lines = String::new();
+        for case in 1..=4 {
+            scene.write("case.json", program(case));
+            let report = scene.json(&["p4", "inspect", "case.json"]);
+            let bits = &report["match_vector_bits"];
+            let outputs = &report["valid_outputs"];
+            lines += &format!(
+                "{case}: pi {} pd {} s {} sound {}, outputs {} of {} bits, odd {}, stops {}\n",
+                bits["pi_vio"],
+                bits["pd_vio"],
+                bits["s_vio"],
+                bits["sound_vio"],
+                outputs["objects"],
+                outputs["bits"],
+                report["odd_primitives"].as_array().unwrap().len(),
+                report["stop_points"].as_array().unwrap().len(),
+            );
+        }
+        expect![[r#"
+            1: pi 890 pd 168 s 159 sound 212, outputs 8 of 173 bits, odd 3, stops 0
+            2: pi 890 pd 280 s 271 sound 316, outputs 8 of 173 bits, odd 3, stops 0
+            3: pi 890 pd 282 s 273 sound 318, outputs 15 of 317 bits, odd 3, stops 0
+            4: pi 890 pd 282 s 273 sound 318, outputs 16 of 349 bits, odd 4, stops 1
+        "#]]
+        .assert_eq(&lines);
+    }
+
+    #[test]
+    fn the_graph_is_written_and_the_papers_figures_stand_beside() {
+        let scene = Scene::new();
+        scene.write("case.json", program(4));
+        let inspect = [
+            "p4",
+            "inspect",
+            "case.json",
+            "--case",
+            "4",
+            "--graph",
+            "case.dot",
+        ];
+        let text = scene.says(&inspect);
+        assert!(text.contains("stops at I.sc: executes a meter"), "{text}");
+        let row = text.lines().find(|line| line.contains("(S-VIO)"));
+        assert!(
+            row.is_some_and(|row| row.trim_end().ends_with("287")),
+            "{text}"
+        );
+        let drawing = std::fs::read_to_string(scene.path("case.dot")).unwrap();
+        assert!(drawing.starts_with("digraph") && drawing.contains("I.nat_rewrite"));
+    }
+}
