@@ -12,7 +12,9 @@ use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
-use crate::maintain::{Following, Maintainer, Outcome, Slice, Work};
+use crate::maintain::{
+    Following, Maintainer, MaintainerKind, Outcome, Requests, Slice, Walks, Work,
+};
 use crate::statistics::{EvictReason, Statistics};
 use crate::sync::RwLock;
 
@@ -199,9 +201,38 @@ impl Datapath {
         }
     }
 
+    /// Asks for walks of entries that wait for their repair, if there are many: to be called once
+    /// the caches have moved, by whoever has [`Index::walk`] make them elsewhere.
+    ///
+    /// From then on these entries wait until [`Datapath::accept`] brings the walks; packets that
+    /// meet one are upcalls as before.
+    pub fn request_walks(&mut self) -> Option<Requests> {
+        if self.config.maintainer != MaintainerKind::Incremental {
+            return None;
+        }
+        let following = self.following.as_mut()?;
+        with_core!(&self.core, core => following.request(&**core, core.key_words()))
+    }
+
+    /// Takes the walks that were asked for.
+    ///
+    /// # Panics
+    /// If they are not of the change that is being followed.
+    pub fn accept(&mut self, walks: Walks) {
+        let following = self.following.as_mut();
+        following
+            .expect("a change waits for its walks")
+            .accept(walks);
+    }
+
     /// Whether a change is being followed.
     pub fn is_following(&self) -> bool {
         self.following.is_some()
+    }
+
+    /// Whether [`Datapath::step`] can do nothing before [`Datapath::accept`].
+    pub fn is_waiting(&self) -> bool {
+        self.following.as_ref().is_some_and(Following::is_waiting)
     }
 
     fn take_ledger_before(&mut self) -> Ledger {

@@ -47,8 +47,8 @@ pub use entry::EntryId;
 pub use history::LastRepair;
 pub use ledger::{Counts, Ledger};
 pub use maintain::{
-    Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Revalidate,
-    Scope, UnknownMaintainer, Work,
+    Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Requests,
+    Revalidate, Scope, UnknownMaintainer, Walks, Work,
 };
 pub use megaflow::{CacheChoice, CacheIndex};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};

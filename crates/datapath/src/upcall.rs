@@ -17,14 +17,16 @@ use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::statistics::{EvictReason, RefuseReason};
 
 /// What the interpreter's answer comes to as an entry.
+#[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) mask: Vec<u64>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) credits: Vec<Credit>,
-    pub(crate) trace: Trace,
     /// Lookups that the walk needed, and those whose outcome was still known.
     pub(crate) lookups: u32,
-    pub(crate) known: Known,
+    pub(crate) recalled: u32,
+    /// What is to be noted of the walk, unless whoever made it has done so.
+    pub(crate) read: Option<(Trace, Known)>,
 }
 
 impl<const W: usize> Core<W> {
@@ -91,14 +93,13 @@ impl<const W: usize> Core<W> {
             ..
         } = translation;
         let effects = self.with_numbers(effects, &continuations)?;
-        let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
         Some(Content {
             mask,
             effects,
             credits: Credit::of(&trace),
-            lookups: trace.kinds().filter(is_lookup).count() as u32,
-            trace,
-            known,
+            lookups: lookups_of(&trace),
+            recalled: known.recalled,
+            read: Some((trace, known)),
         })
     }
 
@@ -132,8 +133,7 @@ impl<const W: usize> Core<W> {
             mut mask,
             effects,
             credits,
-            trace,
-            known,
+            read,
             ..
         } = content;
         mask.resize(W, 0);
@@ -172,14 +172,15 @@ impl<const W: usize> Core<W> {
         }
         let id = self.entries.insert(*key, entry);
         self.megaflow.insert(id, &self.entries);
-        self.note_walk(id, trace, mask, known);
+        self.note_walk(id, read, mask);
         self.statistics.megaflow.insertions += 1;
         Answer::Entry(id)
     }
 
     /// Notes what an entry depends on; what memory that does not take is the next walk's.
-    pub(crate) fn note_walk(&mut self, id: EntryId, trace: Trace, mask: Vec<u64>, known: Known) {
-        if let Some(trace) = self.record.set(id, trace, known) {
+    pub(crate) fn note_walk(&mut self, id: EntryId, read: Option<(Trace, Known)>, mask: Vec<u64>) {
+        let trace = read.and_then(|(trace, known)| self.record.set(id, trace, known));
+        if let Some(trace) = trace {
             self.walker.recycle(trace, mask, Vec::new());
         }
     }
@@ -203,4 +204,10 @@ impl<const W: usize> Core<W> {
             }
         }
     }
+}
+
+/// Lookups that a walk needed.
+pub(crate) fn lookups_of(trace: &Trace) -> u32 {
+    let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
+    trace.kinds().filter(is_lookup).count() as u32
 }

@@ -9,6 +9,7 @@
 //!     collect an acknowledgement from each
 //!     drain packets of v that workers have left for each other        -- apply returns
 //!   later, or at the latest before the next change:
+//!     walk the entries that workers have many of to repair, and tell them what the walks came to
 //!     collect from each worker what its repaired entries had counted
 //!     settle the counts; only now may the pipeline forget v
 //! ```
@@ -28,7 +29,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_datapath::Work;
+use thalweg_datapath::{Requests, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
@@ -61,6 +62,8 @@ pub(crate) struct Unsettled {
     delta: Arc<Delta>,
     over: Vec<(RuleId, RemovalReason)>,
     made_at: Instant,
+    /// By worker: entries to be walked.
+    requests: Vec<(usize, Box<Requests>)>,
     /// What workers have said that are done.
     settled: Vec<Settled>,
 }
@@ -78,6 +81,7 @@ impl Switch {
 
     /// Waits for news, `timeout` at most, and looks after stations, ports and timeouts.
     pub fn poll(&mut self, timeout: Duration) {
+        self.walk();
         let mut wait = timeout.min(TICK);
         if !self.moves.is_empty() {
             wait = wait.min(self.next_learning - self.now());
@@ -112,6 +116,7 @@ impl Switch {
     /// counted that it removed is known then, and their ends reported. Says what all changes so
     /// far have taken.
     pub fn settle(&mut self) -> Work {
+        self.walk();
         while self.unsettled.is_some() {
             let answer = self.receive();
             self.note_settled(answer);
@@ -122,14 +127,15 @@ impl Switch {
     /// Asks every worker for what it has counted; rule counters are exact afterwards.
     pub fn totals(&mut self) -> Totals {
         self.settle();
-        let answers = self.ask(&Command::Report);
+        let answers = self.ask(|| Command::Report);
         self.sum(answers)
     }
 
     /// Brings what was counted for these rules to them; no entry is asked that has not met one.
     pub fn count_rules(&mut self, rules: &[RuleId]) {
         self.settle();
-        let answers = self.ask(&Command::Count(Arc::new(rules.to_vec())));
+        let rules = Arc::new(rules.to_vec());
+        let answers = self.ask(|| Command::Count(rules.clone()));
         for answer in answers {
             if let Answer::Counted(ledger) = answer {
                 steps::settle(&self.shared.pipeline, ledger);
@@ -143,8 +149,8 @@ impl Switch {
     pub fn stop(&mut self) -> Totals {
         self.settle();
         // Once all are held, nobody leaves packets for others any more.
-        self.ask(&Command::Hold);
-        let answers = self.ask(&Command::Stop);
+        self.ask(|| Command::Hold);
+        let answers = self.ask(|| Command::Stop);
         for handle in self.handles.drain(..) {
             drop(handle.commands);
             if let Err(panic) = handle.thread.join() {
@@ -160,6 +166,20 @@ impl Switch {
         self.upkeep.take_removals()
     }
 
+    /// Makes the walks that workers have asked for.
+    fn walk(&mut self) {
+        let requests = self.unsettled.as_mut();
+        let requests = requests.map(|unsettled| std::mem::take(&mut unsettled.requests));
+        for (worker, requests) in requests.unwrap_or_default() {
+            let index = self.handles[worker].index.as_ref();
+            let index = index.expect("who repairs entries keeps a record");
+            let pipeline = steps::read(&self.shared.pipeline);
+            let walks = index.walk(&mut self.walker, &pipeline, &requests);
+            drop(pipeline);
+            self.tell(worker, Command::Walked(Box::new(walks)));
+        }
+    }
+
     fn apply_because(
         &mut self,
         change: &Change,
@@ -170,13 +190,13 @@ impl Switch {
         let now = self.now();
         let is_held = self.pipeline().needs_new_layout(change);
         if is_held {
-            self.ask(&Command::Hold);
+            self.ask(|| Command::Hold);
         }
         let delta = match steps::apply(&self.shared.pipeline, change, now) {
             Ok(delta) => Arc::new(delta),
             Err(error) => {
                 if is_held {
-                    self.ask(&Command::Release);
+                    self.ask(|| Command::Release);
                 }
                 return Err(error);
             }
@@ -194,9 +214,16 @@ impl Switch {
             delta: delta.clone(),
             over: over.to_vec(),
             made_at: now,
+            requests: Vec::new(),
             settled: Vec::new(),
         });
-        (0..self.handles.len()).for_each(|_| drop(self.next_answer()));
+        for _ in 0..self.handles.len() {
+            if let (Answer::Advanced(Some(requests)), Some(unsettled)) =
+                (self.next_answer(), &mut self.unsettled)
+            {
+                unsettled.requests.push(requests);
+            }
+        }
         self.drain_exchanges();
         self.trainer.note_change();
         Ok(Arc::unwrap_or_clone(delta))
@@ -243,9 +270,9 @@ impl Switch {
     }
 
     /// Tells every worker something, and collects their answers.
-    fn ask(&mut self, command: &Command) -> Vec<Answer> {
+    fn ask(&mut self, command: impl Fn() -> Command) -> Vec<Answer> {
         let workers = 0..self.handles.len();
-        let ask = |worker| self.tell(worker, command.clone());
+        let ask = |worker| self.tell(worker, command());
         workers.clone().for_each(ask);
         workers.map(|_| self.next_answer()).collect()
     }
@@ -390,7 +417,8 @@ impl Switch {
         let due = self.upkeep.due(&steps::read(&shared.pipeline), now);
         let mut uses = vec![None; due.idle.len()];
         if !due.idle.is_empty() {
-            for answer in self.ask(&Command::Uses(Arc::new(due.idle.clone()))) {
+            let idle = Arc::new(due.idle.clone());
+            for answer in self.ask(|| Command::Uses(idle.clone())) {
                 if let Answer::Used(of_worker) = answer {
                     let pairs = uses.iter_mut().zip(of_worker);
                     pairs.for_each(|(used, other)| *used = (*used).max(other));
@@ -450,8 +478,8 @@ mod tests {
     #[test]
     fn a_worker_that_has_stopped_ends_when_all_have() {
         let mut switch = start(2);
-        switch.ask(&Command::Hold);
-        switch.ask(&Command::Stop);
+        switch.ask(|| Command::Hold);
+        switch.ask(|| Command::Stop);
         for _ in 0..10_000 {
             let mut handles = switch.handles.iter();
             assert!(handles.all(|handle| !handle.thread.is_finished()));

@@ -1,6 +1,6 @@
 //! What control and workers tell each other.
 //!
-//! Commands go to every worker, and each gives one answer; one command is outstanding at a time,
+//! Commands go to every worker, and each but one gives one answer; one command is outstanding at a time,
 //! so their channels need little room. A change that was followed is answered twice: when the
 //! worker has moved to the new version, and when its caches are repaired, which the next change and
 //! the next report wait for. News are what workers say unasked: their channel is
@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use thalweg_datapath::{CacheChoice, Findings, Learnt, Ledger, Statistics, Training, Work};
+use thalweg_datapath::{
+    CacheChoice, Findings, Learnt, Ledger, Requests, Statistics, Training, Walks, Work,
+};
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Delta, Notice, RuleId, Station};
@@ -16,11 +18,14 @@ use thalweg_pipeline::{Delta, Notice, RuleId, Station};
 use crate::totals::WorkerCounters;
 
 /// What a worker is asked between two bursts.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Command {
     /// To follow the change that was just published; what it affects has been searched for, if
     /// the worker keeps a record of that.
     Advance(Arc<Delta>, Option<Arc<Findings>>),
+    /// To go on repairing with the walks that it has asked for. No answer follows but that all
+    /// entries are right.
+    Walked(Box<Walks>),
     /// To wait for the next command, and to ask the pipeline nothing until then.
     Hold,
     /// To go on after a hold.
@@ -42,8 +47,9 @@ pub(crate) enum Command {
 /// A worker's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Its packets are answered at the version that the change has made.
-    Advanced,
+    /// Its packets are answered at the version that the change has made. If it has many entries to
+    /// repair: by worker, those that it asks to be walked.
+    Advanced(Option<(usize, Box<Requests>)>),
     /// All its entries are right; what those had counted that were evicted or repaired comes with
     /// that.
     Settled(Settled),

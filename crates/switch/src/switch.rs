@@ -27,7 +27,9 @@ use std::sync::{Arc, PoisonError};
 use thalweg_datapath::{Datapath, Index, Work};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, PacketPool, PortId};
-use thalweg_pipeline::{Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState};
+use thalweg_pipeline::{
+    Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState, Walker,
+};
 
 use crate::clock::Clock;
 use crate::control::Unsettled;
@@ -170,6 +172,8 @@ pub struct Switch {
     pub(crate) own_changes: u64,
     /// The last change, until every worker's caches are repaired.
     pub(crate) unsettled: Option<Unsettled>,
+    /// Of the walks that workers leave to this side.
+    pub(crate) walker: Walker,
     /// What following changes has taken.
     pub(crate) maintenance: Work,
     pub(crate) trainer: Trainer,
@@ -251,6 +255,7 @@ impl Switch {
             next_learning: Instant::ZERO,
             own_changes: 0,
             unsettled: None,
+            walker: Walker::default(),
             maintenance: Work::default(),
             trainer: Trainer::default(),
             has_sources: !sources.is_empty(),

@@ -4,7 +4,7 @@
 //!   loop:
 //!     obey commands
 //!     a slice of maintenance, a slice of a report    -- only here does the version change
-//!     for port: receive a burst; caches answer; send, each port once
+//!     for port: receive a burst; caches answer; send, each port once; a command ends the round
 //!     send what other workers have left for our ports
 //!     sometimes: look whether ports are up
 //!     nothing came for a while: sleep
@@ -15,8 +15,8 @@
 //!    packet of an older version; those it left with others are drained by the control side.
 //! 2. While it is held, a worker does not touch the pipeline or its ports.
 //! 3. A worker waits for nobody but in a hold: its news are refused if nobody takes them.
-//! 4. An answer follows every command, and the channel has room for it, and for the one that says
-//!    that caches are repaired.
+//! 4. An answer follows every command but one, and the channel has room for it, and for the one
+//!    that says that caches are repaired.
 //! 5. A worker that was told to stop ends when the control side has heard all: one that ends
 //!    before has panicked.
 
@@ -99,6 +99,8 @@ pub(crate) struct Worker {
     /// By worker: packets for its ports, each with the place of the port.
     leaving: Vec<Vec<(usize, Packet)>>,
     burst: Vec<Packet>,
+    /// The port with which the next round begins.
+    first_port: usize,
     ready: Vec<usize>,
     idle_rounds: u32,
     nap: Duration,
@@ -132,6 +134,7 @@ impl Worker {
             counters: WorkerCounters::default(),
             leaving,
             burst: Vec::new(),
+            first_port: 0,
             ready: Vec::new(),
             idle_rounds: 0,
             nap: SHORTEST_NAP,
@@ -174,7 +177,7 @@ impl Worker {
     }
 
     fn is_busy(&self) -> bool {
-        self.datapath.is_following() || self.reporting.is_some()
+        self.datapath.is_following() && !self.datapath.is_waiting() || self.reporting.is_some()
     }
 
     /// Slices of maintenance and of a report: one, or as many as fit into a share of the time that
@@ -214,7 +217,8 @@ impl Worker {
         true
     }
 
-    /// One burst from each port; says how many packets there were to do something with.
+    /// One burst from each port, or from some if a command comes: else who has many ports would be
+    /// long in hearing it. Says how many packets there were to do something with.
     fn round(&mut self) -> usize {
         let now = self.shared.clock.now();
         if let Some(last) = self.last_look {
@@ -225,7 +229,9 @@ impl Worker {
             (0..self.ports.len()).for_each(|place| self.look_at(place));
         }
         let mut count = 0;
-        for place in 0..self.ports.len() {
+        let first = self.first_port;
+        let places = (first..self.ports.len()).chain(0..first);
+        for place in places {
             let port = &mut self.ports[place];
             port.port
                 .receive(&mut self.outbox.pool, &mut self.burst, now);
@@ -244,6 +250,10 @@ impl Worker {
                 self.empty_outbox(now);
             }
             count += received;
+            if received > 0 && !self.channels.commands.is_empty() {
+                self.first_port = (place + 1) % self.ports.len();
+                break;
+            }
         }
         count += self.send_for_others(EXCHANGE_BURST);
         self.last_look = (count > 0).then_some(now);
@@ -428,6 +438,10 @@ impl Worker {
                 self.moving = Some(delta);
                 self.maintain();
             }
+            Command::Walked(walks) => {
+                self.datapath.accept(*walks);
+                self.maintain();
+            }
             Command::Count(rules) => {
                 let ledger = self.datapath.gather_rules(&rules);
                 self.answer(Answer::Counted(ledger));
@@ -475,7 +489,7 @@ impl Worker {
 
     /// A slice of following a change.
     fn maintain(&mut self) {
-        if !self.datapath.is_following() {
+        if !self.datapath.is_following() || self.datapath.is_waiting() {
             return;
         }
         let start = self.shared.clock.now();
@@ -496,7 +510,9 @@ impl Worker {
             for station in &delta.stations {
                 self.recent.forget(*station);
             }
-            self.answer(Answer::Advanced);
+            let requests = self.datapath.request_walks();
+            let requests = requests.map(|requests| (self.number, Box::new(requests)));
+            self.answer(Answer::Advanced(requests));
         }
         if let Progress::Settled { work, ledger } = progress {
             self.answer(Answer::Settled(Settled { work, ledger }));

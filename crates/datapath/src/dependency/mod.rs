@@ -229,6 +229,11 @@ impl Dependencies {
         Recollection::new(&self.nodes, &self.arrivals, path, pipeline, version)
     }
 
+    /// Whether an entry has the path with which the last search found it or came by.
+    pub(crate) fn is_as_found(&self, entry: EntryId) -> bool {
+        self.paths.is_as_found(entry)
+    }
+
     /// The entries whose walks met a rule.
     pub(crate) fn entries_of(&self, rule: RuleId) -> impl Iterator<Item = EntryId> + '_ {
         let nodes = self.nodes.of_rule(rule).iter();

@@ -28,7 +28,7 @@ struct Path {
     length: u32,
     /// The number of its traversal; none if there is no path.
     traversal: u32,
-    /// The search that last found it.
+    /// The search that last found this path, or came by (one more); 0 if none did.
     found_by: u32,
 }
 
@@ -46,6 +46,7 @@ pub(super) struct Paths {
     /// By length.
     rows: Vec<Rows>,
     count: usize,
+    /// The number of the last search: even.
     search: u32,
 }
 
@@ -84,6 +85,7 @@ impl Paths {
         };
         let path = &mut self.paths[place];
         (path.row, path.length, path.traversal) = (row, edges.len() as u32, traversal);
+        path.found_by = 0;
         self.count += 1;
     }
 
@@ -99,7 +101,7 @@ impl Paths {
             self.rows[path.length as usize].free.push(path.row);
         }
         let emptied = &mut self.paths[entry.0 as usize];
-        (emptied.length, emptied.traversal) = (0, NONE);
+        (emptied.length, emptied.traversal, emptied.found_by) = (0, NONE, 0);
         self.count -= 1;
         Some(path.traversal)
     }
@@ -134,10 +136,10 @@ impl Paths {
 
     /// Begins a search in which no entry has been found.
     pub(super) fn begin_search(&mut self) {
-        self.search = self.search.wrapping_add(1);
+        self.search = self.search.wrapping_add(2);
         if self.search == 0 {
             self.paths.iter_mut().for_each(|path| path.found_by = 0);
-            self.search = 1;
+            self.search = 2;
         }
     }
 
@@ -155,6 +157,17 @@ impl Paths {
     /// Whether this search has found the entry.
     pub(super) fn is_found(&self, entry: EntryId) -> bool {
         self.paths[entry.0 as usize].found_by == self.search
+    }
+
+    /// Says that this search has come by an entry that it has not found.
+    pub(super) fn pass(&mut self, entry: EntryId) {
+        self.paths[entry.0 as usize].found_by = self.search | 1;
+    }
+
+    /// Whether the entry has the path that it had when this search found it or came by.
+    pub(super) fn is_as_found(&self, entry: EntryId) -> bool {
+        let path = self.paths.get(entry.0 as usize);
+        path.is_some_and(|path| path.found_by | 1 == self.search | 1)
     }
 
     /// How many entries have a path.

@@ -190,7 +190,7 @@ impl Dependencies {
         };
         let number = findings.rules.len() as u32;
         let mut met = std::mem::take(&mut self.met);
-        let (paths, nodes, traversals) = (&self.paths, &self.nodes, &self.traversals);
+        let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
         nodes.meeting(new, |node, winner| {
             let winner = winner.and_then(|winner| pipeline.rule(winner));
             if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
@@ -203,6 +203,7 @@ impl Dependencies {
                     paths.prefetch(*later);
                 }
                 if !paths.is_found(*entry) {
+                    paths.pass(*entry);
                     let traversal = paths.traversal(*entry).expect("a dependent has a path");
                     findings.suspects.push(Suspect {
                         entry: *entry,

@@ -95,18 +95,36 @@ impl<const W: usize> Caches for Core<W> {
         let key = *self.entries.key(id);
         let content = self.content(&key, pipeline, remembers.then_some(id));
         match content {
-            Some(content) => self.replace(id, &key, content),
+            Some(content) => self.replace(id, content),
             None => {
                 Core::evict(self, id, EvictReason::Changed);
                 Outcome::Evicted
             }
         }
     }
+
+    fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool {
+        let key = self.entries.key(id);
+        // What a packet that is looked up again may meet depends on where its walk was left, which
+        // is known here alone.
+        let number = self
+            .layout
+            .get(&key[..], thalweg_packet::standard::RECIRC_ID);
+        let is_first = number.unwrap_or(0) == 0;
+        if is_first {
+            keys.extend_from_slice(key);
+        }
+        is_first
+    }
+
+    fn accept(&mut self, id: EntryId, content: Content) -> Outcome {
+        self.replace(id, content)
+    }
 }
 
 impl<const W: usize> Core<W> {
     /// Gives an entry another content.
-    fn replace(&mut self, id: EntryId, key: &[u64; W], mut content: Content) -> Outcome {
+    fn replace(&mut self, id: EntryId, mut content: Content) -> Outcome {
         content.mask.resize(W, 0);
         let former = self.entries.get(id).subtable;
         let subtable = match self.megaflow.mask(former) == content.mask {
@@ -122,11 +140,11 @@ impl<const W: usize> Core<W> {
             version: self.version,
             outcome: Outcome::Repaired,
             lookups: content.lookups,
-            recalled: content.known.recalled,
+            recalled: content.recalled,
         };
         if is_same {
             self.entries.unmark(id);
-            self.note_walk(id, content.trace, content.mask, content.known);
+            self.note_walk(id, content.read, content.mask);
             return Outcome::Unchanged;
         }
         // Invariant 2.
@@ -142,11 +160,12 @@ impl<const W: usize> Core<W> {
         self.forget_lists(program, credits);
         if is_same_region {
             self.entries.unmark(id);
-            self.note_walk(id, content.trace, content.mask, content.known);
+            self.note_walk(id, content.read, content.mask);
             self.histories.note(id, repair);
             return Outcome::Repaired;
         }
-        if let Some(other) = self.megaflow.find_in(subtable, key, &self.entries) {
+        let key = *self.entries.key(id);
+        if let Some(other) = self.megaflow.find_in(subtable, &key, &self.entries) {
             if !self.entries.is_refused(other) {
                 Core::evict(self, id, EvictReason::Duplicate);
                 return Outcome::Evicted;
@@ -163,7 +182,7 @@ impl<const W: usize> Core<W> {
         self.megaflow.remove(id, &self.entries);
         self.entries.renew(id, subtable);
         self.megaflow.insert(id, &self.entries);
-        self.note_walk(id, content.trace, content.mask, content.known);
+        self.note_walk(id, content.read, content.mask);
         self.histories.note(id, LastRepair { outcome, ..repair });
         outcome
     }

@@ -19,10 +19,13 @@
 //!    since a group that is replaced starts from zero.
 //! 4. The next change begins when this one is settled.
 
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use thalweg_pipeline::{Delta, Pipeline};
 
+use super::walks::{Requests, Walk, Walks};
 use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
@@ -34,6 +37,16 @@ const MARKS: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 /// Suspects whose memory is asked for before it is their turn: they lie anywhere.
 const AHEAD: usize = 8;
 
+/// Affected entries from which on it is worth to have them walked elsewhere, and the most of them
+/// that are.
+const REQUESTED: RangeInclusive<usize> = match cfg!(thalweg_model) {
+    true => 1..=2,
+    false => 16..=8_192,
+};
+
+/// Entries walked elsewhere that may be treated in the time in which one is walked here.
+const ACCEPTED: usize = 4;
+
 /// A change that is being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
@@ -44,6 +57,9 @@ pub(crate) struct Following {
     next: usize,
     /// With their generations.
     marked: Vec<(EntryId, u32)>,
+    /// Marked entries from this one on wait for their walks, which are made elsewhere.
+    waiting_from: Option<usize>,
+    walks: VecDeque<Walk>,
     /// Kept from slice to slice.
     affected: Vec<EntryId>,
     work: Work,
@@ -74,6 +90,8 @@ impl Following {
             stage: Stage::Marking,
             next: 0,
             marked: Vec::new(),
+            waiting_from: None,
+            walks: VecDeque::new(),
             affected: Vec::new(),
             work: Work::default(),
         }
@@ -151,6 +169,41 @@ impl Following {
         is_done
     }
 
+    /// Asks for the walks of the last of the marked entries, if there are enough; what the walks
+    /// come to is to be accepted.
+    pub(crate) fn request(&mut self, caches: &dyn Caches, key_words: usize) -> Option<Requests> {
+        // A walk of an entry that nothing is known of is not asked for: its path is another now.
+        let is_wanted = self.stage == Stage::Treating
+            && !self.findings.is_everything
+            && self.waiting_from.is_none()
+            && self.marked.len() - self.next >= *REQUESTED.start();
+        if !is_wanted {
+            return None;
+        }
+        let from = (self.marked.len() - REQUESTED.end().min(&self.marked.len())).max(self.next);
+        let mut requests = Requests::new(self.delta.version, key_words);
+        for place in from..self.marked.len() {
+            let (entry, generation) = self.marked[place];
+            if caches.is_taken(entry, generation) {
+                requests.add(place, entry, |keys| caches.request(entry, keys));
+            }
+        }
+        self.waiting_from = Some(from);
+        Some(requests)
+    }
+
+    /// Takes the walks that were asked for, or as many of them as could be made.
+    pub(crate) fn accept(&mut self, walks: Walks) {
+        assert_eq!(walks.version(), self.delta.version, "of this change");
+        self.walks = walks.into_walks();
+        self.waiting_from = None;
+    }
+
+    /// Whether nothing can be done before the walks come that were asked for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.stage == Stage::Treating && self.waiting_from.is_some_and(|from| self.next >= from)
+    }
+
     /// Treats marked entries.
     fn treat(
         &mut self,
@@ -159,19 +212,24 @@ impl Following {
         pipeline: &Pipeline,
         size: usize,
     ) -> Slice {
-        let mut treated = 0;
-        while treated < size {
+        let mut room = size.saturating_mul(ACCEPTED);
+        while room > 0 && !self.is_waiting() {
             let Some((entry, generation)) = self.marked.get(self.next).copied() else {
                 break;
             };
+            let walk = self.walks.pop_front_if(|walk| walk.place == self.next);
             self.next += 1;
             // An upcall may have taken its place.
-            if caches.is_taken(entry, generation) {
-                self.treat_one(maintainer, caches, pipeline, entry);
-            } else {
+            if !caches.is_taken(entry, generation) {
                 self.count(caches, Outcome::Evicted);
+                room -= 1;
+            } else if let Some(walk) = walk {
+                self.accept_one(caches, entry, walk);
+                room -= 1;
+            } else {
+                self.treat_one(maintainer, caches, pipeline, entry);
+                room = room.saturating_sub(ACCEPTED);
             }
-            treated += 1;
         }
         match self.next == self.marked.len() {
             true => self.settle(caches),
@@ -200,6 +258,16 @@ impl Following {
             true => self.settle(caches),
             false => Slice::Repairing,
         }
+    }
+
+    fn accept_one(&mut self, caches: &mut dyn Caches, entry: EntryId, walk: Walk) {
+        // Invariant 3, as below.
+        if !self.delta.groups.is_empty() {
+            caches.settle(entry);
+        }
+        let outcome = caches.accept(entry, walk.content);
+        self.work.walked_elsewhere += 1;
+        self.count(caches, outcome);
     }
 
     fn treat_one(

@@ -25,6 +25,7 @@ mod caches;
 mod follow;
 mod incremental;
 mod sweep;
+mod walks;
 
 use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
@@ -32,10 +33,12 @@ use thalweg_pipeline::{Delta, Pipeline};
 use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
 use crate::statistics::EvictReason;
+use crate::upcall::Content;
 
 pub(crate) use follow::{Following, Slice};
 pub use incremental::{Barrier, Incremental};
 pub use sweep::{Flush, Lazy, Revalidate};
+pub use walks::{Requests, Walks};
 
 /// Which maintainer a datapath has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -132,6 +135,8 @@ pub struct Work {
     pub moved: u64,
     /// Entries that were evicted.
     pub evicted: u64,
+    /// Entries among all these whose walk was made elsewhere: see [`Requests`].
+    pub walked_elsewhere: u64,
 }
 
 impl Work {
@@ -152,6 +157,7 @@ impl Work {
         self.repaired += other.repaired;
         self.moved += other.moved;
         self.evicted += other.evicted;
+        self.walked_elsewhere += other.walked_elsewhere;
     }
 
     /// Entries that were looked at and right.
@@ -258,6 +264,10 @@ pub(crate) trait Caches {
     /// Credits what an entry has counted so far to what it has met so far.
     fn settle(&mut self, id: EntryId);
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
+    /// Adds an entry's key to `keys`, if all that its walk needs is known elsewhere too.
+    fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool;
+    /// Gives an entry what its walk, which was made elsewhere, has come to.
+    fn accept(&mut self, id: EntryId, content: Content) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);
 }
 

@@ -2,14 +2,15 @@
 //!
 //! A running switch with one worker, whose ports give the same flows over and over. The control
 //! side, which is this thread, makes bundles of changes at the rate asked for, or as fast as it can;
-//! it searches for the entries that they affect, and the worker repairs these between its bursts.
+//! it searches for the entries that they affect, walks them, and the worker repairs these between
+//! its bursts.
 //! Times with and without updates take turns, so that what else the machine does is in both.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, Work};
 use thalweg_io::{BURST, CyclePort, NullPort, Port};
 use thalweg_packet::{Packet, PortId};
 use thalweg_pipeline::text;
@@ -58,6 +59,8 @@ pub(super) struct Sustained {
     bundle_us_max: f64,
     /// In the mean.
     affected_per_update: f64,
+    /// Of the entries that were repaired, those whose walk the control side made.
+    walked_elsewhere: f64,
     /// Of the worker's time, for following changes.
     worker_us_per_update: f64,
     packets_per_second_before: f64,
@@ -78,6 +81,7 @@ pub(super) fn table() -> Table {
         "a bundle",
         "longest",
         "affected",
+        "elsewhere",
         "worker",
         "packets/s",
         "with updates",
@@ -99,6 +103,7 @@ impl Sustained {
             time(self.bundle_us_median),
             time(self.bundle_us_max),
             format!("{:.2}", self.affected_per_update),
+            Unit::Share.format(self.walked_elsewhere),
             time(self.worker_us_per_update),
             format_count(self.packets_per_second_before as u64),
             format_count(self.packets_per_second_during as u64),
@@ -139,6 +144,9 @@ pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained>
     let kept = kept.map(|(before, during)| during / before);
     let spent = |totals: &Totals| totals.workers.maintenance_time.as_secs_f64();
     let bundle_us = Spread::of(&bundles.times);
+    let work = |value: fn(&Work) -> u64| value(&end.maintenance) - value(&start.maintenance);
+    let affected = work(Work::affected) as f64;
+    let walked_elsewhere = work(|work| work.walked_elsewhere) as f64;
     Ok(Sustained {
         maintainer: wanted.kind.name(),
         entries: end.megaflows,
@@ -147,8 +155,8 @@ pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained>
         updates_per_second: updates as f64 / bundles.seconds,
         bundle_us_median: bundle_us.median,
         bundle_us_max: bundle_us.max,
-        affected_per_update: (end.maintenance.affected() - start.maintenance.affected()) as f64
-            / updates as f64,
+        affected_per_update: affected / updates as f64,
+        walked_elsewhere: walked_elsewhere / affected.max(1.0),
         worker_us_per_update: (spent(&end) - spent(&start)) * 1e6 / updates as f64,
         throughput_kept: Spread::of(&kept.collect::<Vec<_>>()).median,
         packets_per_second_before: Spread::of(&before).median,
