@@ -87,6 +87,10 @@ fn names() -> String {
 /// 12.9 ms by searches, 12.8 ms by a sweep.
 const SWEEP_AT: usize = 4;
 
+/// Fewer are repaired in the time in which one thread wakes another. In a model check, few, so that
+/// walks are asked for.
+const REQUESTS_FROM: usize = if cfg!(thalweg_model) { 1 } else { 16 };
+
 /// How packets are answered that the exact-match cache does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
@@ -142,6 +146,9 @@ pub struct Config {
     pub maintainer: MaintainerKind,
     /// Entries that are repaired between two bursts; 1 at the least.
     pub slice: usize,
+    /// Affected entries from which on a datapath asks for walks that are made elsewhere, if anybody
+    /// makes them: [`crate::Datapath::request_walks`].
+    pub requests_from: usize,
     /// A change of more new rules than this for each entry is followed by a sweep over all entries,
     /// in place of a search for each rule; 0 for any change that has new rules.
     pub sweep_at: usize,
@@ -167,6 +174,7 @@ impl Default for Config {
             },
             maintainer: MaintainerKind::Incremental,
             slice: 8,
+            requests_from: REQUESTS_FROM,
             sweep_at: SWEEP_AT,
             continuations: 65_536,
             seed: 0,

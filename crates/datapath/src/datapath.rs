@@ -41,6 +41,8 @@ pub struct Datapath {
     maintainer: Box<dyn Maintainer + Send>,
     /// The change that is being followed.
     following: Option<Following>,
+    /// The one that is followed when that is settled.
+    next: Option<Following>,
     config: Config,
 }
 
@@ -51,8 +53,10 @@ pub enum Progress {
     Preparing,
     /// Packets are answered at the new version; entries that are not repaired yet, by upcalls.
     Repairing,
-    /// All entries are right.
+    /// All entries are right, as far as a change is concerned.
     Settled {
+        /// The version that the change made.
+        version: Version,
         /// What that took.
         work: Work,
         /// What entries that changed or were evicted had counted at the version before.
@@ -114,6 +118,7 @@ impl Datapath {
             core: Width::new(&config, pipeline, None),
             maintainer,
             following: None,
+            next: None,
             config,
         })
     }
@@ -149,34 +154,41 @@ impl Datapath {
     /// Begins to follow a change, which the pipeline has published; `findings` are of
     /// [`Index::search`], and nothing if there is no index.
     ///
+    /// The caches may still have entries to repair after the change before, if that and this change
+    /// rules alone and the walks that were asked for are made: this one is then followed when that
+    /// one is settled.
+    ///
     /// # Panics
-    /// If the change before is not settled.
+    /// If two changes are not settled.
     pub fn begin(&mut self, delta: Arc<Delta>, findings: Option<Arc<Findings>>) {
-        assert!(self.following.is_none(), "one change at a time");
+        assert!(self.next.is_none(), "two changes at a time");
         let findings = findings.unwrap_or_default();
-        self.following = Some(Following::new(delta, findings));
+        self.next = Some(Following::new(delta, findings));
+        if self.following.is_none() {
+            self.following = self.next.take();
+        }
     }
 
     /// One slice of the work that following a change takes.
     ///
     /// # Panics
-    /// If the pipeline is not at the version that the change makes.
+    /// If the pipeline is not at the version that the last change makes.
     pub fn step(&mut self, pipeline: &Pipeline) -> Progress {
         let Some(mut following) = self.following.take() else {
             return Progress::Settled {
+                version: self.version(),
                 work: Work::default(),
                 ledger: self.take_ledger_before(),
             };
         };
-        assert_eq!(
-            following.delta.version,
-            pipeline.version(),
-            "a change is followed before the next is made"
+        let version = following.delta.version;
+        assert!(
+            version <= pipeline.version(),
+            "a change is published before it is followed"
         );
         let slice = if following.delta.has_new_layout {
             Slice::Settled(self.start_over(pipeline))
         } else if self.config.mode == Mode::ComputationalFlows {
-            let version = following.delta.version;
             with_core!(&mut self.core, core => core.begin_epoch(version));
             Slice::Settled(Work::default())
         } else {
@@ -186,10 +198,14 @@ impl Datapath {
             })
         };
         match slice {
-            Slice::Settled(work) => Progress::Settled {
-                work,
-                ledger: self.take_ledger_before(),
-            },
+            Slice::Settled(work) => {
+                self.following = self.next.take();
+                Progress::Settled {
+                    version,
+                    work,
+                    ledger: self.take_ledger_before(),
+                }
+            }
             Slice::Repairing => {
                 self.following = Some(following);
                 Progress::Repairing
@@ -211,7 +227,8 @@ impl Datapath {
             return None;
         }
         let following = self.following.as_mut()?;
-        with_core!(&self.core, core => following.request(&**core, core.key_words()))
+        let at_least = self.config.requests_from;
+        with_core!(&self.core, core => following.request(&**core, core.key_words(), at_least))
     }
 
     /// Takes the walks that were asked for.

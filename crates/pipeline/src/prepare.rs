@@ -91,6 +91,15 @@ pub struct Delta {
     pub has_new_layout: bool,
 }
 
+impl Delta {
+    /// Whether nothing but rules has changed, and keys have the layout that they had.
+    pub fn is_of_rules(&self) -> bool {
+        let has_others =
+            !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
+        !has_others && !self.has_new_layout
+    }
+}
+
 /// A change that is not published yet.
 pub(crate) struct Prepared {
     /// Its version is not known yet.

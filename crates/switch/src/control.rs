@@ -18,8 +18,10 @@
 //! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
 //!
 //! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has
-//!    acknowledged, and needs the whole switch; the next begins when the last worker's caches are
-//!    repaired.
+//!    acknowledged, and needs the whole switch. The next is acknowledged when all caches are
+//!    repaired after this one; it is begun before that only if both are of rules alone, and the
+//!    walks for this one are made. So there are two versions at most that the pipeline keeps for
+//!    those who repair.
 //! 2. Packets that were answered at `v` and wait for another worker are sent before that: the
 //!    acknowledgements come first, so whatever waits afterwards has been left before, or is newer.
 //!    One that the other worker has taken and not yet sent counts as waiting.
@@ -29,7 +31,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_datapath::{Requests, Work};
+use thalweg_datapath::{Findings, Requests, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
@@ -62,6 +64,8 @@ pub(crate) struct Unsettled {
     delta: Arc<Delta>,
     over: Vec<(RuleId, RemovalReason)>,
     made_at: Instant,
+    /// What was found for each worker; kept so that no worker has to free it.
+    findings: Vec<Option<Arc<Findings>>>,
     /// By worker: entries to be walked.
     requests: Vec<(usize, Box<Requests>)>,
     /// What workers have said that are done.
@@ -96,7 +100,7 @@ impl Switch {
                 Err(_) => break,
             }
         }
-        while self.unsettled.is_some() {
+        while !self.unsettled.is_empty() {
             match self.answers.try_recv() {
                 Ok(answer) => self.note_settled(answer),
                 Err(_) => break,
@@ -117,7 +121,7 @@ impl Switch {
     /// far have taken.
     pub fn settle(&mut self) -> Work {
         self.walk();
-        while self.unsettled.is_some() {
+        while !self.unsettled.is_empty() {
             let answer = self.receive();
             self.note_settled(answer);
         }
@@ -168,7 +172,7 @@ impl Switch {
 
     /// Makes the walks that workers have asked for.
     fn walk(&mut self) {
-        let requests = self.unsettled.as_mut();
+        let requests = self.unsettled.back_mut();
         let requests = requests.map(|unsettled| std::mem::take(&mut unsettled.requests));
         for (worker, requests) in requests.unwrap_or_default() {
             let index = self.handles[worker].index.as_ref();
@@ -180,15 +184,34 @@ impl Switch {
         }
     }
 
+    /// Whether a change may be begun while caches are repaired after the last one; invariant 1.
+    fn may_be_begun(&self, change: &Change) -> bool {
+        let is_of_rules = |operation: &Operation| {
+            matches!(
+                operation,
+                Operation::Add(_) | Operation::Modify(..) | Operation::Delete(_)
+            )
+        };
+        let mut last = self.unsettled.iter();
+        let has_record = self.handles.iter().all(|handle| handle.index.is_some());
+        has_record
+            && self.unsettled.len() < 2
+            && last.all(|change| change.delta.is_of_rules())
+            && change.operations.iter().all(is_of_rules)
+    }
+
     fn apply_because(
         &mut self,
         change: &Change,
         over: &[(RuleId, RemovalReason)],
     ) -> Result<Delta, ChangeError> {
-        // Invariant 1.
-        self.settle();
-        let now = self.now();
         let is_held = self.pipeline().needs_new_layout(change);
+        // Invariant 1.
+        match is_held || !self.may_be_begun(change) {
+            true => drop(self.settle()),
+            false => self.walk(),
+        }
+        let now = self.now();
         if is_held {
             self.ask(|| Command::Hold);
         }
@@ -201,27 +224,26 @@ impl Switch {
                 return Err(error);
             }
         };
+        let mut findings = Vec::new();
         for worker in 0..self.handles.len() {
             let index = self.handles[worker].index.as_ref();
             let index = index.filter(|_| !delta.has_new_layout);
-            let findings = index.map(|index| index.search(&self.pipeline(), &delta));
-            self.tell(
-                worker,
-                Command::Advance(delta.clone(), findings.map(Arc::new)),
-            );
+            let found = index.map(|index| Arc::new(index.search(&self.pipeline(), &delta)));
+            self.tell(worker, Command::Advance(delta.clone(), found.clone()));
+            findings.push(found);
         }
-        self.unsettled = Some(Unsettled {
+        self.unsettled.push_back(Unsettled {
             delta: delta.clone(),
             over: over.to_vec(),
             made_at: now,
+            findings,
             requests: Vec::new(),
             settled: Vec::new(),
         });
         for _ in 0..self.handles.len() {
-            if let (Answer::Advanced(Some(requests)), Some(unsettled)) =
-                (self.next_answer(), &mut self.unsettled)
-            {
-                unsettled.requests.push(requests);
+            if let Answer::Advanced(Some(requests)) = self.next_answer() {
+                let last = self.unsettled.back_mut().expect("what was advanced to");
+                last.requests.push(requests);
             }
         }
         self.drain_exchanges();
@@ -231,16 +253,22 @@ impl Switch {
 
     /// Takes the answer of a worker whose caches are repaired; with the last, the change is over.
     fn note_settled(&mut self, answer: Answer) {
-        let (Answer::Settled(settled), Some(unsettled)) = (answer, &mut self.unsettled) else {
+        let Answer::Settled(settled) = answer else {
             unreachable!("whoever asks for something else waits for the answer");
         };
-        unsettled.settled.push(settled);
-        if unsettled.settled.len() < self.handles.len() {
-            return;
+        let mut changes = self.unsettled.iter_mut();
+        let of_change = changes.find(|change| change.delta.version == settled.version);
+        let of_change = of_change.expect("a change that is settled was made");
+        of_change.settled.push(settled);
+        let workers = self.handles.len();
+        let is_over = |first: &mut Unsettled| first.settled.len() == workers;
+        while let Some(first) = self.unsettled.pop_front_if(is_over) {
+            self.conclude(first);
         }
-        let Some(unsettled) = self.unsettled.take() else {
-            return;
-        };
+    }
+
+    /// Ends the first of the changes: it is settled everywhere.
+    fn conclude(&mut self, unsettled: Unsettled) {
         let shared = self.shared.clone();
         for settled in unsettled.settled {
             steps::settle(&shared.pipeline, settled.ledger);
@@ -250,8 +278,10 @@ impl Switch {
             delta,
             over,
             made_at,
+            findings,
             ..
         } = unsettled;
+        drop(findings);
         let pipeline = steps::read(&shared.pipeline);
         self.upkeep.conclude(&pipeline, &delta, &over, made_at);
         drop(pipeline);

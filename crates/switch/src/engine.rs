@@ -21,11 +21,13 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, LearnedStatistics, Ledger, MaintainerKind, Progress, Work};
+use thalweg_datapath::{
+    Datapath, LearnedStatistics, Ledger, MaintainerKind, Progress, Requests, Walks, Work,
+};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
-    Tending, Version,
+    Tending, Version, Walker,
 };
 
 use crate::audit::Audit;
@@ -411,7 +413,7 @@ impl Engine {
                 unsettled.for_each(|unsettled| unsettled.is_acknowledged = true);
                 Step::Repairing
             }
-            Progress::Settled { work, ledger } => {
+            Progress::Settled { work, ledger, .. } => {
                 // No entry has met a removed rule any more: all it has counted is in the ledger.
                 self.settle_ledger(ledger);
                 if let Some(Unsettled {
@@ -429,6 +431,29 @@ impl Engine {
                 Step::Settled(work)
             }
         }
+    }
+
+    /// The entries that wait for their repair, if they are many, as requests to walk them: from
+    /// then on they wait until [`Engine::accept`].
+    ///
+    /// The control side of a running switch makes the walks while its workers forward; whoever has
+    /// one thread only gains nothing by it.
+    pub fn request_walks(&mut self) -> Option<Requests> {
+        self.datapath.request_walks()
+    }
+
+    /// Makes walks that were asked for, if the caches keep a record of what entries depend on.
+    pub fn walk(&self, requests: &Requests) -> Option<Walks> {
+        let index = self.datapath.index()?;
+        Some(index.walk(&mut Walker::default(), &self.pipeline(), requests))
+    }
+
+    /// Takes the walks that were asked for.
+    ///
+    /// # Panics
+    /// If they are not of the change that is being followed.
+    pub fn accept(&mut self, walks: Walks) {
+        self.datapath.accept(walks);
     }
 
     /// Follows the last change to the end.

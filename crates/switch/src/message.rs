@@ -2,8 +2,8 @@
 //!
 //! Commands go to every worker, and each but one gives one answer; one command is outstanding at a time,
 //! so their channels need little room. A change that was followed is answered twice: when the
-//! worker has moved to the new version, and when its caches are repaired, which the next change and
-//! the next report wait for. News are what workers say unasked: their channel is
+//! worker has moved to the new version, and when its caches are repaired, which the next report
+//! waits for, and the change after the next. News are what workers say unasked: their channel is
 //! bounded, and what does not fit is counted by the worker and said again later.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use thalweg_datapath::{
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Delta, Notice, RuleId, Station};
+use thalweg_pipeline::{Delta, Notice, RuleId, Station, Version};
 
 use crate::totals::WorkerCounters;
 
@@ -66,6 +66,8 @@ pub(crate) enum Answer {
 /// What it took to follow a change, and what was counted at the version before.
 #[derive(Debug)]
 pub(crate) struct Settled {
+    /// The version that the change made.
+    pub(crate) version: Version,
     pub(crate) work: Work,
     pub(crate) ledger: Ledger,
 }

@@ -21,6 +21,7 @@
 //! 5. Workers repair their caches in slices between bursts, after the change is acknowledged; the
 //!    next change waits for that.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
@@ -170,8 +171,8 @@ pub struct Switch {
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
     pub(crate) own_changes: u64,
-    /// The last change, until every worker's caches are repaired.
-    pub(crate) unsettled: Option<Unsettled>,
+    /// The last changes, each until every worker's caches are repaired.
+    pub(crate) unsettled: VecDeque<Unsettled>,
     /// Of the walks that workers leave to this side.
     pub(crate) walker: Walker,
     /// What following changes has taken.
@@ -242,7 +243,8 @@ impl Switch {
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
         });
-        let (answers_in, answers) = bounded(2 * config.workers);
+        // Of a change that is repaired: one; of the next: two.
+        let (answers_in, answers) = bounded(3 * config.workers);
         let (attention, news) = bounded(config.news.max(1));
         let (packet_ins_in, packet_ins) = bounded(config.packet_ins.max(1));
         let mut switch = Switch {
@@ -254,7 +256,7 @@ impl Switch {
             moves: Vec::new(),
             next_learning: Instant::ZERO,
             own_changes: 0,
-            unsettled: None,
+            unsettled: VecDeque::new(),
             walker: Walker::default(),
             maintenance: Work::default(),
             trainer: Trainer::default(),

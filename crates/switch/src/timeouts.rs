@@ -83,7 +83,9 @@ impl Timeouts {
                 continue;
             }
             self.deadlines.remove(&id);
-            let Some(rule) = pipeline.rule(id) else {
+            // Of one that has ended in a change that is not concluded, only the end is missing.
+            let is_there = pipeline.heir_of(id, pipeline.version()) == Some(id);
+            let Some(rule) = pipeline.rule(id).filter(|_| is_there) else {
                 continue;
             };
             let hard = seconds(rule.hard_timeout_s);

@@ -503,10 +503,8 @@ impl Worker {
             let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
             self.datapath.step(&pipeline)
         };
-        if matches!(progress, Progress::Preparing) {
-            return;
-        }
-        if let Some(delta) = self.moving.take() {
+        let version = self.datapath.version();
+        if let Some(delta) = self.moving.take_if(|delta| delta.version <= version) {
             for station in &delta.stations {
                 self.recent.forget(*station);
             }
@@ -514,8 +512,18 @@ impl Worker {
             let requests = requests.map(|requests| (self.number, Box::new(requests)));
             self.answer(Answer::Advanced(requests));
         }
-        if let Progress::Settled { work, ledger } = progress {
-            self.answer(Answer::Settled(Settled { work, ledger }));
+        if let Progress::Settled {
+            version,
+            work,
+            ledger,
+        } = progress
+        {
+            let settled = Settled {
+                version,
+                work,
+                ledger,
+            };
+            self.answer(Answer::Settled(settled));
             // If there is no room for this, the control side has enough to wake up for.
             let _ = self.channels.news.try_send(News::Attention);
         }

@@ -30,6 +30,7 @@ fn bench_within(bytes: usize, kind: MaintainerKind, seed: u64, slice: usize) -> 
         ..Config::default()
     };
     config.datapath.slice = slice;
+    config.datapath.requests_from = 2;
     config.datapath.megaflow.bytes = bytes;
     let mut bench = Bench::with(kind, seed % 2 == 1, seed, config);
     bench.engine.outbox().grows = true;
@@ -174,6 +175,53 @@ fn lazy_answers_as_before_until_the_sweep_has_come_by() {
         }
     }
     assert!(stale_packets > 0, "the measure is dead");
+}
+
+/// Entries that are walked elsewhere, with packets before and after that: some of them are evicted
+/// meanwhile, or replaced, and their numbers are others'.
+#[test]
+fn entries_that_are_walked_elsewhere_are_as_right_as_others() {
+    let (mut asked, mut elsewhere, mut here, mut replaced) = (0, 0, 0, 0);
+    for seed in 0..SEEDS {
+        let bytes = [usize::MAX, TIGHT[1]][seed as usize % 2];
+        let mut bench = bench_within(bytes, MaintainerKind::Incremental, seed / 2, 1);
+        bench.forward(150);
+        for round in 0..12 {
+            let change = bundle(&mut bench);
+            let started = bench.engine.start(&change, Instant::ZERO);
+            started.expect("generated changes are right");
+            let mut step = bench.engine.step();
+            while step == Step::Preparing {
+                bench.forward_untaught(3);
+                step = bench.engine.step();
+            }
+            let evicted = bench.evicted();
+            if let Some(requests) = bench.engine.request_walks() {
+                asked += 1;
+                assert_eq!(bench.engine.step(), Step::Repairing, "it waits");
+                bench.forward_untaught(seed as usize % 4 * 20);
+                let walks = bench.engine.walk(&requests).expect("there is a record");
+                bench.forward_untaught(seed as usize / 4 % 4 * 20);
+                replaced += bench.evicted() - evicted;
+                bench.engine.accept(walks);
+            }
+            while step == Step::Repairing {
+                step = bench.engine.step();
+                if let Step::Settled(work) = step {
+                    elsewhere += work.walked_elsewhere;
+                    here += work.examined - work.walked_elsewhere;
+                }
+                bench.forward_untaught(3);
+            }
+            assert_eq!(stale(&bench), 0, "seed {seed}, change {round}");
+            bench.check(&format!("seed {seed}, change {round}"));
+        }
+    }
+    let counts = format!("{asked} asked, {elsewhere} elsewhere, {here} here, {replaced} replaced");
+    assert!(
+        asked > SEEDS && elsewhere > 20 * SEEDS && here > SEEDS && replaced > SEEDS / 8,
+        "{counts}"
+    );
 }
 
 /// What rules have counted, by rule.

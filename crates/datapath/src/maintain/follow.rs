@@ -17,10 +17,11 @@
 //!    unless the scope is later.
 //! 3. What entries counted before the version moved is told apart from what they count afterwards,
 //!    since a group that is replaced starts from zero.
-//! 4. The next change begins when this one is settled.
+//! 4. The next change begins when this one is settled. It may be published and searched for before
+//!    that, when all walks that were asked for are made: what is walked here from then on is
+//!    walked without the record, which knows of the next change already.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use thalweg_pipeline::{Delta, Pipeline};
@@ -37,12 +38,8 @@ const MARKS: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 /// Suspects whose memory is asked for before it is their turn: they lie anywhere.
 const AHEAD: usize = 8;
 
-/// Affected entries from which on it is worth to have them walked elsewhere, and the most of them
-/// that are.
-const REQUESTED: RangeInclusive<usize> = match cfg!(thalweg_model) {
-    true => 1..=2,
-    false => 16..=8_192,
-};
+/// Affected entries that are walked elsewhere, at the most. In a model check, fewer than there are.
+const REQUESTS_MAX: usize = if cfg!(thalweg_model) { 2 } else { 8_192 };
 
 /// Entries walked elsewhere that may be treated in the time in which one is walked here.
 const ACCEPTED: usize = 4;
@@ -171,16 +168,22 @@ impl Following {
 
     /// Asks for the walks of the last of the marked entries, if there are enough; what the walks
     /// come to is to be accepted.
-    pub(crate) fn request(&mut self, caches: &dyn Caches, key_words: usize) -> Option<Requests> {
+    pub(crate) fn request(
+        &mut self,
+        caches: &dyn Caches,
+        key_words: usize,
+        at_least: usize,
+    ) -> Option<Requests> {
         // A walk of an entry that nothing is known of is not asked for: its path is another now.
         let is_wanted = self.stage == Stage::Treating
             && !self.findings.is_everything
             && self.waiting_from.is_none()
-            && self.marked.len() - self.next >= *REQUESTED.start();
+            && self.marked.len() - self.next >= at_least.max(1);
         if !is_wanted {
             return None;
         }
-        let from = (self.marked.len() - REQUESTED.end().min(&self.marked.len())).max(self.next);
+        let from = self.marked.len().saturating_sub(REQUESTS_MAX);
+        let from = from.max(self.next);
         let mut requests = Requests::new(self.delta.version, key_words);
         for place in from..self.marked.len() {
             let (entry, generation) = self.marked[place];
@@ -281,7 +284,10 @@ impl Following {
         if !self.delta.groups.is_empty() {
             caches.settle(entry);
         }
-        let remembers = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
+        // Invariant 4.
+        let is_newest = self.delta.version == pipeline.version();
+        let is_affected = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
+        let remembers = is_newest && is_affected;
         let mut repair = Repair::new(caches, pipeline, entry, remembers);
         let outcome = maintainer.treat(&mut repair);
         self.count(caches, outcome);

@@ -7,11 +7,12 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::MaintainerKind;
 use thalweg_packet::{Instant, Packet, PortId};
-use thalweg_pipeline::{Change, Flow, Group, Operation, text};
+use thalweg_pipeline::{Change, Flow, Group, Operation, RuleId, text};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
+use super::kept::{CHOSEN_AT, Kept};
 use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
 use crate::failure::bad_input;
@@ -118,6 +119,7 @@ impl<'a> FilledCache<'a> {
     fn fill(&mut self, entries: usize, effort: &Effort) -> Result<()> {
         let config = FlowConfig::new(entries, effort.seed);
         let mut source = FlowSource::new(self.pipeline, &config);
+        let mut kept = None;
         for _ in 0..8 * entries {
             let template = source.next_template();
             let Some(flow) = source.draw(template) else {
@@ -125,12 +127,20 @@ impl<'a> FilledCache<'a> {
             };
             let mut packet = Packet::from_bytes(&flow.packet(60));
             packet.set_received(PortId(flow.in_port), Instant::ZERO);
+            let kept_from = |kept: &mut Kept| kept.is_met_by(&self.engine.pipeline(), &packet);
+            if kept.as_mut().is_some_and(kept_from) {
+                continue;
+            }
             self.flows.push(packet);
             if self.flows.len().is_multiple_of(BURST) {
                 let start = self.flows.len() - BURST;
                 forward(&mut self.engine, &self.flows[start..]);
-                if self.engine.datapath().megaflow_count() >= entries {
+                let count = self.engine.datapath().megaflow_count();
+                if count >= entries {
                     break;
+                }
+                if kept.is_none() && count >= CHOSEN_AT && !effort.affected.is_empty() {
+                    kept = Some(self.keep(&effort.affected));
                 }
             }
         }
@@ -146,14 +156,28 @@ impl<'a> FilledCache<'a> {
 
     /// The rules, with how many flows have met them.
     fn rules(&mut self) -> Vec<(Flow, u64)> {
+        let met = self.met();
+        let pipeline = self.engine.pipeline();
+        let rules = met.into_iter();
+        let rules = rules.filter_map(|(id, flows)| Some((pipeline.flow_of(id)?, flows)));
+        rules.collect()
+    }
+
+    /// The same by number.
+    fn met(&mut self) -> Vec<(RuleId, u64)> {
         self.engine.settle();
         let pipeline = self.engine.pipeline();
         let rules = pipeline.rules(pipeline.version());
-        let rules = rules.filter_map(|(id, rule)| {
-            // Each flow has sent one packet.
-            Some((pipeline.flow_of(id)?, rule.counters.packets))
-        });
-        rules.collect()
+        // Each flow has sent one packet.
+        rules
+            .map(|(id, rule)| (id, rule.counters.packets))
+            .collect()
+    }
+
+    /// The rules that about so many flows have met, which no other is to meet.
+    fn keep(&mut self, affected: &[u64]) -> Kept {
+        let wanted: Vec<_> = affected.iter().map(|flows| about_so_many(*flows)).collect();
+        Kept::choose(&self.met(), &wanted)
     }
 
     /// Those rules that a number of flows have met, and what else can be changed.

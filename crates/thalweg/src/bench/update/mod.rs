@@ -10,6 +10,7 @@
 //! not look at the others takes the same time in a small cache and in a large one. Further rows are
 //! by what the change did. With `--affected`, only such rules are changed as so many flows have met:
 //! what a change leaves in the processor's caches for the next is then the same in all sizes, too.
+//! They are chosen while the cache is small, and met by no more flows from then on ([`kept`]).
 //!
 //! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
 //! poster, and the cost by the depth of the pipeline. A fourth is where searches for what a change
@@ -18,6 +19,7 @@
 mod cache;
 mod changes;
 mod crossover;
+mod kept;
 mod peer;
 mod plot;
 mod row;
