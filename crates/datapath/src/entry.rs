@@ -289,6 +289,12 @@ impl<const W: usize> Entries<W> {
         thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize);
     }
 
+    /// The same of all that there is of an entry, which is a little longer than a line.
+    pub(crate) fn prefetch_whole(&self, id: EntryId) {
+        self.prefetch(id);
+        thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize + 1);
+    }
+
     #[inline]
     pub(crate) fn prefetch_key(&self, id: EntryId) {
         thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);

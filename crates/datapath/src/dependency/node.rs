@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 use thalweg_classifier::hash::WordHash;
+use thalweg_classifier::simd::prefetch;
 use thalweg_classifier::{MaskedWords, RuleId};
 use thalweg_pipeline::{Input, Station, TableId};
 
@@ -501,6 +502,11 @@ impl Nodes {
         &self.nodes[node.0 as usize].dependents
     }
 
+    /// Asks for the memory of a node.
+    pub(super) fn prefetch(&self, node: NodeId) {
+        prefetch(&self.nodes, node.0 as usize);
+    }
+
     /// The nodes of the lookups that a rule won.
     pub(super) fn of_rule(&self, rule: RuleId) -> &[NodeId] {
         self.by_rule.get(&rule).map_or(&[], |nodes| nodes)
@@ -520,12 +526,23 @@ impl Nodes {
         };
         let scan_at = SCAN_FROM.max(table.count / SCAN_SHARE);
         if let Some((pivot, prefix)) = self.best_pivot(table, new, scan_at) {
-            for node in pivot.meeting(prefix) {
-                if let &What::Lookup {
+            // In three rounds, each of which asks for the memory that the next one needs: nodes lie
+            // anywhere, and so do their values.
+            let mut candidates: SmallVec<[NodeId; 64]> = SmallVec::new();
+            candidates.extend(pivot.meeting(prefix).inspect(|node| self.prefetch(*node)));
+            let rows = candidates.iter().map(|node| {
+                let &What::Lookup {
                     class, row, rule, ..
                 } = &self.nodes[node.0 as usize].what
-                    && self.classes[class as usize].meets(row, new)
-                {
+                else {
+                    unreachable!("invariant 3: pivots have lookups alone");
+                };
+                self.classes[class as usize].prefetch(row);
+                (*node, class, row, rule)
+            });
+            let rows: SmallVec<[_; 64]> = rows.collect();
+            for (node, class, row, rule) in rows {
+                if self.classes[class as usize].meets(row, new) {
                     found(node, rule);
                 }
             }
@@ -666,6 +683,11 @@ impl Class {
     fn value(&self, row: u32) -> &[u64] {
         let stride = self.words.len();
         &self.values[row as usize * stride..(row as usize + 1) * stride]
+    }
+
+    /// Asks for the memory of a node's value.
+    fn prefetch(&self, row: u32) {
+        prefetch(&self.values, row as usize * self.words.len());
     }
 
     /// Whether something agrees with a node's value and matches a rule too.

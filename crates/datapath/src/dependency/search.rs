@@ -164,7 +164,14 @@ impl Dependencies {
     /// Those whose walks read what is another or gone.
     fn suspect_readers(&mut self, delta: &Delta, findings: &mut Findings) {
         for rule in &delta.removed {
-            for node in self.nodes.of_rule(*rule) {
+            let nodes = self.nodes.of_rule(*rule);
+            for (place, node) in nodes.iter().enumerate() {
+                if let Some(later) = nodes.get(place + 2 * AHEAD) {
+                    self.nodes.prefetch(*later);
+                }
+                if let Some(later) = nodes.get(place + AHEAD) {
+                    prefetch_first(&self.paths, self.nodes.dependents(*later));
+                }
                 collect(&mut self.paths, self.nodes.dependents(*node), findings);
             }
         }
@@ -193,11 +200,13 @@ impl Dependencies {
         let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
         nodes.meeting(new, |node, winner| {
             let winner = winner.and_then(|winner| pipeline.rule(winner));
-            if winner.is_some_and(|winner| winner.precedence > rule.precedence) {
-                return;
+            if winner.is_none_or(|winner| winner.precedence <= rule.precedence) {
+                met.push(node);
+                prefetch_first(paths, nodes.dependents(node));
             }
-            met.push(node);
-            let dependents = nodes.dependents(node);
+        });
+        for node in &met {
+            let dependents = nodes.dependents(*node);
             for (place, entry) in dependents.iter().enumerate() {
                 if let Some(later) = dependents.get(place + AHEAD) {
                     paths.prefetch(*later);
@@ -212,7 +221,7 @@ impl Dependencies {
                     });
                 }
             }
-        });
+        }
         if !met.is_empty() {
             findings.rules.push((value.clone(), mask.clone()));
             let arrival = self.arrivals.add(id, rule.precedence, value, mask);
@@ -277,6 +286,12 @@ fn is_affected(
             .cause_of(edge.node)
             .is_some_and(|cause| causes(delta).any(|other| other == *cause)),
     })
+}
+
+/// Asks for the memory of the paths of a node's first dependents: most nodes have few.
+fn prefetch_first(paths: &Paths, dependents: &[EntryId]) {
+    let first = dependents.iter().take(AHEAD);
+    first.for_each(|entry| paths.prefetch(*entry));
 }
 
 fn collect(paths: &mut Paths, dependents: &[EntryId], findings: &mut Findings) {

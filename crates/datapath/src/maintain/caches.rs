@@ -24,10 +24,10 @@ impl<const W: usize> Caches for Core<W> {
         self.entries.is_taken(id, generation)
     }
 
-    fn prefetch(&self, suspect: &Suspect) {
-        self.entries.prefetch(suspect.entry);
-        if suspect.rule.is_some() {
-            self.entries.prefetch_key(suspect.entry);
+    fn prefetch(&self, id: EntryId, with_key: bool) {
+        self.entries.prefetch_whole(id);
+        if with_key {
+            self.entries.prefetch_key(id);
         }
     }
 

@@ -44,6 +44,9 @@ const REQUESTS_MAX: usize = if cfg!(thalweg_model) { 2 } else { 8_192 };
 /// Entries walked elsewhere that may be treated in the time in which one is walked here.
 const ACCEPTED: usize = 4;
 
+/// The same of entries that are treated, which takes longer.
+const SOON: usize = 2;
+
 /// A change that is being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
@@ -140,7 +143,7 @@ impl Following {
                 false => {
                     let suspects = &self.findings.suspects;
                     if let Some(later) = suspects.get(self.next + AHEAD) {
-                        caches.prefetch(later);
+                        caches.prefetch(later.entry, later.rule.is_some());
                     }
                     let suspect = &suspects[self.next];
                     (suspect.entry, caches.mark_suspect(&self.findings, suspect))
@@ -220,6 +223,9 @@ impl Following {
             let Some((entry, generation)) = self.marked.get(self.next).copied() else {
                 break;
             };
+            if let Some((later, _)) = self.marked.get(self.next + SOON) {
+                caches.prefetch(*later, true);
+            }
             let walk = self.walks.pop_front_if(|walk| walk.place == self.next);
             self.next += 1;
             // An upcall may have taken its place.

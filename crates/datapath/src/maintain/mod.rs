@@ -242,8 +242,8 @@ pub(crate) trait Caches {
     fn numbers(&self) -> u32;
     fn is_there(&self, id: EntryId) -> bool;
     fn is_taken(&self, id: EntryId, generation: u32) -> bool;
-    /// Asks for the memory of an entry that is to be marked soon.
-    fn prefetch(&self, suspect: &Suspect);
+    /// Asks for the memory of an entry that is to be looked at soon, and of its key.
+    fn prefetch(&self, id: EntryId, with_key: bool);
     /// Marks an entry; says its generation if that is news.
     fn mark(&mut self, id: EntryId) -> Option<u32>;
     /// The same, if the suspicion holds for its region.
