@@ -1,10 +1,12 @@
 //! Runs one of SwitchV2P's published traces over FT8-10K with TCP, and prints what came of it and
-//! what it cost.
+//! what it cost, as one JSON object.
 //!
 //! ```text
-//! cargo run --release --example trace -- FOLDER hadoop.csv.gz nocache|direct|switchv2p [PERCENT
-//!     [BEFORE_US [SIZE_LIMIT]]]
+//! cargo run --release --example trace -- FOLDER hadoop.csv.gz nocache|direct|switchv2p|plain
+//!     [PERCENT [BEFORE_US [SIZE_LIMIT]]]
 //! ```
+//!
+//! `plain` is `direct` without the headers of a virtual network, as `bench/peers/ns3.py` compares it.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -15,6 +17,8 @@ use thalweg_fabric::*;
 use thalweg_v2p::Profile;
 
 const CACHES: u32 = 80;
+/// PPP, as ns-3 has it on its links.
+const FRAMING_BYTES: u32 = 2;
 const MACHINES: u32 = 10_240;
 
 fn main() {
@@ -29,11 +33,12 @@ fn main() {
         let file = std::fs::File::open(&path).expect("a file that can be opened");
         BufReader::new(GzDecoder::new(file))
     };
+    let is_plain = scheme == "plain";
     let percent = number(3).unwrap_or(50) as u32;
     let entries = MACHINES * percent / 100 / CACHES;
     let scheme = match scheme.as_str() {
         "nocache" => Scheme::NoCache,
-        "direct" => Scheme::Direct,
+        "direct" | "plain" => Scheme::Direct,
         "switchv2p" => Scheme::SwitchV2p(SwitchV2p::new(Profile::Artifact, entries)),
         other => panic!("no scheme {other}"),
     };
@@ -48,38 +53,35 @@ fn main() {
     }
     let name = "placement_n128_v80.json.gz";
     let placement = Placement::read(open(name), name).expect("a placement");
-    let config = Config {
+    let mut config = Config {
         transport: Transport::Tcp(TcpConfig::artifact()),
         ..Config::artifact(FatTree::ft8_10k(10), placement, scheme)
     };
+    if is_plain {
+        config.outer_bytes = FRAMING_BYTES;
+        config.ecmp = Ecmp::PerFlow { seed: 1 };
+    }
     let start = Instant::now();
     let mut run = Simulation::new(&config, &lines).expect("a configuration that is right");
     let built = start.elapsed();
     run.run();
     let ran = start.elapsed() - built;
     let report = run.report();
-    let rate = report.packet_hops as f64 / ran.as_secs_f64() / 1e6;
-    println!(
-        "{:?} built, {:?} run, {rate:.2} M hops a second",
-        built, ran
-    );
-    println!(
-        "hit rate {:.4}, FCT {:.3} µs, first packet {:.3} µs, {:.4} hops, {} packets, {} at \
-         gateways, {} reordered, {} again, {} timeouts, {} recoveries, {} finished, {} failed, \
-         drops {:?}, ends at {}",
-        report.hit_rate,
-        report.mean_fct_us,
-        report.mean_first_packet_us,
-        report.stretch,
-        report.packets_sent,
-        report.gateway_packets,
-        report.reordered,
-        report.retransmitted,
-        report.timeouts,
-        report.recoveries,
-        report.connections_finished,
-        report.connections_failed,
-        report.drops,
-        run.now(),
-    );
+    let result = serde_json::json!({
+        "hit_rate": report.hit_rate,
+        "mean_fct_us": report.mean_fct_us,
+        "mean_first_packet_us": report.mean_first_packet_us,
+        "stretch": report.stretch,
+        "packets": report.packets_sent,
+        "packet_hops": report.packet_hops,
+        "gateway_packets": report.gateway_packets,
+        "reordered": report.reordered,
+        "retransmitted": report.retransmitted,
+        "timeouts": report.timeouts,
+        "flows": report.connections_finished,
+        "drops": report.drops.total(),
+        "build_seconds": built.as_secs_f64(),
+        "wall_seconds": ran.as_secs_f64(),
+    });
+    println!("{result}");
 }
