@@ -12,7 +12,9 @@
 //! 2. The bytes that wait never exceed the queue's limit; the packet being sent does not count.
 //! 3. What was offered was sent or dropped; what was sent has arrived or is under way.
 //!
-//! Cost: a division; a list is touched only while the port is busy.
+//! Cost: a multiplication, or a division where a byte takes no whole number of picoseconds; a list is
+//! touched only while the port is busy. What an idle port needs is in one line of the processor's
+//! cache.
 
 use std::collections::VecDeque;
 
@@ -86,15 +88,18 @@ pub struct PortCounters {
 /// assert_eq!(port.offer(Time::ZERO, 1000), None); // 1000 bytes wait already
 /// ```
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Port {
     link: Link,
     busy_until: Time,
+    /// If a byte takes whole picoseconds, how many; else 0.
+    byte_picos: u64,
+    /// How often it has failed.
+    generation: u32,
+    is_down: bool,
     /// Packets that wait: when each starts to be sent, and its bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
-    is_down: bool,
-    /// How often it has failed.
-    generation: u32,
     counters: PortCounters,
 }
 
@@ -105,9 +110,14 @@ impl Port {
     /// If the link sends nothing.
     pub fn new(link: Link) -> Port {
         assert!(link.rate_bps > 0, "a link has a rate");
+        let byte_picos = BITS_PER_BYTE * PICOS_PER_SECOND;
         Port {
             link,
             busy_until: Time::ZERO,
+            byte_picos: match byte_picos.is_multiple_of(link.rate_bps) {
+                true => byte_picos / link.rate_bps,
+                false => 0,
+            },
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             is_down: false,
@@ -129,10 +139,23 @@ impl Port {
             }
             false => self.wait(now, bytes)?,
         };
-        self.busy_until = start + self.link.serialization(bytes);
+        self.busy_until = start + self.serialization(bytes);
         self.counters.sent += 1;
         self.counters.sent_bytes += u64::from(bytes);
         Some(self.busy_until + self.link.delay)
+    }
+
+    /// What [`Link::serialization`] is, without a division for the usual rates.
+    #[inline]
+    fn serialization(&self, bytes: u32) -> Time {
+        if self.byte_picos == 0 {
+            return self.link.serialization(bytes);
+        }
+        let time = Time::from_picos(u64::from(bytes) * self.byte_picos);
+        match self.link.cuts_to_nanos {
+            true => time.whole_nanos(),
+            false => time,
+        }
     }
 
     /// Whether the packet that was just offered is to be marked.
@@ -292,6 +315,23 @@ mod tests {
         assert_eq!(LINK.serialization(122), Time::from_picos(2_440));
         assert_eq!(cut.serialization(122), Time::from_nanos(2));
         assert_eq!(slow.serialization(122), Time::from_nanos(9));
+    }
+
+    #[test]
+    fn times_are_the_same_with_and_without_a_division() {
+        for rate_bps in [400_000_000_000, 100_000_000_000, 3_000_000_007, 1_000] {
+            for cuts_to_nanos in [false, true] {
+                let link = Link {
+                    rate_bps,
+                    cuts_to_nanos,
+                    ..LINK
+                };
+                let port = Port::new(link);
+                for bytes in [0, 1, 122, 1_106, 65_535] {
+                    assert_eq!(port.serialization(bytes), link.serialization(bytes));
+                }
+            }
+        }
     }
 
     #[test]

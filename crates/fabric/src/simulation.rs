@@ -23,6 +23,7 @@
 
 mod build;
 mod event;
+mod flights;
 mod hop;
 mod scheme;
 mod transport;
@@ -30,8 +31,8 @@ mod watch;
 
 use std::collections::VecDeque;
 
+use prefetch_index::prefetch_index;
 use rand_pcg::Pcg64;
-use slab::Slab;
 use thalweg_v2p::{
     Address, Counters, Database, GatewayAgent, HostAgent, Key, Packet, SwitchAgent, Vni,
 };
@@ -48,17 +49,18 @@ use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeId, PortId, Topology};
 use crate::{PortCounters, Time};
 use event::{Event, Packed};
+use flights::Flights;
 use transport::Tcp;
 use watch::Watch;
 
-/// A packet under way.
+/// A packet under way; what every hop needs comes first, in a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 struct Flight {
-    packet: Packet,
-    /// The node of the outer destination.
-    destination: NodeId,
     /// The hash that chooses among equal routes.
     path: u64,
+    /// The node of the outer destination.
+    destination: NodeId,
     /// On the wire.
     bytes: u32,
     /// How often the link it is on had failed when it came there.
@@ -70,6 +72,7 @@ struct Flight {
     /// The packet's number in its flow.
     sequence: u32,
     sent_at: Time,
+    packet: Packet,
 }
 
 #[derive(Clone, Debug)]
@@ -146,7 +149,7 @@ pub struct Simulation {
     inner_bytes: u32,
     ports: Vec<Port>,
     queue: EventQueue<Packed>,
-    flights: Slab<Flight>,
+    flights: Flights,
     caches: Caches,
     /// What hosts remember, if the scheme has them remember something.
     host_memory: Option<HostMemory>,
@@ -208,17 +211,16 @@ impl Simulation {
         true
     }
 
-    /// Reads what a later event will need, so that it is in the processor's cache by then.
+    /// Asks for what a later event will need, so that it is in the processor's cache by then.
     #[inline]
     fn look_ahead(&self) {
         /// How many events are handled while memory answers.
-        const AHEAD: usize = 3;
+        const AHEAD: usize = 4;
         if let Some(event) = self.queue.upcoming(AHEAD)
             && let Event::Arrive { flight, port } = Event::from(event)
         {
-            let flight = self.flights.get(flight as usize);
-            std::hint::black_box(flight.map(|flight| (flight.bytes, flight.packet.ttl)));
-            std::hint::black_box(self.topology.peer(port));
+            self.flights.ask(flight);
+            prefetch_index(&self.ports, port.0 as usize);
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
-use slab::Slab;
 use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile};
 
+use super::flights::Flights;
 use super::transport::Tcp;
 use super::{Endpoint, Move, Simulation, Tally, key_of};
 use crate::config::{Config, ConfigError, Scheme, Transport};
@@ -61,7 +61,7 @@ impl Simulation {
             inner_bytes: config.inner_bytes,
             ports: ports.collect(),
             queue: EventQueue::new(),
-            flights: Slab::new(),
+            flights: Flights::default(),
             endpoints,
             database,
             moves,
