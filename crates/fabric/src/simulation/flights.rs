@@ -40,9 +40,8 @@ impl Flights {
 
     /// Takes a packet out, which is there.
     #[inline]
-    pub(super) fn remove(&mut self, place: usize) -> Flight {
+    pub(super) fn remove(&mut self, place: usize) {
         self.free.push(place as u32);
-        self.all[place]
     }
 
     /// Has a place brought nearer.

@@ -251,12 +251,14 @@ impl Simulation {
     }
 
     fn deliver(&mut self, flight: u32) {
-        let done = self.flights.remove(flight as usize);
+        let done = &self.flights[flight as usize];
+        let (flow, sequence, sent_at) = (done.flow, done.sequence, done.sent_at);
+        self.flights.remove(flight as usize);
         self.tally.delivered += 1;
-        self.tally.latency += u128::from((self.now - done.sent_at).as_picos());
+        self.tally.latency += u128::from((self.now - sent_at).as_picos());
         let direction = self.direction_of(flight);
-        let flow = &mut self.flows[done.flow as usize];
-        let is_reordered = flow.deliver(self.now, done.sequence, direction);
+        let flow = &mut self.flows[flow as usize];
+        let is_reordered = flow.deliver(self.now, sequence, direction);
         self.tally.reordered += u64::from(is_reordered);
         self.receive_segment(flight);
     }
