@@ -12,6 +12,11 @@
 //! NoCache and Direct have no randomness, and are asserted to the digit. For SwitchV2P, whose
 //! published figures vary by 0.1 % over seeds, the median of three seeds is asserted within 0.3 %.
 //!
+//! Full-size flows are compared with ns-3 3.37 itself, without a virtual network, as
+//! `bench/peers/ns3.py` measures it: of the 3,999 flows that start in the first millisecond, packets
+//! and hops are the same and the mean FCT, 64.801 µs there, is within 0.2 %. The difference is which
+//! of equal routes is taken.
+//!
 //! Built only with the feature `shared-data`, as `anchors.rs`.
 
 mod published;
@@ -83,4 +88,26 @@ fn switchv2p_is_as_published() {
     near(|report| report.stretch, 5.706);
     near(|report| report.gateway_packets as f64, 14_694.0);
     assert!(reports.iter().all(|report| report.packets_sent == 88_024));
+}
+
+#[test]
+fn full_size_flows_are_as_in_ns3() {
+    let mut trace = read_trace(open("hadoop.csv.gz"), "hadoop.csv.gz").unwrap();
+    trace.retain(|line| line.start < Time::from_micros(1_000));
+    let config = Config {
+        transport: Transport::Tcp(TcpConfig::artifact()),
+        ecmp: Ecmp::PerFlow { seed: 1 },
+        outer_bytes: 2,
+        ..Config::artifact(FatTree::ft8_10k(10), placement(), Scheme::Direct)
+    };
+    let mut run = Simulation::new(&config, &trace).unwrap();
+    run.run();
+    let report = run.report();
+    assert_eq!(report.connections_finished, 3_999);
+    assert_eq!(
+        (report.packets_sent, report.packet_hops),
+        (708_766, 3_357_886)
+    );
+    let off = (report.mean_fct_us / 64.801 - 1.0).abs();
+    assert!(off <= 0.002, "{} for 64.801", report.mean_fct_us);
 }
