@@ -17,7 +17,7 @@ use crate::failure::bad_input;
 #[derive(Debug, clap::Args)]
 pub(crate) struct RulesArguments {
     /// Rules, as `ovs-ofctl add-flows` takes them or `dump-flows` prints them
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) rules: Vec<PathBuf>,
     /// Groups, as `ovs-ofctl add-groups` takes them
     #[arg(long, value_name = "FILE")]
@@ -28,8 +28,11 @@ impl RulesArguments {
     /// Reads all files as one change: groups first, so that rules can name them.
     ///
     /// # Errors
-    /// If one cannot be read, with all the faults of its text.
+    /// If there is none, or one cannot be read, with all the faults of its text.
     pub(crate) fn read(&self) -> Result<Change> {
+        if self.rules.is_empty() {
+            return Err(bad_input("no rules; give them with --rules FILE"));
+        }
         let mut parser = Parser::new();
         let mut change = Change::default();
         for path in &self.groups {

@@ -34,6 +34,7 @@ use crate::input::{self, RulesArguments};
 use crate::lookups::LookupsReport;
 use crate::number::{number, port};
 use crate::output::CaptureOutput;
+use crate::p4::{self, ProgramArguments};
 use crate::trace::describe_traversal;
 
 /// Traversals in the text, those with the most entries first.
@@ -44,6 +45,8 @@ const TRAVERSALS_SHOWN: usize = 10;
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
+    #[command(flatten)]
+    program: ProgramArguments,
     /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
@@ -154,6 +157,9 @@ struct RemovalReport {
 /// If a file cannot be read or written, or a rule is refused.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let mut sources = Sources::open(&arguments.pcap, arguments.in_port)?;
+    if let Some(target) = arguments.program.load()? {
+        return p4::replay(target, sources, arguments.out.as_deref(), console);
+    }
     let mut changes = match &arguments.changes {
         Some(path) => input::read_changes(path)?,
         None => Vec::new(),

@@ -13,6 +13,7 @@ use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
 use crate::input::{self, RulesArguments};
+use crate::p4::{self, ProgramArguments};
 use crate::question::PacketArguments;
 
 /// What the command takes.
@@ -20,6 +21,8 @@ use crate::question::PacketArguments;
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
+    #[command(flatten)]
+    program: ProgramArguments,
     #[command(flatten)]
     packet: PacketArguments,
     /// Say also which tables it visits, in order: its traversal
@@ -69,6 +72,9 @@ struct StepReport {
 /// If the rules or the packet cannot be read.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let question = arguments.packet.read()?;
+    if let Some(target) = arguments.program.load()? {
+        return p4::trace(target, question.in_port.0, question.bytes(), console);
+    }
     let rules = arguments.rules.read()?;
     let mut engine = Engine::new(Config::default())?;
     let (in_ports, now) = ([question.in_port], Instant::ZERO);

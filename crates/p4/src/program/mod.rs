@@ -83,10 +83,14 @@ impl Program {
     /// If the text is no JSON, or what it says is incomplete, contradicts itself or is not
     /// supported: with the place in the JSON, and in the P4 program if the compiler left it.
     pub fn from_json(text: &str) -> Result<Program, LoadError> {
-        let value: Value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
-            line: error.line(),
-            column: error.column(),
-            what: error.to_string(),
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            let said = error.to_string();
+            LoadError::Syntax {
+                line: error.line(),
+                column: error.column(),
+                // It ends with the place, which we say ourselves.
+                what: said.split(" at line ").next().unwrap_or(&said).to_owned(),
+            }
         })?;
         Program::from_value(&value)
     }

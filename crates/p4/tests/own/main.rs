@@ -1,5 +1,6 @@
 //! Tests on small programs of our own, which need no other files.
 
 mod bed;
+mod router;
 mod semantics;
 mod tables;

@@ -303,37 +303,42 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
                 missed += usize::from(expected.is_none());
             }
         }
-        let entries = bed.target.state.entries(bed.target.program(), TableId(0));
-        let mut counted = Vec::new();
-        for entry in entries {
-            let state = &bed.target.state;
-            let found = state.entry(
-                bed.target.program(),
-                TableId(0),
-                &entry.matches,
-                entry.priority,
-            );
-            let EntryAction::Call(call) = entry.action else {
-                panic!("an action")
-            };
-            let packets = found
-                .expect("a match")
-                .expect("it is listed")
-                .counter()
-                .packets;
-            counted.push((call.data[0].clone(), packets));
-        }
-        counted.sort();
-        let mut expected: Vec<_> = rows
-            .iter()
-            .map(|row| (BigUint::from(row.id), row.packets))
-            .collect();
-        expected.sort();
-        assert_eq!(counted, expected, "what each entry has counted");
+        check_counts(&bed, &rows);
     }
     // Nothing of this would say much if nearly all went one way.
     assert!(done > 2_000 && refused > 2_000, "{done} {refused}");
     assert!(met > 10_000 && missed > 5_000, "{met} {missed}");
+}
+
+/// Each entry has counted the packets that met it.
+fn check_counts(bed: &Bed, rows: &[Row]) {
+    let entries = bed.target.state.entries(bed.target.program(), TableId(0));
+    let mut counted = Vec::new();
+    for entry in entries {
+        let state = &bed.target.state;
+        let found = state.entry(
+            bed.target.program(),
+            TableId(0),
+            &entry.matches,
+            entry.priority,
+        );
+        let EntryAction::Call(call) = entry.action else {
+            panic!("an action")
+        };
+        let packets = found
+            .expect("a match")
+            .expect("it is listed")
+            .counter()
+            .packets;
+        counted.push((call.data[0].clone(), packets));
+    }
+    counted.sort();
+    let mut expected: Vec<_> = rows
+        .iter()
+        .map(|row| (BigUint::from(row.id), row.packets))
+        .collect();
+    expected.sort();
+    assert_eq!(counted, expected, "what each entry has counted");
 }
 
 #[test]

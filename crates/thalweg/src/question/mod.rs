@@ -63,6 +63,11 @@ impl PacketArguments {
 }
 
 impl Question {
+    /// The packet's bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The packet's bytes in hexadecimal.
     pub(crate) fn digits(&self) -> String {
         let digits = self.bytes.iter().map(|byte| format!("{byte:02x}"));

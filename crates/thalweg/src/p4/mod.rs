@@ -1,0 +1,80 @@
+//! P4 programs: `thalweg p4`, and what `replay` and `trace` do with `--p4`.
+
+mod inspect;
+mod replay;
+mod trace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use thalweg_p4::{Config, Program, Target, commands};
+use thalweg_packet::Instant;
+
+pub(crate) use replay::replay;
+pub(crate) use trace::trace;
+
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::input;
+
+/// A program in place of rules.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProgramArguments {
+    /// A P4 program in place of rules: the JSON that p4c's back end for BMv2 writes
+    #[arg(long, value_name = "FILE.json", conflicts_with = "rules")]
+    p4: Option<PathBuf>,
+    /// Entries for the program's tables: commands as simple_switch_CLI takes them
+    #[arg(long, value_name = "FILE", requires = "p4")]
+    entries: Option<PathBuf>,
+}
+
+impl ProgramArguments {
+    /// The program with its entries, if one was named.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or says what cannot be.
+    pub(crate) fn load(&self) -> Result<Option<Target>> {
+        let Some(path) = &self.p4 else {
+            return Ok(None);
+        };
+        let program = Arc::new(read_program(path)?);
+        let mut target = Target::new(program.clone(), Config::default())
+            .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+        if let Some(path) = &self.entries {
+            let place =
+                |line: usize, what: &str| bad_input(format!("{}:{line}: {what}", path.display()));
+            let read = commands::parse(&input::contents(path)?, &program);
+            let read = read.map_err(|error| place(error.line, &error.what))?;
+            let updates: Vec<_> = read.iter().map(|command| command.update.clone()).collect();
+            let written = target.write(&updates, Instant::ZERO);
+            written.map_err(|failed| place(read[failed.index].line, &failed.error.to_string()))?;
+        }
+        Ok(Some(target))
+    }
+}
+
+fn read_program(path: &Path) -> Result<Program> {
+    let text = input::contents(path)?;
+    Program::from_json(&text).map_err(|error| bad_input(format!("{}: {error}", path.display())))
+}
+
+/// What is to be done with a program.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Say what a program's behaviour depends on, and what of it can be remembered
+    ///
+    /// The match vectors of B-Cache in bits, and beside them the one that is sound; valid outputs,
+    /// odd primitives and compound actions; where a remembered behaviour has to stop, and why.
+    Inspect(inspect::Arguments),
+}
+
+/// Does it.
+///
+/// # Errors
+/// If the program cannot be read.
+pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
+    match command {
+        Command::Inspect(arguments) => inspect::execute(arguments, console),
+    }
+}

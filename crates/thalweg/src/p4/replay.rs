@@ -1,0 +1,97 @@
+//! `thalweg replay --p4`: a capture through a P4 program.
+//!
+//! Every packet is worked on by the interpreter: there is no cache in front of a program yet.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_p4::{DropReason, Fault, Outbox, Target};
+
+use crate::captures::Sources;
+use crate::console::Console;
+use crate::output::CaptureOutput;
+
+/// What the command prints with `--json`.
+#[derive(Serialize)]
+struct Report {
+    packets: u64,
+    outputs: BTreeMap<u32, u64>,
+    drops: BTreeMap<&'static str, u64>,
+    /// What the program did to no effect.
+    faults: BTreeMap<&'static str, u64>,
+    digests: u64,
+}
+
+/// Sends the captures through the program; what leaves by port N goes to `N.pcap` in a folder.
+///
+/// # Errors
+/// If a capture cannot be read or written.
+pub(crate) fn replay(
+    mut target: Target,
+    mut sources: Sources,
+    out: Option<&Path>,
+    console: &Console,
+) -> Result<()> {
+    let directory: Option<PathBuf> = out.map(Path::to_owned);
+    if let Some(directory) = &directory {
+        std::fs::create_dir_all(directory)?;
+    }
+    let mut captures: BTreeMap<u32, CaptureOutput> = BTreeMap::new();
+    let mut outputs: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut outbox = Outbox::new();
+    let progress = console.progress(sources.size_bytes);
+    while let Some(packet) = sources.next()? {
+        progress.set_position(sources.read_bytes);
+        let now = packet.received_at();
+        outbox.clear();
+        target.receive(packet.in_port().0, packet.bytes(), now, &mut outbox);
+        for sent in outbox.sent() {
+            *outputs.entry(sent.port).or_default() += 1;
+            let Some(directory) = &directory else {
+                continue;
+            };
+            let capture = match captures.entry(sent.port) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(place) => {
+                    let path = directory.join(format!("{}.pcap", sent.port));
+                    place.insert(CaptureOutput::create(&path)?)
+                }
+            };
+            capture.write(sent.bytes, now)?;
+        }
+    }
+    progress.finish_and_clear();
+    for (_, capture) in captures {
+        capture.finish()?;
+    }
+    let counts = target.counts();
+    let drops = DropReason::ALL.map(|reason| (reason.name(), counts.drops(reason)));
+    let faults = Fault::ALL.map(|fault| (fault.name(), counts.faults(fault)));
+    let report = Report {
+        packets: counts.received,
+        outputs,
+        drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
+        faults: faults.into_iter().filter(|(_, count)| *count > 0).collect(),
+        digests: counts.digests,
+    };
+    console.print(&describe(&report))?;
+    console.print_json(&report)
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = format!("{} packets\n", report.packets);
+    for (port, packets) in &report.outputs {
+        text += &format!("  port {port}: {packets} sent\n");
+    }
+    for (reason, packets) in &report.drops {
+        text += &format!("  dropped, {reason}: {packets}\n");
+    }
+    for (fault, count) in &report.faults {
+        text += &format!("  without effect, {fault}: {count}\n");
+    }
+    text += &format!("digests: {}", report.digests);
+    text
+}

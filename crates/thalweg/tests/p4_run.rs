@@ -1,0 +1,96 @@
+//! `thalweg replay` and `thalweg trace` with a P4 program, as their users see them.
+
+mod command;
+
+use std::path::Path;
+
+use command::Scene;
+use expect_test::expect;
+use thalweg_io::{CaptureReader, CaptureWriter};
+use thalweg_packet::Instant;
+
+/// A router, written by hand, and entries for it.
+const ROUTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/testdata/router.json");
+const ENTRIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/testdata/router.cmds");
+
+const FLOW: &str = "in_port=1,tcp,dl_src=02:00:00:00:00:99,dl_dst=02:00:00:00:00:01,\
+                    nw_src=192.0.2.1,nw_dst=10.1.3.4";
+
+#[test]
+fn a_packet_is_explained() {
+    let scene = Scene::new();
+    let arguments = ["trace", "--p4", ROUTER, "--entries", ENTRIES, FLOW];
+    expect![[r#"
+        ingress
+          parsed
+          if node_2 (router.p4:58:8): true
+          table Ingress.routes: entry 1, Ingress.set_hop
+          table Ingress.hops: entry 1, Ingress.send
+          table Ingress.acl: no entry, NoAction
+        egress, port 3
+          sent by port 3, 60 bytes
+        leaves by port 3: 020000000008020000000001080045000028000000003f06accac00002010a0103040000000000000000000000005000ffffe0de0000000000000000
+    "#]]
+    .assert_eq(&scene.says(&arguments));
+}
+
+#[test]
+fn a_capture_goes_through_a_program() {
+    let scene = Scene::new();
+    let input = scene.path("in.pcap");
+    let mut packets = Vec::new();
+    for (source, destination, protocol) in [(1, [10, 2, 3, 4], 6), (2, [10, 1, 3, 4], 17)] {
+        let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x99, 8, 0];
+        let mut ip = vec![
+            0x45, 0, 0, 20, 0, 0, 0, 0, 64, protocol, 0, 0, 192, 0, 2, source,
+        ];
+        ip.extend(destination);
+        let checksum = thalweg_packet::checksum::checksum(&ip);
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        packet.extend(ip);
+        packets.push(packet);
+    }
+    let mut writer = CaptureWriter::create(Path::new(&input)).expect("the folder is ours");
+    for packet in &packets {
+        writer.write(packet, Instant::ZERO).expect("written");
+    }
+    writer.flush().expect("written");
+    let out = scene.path("out");
+    let report = scene.json(&[
+        "replay",
+        "--p4",
+        ROUTER,
+        "--entries",
+        ENTRIES,
+        "--pcap",
+        &input,
+        "--out",
+        &out,
+    ]);
+    assert_eq!(report["packets"], 2);
+    assert_eq!(report["outputs"], serde_json::json!({"2": 1}));
+    assert_eq!(report["drops"], serde_json::json!({"p4_ingress": 1}));
+    let mut reader = CaptureReader::open(Path::new(&format!("{out}/2.pcap"))).expect("a capture");
+    let sent = reader.next().expect("a packet").expect("it is whole");
+    assert_eq!(sent.bytes()[..6], [2, 0, 0, 0, 0, 7]);
+    assert_eq!(sent.bytes()[22], 63);
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused() {
+    let scene = Scene::new();
+    let entries = scene.write(
+        "bad.cmds",
+        "\ntable_add routes set_hop 10.0.0.0/8 => 70000\n",
+    );
+    scene.refuses(
+        &["trace", "--p4", ROUTER, "--entries", &entries, FLOW],
+        &["bad.cmds:2: 70000 does not fit into the 16 bits of hop of Ingress.set_hop"],
+    );
+    scene.refuses(&["trace", "--entries", &entries, FLOW], &["--p4"]);
+    scene.refuses(&["trace", FLOW], &["no rules; give them with --rules FILE"]);
+    scene.refuses(
+        &["trace", "--p4", ROUTER, "--rules", &entries, FLOW],
+        &["cannot be used with"],
+    );
+}
