@@ -87,6 +87,9 @@ fn names() -> String {
 /// 12.9 ms by searches, 12.8 ms by a sweep.
 const SWEEP_AT: usize = 4;
 
+/// So few that a mask cannot grow without end, and so many that few walks are made twice: chosen.
+const MASK_GROWTH: u32 = 8;
+
 /// Fewer are repaired in the time in which one thread wakes another. In a model check, few, so that
 /// walks are asked for.
 const REQUESTS_FROM: usize = if cfg!(thalweg_model) { 1 } else { 16 };
@@ -146,6 +149,9 @@ pub struct Config {
     pub maintainer: MaintainerKind,
     /// Entries that are repaired between two bursts; 1 at the least.
     pub slice: usize,
+    /// Bits by which repairs may make a mask longer with what the entry's walk knew already, since a
+    /// walk last searched all tables; beyond, all are searched, and the mask has none too many.
+    pub mask_growth: u32,
     /// Affected entries from which on a datapath asks for walks that are made elsewhere, if anybody
     /// makes them: [`crate::Datapath::request_walks`].
     pub requests_from: usize,
@@ -174,6 +180,7 @@ impl Default for Config {
             },
             maintainer: MaintainerKind::Incremental,
             slice: 8,
+            mask_growth: MASK_GROWTH,
             requests_from: REQUESTS_FROM,
             sweep_at: SWEEP_AT,
             continuations: 65_536,

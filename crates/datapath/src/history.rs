@@ -21,6 +21,8 @@ pub struct LastRepair {
     pub lookups: u32,
     /// Those among them whose outcome was still known, so that nothing was searched.
     pub recalled: u32,
+    /// Bits that the entry's mask had when a walk last searched all tables.
+    pub searched_bits: u32,
 }
 
 /// Last repairs by entry; those of entries that were never repaired are not there.

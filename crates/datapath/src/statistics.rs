@@ -162,6 +162,8 @@ pub struct Statistics {
     pub computed: u64,
     /// Packets looked up again.
     pub recirculations: u64,
+    /// Repairs whose walk was made anew, as what was known of it made the mask too long.
+    pub walked_anew: u64,
     /// Trainings of the wildcard cache's learned index that were put to use.
     pub trainings: u64,
     /// What the lookups in the wildcard cache took.
@@ -182,6 +184,7 @@ impl Statistics {
         self.upcalls += other.upcalls;
         self.computed += other.computed;
         self.recirculations += other.recirculations;
+        self.walked_anew += other.walked_anew;
         self.trainings += other.trainings;
         self.lookups.add(other.lookups);
         self.drops.add(&other.drops);

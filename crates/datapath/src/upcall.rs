@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
-    Continuation, Counters, Effect, Memory, Pipeline, StepKind, Trace, Translation,
+    Continuation, Counters, Effect, Pipeline, StepKind, Trace, Translation, Version, Walker,
 };
 
 use crate::core::{Answer, Core};
-use crate::dependency::Known;
+use crate::dependency::{Dependencies, Known};
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::maintain::Caches;
 use crate::statistics::{EvictReason, RefuseReason};
 
 /// What the interpreter's answer comes to as an entry.
@@ -25,6 +26,8 @@ pub(crate) struct Content {
     /// Lookups that the walk needed, and those whose outcome was still known.
     pub(crate) lookups: u32,
     pub(crate) recalled: u32,
+    /// Whether what was known made the mask too long, so that all was searched after all.
+    pub(crate) is_anew: bool,
     /// What is to be noted of the walk, unless whoever made it has done so.
     pub(crate) read: Option<(Trace, Known)>,
 }
@@ -70,20 +73,19 @@ impl<const W: usize> Core<W> {
             0 => None,
             number => Some(self.continuations.get(number as u32)?.clone()),
         };
-        let (continuation, version) = (continuation.as_deref(), self.version);
-        let mut known = Known::default();
+        let from = (continuation.as_deref(), self.version);
+        let again = entry.map(|entry| Again {
+            entry,
+            mask_limit: self.mask_limit(entry),
+        });
         let walker = &mut self.walker;
-        let mut walk = |memory: Option<&dyn Memory>| {
-            walker.walk(pipeline, &key[..], continuation, version, memory)
-        };
-        let translation = match entry.and_then(|entry| Some((entry, self.record.lock()?))) {
-            Some((entry, record)) => {
-                let memory = record.memory_of(entry, pipeline, version);
-                let again = walk(Some(&memory));
-                known = memory.into_known();
-                again
+        let (translation, known) = match again.and_then(|again| Some((again, self.record.lock()?)))
+        {
+            Some((again, record)) => again.walk(walker, &record, pipeline, key, from),
+            None => {
+                let translation = walker.walk(pipeline, key, from.0, from.1, None);
+                (translation, Known::default())
             }
-            None => walk(None),
         };
         let Translation {
             mask,
@@ -99,6 +101,7 @@ impl<const W: usize> Core<W> {
             credits: Credit::of(&trace),
             lookups: lookups_of(&trace),
             recalled: known.recalled,
+            is_anew: known.is_anew,
             read: Some((trace, known)),
         })
     }
@@ -210,4 +213,42 @@ impl<const W: usize> Core<W> {
 pub(crate) fn lookups_of(trace: &Trace) -> u32 {
     let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
     trace.kinds().filter(is_lookup).count() as u32
+}
+
+/// A walk of an entry that there is, with what its last walk knows.
+pub(crate) struct Again {
+    pub(crate) entry: EntryId,
+    /// Bits that its mask may have; of a longer one, the walk is made anew, which has none too many.
+    pub(crate) mask_limit: u32,
+}
+
+impl Again {
+    /// The walk of the entry's key, from its beginning or where it was left, at a version.
+    pub(crate) fn walk(
+        &self,
+        walker: &mut Walker,
+        record: &Dependencies,
+        pipeline: &Pipeline,
+        key: &[u64],
+        (continuation, version): (Option<&Continuation>, Version),
+    ) -> (Translation, Known) {
+        let memory = record.memory_of(self.entry, pipeline, version);
+        let translation = walker.walk(pipeline, key, continuation, version, Some(&memory));
+        let known = memory.into_known();
+        if known.recalled == 0 || bits_of(&translation.mask) <= self.mask_limit {
+            return (translation, known);
+        }
+        walker.recycle(translation.trace, translation.mask, translation.effects);
+        let translation = walker.walk(pipeline, key, continuation, version, None);
+        let known = Known {
+            is_anew: true,
+            ..Known::default()
+        };
+        (translation, known)
+    }
+}
+
+/// Bits that a mask has.
+pub(crate) fn bits_of(mask: &[u64]) -> u32 {
+    mask.iter().map(|word| word.count_ones()).sum()
 }

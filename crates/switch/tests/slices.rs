@@ -224,6 +224,38 @@ fn entries_that_are_walked_elsewhere_are_as_right_as_others() {
     );
 }
 
+/// Repairs that remember make masks longer; no further than is allowed.
+#[test]
+fn a_walk_that_would_make_its_mask_too_long_is_made_anew() {
+    let mut anew = 0;
+    for seed in 0..SEEDS / 4 {
+        let mut config = Config::default();
+        config.datapath.mask_growth = seed as u32 % 3;
+        let mut bench = Bench::with(MaintainerKind::Incremental, seed % 2 == 1, seed, config);
+        bench.engine.outbox().grows = true;
+        bench.forward(150);
+        for round in 0..12 {
+            let change = bundle(&mut bench);
+            let applied = bench.engine.apply(&change, Instant::ZERO);
+            applied.expect("generated changes are right");
+            for entry in bench.engine.datapath().entries() {
+                let bits: u32 = entry.mask.iter().map(|word| word.count_ones()).sum();
+                let repair = entry.last_repair.iter();
+                let mut remembered = repair.filter(|repair| repair.recalled > 0);
+                assert!(
+                    remembered.all(|repair| bits <= repair.searched_bits + seed as u32 % 3),
+                    "seed {seed}, change {round}: {bits} bits, {:?}",
+                    entry.last_repair
+                );
+            }
+            bench.check(&format!("seed {seed}, change {round}"));
+            bench.forward(10);
+        }
+        anew += bench.engine.datapath().statistics().walked_anew;
+    }
+    assert!(anew > SEEDS, "only {anew} were made anew");
+}
+
 /// What rules have counted, by rule.
 fn counted(bench: &Bench) -> Vec<(RuleId, Counters)> {
     let pipeline = bench.engine.pipeline();

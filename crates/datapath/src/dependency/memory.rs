@@ -134,6 +134,8 @@ pub(crate) struct Known {
     pub(crate) nodes: SmallVec<[Option<NodeId>; 16]>,
     /// Lookups that were answered.
     pub(crate) recalled: u32,
+    /// Whether a walk that knew more was given up for this one.
+    pub(crate) is_anew: bool,
 }
 
 impl<'a> Recollection<'a> {

@@ -9,7 +9,7 @@ use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
-use crate::upcall::Content;
+use crate::upcall::{Content, bits_of};
 
 impl<const W: usize> Caches for Core<W> {
     fn numbers(&self) -> u32 {
@@ -117,14 +117,29 @@ impl<const W: usize> Caches for Core<W> {
         is_first
     }
 
+    fn mask_limit(&self, id: EntryId) -> u32 {
+        self.searched_bits(id)
+            .saturating_add(self.config.mask_growth)
+    }
+
     fn accept(&mut self, id: EntryId, content: Content) -> Outcome {
         self.replace(id, content)
     }
 }
 
 impl<const W: usize> Core<W> {
+    /// Bits that an entry's mask had when a walk last searched all tables; an entry that was never
+    /// repaired is of such a walk.
+    fn searched_bits(&self, id: EntryId) -> u32 {
+        match self.histories.get(id) {
+            Some(repair) => repair.searched_bits,
+            None => bits_of(self.megaflow.mask(self.entries.get(id).subtable)),
+        }
+    }
+
     /// Gives an entry another content.
     fn replace(&mut self, id: EntryId, mut content: Content) -> Outcome {
+        self.statistics.walked_anew += u64::from(content.is_anew);
         content.mask.resize(W, 0);
         let former = self.entries.get(id).subtable;
         let subtable = match self.megaflow.mask(former) == content.mask {
@@ -132,6 +147,10 @@ impl<const W: usize> Core<W> {
             false => self.subtable_for(&content.mask),
         };
         let is_same_region = former == subtable;
+        let searched_bits = match content.recalled {
+            0 => bits_of(&content.mask),
+            _ => self.searched_bits(id),
+        };
         let entry = self.entries.get_mut(id);
         let is_same = is_same_region
             && entry.program.runs(&content.effects)
@@ -141,6 +160,7 @@ impl<const W: usize> Core<W> {
             outcome: Outcome::Repaired,
             lookups: content.lookups,
             recalled: content.recalled,
+            searched_bits,
         };
         if is_same {
             self.entries.unmark(id);

@@ -191,7 +191,8 @@ impl Following {
         for place in from..self.marked.len() {
             let (entry, generation) = self.marked[place];
             if caches.is_taken(entry, generation) {
-                requests.add(place, entry, |keys| caches.request(entry, keys));
+                let limit = caches.mask_limit(entry);
+                requests.add((place, entry, limit), |keys| caches.request(entry, keys));
             }
         }
         self.waiting_from = Some(from);

@@ -266,6 +266,8 @@ pub(crate) trait Caches {
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
     /// Adds an entry's key to `keys`, if all that its walk needs is known elsewhere too.
     fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool;
+    /// Bits that an entry's mask may have before its walk is made anew.
+    fn mask_limit(&self, id: EntryId) -> u32;
     /// Gives an entry what its walk, which was made elsewhere, has come to.
     fn accept(&mut self, id: EntryId, content: Content) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);

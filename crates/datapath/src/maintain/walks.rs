@@ -30,15 +30,15 @@ use thalweg_pipeline::{Pipeline, Translation, Walker};
 
 use crate::dependency::Index;
 use crate::entry::{Credit, EntryId};
-use crate::upcall::{Content, lookups_of};
+use crate::upcall::{Again, Content, lookups_of};
 
 /// Entries that a datapath asks to be walked, with their keys.
 #[derive(Debug)]
 pub struct Requests {
     version: Version,
     key_words: usize,
-    /// With their places among the marked entries.
-    entries: Vec<(usize, EntryId)>,
+    /// With their places among the marked entries, and the bits that their masks may have.
+    entries: Vec<(usize, EntryId, u32)>,
     keys: Vec<u64>,
 }
 
@@ -55,12 +55,11 @@ impl Requests {
     /// Adds an entry, if its key is given.
     pub(super) fn add(
         &mut self,
-        place: usize,
-        entry: EntryId,
+        entry: (usize, EntryId, u32),
         give_key: impl FnOnce(&mut Vec<u64>) -> bool,
     ) {
         if give_key(&mut self.keys) {
-            self.entries.push((place, entry));
+            self.entries.push(entry);
         }
     }
 }
@@ -101,15 +100,18 @@ impl Index {
         let version = requests.version;
         let keys = requests.keys.chunks_exact(requests.key_words);
         let mut walks = VecDeque::with_capacity(requests.entries.len());
-        for ((place, entry), key) in requests.entries.iter().zip(keys) {
+        for ((place, entry, mask_limit), key) in requests.entries.iter().zip(keys) {
             let mut record = self.lock();
             // Invariant 2.
             if !record.is_as_found(*entry) {
                 continue;
             }
-            let memory = record.memory_of(*entry, pipeline, version);
-            let translation = walker.walk(pipeline, key, None, version, Some(&memory));
-            let known = memory.into_known();
+            let again = Again {
+                entry: *entry,
+                mask_limit: *mask_limit,
+            };
+            let (translation, known) = again.walk(walker, &record, pipeline, key, (None, version));
+            let is_anew = known.is_anew;
             let Translation {
                 mask,
                 effects,
@@ -129,6 +131,7 @@ impl Index {
                 credits: Credit::of(&trace),
                 lookups: lookups_of(&trace),
                 recalled: known.recalled,
+                is_anew,
                 read: None,
             };
             walker.recycle(trace, Vec::new(), Vec::new());
