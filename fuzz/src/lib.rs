@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -47,6 +47,10 @@ pub const TARGETS: [Target; 10] = [
     Target {
         name: "frame",
         run: targets::frame::run,
+    },
+    Target {
+        name: "plan",
+        run: targets::plan::run,
     },
     Target {
         name: "rules",

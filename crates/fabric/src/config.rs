@@ -112,6 +112,22 @@ pub enum Transport {
     Tcp(TcpConfig),
 }
 
+/// What a gateway can take; without it, any number of packets at once (section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatewayService {
+    /// How many packets it begins with in a second.
+    pub packets_per_second: u64,
+    /// How many may wait for that, the one that is begun next among them; more are dropped.
+    pub queue_packets: u32,
+}
+
+impl GatewayService {
+    /// From one packet to the next.
+    pub(crate) fn time_a_packet(&self) -> Time {
+        Time::from_picos(1_000_000_000_000 / self.packets_per_second.max(1))
+    }
+}
+
 /// A machine that moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
@@ -146,6 +162,8 @@ pub struct Config {
     pub outer_bytes: u32,
     /// Bytes of the headers of a tenant's datagram: inner IP and UDP.
     pub inner_bytes: u32,
+    /// What a gateway can take; `None` is everything.
+    pub gateway_service: Option<GatewayService>,
     /// Machines that move.
     pub migrations: Vec<Migration>,
     /// Links and switches that fail.
@@ -177,6 +195,7 @@ impl Config {
             payload: Payload::Fixed(64),
             outer_bytes: 2 + 20 + 8,
             inner_bytes: 20 + 8,
+            gateway_service: None,
             migrations: Vec::new(),
             failures: Vec::new(),
             reroute_after: Time::ZERO,

@@ -41,8 +41,8 @@ mod trace;
 
 pub use capture::{CaptureWriter, Captured, SNAP_BYTES};
 pub use config::{
-    Bluebird, Config, ConfigError, Controller, ControllerCost, Migration, OnDemand, Payload,
-    Scheme, SwitchV2p, Transport,
+    Bluebird, Config, ConfigError, Controller, ControllerCost, GatewayService, Migration, OnDemand,
+    Payload, Scheme, SwitchV2p, Transport,
 };
 pub use ecmp::Ecmp;
 pub use failure::{Element, Failure};
@@ -54,7 +54,7 @@ pub use queue::EventQueue;
 pub use report::{Drop, Drops, Layers, Report};
 pub use schemes::ControllerReport;
 pub use shape::{FatTree, TopologyError};
-pub use simulation::{Census, Simulation};
+pub use simulation::{Census, PacketStep, Simulation};
 pub use tcp::{Algorithm, LossDetection, TcpConfig, TcpConfigError};
 pub use time::Time;
 pub use topology::{NodeId, NodeKind, PortId, Topology};

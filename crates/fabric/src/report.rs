@@ -43,6 +43,8 @@ pub enum Drop {
     Forged,
     /// The queue to a ToR's control plane was full (Bluebird).
     ControlPlaneFull,
+    /// Too many packets waited for the gateway.
+    GatewayFull,
 }
 
 /// Packets dropped, by reason.
@@ -50,7 +52,7 @@ pub enum Drop {
 pub struct Drops([u64; Drop::COUNT]);
 
 impl Drop {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     /// All reasons.
     pub const ALL: [Drop; Drop::COUNT] = [
@@ -63,6 +65,7 @@ impl Drop {
         Drop::UnexpectedControl,
         Drop::Forged,
         Drop::ControlPlaneFull,
+        Drop::GatewayFull,
     ];
 
     /// What it is called in tables.
@@ -77,6 +80,7 @@ impl Drop {
             Drop::UnexpectedControl => "unexpected_control",
             Drop::Forged => "forged",
             Drop::ControlPlaneFull => "control_plane_full",
+            Drop::GatewayFull => "gateway_full",
         }
     }
 }

@@ -28,6 +28,7 @@ mod hop;
 mod scheme;
 mod transport;
 mod watch;
+mod way;
 
 use std::collections::VecDeque;
 
@@ -37,6 +38,9 @@ use thalweg_v2p::{
     Address, Counters, Database, GatewayAgent, HostAgent, Key, Packet, SwitchAgent, Vni,
 };
 
+pub use self::way::PacketStep;
+use self::way::Way;
+use crate::config::GatewayService;
 use crate::config::Scheme;
 use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
@@ -173,6 +177,11 @@ pub struct Simulation {
     now: Time,
     switch_bytes: Vec<u64>,
     tally: Tally,
+    /// How long gateways are busy, by endpoint, if they have a rate.
+    gateway_free_at: Vec<Time>,
+    gateway_service: Option<GatewayService>,
+    /// The packet whose way is noted.
+    way: Option<Box<Way>>,
 }
 
 impl Simulation {

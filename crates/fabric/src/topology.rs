@@ -208,6 +208,23 @@ impl Topology {
         });
     }
 
+    /// What a node is called: its kind, and its number among those of its kind, from 0.
+    pub fn name(&self, node: NodeId) -> String {
+        let counts = Counts::of(&self.shape);
+        let place = |list: &[NodeId]| list.binary_search(&node).unwrap_or_default();
+        match self.kind(node) {
+            NodeKind::Server => format!("server {}", place(&self.servers)),
+            NodeKind::Gateway => format!("gateway {}", place(&self.gateways)),
+            NodeKind::Switch(Role::Core) => format!("core {}", node.0),
+            NodeKind::Switch(Role::Spine | Role::GatewaySpine) => {
+                format!("spine {}", node.0 - counts.cores)
+            }
+            NodeKind::Switch(Role::Tor | Role::GatewayTor) => {
+                format!("ToR {}", node.0 - counts.cores - counts.spines)
+            }
+        }
+    }
+
     /// The ports of a switch by which a node is nearest; empty if it is the switch itself.
     ///
     /// Ports are numbered upwards from the first; they need not be neighbors.

@@ -336,6 +336,120 @@ fn what_cannot_be_run_is_refused_with_place_and_remedy() {
     );
 }
 
+/// The way of one packet, told by a run without caches and one with them.
+#[test]
+fn a_packet_s_way_is_explained_hop_by_hop() {
+    let scene = scene();
+    let plan = PLAN
+        .replace("seeds = [1, 2]", "seeds = [1]")
+        .replace("[50, 200]", "[2000]");
+    scene.write("plan.toml", plan);
+    // The fourth packet of machine 1's flow to machine 0, which goes again and again.
+    let trace = trace();
+    let flow = trace.lines().filter_map(|line| line.split(',').nth(3));
+    let flow = flow.fold(std::collections::HashMap::new(), |mut counts, flow| {
+        *counts.entry(flow).or_insert(0) += 1;
+        counts
+    });
+    let (flow, count) = flow
+        .into_iter()
+        .max_by_key(|(flow, count)| (*count, *flow))
+        .expect("flows");
+    assert!(count > 5, "{count}");
+    let packet = format!("{flow}:{}", count - 1);
+    let result = scene.json(&["simulate", "plan.toml", "--trace-packet", &packet]);
+    let ways = result["runs"].as_array().expect("runs");
+    assert_eq!(ways.len(), 10);
+    let words = |scheme: &str| -> Vec<String> {
+        let way = ways
+            .iter()
+            .find(|way| way["scheme"] == scheme)
+            .expect("a run");
+        let steps = way["steps"].as_array().expect("steps");
+        let text = |step: &Value| format!("{}: {}", step["node"], step["what"]).replace('"', "");
+        steps.iter().map(text).collect()
+    };
+    let slow = words("nocache");
+    assert!(
+        slow[0].starts_with("server") && slow[0].contains("to gateway"),
+        "{slow:?}"
+    );
+    assert!(
+        slow.iter()
+            .any(|step| step.contains("arrives, to be resolved")),
+        "{slow:?}"
+    );
+    assert!(
+        slow.last().expect("steps").ends_with("delivered"),
+        "{slow:?}"
+    );
+    let direct = words("direct");
+    assert!(direct.len() < slow.len() && !direct.iter().any(|step| step.contains("gateway")));
+    let cached = words("switchv2p");
+    assert!(
+        cached
+            .iter()
+            .any(|step| step.contains("hit, ") && step.contains("rewritten")),
+        "{cached:?}"
+    );
+    assert!(
+        cached.last().expect("steps").ends_with("delivered"),
+        "{cached:?}"
+    );
+    let text = scene.says(&["simulate", "plan.toml", "--trace-packet", &packet]);
+    assert!(
+        text.contains("what happens") && text.contains("gateway"),
+        "{text}"
+    );
+    scene.refuses(
+        &["simulate", "plan.toml", "--trace-packet", "9999"],
+        &["no flow 9999", "give"],
+    );
+    let late = format!("{flow}:99999");
+    scene.refuses(
+        &["simulate", "plan.toml", "--trace-packet", &late],
+        &["never sends"],
+    );
+}
+
+/// Gateways that take few packets, hosts that are told, memory by layer.
+#[test]
+fn what_is_beyond_the_paper_is_run_too() {
+    let scene = scene();
+    let run = |schemes: &str, more: &str| {
+        let start = PLAN.find("schemes = ").expect("it is there");
+        let plan = format!(
+            "{}schemes = [{schemes}]\ncache_percent = [200]\nseeds = [1]\n{more}",
+            &PLAN[..start]
+        );
+        scene.write("plan.toml", plan);
+        rows(&scene.json(&["simulate", "plan.toml", "--no-ledger", "--no-report"]))
+    };
+    let count = |row: &Value, key: &str| row[key].as_u64().expect("a number");
+    // 2,000 packets in 120 µs are too many for two gateways of a million a second each.
+    let slow = run(
+        "\"nocache\"",
+        "[gateways]\npackets_per_second = 1000000\nqueue_packets = 9\n",
+    );
+    let dropped = count(&slow[0], "drops");
+    assert!(dropped > 1_000, "{dropped}");
+    assert_eq!(slow[0]["drops_by_reason"]["gateway_full"], dropped);
+    assert_eq!(count(&slow[0], "delivered") + dropped, 2_000);
+    // The sooner hosts are told, the fewer packets gateways see.
+    let at_gateways = |threshold: u32| {
+        let more = format!("offload_threshold_packets = {threshold}\n");
+        count(&run("\"offload\"", &more)[0], "gateway_packets")
+    };
+    let counts = [1, 3, 1_000].map(at_gateways);
+    assert!(counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
+    assert_eq!(counts[2], 2_000);
+    // Memory in ToRs only, said by weights: their share of 64 entries is 6 of 10 switches, so 15.
+    let layered = run("\"switchv2p\"", "[memory]\ncore = 0\nspine = 0\ntor = 1\n");
+    let hits = &layered[0]["hits_by_layer"];
+    assert_eq!((&hits["core"], &hits["spine"]), (&0.into(), &0.into()));
+    assert!(count(hits, "tor") > 0);
+}
+
 /// A trace and a placement that are packed, and in the folder of data.
 #[test]
 fn data_may_be_packed_and_elsewhere() {

@@ -156,14 +156,26 @@ pub enum MemoryPlacement {
     Everywhere,
     /// Only those with hosts or gateways.
     TorsOnly,
+    /// By layer, so many lines a switch.
+    ByLayer {
+        /// Lines of a core.
+        core: u32,
+        /// Lines of a spine, with gateways below it or not.
+        spine: u32,
+        /// Lines of a ToR, with gateways or not.
+        tor: u32,
+    },
 }
 
 impl MemoryPlacement {
-    /// Lines of a switch, if each that has memory gets this many.
+    /// Lines of a switch, if each that has memory gets this many (and layers do not say otherwise).
     pub const fn entries(self, role: Role, entries: u32) -> u32 {
-        match self {
-            MemoryPlacement::TorsOnly if !role.is_tor() => 0,
-            _ => entries,
+        match (self, role) {
+            (MemoryPlacement::ByLayer { core, .. }, Role::Core) => core,
+            (MemoryPlacement::ByLayer { spine, .. }, Role::Spine | Role::GatewaySpine) => spine,
+            (MemoryPlacement::ByLayer { tor, .. }, Role::Tor | Role::GatewayTor) => tor,
+            (MemoryPlacement::TorsOnly, _) if !role.is_tor() => 0,
+            (MemoryPlacement::TorsOnly | MemoryPlacement::Everywhere, _) => entries,
         }
     }
 }

@@ -78,6 +78,9 @@ impl Simulation {
             now: Time::ZERO,
             switch_bytes: vec![0; topology.switch_count()],
             tally: Tally::default(),
+            gateway_free_at: vec![Time::ZERO; topology.endpoints().count()],
+            gateway_service: config.gateway_service,
+            way: None,
             topology,
         })
     }

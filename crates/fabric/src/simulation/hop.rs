@@ -34,6 +34,9 @@ impl Simulation {
 
     /// A packet leaves a server or gateway by its only port.
     pub(super) fn leave(&mut self, flight: u32, node: NodeId) {
+        if self.way.is_some() {
+            self.way_leave(flight, node);
+        }
         if self.host_memory.is_some() {
             self.remember_at_gateway(flight, node);
         }
@@ -68,6 +71,9 @@ impl Simulation {
     }
 
     pub(super) fn drop_flight(&mut self, flight: u32, reason: Drop) {
+        if self.way.is_some() {
+            self.way_drop(flight, reason);
+        }
         self.flights.remove(flight as usize);
         self.tally.drops.count(reason);
     }
@@ -80,6 +86,10 @@ impl Simulation {
             let bytes = under_way.bytes - self.outer_bytes;
             self.switch_bytes[switch.0 as usize] += u64::from(bytes);
         }
+        let watched = match self.way {
+            Some(_) => self.way_before(flight, switch),
+            None => None,
+        };
         match self.caches {
             Caches::Absent => {}
             Caches::Protocol(_) => match self.ask_agent(flight, switch, role, port) {
@@ -96,6 +106,9 @@ impl Simulation {
                     return;
                 }
             }
+        }
+        if let Some(before) = watched {
+            self.way_after(flight, switch, before);
         }
         self.pass_on(flight, switch);
     }
@@ -200,6 +213,9 @@ impl Simulation {
         if self.host_memory.is_some() {
             self.remember_at_host(flight, node);
         }
+        if self.way.is_some() {
+            self.way_endpoint(flight, node);
+        }
         let endpoint = self.endpoint_index(node);
         let under_way = &mut self.flights[flight as usize];
         let packet = &mut under_way.packet;
@@ -209,7 +225,10 @@ impl Simulation {
             Endpoint::Gateway(agent) => match agent.handle_packet(&self.database, packet) {
                 GatewayVerdict::Forward => {
                     self.tally.gateway_packets += 1;
-                    self.hold(flight, node, GATEWAY_DELAY.into());
+                    match self.wait_for_gateway(endpoint) {
+                        Some(wait) => self.hold(flight, node, wait + GATEWAY_DELAY.into()),
+                        None => self.drop_flight(flight, Drop::GatewayFull),
+                    }
                 }
                 GatewayVerdict::UnknownDestination => {
                     self.tally.gateway_packets += 1;
@@ -236,6 +255,22 @@ impl Simulation {
                 }
             },
         }
+    }
+
+    /// How long a packet waits until a gateway begins with it; `None` if too many wait.
+    #[inline]
+    fn wait_for_gateway(&mut self, endpoint: usize) -> Option<Time> {
+        let Some(service) = self.gateway_service else {
+            return Some(Time::ZERO);
+        };
+        let free_at = &mut self.gateway_free_at[endpoint];
+        let wait = *free_at - self.now;
+        let each = service.time_a_packet();
+        if wait.as_picos().div_ceil(each.as_picos().max(1)) > u64::from(service.queue_packets) {
+            return None;
+        }
+        *free_at = (*free_at).max(self.now) + each;
+        Some(wait)
     }
 
     /// Keeps a packet at an endpoint for a while, after which it is sent as it is now.

@@ -174,6 +174,9 @@ impl Simulation {
             tcp.loads[flight] = load;
         }
         let (flight, node) = (flight as u32, source.node);
+        if self.way.is_some() {
+            self.way_send(flight, node);
+        }
         match delay {
             Time::ZERO => self.leave(flight, node),
             delay => {

@@ -21,6 +21,14 @@
 //! schemes = ["nocache", "switchv2p"]
 //! cache_percent = [10, 50]         # of the machines, for all switches; or cache_entries, of one
 //! seeds = [1]
+//! offload_threshold_packets = 10   # of "offload"
+//! [gateways]                       # optional: each takes no more than that
+//! packets_per_second = 50000000
+//! queue_packets = 1000
+//! [memory]                         # optional: of SwitchV2P's switches, in proportion
+//! core = 1
+//! spine = 2
+//! tor = 4
 //! [migration]                      # optional
 //! vm = 5200
 //! at_us = 500
@@ -38,10 +46,10 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Deserialize;
-use thalweg_fabric::{Migration, Time};
+use thalweg_fabric::{GatewayService, Migration, Time};
 use toml::Spanned;
 
-pub use self::schemes::{CacheAmount, CacheSize, PlanProfile, SchemeKind};
+pub use self::schemes::{CacheAmount, CacheSize, MemoryWeights, PlanProfile, SchemeKind};
 pub use self::topology::PlannedTopology;
 pub use self::workload::{Machines, Transport, Workload};
 use crate::error::explain_toml;
@@ -63,6 +71,12 @@ pub struct Plan {
     pub caches: Vec<CacheSize>,
     /// Of chance.
     pub seeds: Vec<u64>,
+    /// Packets of a host for a machine before `offload` hands it the mapping.
+    pub offload_threshold_packets: u32,
+    /// What gateways can take; everything if nothing is said.
+    pub gateway_service: Option<GatewayService>,
+    /// How SwitchV2P's memory is divided; equally if nothing is said.
+    pub memory: Option<MemoryWeights>,
     /// A machine that moves.
     pub migration: Option<Migration>,
 }
@@ -74,7 +88,19 @@ struct File {
     workload: workload::Section,
     run: schemes::Section,
     migration: Option<MigrationSection>,
+    gateways: Option<GatewaysSection>,
+    memory: Option<schemes::MemorySection>,
 }
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GatewaysSection {
+    packets_per_second: Spanned<Number>,
+    queue_packets: Spanned<Number>,
+}
+
+/// From a packet a second to one a picosecond.
+const RATE: RangeInclusive<u64> = 1..=1_000_000_000_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,6 +153,15 @@ impl Plan {
             schemes,
             caches,
             seeds,
+            offload_threshold_packets: source.offload_threshold(&file.run)?,
+            gateway_service: file
+                .gateways
+                .map(|section| source.gateway_service(&section))
+                .transpose()?,
+            memory: file
+                .memory
+                .map(|section| source.memory(&section))
+                .transpose()?,
             migration: file
                 .migration
                 .map(|section| source.migration(&section))
@@ -142,6 +177,15 @@ impl Source<'_> {
             machine: self.number("vm", &section.vm, NUMBERS)? as u32,
             at: Time::from_micros(at_us),
             to_server: self.number("to_server", &section.to_server, NUMBERS)? as u32,
+        })
+    }
+
+    fn gateway_service(&self, section: &GatewaysSection) -> Result<GatewayService> {
+        let rate = self.number("packets_per_second", &section.packets_per_second, RATE)?;
+        let queue = self.number("queue_packets", &section.queue_packets, NUMBERS)?;
+        Ok(GatewayService {
+            packets_per_second: rate,
+            queue_packets: queue as u32,
         })
     }
 

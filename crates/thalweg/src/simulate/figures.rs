@@ -17,7 +17,7 @@ use super::tables::{BASELINE, improvement};
 use crate::report::{Axis, Heat, Lines, Series, Shape, Unit, format_bytes};
 
 /// Schemes whose share of packets that avoid gateways says nothing (section 5.1).
-const WITHOUT_HIT_RATE: [&str; 3] = ["direct", "ondemand", "bluebird"];
+const WITHOUT_HIT_RATE: [&str; 4] = ["direct", "ondemand", "offload", "bluebird"];
 
 /// The size of caches that the paper's analyses are of, in percent.
 const ANALYSED: f64 = 50.0;

@@ -21,6 +21,7 @@ mod pool;
 mod row;
 mod runs;
 mod tables;
+mod way;
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,10 @@ pub(crate) struct Arguments {
     /// The rows as Parquet; a file that exists is replaced
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
+    /// Explain one packet's way, hop by hop, in each run, instead of figures: the packets of a flow
+    /// are counted from 0, those of both ends of a connection together
+    #[arg(long, value_name = "FLOW[:NUMBER]", value_parser = way::packet)]
+    trace_packet: Option<way::PacketId>,
 }
 
 /// A part of the runs: those whose number leaves this rest.
@@ -117,6 +122,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .unwrap_or_else(processors)
         .min(chosen.len().max(1));
     runs::check_memory(&chosen, jobs, &arguments.plan)?;
+    if let Some(packet) = arguments.trace_packet {
+        return way::explain(packet, &chosen, &traffic, console);
+    }
     let ledger = ledger_of(arguments)?;
     let (rows, kept) = pool::run_all(&chosen, &traffic, jobs, ledger.as_ref(), console)?;
     if let Some(path) = &report {

@@ -78,7 +78,7 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
                 let each =
                     transports.flat_map(|way| plan.seeds.iter().map(move |seed| (way, seed)));
                 for (&transport, &seed) in each {
-                    let scheme = scheme_of(kind, plan.profile, entries);
+                    let scheme = scheme_of(kind, plan, planned, entries);
                     let shape = planned.shape.clone();
                     let placement = placement.clone().into_owned();
                     let base = match plan.profile {
@@ -105,6 +105,7 @@ fn with_rest(base: Config, plan: &Plan, transport: Transport, seed: u64) -> Conf
     let payload = plan.workload.payload_bytes.map(Payload::Fixed);
     let mut config = Config {
         payload: payload.unwrap_or(base.payload),
+        gateway_service: plan.gateway_service,
         migrations: plan.migration.into_iter().collect(),
         seed,
         ..base
@@ -172,12 +173,43 @@ fn switches_with_cache(kind: SchemeKind, planned: &PlannedTopology) -> u32 {
     }
 }
 
-fn scheme_of(kind: SchemeKind, profile: PlanProfile, entries: u32) -> Scheme {
+/// The layers' lines, if a plan divides memory by weights: as many in all as equally divided.
+fn placement_of(plan: &Plan, planned: &PlannedTopology, entries: u32) -> MemoryPlacement {
+    let Some(weights) = plan.memory else {
+        return MemoryPlacement::Everywhere;
+    };
+    let shape = &planned.shape;
+    let spines = shape.pods * shape.spines_per_pod;
+    let tors = shape.pods * shape.tors_per_pod;
+    let cores = planned.switches_with_memory - spines - tors;
+    let layers = [
+        (weights.core, cores),
+        (weights.spine, spines),
+        (weights.tor, tors),
+    ];
+    let sum: u64 = layers
+        .iter()
+        .map(|(weight, count)| u64::from(*weight) * u64::from(*count))
+        .sum();
+    let total = u64::from(entries) * u64::from(planned.switches_with_memory);
+    let lines = |weight: u32| (total * u64::from(weight) / sum.max(1)).min(1 << 28) as u32;
+    MemoryPlacement::ByLayer {
+        core: lines(weights.core),
+        spine: lines(weights.spine),
+        tor: lines(weights.tor),
+    }
+}
+
+fn scheme_of(kind: SchemeKind, plan: &Plan, planned: &PlannedTopology, entries: u32) -> Scheme {
+    let profile = plan.profile;
     let protocol = match profile {
         PlanProfile::Artifact => Profile::Artifact,
         PlanProfile::Paper => Profile::Paper,
     };
-    let v2p = SwitchV2p::new(protocol, entries);
+    let v2p = SwitchV2p {
+        memory: placement_of(plan, planned, entries),
+        ..SwitchV2p::new(protocol, entries)
+    };
     let is_artifact = profile == PlanProfile::Artifact;
     let controller = |micros| {
         let interval = Time::from_micros(micros);
@@ -192,6 +224,9 @@ fn scheme_of(kind: SchemeKind, profile: PlanProfile, entries: u32) -> Scheme {
         SchemeKind::OnDemand if is_artifact => Scheme::OnDemand(OnDemand::Artifact),
         SchemeKind::OnDemand => Scheme::OnDemand(OnDemand::Paper {
             threshold_packets: 1,
+        }),
+        SchemeKind::Offload => Scheme::OnDemand(OnDemand::Paper {
+            threshold_packets: plan.offload_threshold_packets,
         }),
         SchemeKind::LocalLearning => Scheme::LocalLearning { entries },
         SchemeKind::GwCache => Scheme::GwCache { entries },
@@ -212,7 +247,10 @@ fn scheme_of(kind: SchemeKind, profile: PlanProfile, entries: u32) -> Scheme {
             memory: MemoryPlacement::TorsOnly,
             ..v2p
         }),
-        SchemeKind::SwitchV2pPlus => Scheme::SwitchV2p(SwitchV2p::new(Profile::Plus, entries)),
+        SchemeKind::SwitchV2pPlus => Scheme::SwitchV2p(SwitchV2p {
+            profile: Profile::Plus,
+            ..v2p
+        }),
     }
 }
 

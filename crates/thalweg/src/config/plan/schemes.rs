@@ -63,6 +63,7 @@ schemes! {
     NoCache, "nocache", "Gateways only.";
     Direct, "direct", "Hosts that know everything.";
     OnDemand, "ondemand", "Hosts that remember.";
+    Offload, "offload", "Gateways that hand busy mappings to hosts.";
     LocalLearning, "locallearning", "Caches that learn what passes.";
     GwCache, "gwcache", "The same at gateway ToRs only.";
     Bluebird, "bluebird", "ToRs with a control plane.";
@@ -80,7 +81,7 @@ impl SchemeKind {
     pub fn has_cache(self) -> bool {
         !matches!(
             self,
-            SchemeKind::NoCache | SchemeKind::Direct | SchemeKind::OnDemand
+            SchemeKind::NoCache | SchemeKind::Direct | SchemeKind::OnDemand | SchemeKind::Offload
         )
     }
 }
@@ -103,7 +104,32 @@ pub(super) struct Section {
     cache_percent: Option<Spanned<Several<Decimal>>>,
     cache_entries: Option<Spanned<Several<Number>>>,
     seeds: Option<Spanned<Several<Number>>>,
+    offload_threshold_packets: Option<Spanned<Number>>,
 }
+
+/// Lines of SwitchV2P's switches in proportion to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryWeights {
+    /// A core's.
+    pub core: u32,
+    /// A spine's.
+    pub spine: u32,
+    /// A ToR's.
+    pub tor: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemorySection {
+    core: Spanned<Number>,
+    spine: Spanned<Number>,
+    tor: Spanned<Number>,
+}
+
+const WEIGHTS: RangeInclusive<u64> = 0..=1_000_000;
+
+/// Packets of a host for a machine before the gateway hands the mapping out.
+const THRESHOLD: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
 /// 1,500 times what the paper's largest caches are of.
 const MOST_PERCENT: f64 = 1e9;
@@ -154,6 +180,28 @@ impl Source<'_> {
             None => vec![1],
         };
         Ok((schemes, caches, seeds))
+    }
+
+    pub(super) fn offload_threshold(&self, section: &Section) -> Result<u32> {
+        let said = section.offload_threshold_packets.as_ref();
+        let said = said.map(|said| self.number("offload_threshold_packets", said, THRESHOLD));
+        Ok(said.transpose()?.unwrap_or(10) as u32)
+    }
+
+    pub(super) fn memory(&self, section: &MemorySection) -> Result<MemoryWeights> {
+        let weight = |key, said| self.number(key, said, WEIGHTS).map(|weight| weight as u32);
+        let weights = MemoryWeights {
+            core: weight("core", &section.core)?,
+            spine: weight("spine", &section.spine)?,
+            tor: weight("tor", &section.tor)?,
+        };
+        match weights.core + weights.spine + weights.tor {
+            0 => {
+                let what = "nobody gets memory; give one layer more than 0";
+                Err(self.error(&section.tor.span(), what))
+            }
+            _ => Ok(weights),
+        }
     }
 
     fn scheme(&self, name: &str, span: &Range<usize>) -> Result<SchemeKind> {

@@ -25,6 +25,14 @@ profile = "paper"
 schemes = ["nocache", "switchv2p+", "controller-300"]
 cache_percent = [1, 0.5, 150000]
 seeds = [1, 7]
+offload_threshold_packets = 3
+[gateways]
+packets_per_second = 1000
+queue_packets = 4
+[memory]
+core = 1
+spine = 0
+tor = 9
 [migration]
 vm = 5200
 at_us = 500
@@ -73,6 +81,14 @@ fn a_whole_plan_is_read() {
     assert_eq!(amounts, [1.0, 0.5, 150_000.0].map(CacheAmount::Percent));
     assert_eq!((plan.caches[1].line, plan.caches[1].column), (20, 21));
     assert_eq!(plan.seeds, [1, 7]);
+    assert_eq!(plan.offload_threshold_packets, 3);
+    let service = plan.gateway_service.unwrap();
+    assert_eq!(
+        (service.packets_per_second, service.queue_packets),
+        (1000, 4)
+    );
+    let memory = plan.memory.unwrap();
+    assert_eq!((memory.core, memory.spine, memory.tor), (1, 0, 9));
     let migration = plan.migration.unwrap();
     assert_eq!((migration.machine, migration.to_server), (5200, 68));
     assert_eq!(migration.at, Time::from_micros(500));
@@ -239,14 +255,51 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
             "seeds = [-1]",
             "p.toml:21:10: invalid value",
         ),
+        ("tor = 9", "tor = x", "p.toml:29:7: "),
+        (
+            "core = 1\nspine = 0\ntor = 9",
+            "core = 0\nspine = 0\ntor = 0",
+            "p.toml:29:7: nobody gets memory; give one layer more than 0",
+        ),
+        (
+            "packets_per_second = 1000",
+            "packets_per_second = 0",
+            "p.toml:24:22: packets_per_second must be 1 to",
+        ),
         (
             "vm = 5200",
             "vm = 4294967296",
-            "p.toml:23:6: vm must be 0 to 4294967295",
+            "p.toml:31:6: vm must be 0 to 4294967295",
         ),
         ("vm = 5200", "", "missing field `vm`; add it"),
     ]);
     assert!(refused("").contains("missing field `topology`; add it"));
+}
+
+/// Those that come with the program, each of which begins with what it is.
+#[test]
+fn all_plans_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            let plan = Plan::read(&path).unwrap();
+            assert!(
+                plan.schemes.contains(&SchemeKind::NoCache),
+                "{path:?}: to compare with"
+            );
+            assert!(
+                std::fs::read_to_string(&path).unwrap().starts_with("# "),
+                "{path:?}"
+            );
+            count += 1;
+        }
+    }
+    assert_eq!(count, 13);
 }
 
 /// What is put in place of what in the plan, and what is said of it.

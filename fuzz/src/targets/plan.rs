@@ -1,0 +1,214 @@
+//! Plans of `thalweg simulate`, which are TOML.
+//!
+//! 1. No text makes the reader panic.
+//! 2. An error is one line, names a place of the text, and says what to do.
+//! 3. A plan that is accepted is written out whole, with the first of its fabrics, and reads back as
+//!    the same. A key that is added to the reader belongs into [`written`] and into the corpus's
+//!    `everything`.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_config::{CacheAmount, ConfigError, Machines, Plan, Transport};
+use thalweg_fabric::{Algorithm, FatTree};
+use toml::{Table, Value};
+
+/// Words one of which is in every error, as each says what to do, or what would do.
+const ADVICE: [&str; 9] = [
+    "add", "choose", "expected", "give", "must be", "remove", "set", "use", "write",
+];
+
+/// Tries one input.
+pub fn run(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    match Plan::parse("fuzz.toml", Path::new("etc"), &text) {
+        Ok(plan) => reads_back(&plan),
+        Err(error) => check_error(&text, &error),
+    }
+}
+
+fn check_error(text: &str, error: &ConfigError) {
+    let said = error.to_string();
+    assert!(!said.contains(char::is_control), "{said:?}");
+    let ConfigError::Refused {
+        line, column, what, ..
+    } = error
+    else {
+        panic!("no file was read: {said}");
+    };
+    let start = format!("fuzz.toml:{line}:{column}: ");
+    assert!(said.starts_with(&start), "{said}");
+    // An error at the end may be on the line that would come next.
+    let lines: Vec<&str> = text.split('\n').collect();
+    let place = lines.get(*line - 1).expect("the line is there");
+    assert!((1..=place.chars().count() + 1).contains(column), "{said}");
+    assert!(ADVICE.iter().any(|word| what.contains(word)), "{said}");
+}
+
+fn reads_back(plan: &Plan) {
+    let expected = without_places(plan.clone());
+    let printed = written(&expected).to_string();
+    // Paths have become relative to where we are.
+    let again = Plan::parse("again.toml", Path::new(""), &printed);
+    let again = again.unwrap_or_else(|error| panic!("{error} in {printed}"));
+    assert_eq!(without_places(again), expected, "{printed}");
+}
+
+/// The plan with one fabric, and without where sizes stand in the text.
+fn without_places(mut plan: Plan) -> Plan {
+    assert!(!plan.topologies.is_empty() && !plan.schemes.is_empty() && !plan.seeds.is_empty());
+    plan.topologies.truncate(1);
+    for size in &mut plan.caches {
+        (size.line, size.column) = (0, 0);
+    }
+    plan
+}
+
+/// A plan as TOML, with nothing left to defaults.
+fn written(plan: &Plan) -> Table {
+    let fat_tree = fabric(&plan.topologies[0].shape);
+    let schemes = plan.schemes.iter().map(|scheme| scheme.name().into());
+    let mut run = table([
+        ("profile", plan.profile.name().into()),
+        ("schemes", Value::Array(schemes.collect())),
+        ("seeds", numbers(plan.seeds.iter().copied())),
+        (
+            "offload_threshold_packets",
+            number(plan.offload_threshold_packets.into()),
+        ),
+    ]);
+    if let Some(first) = plan.caches.first() {
+        let (key, sizes) = match first.amount {
+            CacheAmount::Percent(_) => ("cache_percent", plan.caches.iter().map(percent).collect()),
+            CacheAmount::Entries(_) => ("cache_entries", plan.caches.iter().map(entries).collect()),
+        };
+        run.insert(key.to_owned(), Value::Array(sizes));
+    }
+    let mut whole = table([
+        ("topology", table([("fat_tree", fat_tree.into())]).into()),
+        ("workload", workload(plan).into()),
+        ("run", run.into()),
+    ]);
+    if let Some(service) = plan.gateway_service {
+        let section = table([
+            ("packets_per_second", number(service.packets_per_second)),
+            ("queue_packets", number(service.queue_packets.into())),
+        ]);
+        whole.insert("gateways".to_owned(), section.into());
+    }
+    if let Some(weights) = plan.memory {
+        let section = table([
+            ("core", number(weights.core.into())),
+            ("spine", number(weights.spine.into())),
+            ("tor", number(weights.tor.into())),
+        ]);
+        whole.insert("memory".to_owned(), section.into());
+    }
+    if let Some(migration) = plan.migration {
+        let section = table([
+            ("vm", number(migration.machine.into())),
+            ("at_us", number(migration.at.as_picos() / 1_000_000)),
+            ("to_server", number(migration.to_server.into())),
+        ]);
+        whole.insert("migration".to_owned(), section.into());
+    }
+    whole
+}
+
+fn fabric(shape: &FatTree) -> Table {
+    table([
+        ("pods", number(shape.pods.into())),
+        ("tors_per_pod", number(shape.tors_per_pod.into())),
+        ("spines_per_pod", number(shape.spines_per_pod.into())),
+        (
+            "core_links_per_spine",
+            number(shape.core_links_per_spine.into()),
+        ),
+        ("servers_per_tor", number(shape.servers_per_tor.into())),
+        (
+            "gateway_tors",
+            numbers(shape.gateway_tors.iter().copied().map(u64::from)),
+        ),
+        ("gateways_per_tor", number(shape.gateways_per_tor.into())),
+    ])
+}
+
+fn workload(plan: &Plan) -> Table {
+    let workload = &plan.workload;
+    let first = workload.transports[0];
+    let mut section = table([
+        ("trace", word(&workload.trace)),
+        ("transport", first.name().into()),
+    ]);
+    let (key, machines) = match &workload.machines {
+        Machines::Placed(path) => ("placement", word(path)),
+        Machines::Even(count) => ("machines", number((*count).into())),
+    };
+    section.insert(key.to_owned(), machines);
+    let optional = [
+        ("start_before_us", workload.start_before_us),
+        ("size_limit_bytes", workload.size_limit_bytes),
+        ("payload_bytes", workload.payload_bytes.map(u64::from)),
+    ];
+    for (key, value) in optional {
+        section.extend(value.map(|value| (key.to_owned(), number(value))));
+    }
+    if let Transport::Tcp {
+        algorithm,
+        mark_bytes,
+        ..
+    } = first
+    {
+        let ways = workload.transports.iter().filter_map(|transport| {
+            let way = transport.loss_detection()?;
+            Some(way.parse().map(number).unwrap_or(Value::String(way)))
+        });
+        let mut tcp = table([
+            ("algorithm", algorithm_name(algorithm).into()),
+            ("loss_detection", Value::Array(ways.collect())),
+        ]);
+        tcp.extend(mark_bytes.map(|bytes| ("mark_bytes".to_owned(), number(bytes))));
+        section.insert("tcp".to_owned(), tcp.into());
+    }
+    section
+}
+
+fn algorithm_name(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::CubicNs3 => "cubic-ns3",
+        Algorithm::Cubic => "cubic",
+        Algorithm::NewReno => "newreno",
+        Algorithm::Dctcp => "dctcp",
+    }
+}
+
+fn percent(size: &thalweg_config::CacheSize) -> Value {
+    match size.amount {
+        CacheAmount::Percent(percent) => Value::Float(percent),
+        CacheAmount::Entries(_) => panic!("sizes of two kinds"),
+    }
+}
+
+fn entries(size: &thalweg_config::CacheSize) -> Value {
+    match size.amount {
+        CacheAmount::Entries(entries) => number(entries.into()),
+        CacheAmount::Percent(_) => panic!("sizes of two kinds"),
+    }
+}
+
+fn table<const N: usize>(pairs: [(&str, Value); N]) -> Table {
+    let pairs = pairs.into_iter();
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn numbers(numbers: impl Iterator<Item = u64>) -> Value {
+    Value::Array(numbers.map(number).collect())
+}
+
+/// What came out of TOML fits into its integers.
+fn number(number: u64) -> Value {
+    Value::Integer(i64::try_from(number).expect("limits are less"))
+}
+
+fn word(path: &PathBuf) -> Value {
+    Value::String(path.to_str().expect("it was text").to_owned())
+}
