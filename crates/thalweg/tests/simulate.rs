@@ -412,6 +412,37 @@ fn a_packet_s_way_is_explained_hop_by_hop() {
     );
 }
 
+/// Every generator, briefly, and the same each time.
+#[test]
+fn traffic_may_be_generated() {
+    let scene = Scene::new();
+    for (generator, more, transport) in [
+        ("hadoop", "duration_us = 20", "tcp"),
+        ("websearch", "duration_us = 200\nload_percent = 5", "tcp"),
+        ("microbursts", "duration_us = 50\ncount = 20", "udp"),
+        ("video", "duration_us = 500\ncount = 3", "udp"),
+        ("alibaba", "duration_us = 50\ncount = 30", "tcp"),
+        ("incast", "count = 2", "udp"),
+    ] {
+        let run = |seed: u32| {
+            let plan = format!(
+                "[topology]\nkind = \"ft8-10k\"\n[workload]\ngenerate = \"{generator}\"\n{more}\n\
+                 traffic_seed = {seed}\nmachines = 10240\ntransport = \"{transport}\"\n\
+                 size_limit_bytes = 10000\n[run]\nschemes = [\"nocache\"]\n"
+            );
+            scene.write("plan.toml", plan);
+            rows(&scene.json(&["simulate", "plan.toml", "--no-ledger", "--no-report"]))
+        };
+        let (one, again, other) = (run(1), run(1), run(2));
+        assert_eq!(one, again, "{generator}");
+        assert!(
+            one[0]["packets_sent"].as_u64() > Some(2),
+            "{generator}: {one:?}"
+        );
+        assert_ne!(one, other, "{generator}");
+    }
+}
+
 /// Gateways that take few packets, hosts that are told, memory by layer.
 #[test]
 fn what_is_beyond_the_paper_is_run_too() {

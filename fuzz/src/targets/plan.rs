@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_config::{CacheAmount, ConfigError, Machines, Plan, Transport};
+use thalweg_config::{CacheAmount, ConfigError, Machines, Plan, TrafficSource, Transport};
 use thalweg_fabric::{Algorithm, FatTree};
 use toml::{Table, Value};
 
@@ -135,10 +135,30 @@ fn fabric(shape: &FatTree) -> Table {
 fn workload(plan: &Plan) -> Table {
     let workload = &plan.workload;
     let first = workload.transports[0];
-    let mut section = table([
-        ("trace", word(&workload.trace)),
-        ("transport", first.name().into()),
-    ]);
+    let mut section = table([("transport", first.name().into())]);
+    match &workload.source {
+        TrafficSource::Trace(path) => {
+            section.insert("trace".to_owned(), word(path));
+        }
+        TrafficSource::Generated {
+            generator,
+            duration_us,
+            load_percent,
+            count,
+            seed,
+        } => {
+            section.insert("generate".to_owned(), generator.name().into());
+            let parameters = [
+                ("duration_us", *duration_us),
+                ("load_percent", load_percent.map(u64::from)),
+                ("count", count.map(u64::from)),
+                ("traffic_seed", Some(*seed)),
+            ];
+            for (key, value) in parameters {
+                section.extend(value.map(|value| (key.to_owned(), number(value))));
+            }
+        }
+    }
     let (key, machines) = match &workload.machines {
         Machines::Placed(path) => ("placement", word(path)),
         Machines::Even(count) => ("machines", number((*count).into())),

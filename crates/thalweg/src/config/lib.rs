@@ -36,8 +36,8 @@ use toml::Spanned;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
 pub use crate::plan::{
-    CacheAmount, CacheSize, Machines, MemoryWeights, Plan, PlanProfile, PlannedTopology,
-    SchemeKind, Transport, Workload,
+    CacheAmount, CacheSize, Generator, Machines, MemoryWeights, Plan, PlanProfile, PlannedTopology,
+    SchemeKind, TrafficSource, Transport, Workload,
 };
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;

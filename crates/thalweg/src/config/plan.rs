@@ -6,7 +6,8 @@
 //! gateways_per_tor = 10            # a list makes a fabric of each
 //! pods = 8                         # of ft8-10k; a list as in Figure 10
 //! [workload]
-//! trace = "hadoop.csv.gz"          # relative to the plan
+//! trace = "hadoop.csv.gz"          # relative to the plan; or generate = "hadoop", and then
+//!                                  # duration_us, load_percent, count, traffic_seed
 //! placement = "placement.json.gz"  # or machines = 10240, evenly
 //! start_before_us = 2500           # optional cuts
 //! size_limit_bytes = 4096
@@ -51,7 +52,7 @@ use toml::Spanned;
 
 pub use self::schemes::{CacheAmount, CacheSize, MemoryWeights, PlanProfile, SchemeKind};
 pub use self::topology::PlannedTopology;
-pub use self::workload::{Machines, Transport, Workload};
+pub use self::workload::{Generator, Machines, TrafficSource, Transport, Workload};
 use crate::error::explain_toml;
 use crate::value::{Number, Several};
 use crate::{ConfigError, Result, Source};

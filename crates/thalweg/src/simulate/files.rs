@@ -7,8 +7,11 @@ use std::path::Path;
 
 use anyhow::Result;
 use flate2::read::MultiGzDecoder;
-use thalweg_config::{Machines, Plan};
-use thalweg_fabric::{Placement, Time, TraceLine, read_trace};
+use thalweg_config::{Generator, Machines, Plan, TrafficSource};
+use thalweg_fabric::{
+    BurstWorkload, FatTree, FlowWorkload, IncastWorkload, Placement, RpcWorkload, Sizes, Time,
+    TraceLine, VideoWorkload, read_trace,
+};
 
 use super::ledger::Hash;
 use crate::failure::bad_input;
@@ -31,8 +34,24 @@ impl Traffic {
     /// If one is not there, or not what it should be: with its line.
     pub(super) fn read(plan: &Plan, data: Option<&Path>) -> Result<Traffic> {
         let workload = &plan.workload;
-        let (name, reader) = open(&workload.trace, data)?;
-        let mut trace = read_trace(reader, &name).map_err(bad_input)?;
+        let (placement, machine_count) = placed(&workload.machines, data)?;
+        let (name, mut trace) = match &workload.source {
+            TrafficSource::Trace(path) => {
+                let (name, reader) = open(path, data)?;
+                let trace = read_trace(reader, &name).map_err(bad_input)?;
+                (name, trace)
+            }
+            source => {
+                let shape = plan.topologies.first().map(|planned| &planned.shape);
+                let servers = shape.map_or(0, servers_of);
+                let even = || Placement::even(machine_count, servers);
+                let placement = placement.clone().unwrap_or_else(even);
+                (
+                    "the generated trace".to_owned(),
+                    generate(source, &placement),
+                )
+            }
+        };
         if let Some(micros) = workload.start_before_us {
             let end = Time::from_micros(micros);
             trace.retain(|line| line.start < end);
@@ -46,15 +65,6 @@ impl Traffic {
             let what = "it has no lines, or none that the plan's cuts leave; check start_before_us";
             return Err(bad_input(format!("{name}: {what}")));
         }
-        let (placement, machine_count) = match &workload.machines {
-            Machines::Even(count) => (None, *count),
-            Machines::Placed(path) => {
-                let (name, reader) = open(path, data)?;
-                let placement = Placement::read(reader, &name).map_err(bad_input)?;
-                let count = placement.servers().iter().map(Vec::len).sum::<usize>();
-                (Some(placement), count as u32)
-            }
-        };
         Ok(Traffic {
             hash: hash_of(&trace),
             trace,
@@ -68,6 +78,87 @@ impl Traffic {
         match &self.placement {
             Some(placement) => Cow::Borrowed(placement),
             None => Cow::Owned(Placement::even(self.machine_count, servers)),
+        }
+    }
+}
+
+/// Which machines are where, if a file says it, and how many there are.
+fn placed(machines: &Machines, data: Option<&Path>) -> Result<(Option<Placement>, u32)> {
+    let path = match machines {
+        Machines::Even(count) => return Ok((None, *count)),
+        Machines::Placed(path) => path,
+    };
+    let (name, reader) = open(path, data)?;
+    let placement = Placement::read(reader, &name).map_err(bad_input)?;
+    let count = placement.servers().iter().map(Vec::len).sum::<usize>();
+    Ok((Some(placement), count as u32))
+}
+
+/// Servers of a fabric.
+pub(super) fn servers_of(shape: &FatTree) -> u32 {
+    shape.pods * shape.tors_per_pod * shape.servers_per_tor
+}
+
+/// The rate of a server's link in every plan.
+const EDGE_BPS: u64 = 100_000_000_000;
+
+/// Makes the traffic that a plan describes; what it leaves open is as published.
+fn generate(source: &TrafficSource, placement: &Placement) -> Vec<TraceLine> {
+    let &TrafficSource::Generated {
+        generator,
+        duration_us,
+        load_percent,
+        count,
+        seed,
+    } = source
+    else {
+        return Vec::new();
+    };
+    let duration = duration_us.map(Time::from_micros);
+    let flows = |sizes| FlowWorkload {
+        sizes,
+        load: f64::from(load_percent.unwrap_or(30)) / 100.0,
+        edge_bps: EDGE_BPS,
+        duration: duration.unwrap_or(Time::from_micros(25_000)),
+        seed,
+    };
+    match generator {
+        Generator::Hadoop => flows(Sizes::HADOOP).generate(placement),
+        Generator::WebSearch => flows(Sizes::WEB_SEARCH).generate(placement),
+        Generator::Microbursts => {
+            let published = BurstWorkload::published(seed);
+            let workload = BurstWorkload {
+                bursts: count.unwrap_or(published.bursts),
+                duration: duration.unwrap_or(published.duration),
+                ..published
+            };
+            workload.generate(placement)
+        }
+        Generator::Video => {
+            let published = VideoWorkload::published(seed);
+            let workload = VideoWorkload {
+                pairs: count.unwrap_or(published.pairs),
+                duration: duration.unwrap_or(published.duration),
+                ..published
+            };
+            workload.generate(placement)
+        }
+        Generator::Alibaba => {
+            let published = RpcWorkload::published(seed);
+            let workload = RpcWorkload {
+                calls: count.unwrap_or(published.calls),
+                duration: duration.unwrap_or(published.duration),
+                ..published
+            };
+            workload.generate(placement)
+        }
+        Generator::Incast => {
+            let published = IncastWorkload::published(seed);
+            let workload = IncastWorkload {
+                senders: count.unwrap_or(published.senders),
+                ..published
+            };
+            workload.generate(placement)
         }
     }
 }

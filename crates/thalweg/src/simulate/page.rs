@@ -1,7 +1,7 @@
 //! The page of a plan.
 
 use anyhow::Result;
-use thalweg_config::{Machines, Plan};
+use thalweg_config::{Machines, Plan, TrafficSource};
 
 use super::row::Row;
 use super::{figures, tables};
@@ -50,10 +50,15 @@ pub(super) fn page(title: &str, plan: &Plan, rows: &[Row]) -> Result<Report> {
 
 fn setting(plan: &Plan, rows: &[Row]) -> String {
     let workload = &plan.workload;
-    let trace = workload
-        .trace
-        .file_name()
-        .unwrap_or(workload.trace.as_os_str());
+    let trace = match &workload.source {
+        TrafficSource::Trace(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            format!("`{}`", name.display())
+        }
+        TrafficSource::Generated { generator, .. } => {
+            format!("generated traffic like `{}`", generator.name())
+        }
+    };
     let packets = rows.iter().map(|row| row.packets_sent).max().unwrap_or(0);
     let machines = match &workload.machines {
         Machines::Placed(path) => format!(
@@ -65,9 +70,9 @@ fn setting(plan: &Plan, rows: &[Row]) -> String {
     let transport = workload.transports.first().map_or("", |first| first.name());
     let seeds: Vec<String> = plan.seeds.iter().map(u64::to_string).collect();
     format!(
-        "{} runs of `{}` over {}: up to {} packets a run, {machines}; profile `{}`, seeds {}.",
+        "{} runs of {} over {}: up to {} packets a run, {machines}; profile `{}`, seeds {}.",
         format_count(rows.len() as u64),
-        trace.display(),
+        trace,
         transport.to_uppercase(),
         format_count(packets),
         plan.profile.name(),

@@ -11,7 +11,7 @@ use thalweg_fabric::{
 };
 use thalweg_v2p::{MemoryPlacement, Profile};
 
-use super::files::Traffic;
+use super::files::{Traffic, servers_of};
 use crate::failure::bad_input;
 
 /// A run, as it will be done.
@@ -59,8 +59,7 @@ const ENTRY_BYTES: u64 = 96;
 pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for planned in &plan.topologies {
-        let servers =
-            planned.shape.pods * planned.shape.tors_per_pod * planned.shape.servers_per_tor;
+        let servers = servers_of(&planned.shape);
         let placement = traffic.placement(servers);
         for &kind in &plan.schemes {
             let sizes: Vec<Option<CacheSize>> = match kind.has_cache() {

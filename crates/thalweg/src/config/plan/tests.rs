@@ -65,7 +65,8 @@ fn a_whole_plan_is_read() {
     assert_eq!(plan.topologies[3].shape.servers_per_tor, 1);
     assert_eq!(plan.topologies[3].shape.gateway_tors, [0, 10, 20, 127]);
     let workload = &plan.workload;
-    assert_eq!(workload.trace, PathBuf::from("plans/hadoop.csv.gz"));
+    let trace = PathBuf::from("plans/hadoop.csv.gz");
+    assert_eq!(workload.source, TrafficSource::Trace(trace));
     let placed = PathBuf::from("plans/placement.json.gz");
     assert_eq!(workload.machines, Machines::Placed(placed));
     assert_eq!(workload.start_before_us, Some(2500));
@@ -104,7 +105,8 @@ fn what_is_left_out_is_as_published() {
     assert_eq!(plan.topologies[0].switches_with_memory, 816);
     assert_eq!(plan.topologies[0].shape.gateways_per_tor, 10);
     assert_eq!(plan.workload.machines, Machines::Even(3));
-    assert_eq!(plan.workload.trace, PathBuf::from("/t"));
+    let trace = PathBuf::from("/t");
+    assert_eq!(plan.workload.source, TrafficSource::Trace(trace));
     assert_eq!(plan.workload.transports, [Transport::Udp]);
     assert_eq!((plan.profile, plan.seeds), (PlanProfile::Artifact, vec![1]));
     assert!(plan.caches.is_empty() && plan.migration.is_none());
@@ -274,6 +276,67 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
         ("vm = 5200", "", "missing field `vm`; add it"),
     ]);
     assert!(refused("").contains("missing field `topology`; add it"));
+}
+
+#[test]
+fn traffic_may_be_generated() {
+    let with = |lines: &str| {
+        parse(&format!(
+            "[topology]\nkind = \"ft8-10k\"\n[workload]\n{lines}\nmachines = 3\n\
+             transport = \"udp\"\n[run]\nschemes = \"direct\"\n"
+        ))
+    };
+    let plan = with("generate = \"hadoop\"\nduration_us = 500\nload_percent = 20").unwrap();
+    let expected = TrafficSource::Generated {
+        generator: Generator::Hadoop,
+        duration_us: Some(500),
+        load_percent: Some(20),
+        count: None,
+        seed: 1,
+    };
+    assert_eq!(plan.workload.source, expected);
+    for (name, generator) in Generator::ALL {
+        let plan = with(&format!("generate = \"{name}\"\ntraffic_seed = 7")).unwrap();
+        let source = plan.workload.source;
+        assert!(
+            matches!(source, TrafficSource::Generated { generator: one, seed: 7, .. } if one == generator)
+        );
+        assert_eq!(generator.name(), name);
+    }
+    for (lines, said) in [
+        ("", "give [workload] a trace, or generate"),
+        (
+            "generate = \"x\"",
+            "p.toml:4:12: there is no generator \"x\"; give one of hadoop",
+        ),
+        (
+            "trace = \"t\"\ngenerate = \"video\"",
+            "p.toml:5:12: a trace is not generated; remove",
+        ),
+        (
+            "trace = \"t\"\ncount = 3",
+            "p.toml:5:9: count is of generated traffic; remove it",
+        ),
+        (
+            "generate = \"video\"\nload_percent = 3",
+            "p.toml:5:16: load_percent is of no use to",
+        ),
+        (
+            "generate = \"hadoop\"\ncount = 3",
+            "p.toml:5:9: count is of no use to \"hadoop\"",
+        ),
+        (
+            "generate = \"incast\"\nduration_us = 3",
+            "p.toml:5:15: duration_us is of no use to",
+        ),
+        (
+            "generate = \"hadoop\"\nload_percent = 0",
+            "p.toml:5:16: load_percent must be 1 to",
+        ),
+    ] {
+        let message = with(lines).unwrap_err().to_string();
+        assert!(message.contains(said), "{message} should have {said}");
+    }
 }
 
 /// Those that come with the program, each of which begins with what it is.

@@ -14,8 +14,8 @@ use crate::{Result, Source};
 /// The traffic of a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// The file of flows or packets.
-    pub trace: PathBuf,
+    /// Where the flows or packets come from.
+    pub source: TrafficSource,
     /// Which machines are on which server.
     pub machines: Machines,
     /// Lines that start later than that are left out.
@@ -26,6 +26,65 @@ pub struct Workload {
     pub transports: Vec<Transport>,
     /// What a datagram carries, whatever the profile has.
     pub payload_bytes: Option<u32>,
+}
+
+/// Where flows or packets come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TrafficSource {
+    /// A file of them.
+    Trace(PathBuf),
+    /// A generator; what is not said is as published.
+    Generated {
+        /// Which.
+        generator: Generator,
+        /// Until when flows start, or packets are sent.
+        duration_us: Option<u64>,
+        /// Of the servers' links, of `hadoop` and `websearch`.
+        load_percent: Option<u32>,
+        /// Bursts, pairs, calls or senders.
+        count: Option<u32>,
+        /// Of the generator's chance.
+        seed: u64,
+    },
+}
+
+/// Generators of traffic.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Generator {
+    /// Flows with Hadoop's sizes.
+    Hadoop,
+    /// Flows with WebSearch's sizes.
+    WebSearch,
+    /// Bursts of datagrams.
+    Microbursts,
+    /// Pairs that send at a constant rate.
+    Video,
+    /// Calls among services.
+    Alibaba,
+    /// Many to one.
+    Incast,
+}
+
+impl Generator {
+    /// All of them, by what a plan calls them.
+    pub const ALL: [(&str, Generator); 6] = [
+        ("hadoop", Generator::Hadoop),
+        ("websearch", Generator::WebSearch),
+        ("microbursts", Generator::Microbursts),
+        ("video", Generator::Video),
+        ("alibaba", Generator::Alibaba),
+        ("incast", Generator::Incast),
+    ];
+
+    /// What a plan calls it.
+    pub fn name(self) -> &'static str {
+        let known = Generator::ALL.iter().find(|(_, known)| *known == self);
+        known.map_or("", |(name, _)| name)
+    }
+
+    fn has_load(self) -> bool {
+        matches!(self, Generator::Hadoop | Generator::WebSearch)
+    }
 }
 
 /// Which machines are on which server.
@@ -56,7 +115,12 @@ pub enum Transport {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Section {
-    trace: PathBuf,
+    trace: Option<Spanned<PathBuf>>,
+    generate: Option<Spanned<String>>,
+    duration_us: Option<Spanned<Number>>,
+    load_percent: Option<Spanned<Number>>,
+    count: Option<Spanned<Number>>,
+    traffic_seed: Option<Spanned<Number>>,
     placement: Option<Spanned<PathBuf>>,
     machines: Option<Spanned<Number>>,
     start_before_us: Option<Spanned<Number>>,
@@ -89,6 +153,12 @@ const DUPLICATES: RangeInclusive<u64> = 1..=1 << 20;
 
 /// What may be in a queue.
 const MARK_BYTES: RangeInclusive<u64> = 1..=1 << 40;
+
+/// Bursts, pairs, calls, senders: as many as memory has room for.
+const MOST_COUNT: u64 = 100_000_000;
+
+/// A minute.
+const MOST_DURATION_US: u64 = 60_000_000;
 
 const MACHINES: RangeInclusive<u64> = 1..=10_000_000;
 
@@ -137,7 +207,7 @@ impl Source<'_> {
         };
         let payload = optional("payload_bytes", &section.payload_bytes, PAYLOAD_BYTES)?;
         Ok(Workload {
-            trace: self.path(&section.trace),
+            source: self.traffic_source(section)?,
             machines,
             start_before_us: optional("start_before_us", &section.start_before_us, super::MICROS)?,
             size_limit_bytes: optional(
@@ -147,6 +217,78 @@ impl Source<'_> {
             )?,
             transports: self.transports(section, profile)?,
             payload_bytes: payload.map(|bytes| bytes as u32),
+        })
+    }
+
+    fn traffic_source(&self, section: &Section) -> Result<TrafficSource> {
+        let parameters = [
+            ("duration_us", &section.duration_us),
+            ("load_percent", &section.load_percent),
+            ("count", &section.count),
+            ("traffic_seed", &section.traffic_seed),
+        ];
+        match (&section.trace, &section.generate) {
+            (Some(path), None) => {
+                if let Some((key, Some(said))) = parameters.iter().find(|one| one.1.is_some()) {
+                    let what = format!("{key} is of generated traffic; remove it");
+                    return Err(self.error(&said.span(), what));
+                }
+                Ok(TrafficSource::Trace(self.path(path.get_ref())))
+            }
+            (None, Some(name)) => self.generated(section, name),
+            (None, None) => {
+                let end = self.text.len();
+                let what = "what is sent? give [workload] a trace, or generate";
+                Err(self.error(&(end..end), what))
+            }
+            (Some(_), Some(name)) => {
+                let what = "a trace is not generated; remove one of the two";
+                Err(self.error(&name.span(), what))
+            }
+        }
+    }
+
+    fn generated(&self, section: &Section, name: &Spanned<String>) -> Result<TrafficSource> {
+        let known = Generator::ALL
+            .iter()
+            .find(|known| known.0 == name.get_ref());
+        let Some(&(_, generator)) = known else {
+            let names = Generator::ALL.map(|(name, _)| name).join(", ");
+            let what = format!(
+                "there is no generator {:?}; give one of {names}",
+                name.get_ref()
+            );
+            return Err(self.error(&name.span(), what));
+        };
+        let refused = match generator {
+            Generator::Incast => section
+                .duration_us
+                .as_ref()
+                .map(|said| ("duration_us", said)),
+            _ if generator.has_load() => section.count.as_ref().map(|said| ("count", said)),
+            _ => None,
+        };
+        let load = section
+            .load_percent
+            .as_ref()
+            .filter(|_| !generator.has_load());
+        if let Some((key, said)) = refused.or(load.map(|said| ("load_percent", said))) {
+            let what = format!("{key} is of no use to {:?}; remove it", generator.name());
+            return Err(self.error(&said.span(), what));
+        }
+        let optional = |key, said: &Option<Spanned<Number>>, range| {
+            let said = said.as_ref();
+            said.map(|said| self.number(key, said, range)).transpose()
+        };
+        let load = optional("load_percent", &section.load_percent, 1..=100)?;
+        let count = optional("count", &section.count, 1..=MOST_COUNT)?;
+        let seed = optional("traffic_seed", &section.traffic_seed, 0..=i64::MAX as u64)?;
+        Ok(TrafficSource::Generated {
+            generator,
+            duration_us: optional("duration_us", &section.duration_us, 1..=MOST_DURATION_US)?,
+            load_percent: load.map(|load| load as u32),
+            count: count.map(|count| count as u32),
+            seed: seed.unwrap_or(1),
         })
     }
 
