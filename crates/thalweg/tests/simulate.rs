@@ -336,6 +336,19 @@ fn what_cannot_be_run_is_refused_with_place_and_remedy() {
     );
 }
 
+/// The flow with most packets, and how many.
+fn busiest_flow() -> (String, u32) {
+    let trace = trace();
+    let mut counts = std::collections::BTreeMap::new();
+    for flow in trace.lines().filter_map(|line| line.split(',').nth(3)) {
+        *counts.entry(flow).or_insert(0) += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    let (flow, count) = most.expect("flows");
+    assert!(count > 5, "{count}");
+    (flow.to_owned(), count)
+}
+
 /// The way of one packet, told by a run without caches and one with them.
 #[test]
 fn a_packet_s_way_is_explained_hop_by_hop() {
@@ -344,18 +357,7 @@ fn a_packet_s_way_is_explained_hop_by_hop() {
         .replace("seeds = [1, 2]", "seeds = [1]")
         .replace("[50, 200]", "[2000]");
     scene.write("plan.toml", plan);
-    // The fourth packet of machine 1's flow to machine 0, which goes again and again.
-    let trace = trace();
-    let flow = trace.lines().filter_map(|line| line.split(',').nth(3));
-    let flow = flow.fold(std::collections::HashMap::new(), |mut counts, flow| {
-        *counts.entry(flow).or_insert(0) += 1;
-        counts
-    });
-    let (flow, count) = flow
-        .into_iter()
-        .max_by_key(|(flow, count)| (*count, *flow))
-        .expect("flows");
-    assert!(count > 5, "{count}");
+    let (flow, count) = busiest_flow();
     let packet = format!("{flow}:{}", count - 1);
     let result = scene.json(&["simulate", "plan.toml", "--trace-packet", &packet]);
     let ways = result["runs"].as_array().expect("runs");
