@@ -9,8 +9,7 @@
 //! The programs are those of v1model, compiled by p4c's back end for BMv2; where the language leaves
 //! room they mean what they mean on `simple_switch`. [`Program`] is a program after loading,
 //! [`State`] what a controller writes and packets change, [`Target`] both at work. [`stf`] runs p4c's
-//! own tests, and [`commands`] reads
-//! files of simple_switch_CLI.
+//! own tests, and [`commands`] reads files of simple_switch_CLI.
 //!
 //! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time is an
 //!   argument and the seed is in [`Config`]. The same packets at the same times have the same outcome.

@@ -193,6 +193,10 @@ impl Engine<'_> {
             if frame.is_valid(headers, header) {
                 writer.put_header(headers, header, frame);
             }
+            // A deparser may name a header any number of times.
+            if writer.bits / 8 > PACKET_BYTES_MAX {
+                break;
+            }
         }
         writer.finish();
         into.extend_from_slice(frame.payload());

@@ -34,7 +34,7 @@ pub const ACTION_STEPS_MAX: u32 = 1 << 16;
 /// Times that one packet passes ingress at most.
 pub const PASSES_MAX: u32 = 1 << 8;
 
-/// Copies that one packet may become, all passes together.
+/// Copies that one packet may become, and passes that they may begin anew, all together.
 pub const COPIES_MAX: u32 = 1 << 13;
 
 /// Bytes that a packet may have when it leaves.

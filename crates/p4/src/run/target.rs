@@ -484,6 +484,11 @@ impl Target {
         if frame.passes >= PASSES_MAX {
             return Err(Stop(DropReason::TooManyPasses));
         }
+        // So that copies which begin anew, and make copies, have an end together.
+        self.copies += 1;
+        if self.copies > COPIES_MAX {
+            return Err(Stop(DropReason::TooManyCopies));
+        }
         let mut again = self.spare.pop().unwrap_or_default();
         again.begin(program, bytes.unwrap_or(frame.packet()));
         again.reset_metadata(program, Some(list), &frame.words);
