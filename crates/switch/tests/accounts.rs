@@ -142,7 +142,7 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
 }
 
 #[test]
-fn rules_and_tables_count_what_the_interpreter_says() {
+fn i5_rules_and_tables_count_what_the_interpreter_says() {
     for seed in 0..18 {
         let index = seed as usize;
         let mut config = Config::default();
@@ -164,7 +164,7 @@ fn rules_and_tables_count_what_the_interpreter_says() {
 }
 
 #[test]
-fn bytes_are_those_of_the_packets() {
+fn i5_bytes_are_those_of_the_packets() {
     let mut config = Config::default();
     config.datapath.megaflow.entries = 3;
     let rules = "ip,nw_dst=10.0.0.0/255.0.0.253,actions=2\npriority=1,ip,actions=goto_table:1\n\

@@ -281,18 +281,18 @@ fn changes_at_full_rate(workers: usize, slice: usize, maintainer: MaintainerKind
 }
 
 #[test]
-fn acknowledged_means_followed_by_a_busy_worker_that_repairs() {
+fn i6_acknowledged_means_followed_by_a_busy_worker_that_repairs() {
     for slice in [1, 3, 8] {
         changes_at_full_rate(1, slice, MaintainerKind::Incremental);
     }
 }
 
 #[test]
-fn acknowledged_means_followed_by_a_busy_worker_that_evicts() {
+fn i6_acknowledged_means_followed_by_a_busy_worker_that_evicts() {
     changes_at_full_rate(1, 4, MaintainerKind::Barrier);
 }
 
 #[test]
-fn acknowledged_means_followed_by_busy_workers_that_pass_packets_to_each_other() {
+fn i6_acknowledged_means_followed_by_busy_workers_that_pass_packets_to_each_other() {
     changes_at_full_rate(2, 2, MaintainerKind::Incremental);
 }

@@ -36,7 +36,7 @@ fn cachings() -> [Config; 6] {
 }
 
 #[test]
-fn a_rule_in_use_never_idles_out_and_a_silent_one_does() {
+fn i5_a_rule_in_use_never_idles_out_and_a_silent_one_does() {
     for config in cachings() {
         let rules = "priority=5,idle_timeout=3,ip,nw_dst=10.0.0.1,actions=2\n\
                      priority=5,idle_timeout=3,ip,nw_dst=10.0.0.2,actions=3\n\
@@ -81,7 +81,7 @@ fn the_longest_timeouts_are_timeouts() {
 }
 
 #[test]
-fn reports_have_final_counts_and_reasons() {
+fn i5_reports_have_final_counts_and_reasons() {
     for config in cachings() {
         let rules = "priority=5,idle_timeout=3,send_flow_rem,cookie=1,ip,nw_dst=10.0.0.1,actions=2\n\
                      priority=5,hard_timeout=9,send_flow_rem,cookie=2,ip,nw_dst=10.0.0.2,actions=2\n\

@@ -65,7 +65,7 @@ fn bundle(bench: &mut Bench) -> Change {
 }
 
 #[test]
-fn packets_between_slices_get_the_answers_of_one_version_or_the_other() {
+fn i6_packets_between_slices_get_the_answers_of_one_version_or_the_other() {
     let (mut preparing, mut repairing) = (0, 0);
     for seed in 0..SEEDS {
         let kind = [MaintainerKind::Incremental, MaintainerKind::Barrier][seed as usize % 2];
