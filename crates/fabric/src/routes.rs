@@ -11,6 +11,8 @@
 
 use std::collections::HashMap;
 
+use prefetch_index::prefetch_index;
+
 use crate::topology::{NodeId, PortId};
 
 const UNREACHED: u32 = u32::MAX;
@@ -65,6 +67,13 @@ impl Routes {
             }
         }
         routes
+    }
+
+    /// Has a pair's entry brought nearer.
+    #[inline]
+    pub(crate) fn ask(&self, switch: NodeId, destination: NodeId) {
+        let index = switch.0 as usize * self.switch_count + destination.0 as usize;
+        prefetch_index(&self.table, index);
     }
 
     #[inline]

@@ -220,16 +220,33 @@ impl Simulation {
         true
     }
 
-    /// Asks for what a later event will need, so that it is in the processor's cache by then.
+    /// Asks for what later events will need, so that it is in the processor's cache by then: of one
+    /// far ahead the packet and its port, of one nearer what those lead to.
     #[inline]
     fn look_ahead(&self) {
-        /// How many events are handled while memory answers.
-        const AHEAD: usize = 4;
-        if let Some(event) = self.queue.upcoming(AHEAD)
-            && let Event::Arrive { flight, port } = Event::from(event)
-        {
+        /// How many events are handled while memory answers, twice.
+        const FAR: usize = 8;
+        const NEAR: usize = 4;
+        let arrival = |after| match Event::from(self.queue.upcoming(after)?) {
+            Event::Arrive { flight, port } => Some((flight, port)),
+            _ => None,
+        };
+        if let Some((flight, port)) = arrival(FAR) {
             self.flights.ask(flight);
             prefetch_index(&self.ports, port.0 as usize);
+        }
+        if let Some((flight, port)) = arrival(NEAR) {
+            let node = self.topology.peer(port);
+            let under_way = &self.flights[flight as usize];
+            if (node.0 as usize) < self.topology.switch_count() {
+                self.topology.ask_next_ports(node, under_way.destination);
+            } else {
+                prefetch_index(&self.machines.all, under_way.machine as usize);
+                prefetch_index(&self.flows, under_way.flow as usize);
+                if let Some(tcp) = &self.tcp {
+                    tcp.ask(flight);
+                }
+            }
         }
     }
 

@@ -225,6 +225,18 @@ impl Topology {
         }
     }
 
+    /// Has what [`Topology::next_ports`] reads brought nearer.
+    #[inline]
+    pub(crate) fn ask_next_ports(&self, switch: NodeId, destination: NodeId) {
+        match (destination.0 as usize).checked_sub(self.switch_count()) {
+            None => self.routes.ask(switch, destination),
+            Some(endpoint) => {
+                let tor = self.attached[endpoint].0;
+                self.routes.ask(switch, tor);
+            }
+        }
+    }
+
     /// The ports of a switch by which a node is nearest; empty if it is the switch itself.
     ///
     /// Ports are numbered upwards from the first; they need not be neighbors.

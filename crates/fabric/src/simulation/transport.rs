@@ -8,6 +8,8 @@
 //! An end has at most one timer event that counts, at or before its deadline; one that comes too
 //! early looks again.
 
+use prefetch_index::prefetch_index;
+
 use super::event::{Event, Generation};
 use super::{Flight, Simulation};
 use crate::Time;
@@ -82,6 +84,12 @@ impl Tcp {
         let open = self.connections.iter().filter(|known| known.is_open);
         open.for_each(|known| tally.take(&known.sender));
         tally
+    }
+
+    /// Has what a packet carries brought nearer.
+    #[inline]
+    pub(super) fn ask(&self, flight: u32) {
+        prefetch_index(&self.loads, flight as usize);
     }
 
     /// What a packet carries, for a capture.
