@@ -20,6 +20,7 @@ mod batch;
 mod change;
 mod device;
 mod digests;
+mod engine;
 mod idle;
 pub mod model;
 mod p4info;
@@ -35,6 +36,7 @@ mod value;
 pub use arbitration::StreamId;
 pub use change::*;
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
+pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder};
 pub use p4info::*;
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{

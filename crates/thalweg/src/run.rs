@@ -9,8 +9,10 @@
 //! ```
 //!
 //! With `--json` standard output is for the totals alone, so `ready` goes to standard error then.
-//! There is no controller yet: packets for it are counted and dropped (`no_controller`).
+//! A P4 program in place of rules is `p4`'s; for rules there is no controller yet: packets for it
+//! are counted and dropped (`no_controller`).
 
+mod p4;
 mod report;
 mod rules;
 mod signals;
@@ -49,6 +51,9 @@ pub(crate) struct Arguments {
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let config = Configuration::read(&arguments.config).map_err(bad_input)?;
+    if let Some(settings) = &config.p4 {
+        return p4::execute(&config, settings, &signals::catch()?, console);
+    }
     // The rules are read before anything is opened, so that a slip costs nothing.
     let rules = rules::read(&config)?;
     let signals = signals::catch()?;

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_config::{ConfigError, Configuration, V2pSettings};
+use thalweg_config::{ConfigError, Configuration, P4Settings, V2pSettings};
 use thalweg_io::PortConfig;
 use toml::{Table, Value};
 
@@ -107,8 +107,33 @@ fn written(config: &Configuration) -> Table {
         ("limits", limits.into()),
         ("port", Value::Array(ports.collect())),
     ]);
+    if let Some(p4) = &config.p4 {
+        written.extend(p4_sections(p4));
+    }
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
+}
+
+fn p4_sections(p4: &P4Settings) -> Table {
+    let port = |number: u32| number(number.into());
+    let mut program = table([("cache", "off".into()), ("drop_port", port(p4.drop_port))]);
+    program.extend(p4.cpu_port.map(|cpu_port| ("cpu_port".to_owned(), port(cpu_port))));
+    if let Some((json, p4info)) = &p4.program {
+        program.extend(table([("program", word(json)), ("p4info", word(p4info))]));
+    }
+    let mut runtime = table([
+        ("listen", p4.listen.to_string().into()),
+        ("device_id", number(p4.device_id)),
+        ("insecure", true.into()),
+    ]);
+    if let Some(tls) = &p4.tls {
+        runtime.extend(table([
+            ("certificate", word(&tls.certificate)),
+            ("key", word(&tls.key)),
+            ("client_authorities", word(&tls.client_authorities)),
+        ]));
+    }
+    table([("p4", program.into()), ("p4runtime", runtime.into())])
 }
 
 fn v2p_section(config: &Configuration, v2p: &V2pSettings) -> Table {

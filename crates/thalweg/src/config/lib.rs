@@ -14,6 +14,7 @@
 
 mod error;
 mod map;
+mod p4;
 mod plan;
 mod v2p;
 mod value;
@@ -35,6 +36,8 @@ use toml::Spanned;
 
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
+pub use crate::p4::P4Settings;
+use crate::p4::{P4RuntimeSection, P4Section};
 pub use crate::plan::{
     CacheAmount, CacheSize, Generator, Machines, MemoryWeights, Plan, PlanProfile, PlannedTopology,
     SchemeKind, TrafficSource, Transport, Workload,
@@ -60,6 +63,8 @@ pub struct Configuration {
     pub groups: Vec<PathBuf>,
     /// Its part in a fabric that caches virtual addresses.
     pub v2p: Option<V2pSettings>,
+    /// The P4 program that forwards in place of rules, and its controller.
+    pub p4: Option<P4Settings>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
 }
@@ -76,11 +81,11 @@ struct File {
     port: Option<Spanned<Ports>>,
     // Recognised, to be refused by name.
     openflow: Option<Spanned<toml::Value>>,
-    p4: Option<Spanned<toml::Value>>,
-    p4runtime: Option<Spanned<toml::Value>>,
     metrics: Option<Spanned<toml::Value>>,
     dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
+    p4: Option<Spanned<P4Section>>,
+    p4runtime: Option<Spanned<P4RuntimeSection>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -219,8 +224,10 @@ impl Configuration {
         let seed = switch.datapath.seed;
         let v2p = file.v2p.as_ref();
         let v2p = v2p.map(|section| source.v2p(section, &ports, seed));
+        let name = file.switch.name.clone().unwrap_or("thalweg".to_owned());
         Ok(Configuration {
-            name: file.switch.name.clone().unwrap_or("thalweg".to_owned()),
+            p4: source.p4(&file, &name)?,
+            name,
             switch,
             v2p: v2p.transpose()?,
             ports,
@@ -261,8 +268,6 @@ impl Source<'_> {
     fn refuse_later_sections(&self, file: &File) -> Result<()> {
         let later = [
             ("openflow", &file.openflow),
-            ("p4", &file.p4),
-            ("p4runtime", &file.p4runtime),
             ("metrics", &file.metrics),
             ("dashboard", &file.dashboard),
         ];

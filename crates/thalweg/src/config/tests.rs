@@ -330,7 +330,7 @@ fn a_file_that_is_no_text_is_told_so() {
 
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    for section in ["openflow", "p4", "p4runtime", "metrics", "dashboard"] {
+    for section in ["openflow", "metrics", "dashboard"] {
         let said = error(&format!("{PORT}[{section}]\nlisten = \"x\""));
         let expected = format!("[{section}] is not supported yet; remove the section");
         assert!(
@@ -376,4 +376,89 @@ fn what_is_not_there_yet_is_refused_by_name() {
             "{said}"
         );
     }
+}
+
+const P4: &str = r#"
+[switch]
+name = "p4/0"
+[p4]
+cache = "off"
+program = "l2l3.json"
+p4info = "/srv/l2l3.p4info.txtpb"
+cpu_port = 510
+drop_port = 509
+[p4runtime]
+listen = "tls:127.0.0.1:9559"
+device_id = 7
+certificate = "switch.pem"
+key = "switch.key"
+client_authorities = "clients.pem"
+[[port]]
+number = 1
+"#;
+
+#[test]
+fn a_p4_program_and_its_controller() {
+    let config = parse(P4).expect("it is right");
+    let p4 = config.p4.expect("there is a program");
+    let expected = (
+        PathBuf::from("etc/l2l3.json"),
+        PathBuf::from("/srv/l2l3.p4info.txtpb"),
+    );
+    assert_eq!(p4.program, Some(expected));
+    assert_eq!(
+        (p4.cpu_port, p4.drop_port, p4.device_id),
+        (Some(510), 509, 7)
+    );
+    assert_eq!(p4.listen.to_string(), "tls:127.0.0.1:9559");
+    let tls = p4.tls.expect("it listens with TLS");
+    assert_eq!(tls.client_authorities, Path::new("etc/clients.pem"));
+    let least = parse(&format!("{PORT}[switch]\nname = \"a/b\"\n[p4]"));
+    let p4 = least.expect("it is right").p4.expect("it is there");
+    assert_eq!(p4.listen.to_string(), "unix:etc/a_b.p4rt");
+    assert_eq!((p4.program, p4.cpu_port, p4.drop_port), (None, None, 511));
+    assert!(parse(PORT).expect("it is right").p4.is_none());
+}
+
+#[test]
+fn what_a_p4_switch_cannot_do_is_refused() {
+    let tcp = "p4 = {}\np4runtime = { listen = \"tcp:127.0.0.1:1\"";
+    for (text, advice) in [
+        ("p4runtime = {}", "add [p4]"),
+        ("p4 = { program = \"x\" }", "set both or none"),
+        ("p4 = { cache = \"behavior\" }", "set cache to \"off\""),
+        ("p4 = { entries = \"x\" }", "remove entries"),
+        ("p4 = { cpu_port = 512 }", "cpu_port must be 0 to 511"),
+        ("p4 = { cpu_port = 511 }", "give another"),
+        (
+            "p4 = {}\nswitch = { rules = [\"x\"] }",
+            "has no use for rules",
+        ),
+        ("p4 = {}\nswitch = { workers = 2 }", "set workers to 1"),
+        (
+            "p4 = {}\np4runtime = { device_id = 0 }",
+            "device_id must be 1",
+        ),
+        (
+            "p4 = {}\np4runtime = { listen = \"x\" }",
+            "write `unix:PATH`",
+        ),
+        (
+            "p4 = {}\np4runtime = { listen = \"tls:127.0.0.1:1\" }",
+            "set certificate",
+        ),
+        (&format!("{tcp} }}"), "set insecure to true"),
+        (
+            &format!("{tcp}, insecure = true, key = \"x\" }}"),
+            "remove them",
+        ),
+    ] {
+        let said = error(&format!("{text}\n{PORT}"));
+        assert!(said.contains(advice), "{text}: {said}");
+    }
+    let config = parse(&format!("{tcp}, insecure = true }}\n{PORT}")).expect("it is meant");
+    assert_eq!(
+        config.p4.expect("it is there").listen.to_string(),
+        "tcp:127.0.0.1:1"
+    );
 }

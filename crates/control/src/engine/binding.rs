@@ -1,0 +1,309 @@
+//! What joins P4Info to a program: the numbers of the one, the indices of the other.
+//!
+//! Both come out of one compilation, and names join them: a table, action, field or array of P4Info
+//! has the name that the program's JSON has. A P4Info of another program, or of another version of
+//! it, is found out here, before anything is written.
+//!
+//! 1. Every object of the catalog that can be written or read is bound to one of the program.
+//! 2. A field and a parameter have the width that the program says, unless P4Info gives their type
+//!    a width of its own for controllers, which is wider.
+
+use std::collections::BTreeMap;
+
+use thalweg_p4::Program;
+use thalweg_p4::program::ids::{
+    ActionId, CounterId, LearnListId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
+};
+use thalweg_p4::program::table::MatchKind as Kind;
+
+use crate::p4info::{Catalog, Field, MatchKind, Table};
+use crate::problem::Problem;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+/// The names of P4Info as the program's.
+#[derive(Debug, Default)]
+pub(super) struct Binding {
+    pub(super) tables: BTreeMap<u32, BoundTable>,
+    pub(super) profiles: BTreeMap<u32, BoundProfile>,
+    pub(super) counters: BTreeMap<u32, CounterId>,
+    pub(super) meters: BTreeMap<u32, MeterId>,
+    pub(super) registers: BTreeMap<u32, RegisterId>,
+    pub(super) value_sets: BTreeMap<u32, BoundSet>,
+    /// By the program's list.
+    pub(super) digests: BTreeMap<LearnListId, u32>,
+}
+
+/// A table of the program.
+#[derive(Debug)]
+pub(super) struct BoundTable {
+    /// None of one that only ever does one thing, and is no table of the program any more.
+    pub(super) table: Option<TableId>,
+    /// For each part of the program's key, the field of P4Info.
+    pub(super) parts: Vec<Part>,
+    pub(super) actions: BTreeMap<u32, ActionId>,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The place of the field in P4Info's key.
+    pub(super) field: usize,
+    pub(super) kind: Kind,
+    /// Bits of the program's field.
+    pub(super) width: u32,
+    /// How far up in the program's field P4Info's lies, of one that is a slice.
+    pub(super) shift: u32,
+    /// How P4Info says that it matches.
+    pub(super) asked: MatchKind,
+}
+
+#[derive(Debug)]
+pub(super) struct BoundProfile {
+    pub(super) profile: ProfileId,
+    pub(super) actions: BTreeMap<u32, ActionId>,
+}
+
+/// A value set, and the widths of what its members say.
+#[derive(Debug)]
+pub(super) struct BoundSet {
+    pub(super) set: ValueSetId,
+    pub(super) widths: Vec<u32>,
+}
+
+impl Binding {
+    /// Joins P4Info to a program.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if they are not of one program.
+    pub(super) fn new(catalog: &Catalog, program: &Program) -> Result<Binding> {
+        let mut binding = Binding::default();
+        for table in catalog.tables.values() {
+            let bound = bind_table(catalog, program, table)?;
+            binding.tables.insert(table.id, bound);
+        }
+        for profile in catalog.profiles.values() {
+            let what = || missing("action profile", &profile.name);
+            let id = program.find_profile(&profile.name).ok_or_else(what)?;
+            let shape = &program.profiles[id.index()];
+            if profile.has_selector != shape.selector.is_some() {
+                return Err(unlike("action profile", &profile.name, "a selector"));
+            }
+            let mut actions = BTreeMap::new();
+            let tables = profile
+                .tables
+                .iter()
+                .filter_map(|id| catalog.tables.get(id));
+            for action in tables.flat_map(|table| table.actions.keys()) {
+                let name = &catalog.actions[action].name;
+                let found = find_action(program, &shape.actions, name);
+                let found = found.ok_or_else(|| missing("action", name))?;
+                actions.insert(*action, found);
+            }
+            let profile_of = BoundProfile {
+                profile: id,
+                actions,
+            };
+            binding.profiles.insert(profile.id, profile_of);
+        }
+        binding.bind_arrays(catalog, program)?;
+        binding.bind_sets(catalog, program)?;
+        Ok(binding)
+    }
+
+    fn bind_arrays(&mut self, catalog: &Catalog, program: &Program) -> Result<()> {
+        let arrays = &program.arrays;
+        for counter in catalog.counters.values() {
+            let id = arrays.find_counter(&counter.name);
+            let id = id.ok_or_else(|| missing("counter", &counter.name))?;
+            let size = arrays.counters[id.index()].size;
+            check_size("counter", &counter.name, counter.size, size)?;
+            self.counters.insert(counter.id, id);
+        }
+        for meter in catalog.meters.values() {
+            let id = arrays.find_meter(&meter.name);
+            let id = id.ok_or_else(|| missing("meter", &meter.name))?;
+            let size = arrays.meters[id.index()].size;
+            check_size("meter", &meter.name, meter.size, size)?;
+            self.meters.insert(meter.id, id);
+        }
+        for register in catalog.registers.values() {
+            let id = arrays.find_register(&register.name);
+            let id = id.ok_or_else(|| missing("register", &register.name))?;
+            let shape = &arrays.registers[id.index()];
+            check_size("register", &register.name, register.size, shape.size)?;
+            if register.shape.check().is_ok() && register.shape.widths() != [shape.width_bits] {
+                return Err(unlike("register", &register.name, "another type"));
+            }
+            self.registers.insert(register.id, id);
+        }
+        for digest in catalog.digests.values() {
+            let mut lists = arrays.learn_lists.iter();
+            let index = lists.position(|list| list.name == digest.name);
+            let index = index.ok_or_else(|| missing("digest", &digest.name))?;
+            let fields = arrays.learn_lists[index].fields.iter();
+            let widths = fields.map(|field| program.headers.field(*field).width_bits);
+            let own = digest.shape.widths();
+            let is_alike = own.len() == widths.len()
+                && own.iter().zip(widths).all(|(own, width)| *own >= width);
+            if digest.shape.check().is_ok() && !is_alike {
+                return Err(unlike("digest", &digest.name, "another type"));
+            }
+            self.digests.insert(LearnListId(index as u32), digest.id);
+        }
+        Ok(())
+    }
+
+    fn bind_sets(&mut self, catalog: &Catalog, program: &Program) -> Result<()> {
+        for set in catalog.value_sets.values() {
+            let id = program.parser.find_value_set(&set.name);
+            let id = id.ok_or_else(|| missing("value set", &set.name))?;
+            let widths: Vec<u32> = set.fields.iter().map(|field| field.width).collect();
+            let width = program.parser.value_sets[id.index()].width_bits;
+            if widths.iter().sum::<u32>() != width {
+                return Err(unlike("value set", &set.name, "another width"));
+            }
+            self.value_sets.insert(set.id, BoundSet { set: id, widths });
+        }
+        Ok(())
+    }
+}
+
+fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<BoundTable> {
+    let Some(id) = program.find_table(&table.name) else {
+        // A table that only ever runs one action was made part of the pipeline.
+        if table.fields.is_empty() && table.has_const_default {
+            return Ok(BoundTable {
+                table: None,
+                parts: Vec::new(),
+                actions: BTreeMap::new(),
+            });
+        }
+        return Err(missing("table", &table.name));
+    };
+    let shape = program.table(id);
+    if table.fields.len() != shape.key.len() {
+        return Err(unlike("table", &table.name, "another number of fields"));
+    }
+    let mut parts = Vec::with_capacity(shape.key.len());
+    for (place, part) in shape.key.iter().enumerate() {
+        let mut fields = table.fields.iter();
+        let field = fields
+            .position(|field| field.name == part.name)
+            .unwrap_or(place);
+        let shift = check_field(table, &table.fields[field], part)?;
+        parts.push(Part {
+            field,
+            kind: part.kind,
+            width: part.width_bits,
+            shift,
+            asked: table.fields[field].kind,
+        });
+    }
+    let mut seen: Vec<usize> = parts.iter().map(|part| part.field).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() != parts.len() {
+        return Err(unlike("table", &table.name, "fields of other names"));
+    }
+    if table.profile.is_some() != shape.profile.is_some() {
+        return Err(unlike("table", &table.name, "an action profile"));
+    }
+    if table.direct_counter.is_some() && !shape.has_counters {
+        return Err(unlike("table", &table.name, "a direct counter"));
+    }
+    if table.direct_meter.is_some() != shape.meter.is_some() {
+        return Err(unlike("table", &table.name, "a direct meter"));
+    }
+    if table.has_idle_timeout && !shape.has_timeouts {
+        return Err(unlike("table", &table.name, "idle time-outs"));
+    }
+    let mut actions = BTreeMap::new();
+    for action in table.actions.keys() {
+        let action = &catalog.actions[action];
+        let found = find_action(program, &shape.actions, &action.name);
+        let found = found.ok_or_else(|| missing("action", &action.name))?;
+        let own = &program.action(found).parameters;
+        let is_alike = own.len() == action.parameters.len()
+            && own
+                .iter()
+                .zip(&action.parameters)
+                .all(|(own, given)| given.width >= own.width_bits);
+        if !is_alike {
+            return Err(unlike("action", &action.name, "other parameters"));
+        }
+        actions.insert(action.id, found);
+    }
+    Ok(BoundTable {
+        table: Some(id),
+        parts,
+        actions,
+    })
+}
+
+/// Whether a field is what the program says; how far up it lies in the program's field.
+fn check_field(
+    table: &Table,
+    field: &Field,
+    part: &thalweg_p4::program::table::KeyPart,
+) -> Result<u32> {
+    let is_alike = match (field.kind, part.kind) {
+        (MatchKind::Exact, Kind::Exact)
+        | (MatchKind::Lpm, Kind::Lpm)
+        | (MatchKind::Ternary, Kind::Ternary)
+        | (MatchKind::Range, Kind::Range)
+        // The compiler makes a ternary match of an optional one.
+        | (MatchKind::Optional, Kind::Optional | Kind::Ternary) => true,
+        _ => false,
+    };
+    let place = format!("{}.{}", table.name, field.name);
+    if !is_alike {
+        return Err(unlike("field", &place, "another kind of match"));
+    }
+    if field.width >= part.width_bits {
+        return Ok(0);
+    }
+    // A slice of a field: its bits lie together under the mask.
+    let mask = part.mask.as_deref().unwrap_or(&[]);
+    let set: u32 = mask.iter().map(|word| word.count_ones()).sum();
+    let low = mask.iter().rev().scan(true, |is_low, word| {
+        let zeros = if *is_low { word.trailing_zeros() } else { 0 };
+        *is_low &= *word == 0;
+        Some(zeros)
+    });
+    let shift: u32 = low.sum();
+    let high = mask.iter().position(|word| *word != 0);
+    let high = high.map_or(0, |word| {
+        (mask.len() - word) as u32 * 64 - mask[word].leading_zeros()
+    });
+    if set == field.width && high - shift == set {
+        return Ok(shift);
+    }
+    Err(unlike("field", &place, "another width"))
+}
+
+fn find_action(program: &Program, actions: &[ActionId], name: &str) -> Option<ActionId> {
+    let mut actions = actions.iter().copied();
+    actions.find(|action| program.action(*action).name == name)
+}
+
+fn check_size(kind: &str, name: &str, given: u64, own: u32) -> Result<()> {
+    if given <= u64::from(own) {
+        return Ok(());
+    }
+    Err(unlike(kind, name, "a smaller size"))
+}
+
+fn missing(kind: &str, name: &str) -> Problem {
+    Problem::invalid(format!(
+        "P4Info has the {kind} `{name}` and the program has not; give the P4Info that was \
+         compiled with it"
+    ))
+}
+
+fn unlike(kind: &str, name: &str, what: &str) -> Problem {
+    Problem::invalid(format!(
+        "P4Info and the program differ in the {kind} `{name}`: one has {what}; give the P4Info \
+         that was compiled with it"
+    ))
+}

@@ -1,0 +1,297 @@
+//! The data plane that runs programs: `thalweg_p4`, shared by a session and the one who forwards.
+//!
+//! ```text
+//!   control thread: Engine (a Target)            worker: Forwarder
+//!     load --> saved plane                         lock; run a burst; send it; unlock
+//!     commit --> running plane <---- one lock ---->
+//!     apply, counts, ...: lock, write, unlock
+//! ```
+//!
+//! 1. The worker holds the lock from the first packet of a burst until the last one is sent. So a
+//!    change that was applied is met by every packet that is sent from then on, and no burst
+//!    meets a half of it.
+//! 2. A worker that has more to do lets a session in that waits: it does not take the lock while
+//!    somebody waits for it.
+
+mod binding;
+mod convert;
+mod plane;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_p4::{DropReason, Outbox};
+use thalweg_packet::Instant;
+
+use self::plane::Plane;
+use crate::change::{Count, EntryRef, Operation};
+use crate::p4info::Catalog;
+use crate::problem::{Code, Problem};
+use crate::target::{EntryState, Initial, Refusal, Side, Target};
+use crate::value::Value;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+/// How many packets from the controller may wait for the worker.
+const MAX_INJECTED: usize = 1_024;
+
+/// Says what time it is.
+pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// How programs run.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// The drop port and the seed.
+    pub program: thalweg_p4::Config,
+    /// The port by which the program and the controller send each other packets, if there is one.
+    pub cpu_port: Option<u32>,
+    /// The time of writes; the worker's is the same.
+    pub clock: Clock,
+}
+
+/// A data plane, as a session has it.
+pub struct Engine {
+    config: EngineConfig,
+    shared: Arc<Shared>,
+    saved: Option<Plane>,
+}
+
+/// The same, as the worker has it.
+#[derive(Clone)]
+pub struct Forwarder {
+    shared: Arc<Shared>,
+    cpu_port: Option<u32>,
+}
+
+struct Shared {
+    running: Mutex<Running>,
+    /// Sessions that wait for the lock.
+    waiting: AtomicUsize,
+    injected: Mutex<VecDeque<Vec<u8>>>,
+    /// Wakes the worker.
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Running {
+    plane: Option<Plane>,
+    /// What programs before this one dropped.
+    past_drops: BTreeMap<&'static str, u64>,
+    /// Packets that came in before there was a program.
+    without_program: u64,
+}
+
+/// The running program, locked: for one burst.
+pub struct Burst<'a> {
+    running: MutexGuard<'a, Running>,
+}
+
+impl Engine {
+    /// A data plane without a program, and the worker's end; `wake` wakes the worker.
+    pub fn new(
+        config: EngineConfig,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> (Engine, Forwarder) {
+        let shared = Arc::new(Shared {
+            running: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            injected: Mutex::default(),
+            wake: Box::new(wake),
+        });
+        let forwarder = Forwarder {
+            shared: shared.clone(),
+            cpu_port: config.cpu_port,
+        };
+        let engine = Engine {
+            config,
+            shared,
+            saved: None,
+        };
+        (engine, forwarder)
+    }
+
+    /// Does something with one of the two states.
+    fn with<R>(&mut self, side: Side, work: impl FnOnce(&mut Plane) -> Result<R>) -> Result<R> {
+        let gone = || Problem::new(Code::Internal, "there is no program");
+        match side {
+            Side::Saved => work(self.saved.as_mut().ok_or_else(gone)?),
+            Side::Running => {
+                let mut running = self.shared.lock_as_session();
+                work(running.plane.as_mut().ok_or_else(gone)?)
+            }
+        }
+    }
+
+    fn plane(&self, catalog: &Catalog, program: &[u8]) -> Result<(Plane, Initial)> {
+        Plane::load(catalog, program, self.config.program, self.config.cpu_port)
+    }
+}
+
+impl Shared {
+    /// Invariant 2.
+    fn lock_as_session(&self) -> MutexGuard<'_, Running> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let running = lock(&self.running);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        running
+    }
+}
+
+/// A thread that panicked with the lock has ended the process's use; what it left is whole, as
+/// changes are.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Target for Engine {
+    fn verify(&self, catalog: &Catalog, program: &[u8]) -> Result<()> {
+        self.plane(catalog, program).map(|_| ())
+    }
+
+    fn load(&mut self, catalog: &Catalog, program: &[u8]) -> Result<Initial> {
+        let (plane, initial) = self.plane(catalog, program)?;
+        self.saved = Some(plane);
+        Ok(initial)
+    }
+
+    fn discard(&mut self) {
+        self.saved = None;
+    }
+
+    fn commit(&mut self) {
+        let plane = self.saved.take().expect("a program was loaded");
+        let mut running = self.shared.lock_as_session();
+        let before = running.plane.replace(plane);
+        if let Some(before) = &before {
+            for reason in DropReason::ALL {
+                let drops = before.target.counts().drops(reason);
+                *running.past_drops.entry(reason.name()).or_default() += drops;
+            }
+        }
+        drop(running);
+        // A large program is taken apart while packets pass.
+        drop(before);
+    }
+
+    fn apply(&mut self, side: Side, change: &[Operation]) -> std::result::Result<(), Refusal> {
+        let cpu_port = self.config.cpu_port;
+        let clock = self.config.clock.clone();
+        let mut refused = None;
+        let done = self.with(side, |plane| {
+            if let Err(refusal) = plane.apply(change, cpu_port, clock()) {
+                refused = Some(refusal);
+            }
+            Ok(())
+        });
+        match (refused, done) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Err(problem)) => Err(Refusal { index: 0, problem }),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    fn counts(&mut self, side: Side, counter: u32, indices: Range<u64>) -> Result<Vec<Count>> {
+        self.with(side, |plane| plane.counts(counter, indices))
+    }
+
+    fn registers(
+        &mut self,
+        side: Side,
+        register: u32,
+        indices: Range<u64>,
+    ) -> Result<Vec<Vec<Value>>> {
+        self.with(side, |plane| plane.registers(register, indices))
+    }
+
+    fn entries(&mut self, side: Side, table: u32, entries: &[EntryRef]) -> Result<Vec<EntryState>> {
+        let clock = self.config.clock.clone();
+        self.with(side, |plane| plane.entries(table, entries, clock()))
+    }
+
+    fn inject(&mut self, packet: &[u8]) -> Result<()> {
+        if self.config.cpu_port.is_none() {
+            return Err(Problem::new(
+                Code::FailedPrecondition,
+                "the switch has no port for the controller; set cpu_port in [p4]",
+            ));
+        }
+        let mut injected = lock(&self.shared.injected);
+        if injected.len() >= MAX_INJECTED {
+            let text = "too many packets of the controller wait; send more slowly";
+            return Err(Problem::new(Code::ResourceExhausted, text));
+        }
+        injected.push_back(packet.to_vec());
+        drop(injected);
+        (self.shared.wake)();
+        Ok(())
+    }
+}
+
+impl Forwarder {
+    /// Takes the program for a burst; see the invariants.
+    pub fn begin(&self) -> Burst<'_> {
+        while self.shared.waiting.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        Burst {
+            running: lock(&self.shared.running),
+        }
+    }
+
+    /// A packet from the controller that waits.
+    pub fn take_injected(&self) -> Option<Vec<u8>> {
+        lock(&self.shared.injected).pop_front()
+    }
+
+    /// Whether a packet from the controller waits.
+    pub fn has_injected(&self) -> bool {
+        !lock(&self.shared.injected).is_empty()
+    }
+
+    /// The controller's port.
+    pub fn cpu_port(&self) -> Option<u32> {
+        self.cpu_port
+    }
+
+    /// What programs dropped, by reason; of those that were dropped.
+    pub fn drops(&self) -> BTreeMap<&'static str, u64> {
+        let running = lock(&self.shared.running);
+        let mut drops = running.past_drops.clone();
+        *drops.entry("p4_no_program").or_default() += running.without_program;
+        if let Some(plane) = &running.plane {
+            for reason in DropReason::ALL {
+                *drops.entry(reason.name()).or_default() += plane.target.counts().drops(reason);
+            }
+        }
+        drops.retain(|_, count| *count > 0);
+        drops
+    }
+}
+
+impl Burst<'_> {
+    /// Runs the program on a packet; what leaves is appended to `outbox`.
+    pub fn receive(&mut self, port: u32, packet: &[u8], now: Instant, outbox: &mut Outbox) {
+        match &mut self.running.plane {
+            Some(plane) => plane.target.receive(port, packet, now, outbox),
+            None => self.running.without_program += 1,
+        }
+    }
+
+    /// The digests of an outbox: their numbers in P4Info, and the numbers of their types.
+    ///
+    /// Those that P4Info does not know are left out.
+    pub fn digests(&self, outbox: &Outbox) -> Vec<(u32, Vec<Value>)> {
+        let Some(plane) = &self.running.plane else {
+            return Vec::new();
+        };
+        outbox
+            .digests()
+            .filter_map(|digest| plane.digest(digest))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! One program with its state, bound to its P4Info.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use num_bigint::BigUint;
+use thalweg_p4::state::Update;
+use thalweg_p4::{Digest, Program, Target};
+use thalweg_packet::Instant;
+
+use super::binding::Binding;
+use super::convert::{Converter, call_from, key_from, problem_of, value_of};
+use crate::change::{Count, EntryRef, Operation};
+use crate::p4info::Catalog;
+use crate::problem::{Code, Problem};
+use crate::target::{EntryState, Initial, InitialEntry, Refusal};
+use crate::value::Value;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+/// A program at work.
+pub(super) struct Plane {
+    pub(super) target: Target,
+    binding: Binding,
+}
+
+impl Plane {
+    /// Loads a program, and says what it brings along.
+    pub(super) fn load(
+        catalog: &Catalog,
+        program: &[u8],
+        config: thalweg_p4::Config,
+        cpu_port: Option<u32>,
+    ) -> Result<(Plane, Initial)> {
+        let text = std::str::from_utf8(program)
+            .map_err(|_| Problem::invalid("the device configuration is not p4c's JSON"))?;
+        let program = Program::from_json(text);
+        let program = program.map_err(|error| Problem::invalid(error.to_string()))?;
+        if cpu_port == Some(config.drop_port) {
+            return Err(Problem::invalid("the controller's port is the drop port"));
+        }
+        let binding = Binding::new(catalog, &program)?;
+        let initial = initial_of(catalog, &program, &binding);
+        let target = Target::new(Arc::new(program), config);
+        let target = target.map_err(|error| Problem::invalid(error.to_string()))?;
+        Ok((Plane { target, binding }, initial))
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        change: &[Operation],
+        cpu_port: Option<u32>,
+        now: Instant,
+    ) -> std::result::Result<(), Refusal> {
+        let converter = Converter {
+            binding: &self.binding,
+            cpu_port,
+        };
+        let mut updates: Vec<Update> = Vec::with_capacity(change.len());
+        let mut ends = Vec::with_capacity(change.len());
+        for (index, operation) in change.iter().enumerate() {
+            let pushed = converter.push(operation, &mut updates);
+            pushed.map_err(|problem| Refusal { index, problem })?;
+            ends.push(updates.len());
+        }
+        self.target.write(&updates, now).map_err(|failed| Refusal {
+            index: ends.partition_point(|end| *end <= failed.index),
+            problem: problem_of(&failed.error),
+        })
+    }
+
+    pub(super) fn counts(&self, counter: u32, indices: Range<u64>) -> Result<Vec<Count>> {
+        let id = self
+            .binding
+            .counters
+            .get(&counter)
+            .copied()
+            .ok_or_else(gone)?;
+        let count = |index: u64| {
+            let index = u32::try_from(index).map_err(|_| gone())?;
+            let counter = self.target.state.counter(id, index).ok_or_else(gone)?;
+            Ok(Count {
+                bytes: counter.bytes,
+                packets: counter.packets,
+            })
+        };
+        indices.map(count).collect()
+    }
+
+    pub(super) fn registers(&self, register: u32, indices: Range<u64>) -> Result<Vec<Vec<Value>>> {
+        let id = self
+            .binding
+            .registers
+            .get(&register)
+            .copied()
+            .ok_or_else(gone)?;
+        let numbers = |index: u64| {
+            let index = u32::try_from(index).map_err(|_| gone())?;
+            let program = self.target.program();
+            let number = self.target.state.register(program, id, index);
+            Ok(vec![value_of(&number.ok_or_else(gone)?)])
+        };
+        indices.map(numbers).collect()
+    }
+
+    pub(super) fn entries(
+        &self,
+        table: u32,
+        entries: &[EntryRef],
+        now: Instant,
+    ) -> Result<Vec<EntryState>> {
+        let converter = Converter {
+            binding: &self.binding,
+            cpu_port: None,
+        };
+        let state = |entry: &EntryRef| {
+            let EntryRef::Entry(key) = entry else {
+                return Ok(EntryState::default());
+            };
+            let (id, matches, priority) = converter.key(table, key)?;
+            let program = self.target.program();
+            let found = self.target.state.entry(program, id, &matches, priority);
+            let found = found
+                .map_err(|error| problem_of(&error))?
+                .ok_or_else(gone)?;
+            let idle = now - found.last_hit();
+            Ok(EntryState {
+                count: Count {
+                    bytes: found.counter().bytes,
+                    packets: found.counter().packets,
+                },
+                idle_ns: u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX),
+            })
+        };
+        entries.iter().map(state).collect()
+    }
+
+    /// A digest as P4Info knows it.
+    pub(super) fn digest(&self, digest: Digest<'_>) -> Option<(u32, Vec<Value>)> {
+        let id = *self.binding.digests.get(&digest.list)?;
+        let program = self.target.program();
+        let fields = &program.arrays.learn_lists[digest.list.index()].fields;
+        let mut rest = digest.words;
+        let mut numbers = Vec::with_capacity(fields.len());
+        for field in fields {
+            let count = program.headers.field(*field).words() as usize;
+            let (words, after) = rest.split_at_checked(count)?;
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            numbers.push(Value::shortest(&bytes));
+            rest = after;
+        }
+        Some((id, numbers))
+    }
+}
+
+/// What a session and its data plane would have to disagree about to come to this.
+fn gone() -> Problem {
+    Problem::new(Code::Internal, "the data plane does not have it")
+}
+
+fn initial_of(catalog: &Catalog, program: &Program, binding: &Binding) -> Initial {
+    let mut initial = Initial::default();
+    for (id, bound) in &binding.tables {
+        let Some(table) = bound.table else {
+            continue;
+        };
+        let shape = program.table(table);
+        let call = |action, data: &[BigUint]| call_from(bound, program, action, data);
+        for entry in &shape.entries {
+            let priority = if catalog.tables[id].has_priorities {
+                entry.priority
+            } else {
+                0
+            };
+            if let Some(action) = call(entry.action, &entry.data) {
+                initial.entries.push(InitialEntry {
+                    table: *id,
+                    key: key_from(bound, &entry.matches, priority),
+                    action,
+                    is_const: shape.is_constant,
+                });
+            }
+        }
+        let default = shape.default.as_ref();
+        if let Some(action) = default.and_then(|own| call(own.action, &own.data)) {
+            initial.defaults.push((*id, action));
+        }
+    }
+    initial
+}

@@ -1,0 +1,372 @@
+//! A session on the real data plane: what is written is what packets meet.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use thalweg_p4::Outbox;
+use thalweg_packet::Instant;
+
+use super::{Clock, Engine, EngineConfig, Forwarder};
+use crate::device::{Device, DeviceConfig, StreamEvent};
+use crate::problem::{Code, Failure};
+use crate::proto::p4::v1 as p4;
+use crate::proto::p4::v1::entity::Entity as Kind;
+use crate::proto::p4::v1::stream_message_response::Update as Response;
+use crate::proto::p4::v1::update::Type;
+use crate::{StreamId, read_text};
+
+const PROGRAM: &str = include_str!("../../testdata/learning.json");
+const P4INFO: &str = include_str!("../../testdata/learning.p4info.txtpb");
+const SMAC: u32 = 0x0200_0001;
+const DMAC: u32 = 0x0200_0002;
+const FORWARD: u32 = 0x0100_0003;
+const TO_CONTROLLER: u32 = 0x0100_0005;
+const CPU_PORT: u32 = 510;
+
+struct Harness {
+    device: Device<Engine>,
+    forwarder: Forwarder,
+}
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+fn pipeline() -> p4::ForwardingPipelineConfig {
+    p4::ForwardingPipelineConfig {
+        p4info: Some(read_text(P4INFO).unwrap()),
+        p4_device_config: Bytes::from_static(PROGRAM.as_bytes()),
+        cookie: None,
+    }
+}
+
+impl Harness {
+    fn new() -> Harness {
+        let clock: Clock = Arc::new(|| at(1_000));
+        let config = EngineConfig {
+            program: thalweg_p4::Config::default(),
+            cpu_port: Some(CPU_PORT),
+            clock,
+        };
+        let (engine, forwarder) = Engine::new(config, || {});
+        let mut device = Device::new(DeviceConfig::default(), engine);
+        let update = p4::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(p4::Uint128 { high: 0, low: 1 }),
+            ..Default::default()
+        };
+        let message = p4::StreamMessageRequest {
+            update: Some(p4::stream_message_request::Update::Arbitration(update)),
+        };
+        device.handle_message(StreamId(1), &message);
+        device.start_with(&pipeline(), at(0)).unwrap();
+        Harness { device, forwarder }
+    }
+
+    fn write(&mut self, updates: Vec<(Type, Kind)>) -> Result<(), Failure> {
+        let updates = updates.into_iter().map(|(kind, entity)| p4::Update {
+            r#type: kind as i32,
+            entity: Some(p4::Entity {
+                entity: Some(entity),
+            }),
+        });
+        let request = p4::WriteRequest {
+            device_id: 1,
+            election_id: Some(p4::Uint128 { high: 0, low: 1 }),
+            updates: updates.collect(),
+            ..Default::default()
+        };
+        self.device.handle_write(&request, at(1_000))
+    }
+
+    fn read(&mut self, entity: Kind) -> Vec<Kind> {
+        let (messages, end) = self.device.handle_read(&p4::ReadRequest {
+            device_id: 1,
+            entities: vec![p4::Entity {
+                entity: Some(entity),
+            }],
+            ..Default::default()
+        });
+        end.unwrap();
+        let entities = messages.into_iter().flat_map(|message| message.entities);
+        entities.filter_map(|entity| entity.entity).collect()
+    }
+
+    /// What a packet leads to: ports and bytes; digests and packets go to the device.
+    fn packet(&mut self, port: u32, packet: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        let mut outbox = Outbox::new();
+        let mut program = self.forwarder.begin();
+        program.receive(port, packet, at(2_000), &mut outbox);
+        let digests = program.digests(&outbox);
+        drop(program);
+        for (digest, numbers) in digests {
+            self.device.handle_digest(digest, numbers, at(2_000));
+        }
+        let mut sent = Vec::new();
+        for one in outbox.sent() {
+            if one.port == CPU_PORT {
+                self.device
+                    .handle_packet(&Bytes::copy_from_slice(one.bytes));
+            } else {
+                sent.push((one.port, one.bytes.to_vec()));
+            }
+        }
+        sent
+    }
+
+    fn heard(&mut self) -> Vec<Response> {
+        let events = std::iter::from_fn(|| self.device.poll_transmit());
+        let messages = events.filter_map(|(_, event)| match event {
+            StreamEvent::Message(message) => message.update,
+            StreamEvent::Close(_) => None,
+        });
+        messages.collect()
+    }
+}
+
+fn frame(destination: u8, source: u8) -> Vec<u8> {
+    let mut frame = vec![0, 0, 0, 0, 0, destination, 0, 0, 0, 0, 0, source, 8, 0];
+    frame.extend([0xab; 46]);
+    frame
+}
+
+fn entry(table_id: u32, mac: u8, action: p4::Action) -> Kind {
+    let exact = p4::field_match::Exact {
+        value: Bytes::copy_from_slice(&[mac]),
+    };
+    Kind::TableEntry(p4::TableEntry {
+        table_id,
+        r#match: vec![p4::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(p4::field_match::FieldMatchType::Exact(exact)),
+        }],
+        action: Some(p4::TableAction {
+            r#type: Some(p4::table_action::Type::Action(action)),
+        }),
+        ..Default::default()
+    })
+}
+
+fn forward(port: u8) -> p4::Action {
+    p4::Action {
+        action_id: FORWARD,
+        params: vec![p4::action::Param {
+            param_id: 1,
+            value: Bytes::copy_from_slice(&[port]),
+        }],
+    }
+}
+
+fn plain(action_id: u32) -> p4::Action {
+    p4::Action {
+        action_id,
+        params: Vec::new(),
+    }
+}
+
+fn flood_group(ports: &[u8]) -> Kind {
+    use p4::packet_replication_engine_entry::Type as Replication;
+    let replicas = ports.iter().map(|port| p4::Replica {
+        port_kind: Some(p4::replica::PortKind::Port(Bytes::copy_from_slice(&[
+            *port,
+        ]))),
+        instance: 1,
+        backup_replicas: Vec::new(),
+    });
+    let group = p4::MulticastGroupEntry {
+        multicast_group_id: 1,
+        replicas: replicas.collect(),
+        ..Default::default()
+    };
+    Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+        r#type: Some(Replication::MulticastGroupEntry(group)),
+    })
+}
+
+#[test]
+fn packets_meet_what_was_written_and_counters_are_read() {
+    let mut switch = Harness::new();
+    assert!(switch.packet(1, &frame(2, 1)).is_empty(), "no group yet");
+    switch
+        .write(vec![(Type::Insert, flood_group(&[1, 2, 3]))])
+        .unwrap();
+    let ports = |sent: Vec<(u32, Vec<u8>)>| sent.iter().map(|(port, _)| *port).collect::<Vec<_>>();
+    assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2, 3]);
+    switch
+        .write(vec![(Type::Insert, entry(DMAC, 2, forward(3)))])
+        .unwrap();
+    assert_eq!(switch.packet(1, &frame(2, 1)), [(3, frame(2, 1))]);
+    switch
+        .write(vec![(Type::Modify, entry(DMAC, 2, forward(2)))])
+        .unwrap();
+    assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2]);
+    let counters = switch.read(Kind::DirectCounterEntry(Default::default()));
+    match &counters[..] {
+        [Kind::DirectCounterEntry(counter)] => {
+            let data = counter.data.unwrap();
+            assert_eq!((data.packet_count, data.byte_count), (2, 120));
+        }
+        other => panic!("{other:?}"),
+    }
+    let counters = switch.read(Kind::CounterEntry(p4::CounterEntry {
+        counter_id: 0x1200_0001,
+        index: Some(p4::Index { index: 1 }),
+        data: None,
+    }));
+    assert!(matches!(&counters[..], [Kind::CounterEntry(counter)]
+        if counter.data.unwrap().packet_count == 4));
+    let registers = switch.read(Kind::RegisterEntry(Default::default()));
+    let number = |kind: &Kind| match kind {
+        Kind::RegisterEntry(entry) => {
+            match entry.data.as_ref().and_then(|data| data.data.clone()) {
+                Some(p4::p4_data::Data::Bitstring(bytes)) => bytes.to_vec(),
+                other => panic!("{other:?}"),
+            }
+        }
+        other => panic!("{other:?}"),
+    };
+    let numbers: Vec<_> = registers.iter().map(number).collect();
+    assert_eq!(numbers, [[1], [0], [0], [0]]);
+    // Nothing of a batch that is whole or not at all, and refused.
+    let request = p4::WriteRequest {
+        device_id: 1,
+        election_id: Some(p4::Uint128 { high: 0, low: 1 }),
+        atomicity: p4::write_request::Atomicity::DataplaneAtomic as i32,
+        updates: vec![
+            p4::Update {
+                r#type: Type::Modify as i32,
+                entity: Some(p4::Entity {
+                    entity: Some(entry(DMAC, 2, forward(3))),
+                }),
+            },
+            p4::Update {
+                r#type: Type::Modify as i32,
+                entity: Some(p4::Entity {
+                    entity: Some(entry(DMAC, 9, forward(3))),
+                }),
+            },
+        ],
+        ..Default::default()
+    };
+    assert!(switch.device.handle_write(&request, at(0)).is_err());
+    assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2]);
+    switch
+        .write(vec![(Type::Delete, entry(DMAC, 2, forward(2)))])
+        .unwrap();
+    assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2, 3]);
+}
+
+#[test]
+fn digests_and_packets_reach_the_controller_and_come_from_it() {
+    let mut switch = Harness::new();
+    let digest = Kind::DigestEntry(p4::DigestEntry {
+        digest_id: 0x1700_0001,
+        config: Some(p4::digest_entry::Config {
+            max_list_size: 1,
+            ack_timeout_ns: i64::MAX,
+            ..Default::default()
+        }),
+    });
+    let to_controller = entry(DMAC, 9, plain(TO_CONTROLLER));
+    switch
+        .write(vec![(Type::Insert, digest), (Type::Insert, to_controller)])
+        .unwrap();
+    switch.heard();
+    assert!(switch.packet(5, &frame(9, 7)).is_empty());
+    match &switch.heard()[..] {
+        [Response::Digest(list), Response::Packet(packet)] => {
+            let Some(p4::p4_data::Data::Struct(learned)) = &list.data[0].data else {
+                panic!("{list:?}");
+            };
+            let bits = |index: usize| learned.members[index].data.clone();
+            let bytes = |byte| {
+                Some(p4::p4_data::Data::Bitstring(Bytes::copy_from_slice(&[
+                    byte,
+                ])))
+            };
+            assert_eq!((bits(0), bits(1)), (bytes(7), bytes(5)));
+            assert_eq!(packet.payload, frame(9, 7));
+            assert_eq!(packet.metadata[0].value[..], [5]);
+        }
+        other => panic!("{other:?}"),
+    }
+    // The source is known from now on.
+    switch
+        .write(vec![(Type::Insert, entry(SMAC, 7, plain(0x0100_0001)))])
+        .unwrap();
+    switch.packet(5, &frame(9, 7));
+    assert!(matches!(&switch.heard()[..], [Response::Packet(_)]));
+    let metadata = |metadata_id, value| p4::PacketMetadata {
+        metadata_id,
+        value: Bytes::copy_from_slice(&[value]),
+    };
+    let out = p4::PacketOut {
+        payload: frame(1, 2).into(),
+        metadata: vec![metadata(1, 3), metadata(2, 0)],
+    };
+    let message = p4::StreamMessageRequest {
+        update: Some(p4::stream_message_request::Update::Packet(out)),
+    };
+    switch.device.handle_message(StreamId(1), &message);
+    assert!(switch.forwarder.has_injected());
+    let injected = switch.forwarder.take_injected().unwrap();
+    assert_eq!(switch.packet(CPU_PORT, &injected), [(3, frame(1, 2))]);
+}
+
+#[test]
+fn p4info_of_another_program_is_refused_and_the_running_one_stays() {
+    let mut switch = Harness::new();
+    switch
+        .write(vec![(Type::Insert, entry(DMAC, 2, forward(3)))])
+        .unwrap();
+    let wrong = [
+        P4INFO.replace("ingress.smac", "ingress.other"),
+        P4INFO.replace(
+            "bitwidth: 9 }\n}\nactions { preamble { id: 0x01000004",
+            "bitwidth: 8 }\n}\nactions { preamble { id: 0x01000004",
+        ),
+        P4INFO.replace("ingress.flood", "ingress.float"),
+        P4INFO.replace(
+            "hdr.ethernet.dst\" bitwidth: 48",
+            "hdr.ethernet.dst\" bitwidth: 40",
+        ),
+        P4INFO.replace("size: 512", "size: 513"),
+        P4INFO.replace(
+            "match_type: EXACT }\n  action_refs { id: 0x01000003",
+            "match_type: LPM }\n  action_refs { id: 0x01000003",
+        ),
+        P4INFO.replace("name: \"learned_t\" alias", "name: \"leaned_t\" alias"),
+    ];
+    let set = |switch: &mut Harness, config| {
+        let request = p4::SetForwardingPipelineConfigRequest {
+            device_id: 1,
+            election_id: Some(p4::Uint128 { high: 0, low: 1 }),
+            action: p4::set_forwarding_pipeline_config_request::Action::VerifyAndCommit as i32,
+            config: Some(config),
+            ..Default::default()
+        };
+        switch.device.handle_set_pipeline(&request, at(0))
+    };
+    for text in wrong {
+        assert_ne!(text, P4INFO, "something was replaced");
+        let mut config = pipeline();
+        config.p4info = Some(read_text(&text).unwrap());
+        match set(&mut switch, config) {
+            Err(Failure::Call(problem)) => assert_eq!(problem.code, Code::InvalidArgument),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(switch.packet(1, &frame(2, 1)), [(3, frame(2, 1))]);
+    }
+    let mut config = pipeline();
+    config.p4_device_config = Bytes::from(PROGRAM.replace("\"exact\"", "\"exalt\""));
+    assert!(set(&mut switch, config).is_err());
+    assert_eq!(switch.packet(1, &frame(2, 1)), [(3, frame(2, 1))]);
+    // The right one clears what was written.
+    set(&mut switch, pipeline()).unwrap();
+    assert!(switch.packet(1, &frame(2, 1)).is_empty());
+    // Both forms of P4Info are read.
+    let info = read_text(P4INFO).unwrap();
+    assert_eq!(crate::read(&info.encode_to_vec()).unwrap(), info);
+    assert_eq!(crate::read(P4INFO.as_bytes()).unwrap(), info);
+}

@@ -1,0 +1,373 @@
+//! A switch whose packets a P4 program answers: ports, one worker, and the program of a session.
+//!
+//! ```text
+//!   loop:
+//!     for port: receive a burst; take the program; run it on each packet; send; let it go
+//!     the same with packets that the controller sent
+//!     digests, and packets that go to the controller's port: to the server
+//!     nothing came for a while: sleep
+//! ```
+//!
+//! 1. What a burst leads to has been sent, or is with the server, before the program is let go: so
+//!    a change that is acknowledged is met by every packet that is sent afterwards.
+//! 2. The worker waits for nobody but a session that writes; what the server has no room for is
+//!    counted there ([`Notices::dropped`]).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use thalweg_control::{Burst, Forwarder, Notices};
+use thalweg_io::{BURST, PortCounters, PortStatus};
+use thalweg_p4::Outbox;
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+
+use crate::doorbell::Doorbell;
+use crate::ports::{Attached, Routes, SwitchPort};
+use crate::sync::{AtomicBool, JoinHandle, spawn, time};
+
+/// Rounds without a packet after which the worker sleeps.
+const IDLE_ROUNDS: u32 = 64;
+/// How often ports are asked whether they are up.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+/// For how long a descriptor is not believed that was ready when nothing came.
+const QUIET_TIME: Duration = Duration::from_millis(10);
+/// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
+const SHORTEST_NAP: Duration = Duration::from_micros(100);
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+
+/// Limits of a P4 switch.
+#[derive(Clone, Copy, Debug)]
+pub struct P4Config {
+    /// Buffers for packets, those that ports keep at hand included.
+    pub packets: usize,
+    /// Their size at first, in bytes; they grow.
+    pub packet_bytes: usize,
+}
+
+/// What wakes the worker; made before it, as the program's other end needs it.
+#[derive(Clone, Debug)]
+pub struct P4Waker(Arc<Flags>);
+
+#[derive(Debug)]
+struct Flags {
+    doorbell: Doorbell,
+    is_stopping: AtomicBool,
+    is_finished: AtomicBool,
+}
+
+impl P4Waker {
+    /// A waker of a worker that is yet to start.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors.
+    pub fn new() -> io::Result<P4Waker> {
+        Ok(P4Waker(Arc::new(Flags {
+            doorbell: Doorbell::new()?,
+            is_stopping: AtomicBool::new(false),
+            is_finished: AtomicBool::new(false),
+        })))
+    }
+
+    /// Wakes the worker, if it sleeps.
+    pub fn wake(&self) {
+        self.0.doorbell.ring();
+    }
+}
+
+/// What a P4 switch has done.
+#[derive(Clone, Debug, Default)]
+pub struct P4Totals {
+    /// Packets that the program was run on, those of the controller included.
+    pub packets: u64,
+    /// Packets that the controller sent.
+    pub from_controller: u64,
+    /// Packets for the controller.
+    pub to_controller: u64,
+    /// Packets that were dropped, by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+    /// Ports, in the order in which they were given.
+    pub ports: Vec<(PortId, PortStatus, PortCounters)>,
+}
+
+/// A P4 switch that runs.
+pub struct P4Switch {
+    waker: P4Waker,
+    worker: Option<JoinHandle<P4Totals>>,
+}
+
+impl P4Switch {
+    /// Starts the worker; `start` is when [`Instant::ZERO`] was.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(
+        config: P4Config,
+        ports: Vec<SwitchPort>,
+        waker: P4Waker,
+        forwarder: Forwarder,
+        notices: Notices,
+        start: time::Instant,
+    ) -> io::Result<P4Switch> {
+        let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
+        let sources = ports.iter().map(|port| port.is_source).collect();
+        let attached = ports.into_iter().map(|mut port| {
+            let status = port.port.status();
+            Attached::new(port.number, port.port, status)
+        });
+        let worker = P4Worker {
+            flags: waker.0.clone(),
+            routes: Routes::new(&numbers, 1),
+            ports: attached.collect(),
+            sources,
+            pool: PacketPool::with_capacity(config.packets, config.packet_bytes),
+            burst: Vec::new(),
+            outbox: Outbox::new(),
+            forwarder,
+            notices,
+            start,
+            totals: P4Totals::default(),
+            no_such_port: 0,
+            no_buffer: 0,
+            ready: Vec::new(),
+            next_status_check: Instant::ZERO,
+            nap: SHORTEST_NAP,
+        };
+        let worker = spawn("p4-worker".to_owned(), move || worker.run())?;
+        Ok(P4Switch {
+            waker,
+            worker: Some(worker),
+        })
+    }
+
+    /// Whether every port from which packets are expected has given all it had.
+    pub fn is_finished(&self) -> bool {
+        self.waker.0.is_finished.load(Ordering::SeqCst)
+    }
+
+    /// Whether the worker has ended before it was told to: it has panicked.
+    pub fn has_failed(&self) -> bool {
+        self.worker.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Ends the worker; what it has done.
+    ///
+    /// # Panics
+    /// If the worker has.
+    pub fn stop(mut self) -> P4Totals {
+        self.waker.0.is_stopping.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        let worker = self.worker.take().expect("it is taken once");
+        match worker.join() {
+            Ok(totals) => totals,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for P4Switch {
+    fn drop(&mut self) {
+        self.waker.0.is_stopping.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+struct P4Worker {
+    flags: Arc<Flags>,
+    routes: Routes,
+    ports: Vec<Attached>,
+    /// By port: whether packets are expected from it.
+    sources: Vec<bool>,
+    pool: PacketPool,
+    burst: Vec<Packet>,
+    outbox: Outbox,
+    forwarder: Forwarder,
+    notices: Notices,
+    start: time::Instant,
+    totals: P4Totals,
+    no_such_port: u64,
+    no_buffer: u64,
+    ready: Vec<usize>,
+    next_status_check: Instant,
+    nap: Duration,
+}
+
+impl P4Worker {
+    fn run(mut self) -> P4Totals {
+        let mut idle_rounds = 0;
+        while !self.flags.is_stopping.load(Ordering::SeqCst) {
+            if self.round() > 0 {
+                idle_rounds = 0;
+                self.nap = SHORTEST_NAP;
+            } else if idle_rounds < IDLE_ROUNDS {
+                idle_rounds += 1;
+                std::hint::spin_loop();
+            } else {
+                self.sleep();
+            }
+        }
+        self.report()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.start.elapsed()
+    }
+
+    /// One burst from each port and from the controller; how many packets there were.
+    fn round(&mut self) -> usize {
+        let now = self.now();
+        if now >= self.next_status_check {
+            self.next_status_check = now + STATUS_INTERVAL;
+            self.look_at_ports();
+        }
+        let mut count = 0;
+        let forwarder = self.forwarder.clone();
+        for place in 0..self.ports.len() {
+            let port = &mut self.ports[place];
+            port.port.receive(&mut self.pool, &mut self.burst, now);
+            if std::mem::take(&mut port.was_ready) && self.burst.is_empty() {
+                port.quiet_until = now + QUIET_TIME;
+            }
+            if self.burst.is_empty() {
+                continue;
+            }
+            count += self.burst.len();
+            let number = port.number.0;
+            let mut program = forwarder.begin();
+            let mut burst = std::mem::take(&mut self.burst);
+            for packet in burst.drain(..) {
+                program.receive(number, packet.bytes(), now, &mut self.outbox);
+                self.pool.put(packet);
+                self.deliver(&program);
+            }
+            self.burst = burst;
+            self.flush();
+            // Invariant 1: it is let go here.
+            drop(program);
+        }
+        count += self.run_injected(&forwarder, now);
+        self.totals.packets += count as u64;
+        count
+    }
+
+    /// Packets that the controller sent.
+    fn run_injected(&mut self, forwarder: &Forwarder, now: Instant) -> usize {
+        let Some(port) = forwarder.cpu_port() else {
+            return 0;
+        };
+        let mut count = 0;
+        while count < BURST
+            && let Some(packet) = forwarder.take_injected()
+        {
+            let mut program = forwarder.begin();
+            program.receive(port, &packet, now, &mut self.outbox);
+            self.deliver(&program);
+            self.flush();
+            count += 1;
+        }
+        self.totals.from_controller += count as u64;
+        count
+    }
+
+    /// Hands on what one packet led to.
+    fn deliver(&mut self, program: &Burst<'_>) {
+        let cpu_port = self.forwarder.cpu_port();
+        let mut outbox = std::mem::take(&mut self.outbox);
+        for sent in outbox.sent() {
+            if Some(sent.port) == cpu_port {
+                self.totals.to_controller += 1;
+                self.notices.packet(sent.bytes.to_vec().into());
+                continue;
+            }
+            let Some(route) = self.routes.find(PortId(sent.port)) else {
+                self.no_such_port += 1;
+                continue;
+            };
+            if self.pool.available() == 0 {
+                self.flush();
+            }
+            let Some(mut packet) = self.pool.take() else {
+                self.no_buffer += 1;
+                continue;
+            };
+            packet.fill(sent.bytes);
+            self.ports[route.place].sending.push(packet);
+            if self.ports[route.place].sending.len() >= BURST {
+                self.flush();
+            }
+        }
+        for (digest, numbers) in program.digests(&outbox) {
+            self.notices.digest(digest, numbers);
+        }
+        outbox.clear();
+        self.outbox = outbox;
+    }
+
+    fn flush(&mut self) {
+        for port in &mut self.ports {
+            if !port.sending.is_empty() {
+                port.port.send(&mut self.pool, &mut port.sending);
+            }
+        }
+    }
+
+    fn look_at_ports(&mut self) {
+        for port in &mut self.ports {
+            port.status = port.port.status();
+        }
+        let mut sources = self.ports.iter().zip(&self.sources).filter(|(_, is)| **is);
+        let has_ended = sources.all(|(port, _)| !port.may_receive());
+        let is_finished = has_ended && self.sources.contains(&true);
+        self.flags.is_finished.store(is_finished, Ordering::SeqCst);
+    }
+
+    /// Sleeps until something comes, somebody rings, or ports are to be looked at.
+    fn sleep(&mut self) {
+        let now = self.now();
+        let mut limit = self.next_status_check - now;
+        let mut descriptors = Vec::new();
+        let mut places = Vec::new();
+        for (place, port) in self.ports.iter().enumerate() {
+            match port.port.descriptor() {
+                _ if !port.may_receive() => {}
+                Some(_) if port.quiet_until > now => limit = limit.min(port.quiet_until - now),
+                Some(descriptor) => {
+                    descriptors.push(descriptor);
+                    places.push(place);
+                }
+                None => limit = limit.min(self.nap),
+            }
+        }
+        let has_work =
+            || self.forwarder.has_injected() || self.flags.is_stopping.load(Ordering::SeqCst);
+        let doorbell = &self.flags.doorbell;
+        doorbell.sleep(&descriptors, limit, has_work, &mut self.ready);
+        for index in self.ready.drain(..) {
+            self.ports[places[index]].was_ready = true;
+        }
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
+    }
+
+    fn report(mut self) -> P4Totals {
+        self.totals.drops = self.forwarder.drops();
+        let own = [
+            ("no_such_port", self.no_such_port),
+            ("no_buffer", self.no_buffer),
+            ("no_room_at_server", self.notices.dropped()),
+        ];
+        for (reason, count) in own.into_iter().filter(|(_, count)| *count > 0) {
+            self.totals.drops.insert(reason, count);
+        }
+        let ports = self.ports.iter_mut().map(|port| {
+            let counters = port.port.counters();
+            (port.number, port.port.status(), counters)
+        });
+        self.totals.ports = ports.collect();
+        self.totals
+    }
+}

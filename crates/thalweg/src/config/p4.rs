@@ -1,0 +1,191 @@
+//! The sections `[p4]` and `[p4runtime]`: a program in place of rules, and its controller.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use thalweg_control::{Listen, TlsFiles};
+use toml::Spanned;
+
+use crate::value::Number;
+use crate::{File, Result, Source};
+
+/// Numbers of ports within v1model, whose `egress_spec` has 9 bits.
+const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
+/// What `mark_to_drop` sends to, if nothing is said: as on simple_switch.
+const DROP_PORT: u32 = 511;
+/// Numbers of devices; 0 is none.
+const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct P4Section {
+    cache: Option<Spanned<String>>,
+    program: Option<Spanned<PathBuf>>,
+    p4info: Option<Spanned<PathBuf>>,
+    entries: Option<Spanned<toml::Value>>,
+    cpu_port: Option<Spanned<Number>>,
+    drop_port: Option<Spanned<Number>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct P4RuntimeSection {
+    listen: Option<Spanned<String>>,
+    device_id: Option<Spanned<Number>>,
+    certificate: Option<Spanned<PathBuf>>,
+    key: Option<Spanned<PathBuf>>,
+    client_authorities: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    insecure: bool,
+}
+
+/// A switch that a P4 program forwards for.
+#[derive(Debug)]
+pub struct P4Settings {
+    /// The program and its P4Info; without, the controller brings them.
+    pub program: Option<(PathBuf, PathBuf)>,
+    /// The port by which the program and the controller send each other packets.
+    pub cpu_port: Option<u32>,
+    /// The port that `mark_to_drop` sends to.
+    pub drop_port: u32,
+    /// Where the P4Runtime server listens.
+    pub listen: Listen,
+    /// Its certificates, if it listens with TLS.
+    pub tls: Option<TlsFiles>,
+    /// The number by which controllers know the switch.
+    pub device_id: u64,
+}
+
+impl Source<'_> {
+    /// The two sections, if they are there.
+    pub(crate) fn p4(&self, file: &File, name: &str) -> Result<Option<P4Settings>> {
+        let Some(section) = &file.p4 else {
+            return match &file.p4runtime {
+                None => Ok(None),
+                Some(section) => {
+                    let what = "[p4runtime] controls a P4 program; add [p4], which may be empty";
+                    Err(self.error(&section.span(), what))
+                }
+            };
+        };
+        self.refuse_beside_p4(file, section)?;
+        let span = section.span();
+        let section = section.get_ref();
+        if let Some(entries) = &section.entries {
+            let what = "entries files are not supported yet; write entries over P4Runtime, and \
+                        remove entries";
+            return Err(self.error(&entries.span(), what));
+        }
+        if let Some(cache) = &section.cache
+            && cache.get_ref() != "off"
+        {
+            let what = "caches of P4 programs are not supported yet; set cache to \"off\"";
+            return Err(self.error(&cache.span(), what));
+        }
+        let program = match (&section.program, &section.p4info) {
+            (None, None) => None,
+            (Some(program), Some(p4info)) => {
+                Some((self.path(program.get_ref()), self.path(p4info.get_ref())))
+            }
+            _ => {
+                let what = "a program needs its P4Info, and P4Info its program; set both or none";
+                return Err(self.error(&span, what));
+            }
+        };
+        let port = |key, said: &Option<Spanned<Number>>| {
+            let number = said
+                .as_ref()
+                .map(|said| self.number(key, said, PROGRAM_PORTS));
+            Ok(number.transpose()?.map(|number| number as u32))
+        };
+        let cpu_port = port("cpu_port", &section.cpu_port)?;
+        let drop_port = port("drop_port", &section.drop_port)?.unwrap_or(DROP_PORT);
+        if let (true, Some(said)) = (cpu_port == Some(drop_port), &section.cpu_port) {
+            let what = "cpu_port is the drop port; give another";
+            return Err(self.error(&said.span(), what));
+        }
+        let default = P4RuntimeSection::default();
+        let runtime = file.p4runtime.as_ref();
+        let runtime = runtime.map_or(&default, Spanned::get_ref);
+        let (listen, tls) = self.p4_listen(runtime, name)?;
+        let device_id = runtime.device_id.as_ref();
+        let device_id = device_id.map(|said| self.number("device_id", said, DEVICES));
+        Ok(Some(P4Settings {
+            program,
+            cpu_port,
+            drop_port,
+            listen,
+            tls,
+            device_id: device_id.transpose()?.unwrap_or(1),
+        }))
+    }
+
+    fn refuse_beside_p4(&self, file: &File, section: &Spanned<P4Section>) -> Result<()> {
+        let others = [
+            (!file.switch.rules.0.is_empty(), "rules"),
+            (!file.switch.groups.0.is_empty(), "groups"),
+            (file.v2p.is_some(), "[v2p]"),
+        ];
+        if let Some((_, other)) = others.into_iter().find(|(is_there, _)| *is_there) {
+            let what = format!("a P4 program has no use for {other}; remove one of the two");
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(workers) = &file.switch.workers
+            && workers.get_ref().0 > 1
+        {
+            let what = "a P4 program has one worker; set workers to 1";
+            return Err(self.error(&workers.span(), what));
+        }
+        Ok(())
+    }
+
+    /// Where to listen: by default a socket beside the configuration, with the switch's name.
+    fn p4_listen(
+        &self,
+        section: &P4RuntimeSection,
+        name: &str,
+    ) -> Result<(Listen, Option<TlsFiles>)> {
+        let Some(said) = &section.listen else {
+            let file = name.replace(['/', '\0'], "_");
+            return Ok((
+                Listen::Unix(self.path(format!("{file}.p4rt").as_ref())),
+                None,
+            ));
+        };
+        let listen = said.get_ref().parse::<Listen>();
+        let listen = listen.map_err(|error| self.error(&said.span(), error))?;
+        let files = [
+            &section.certificate,
+            &section.key,
+            &section.client_authorities,
+        ];
+        match (&listen, files) {
+            (Listen::Tls(_), [Some(certificate), Some(key), Some(authorities)]) => {
+                let path = |said: &Spanned<PathBuf>| self.path(said.get_ref());
+                let files = TlsFiles {
+                    certificate: path(certificate),
+                    key: path(key),
+                    client_authorities: path(authorities),
+                };
+                Ok((listen, Some(files)))
+            }
+            (Listen::Tls(_), _) => {
+                let what = "TLS needs files; set certificate, key and client_authorities";
+                Err(self.error(&said.span(), what))
+            }
+            (_, [None, None, None]) => match listen {
+                Listen::Plain(_) if !section.insecure => {
+                    let what = "whoever reaches this address could control the switch; use \
+                                \"tls:\", or set insecure to true";
+                    Err(self.error(&said.span(), what))
+                }
+                Listen::Unix(path) => Ok((Listen::Unix(self.path(&path)), None)),
+                listen => Ok((listen, None)),
+            },
+            _ => {
+                let what = "certificates are for \"tls:\" addresses; remove them";
+                Err(self.error(&said.span(), what))
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The switch whose packets a P4 program answers, and the server that its controllers speak to.
+//!
+//! ```text
+//!   load the program, if the configuration has one; open ports; start the worker and the server
+//!   say `ready`; until a signal ends it: nothing, as both have threads of their own
+//!   stop both; print totals
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use thalweg_config::{Configuration, P4Settings};
+use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
+use thalweg_control::{
+    Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Server, ServerConfig, ServerError,
+    Wire, read,
+};
+use thalweg_packet::Instant;
+use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
+
+use super::signals::{Caught, Signal};
+use super::{announce, open};
+use crate::console::Console;
+use crate::failure::bad_input;
+
+/// How often signals are looked for.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Runs the switch.
+///
+/// # Errors
+/// If the program, a port or the server cannot be used.
+pub(super) fn execute(
+    config: &Configuration,
+    settings: &P4Settings,
+    signals: &Caught,
+    console: &Console,
+) -> Result<()> {
+    let start = Clock::now();
+    let clock = move || Instant::ZERO + start.elapsed();
+    let waker = P4Waker::new().context("cannot make a descriptor")?;
+    let seed = config.switch.datapath.seed;
+    let engine = EngineConfig {
+        program: thalweg_p4::Config {
+            drop_port: settings.drop_port,
+            seed,
+        },
+        cpu_port: settings.cpu_port,
+        clock: Arc::new(clock),
+    };
+    let own = waker.clone();
+    let (engine, forwarder) = Engine::new(engine, move || own.wake());
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let epoch_ns = epoch.map_or(0, |since| since.as_nanos());
+    let device = DeviceConfig {
+        device_id: settings.device_id,
+        epoch_ns: u64::try_from(epoch_ns).unwrap_or(0),
+        ..DeviceConfig::default()
+    };
+    let mut device = Device::new(device, engine);
+    // The program is loaded before anything is opened, so that a slip costs nothing.
+    if let Some((program, p4info)) = &settings.program {
+        let pipeline = pipeline_of(program, p4info)?;
+        let started = device.start_with(&pipeline, clock());
+        let place = program.display();
+        started.map_err(|problem| bad_input(format!("{place}: {}", problem.message)))?;
+    }
+    let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
+    let wire = Wire::default();
+    let limits = P4Config {
+        packets: config.switch.packets_per_worker,
+        packet_bytes: config.switch.packet_bytes,
+    };
+    let switch = P4Switch::start(limits, ports, waker, forwarder, wire.notices(), start);
+    let switch = switch.context("cannot start the worker")?;
+    let server = ServerConfig {
+        listen: settings.listen.clone(),
+        tls: settings.tls.clone(),
+        start,
+    };
+    let server = Server::start(&server, wire, device).map_err(|error| match error {
+        ServerError::Tls(error) => bad_input(error),
+        error => anyhow::Error::new(error),
+    })?;
+    let text = format!(
+        "ready {} with {} ports, P4Runtime on {}",
+        config.name,
+        config.ports.len(),
+        server.address()
+    );
+    announce(console, &text)?;
+    loop {
+        std::thread::sleep(PATIENCE);
+        match signals.next() {
+            Some(Signal::End) => break,
+            Some(Signal::Reload) => {
+                eprintln!("thalweg: there are no rules to read again; the controller has them");
+            }
+            None if config.ends_when_finished && switch.is_finished() => break,
+            None if switch.has_failed() => bail!("the worker has ended by itself"),
+            None => {}
+        }
+    }
+    let counters = server.stop();
+    let totals = switch.stop();
+    let report = Report::new(config, start.elapsed(), &totals, &counters);
+    console.print_json(&report)?;
+    console.print(&report.text())
+}
+
+fn pipeline_of(program: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig> {
+    let bytes = |path: &Path| {
+        let bytes = std::fs::read(path);
+        bytes.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))
+    };
+    let info = read(&bytes(p4info)?);
+    let info = info.map_err(|error| bad_input(format!("{}: {error}", p4info.display())))?;
+    Ok(ForwardingPipelineConfig {
+        p4info: Some(info),
+        p4_device_config: bytes(program)?.into(),
+        cookie: None,
+    })
+}
+
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    seconds: f64,
+    packets: u64,
+    outputs: BTreeMap<u32, u64>,
+    drops: BTreeMap<&'static str, u64>,
+    from_controller: u64,
+    to_controller: u64,
+    ports: Vec<PortReport>,
+    p4runtime: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct PortReport {
+    number: u32,
+    name: String,
+    received_packets: u64,
+    received_bytes: u64,
+    sent_packets: u64,
+    sent_bytes: u64,
+    drops: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    fn new(
+        config: &Configuration,
+        time: Duration,
+        totals: &P4Totals,
+        counters: &DeviceCounters,
+    ) -> Report {
+        let ports = totals.ports.iter().map(|(number, _, counters)| {
+            let mut configured = config.ports.iter();
+            let known = configured.find(|known| known.number == *number);
+            let drops = counters.drops.iter();
+            PortReport {
+                number: number.0,
+                name: known.map(|known| known.name.clone()).unwrap_or_default(),
+                received_packets: counters.received_packets,
+                received_bytes: counters.received_bytes,
+                sent_packets: counters.sent_packets,
+                sent_bytes: counters.sent_bytes,
+                drops: drops
+                    .map(|(reason, count)| (reason.name(), count))
+                    .collect(),
+            }
+        });
+        let ports: Vec<PortReport> = ports.collect();
+        let outputs = ports.iter().map(|port| (port.number, port.sent_packets));
+        Report {
+            name: config.name.clone(),
+            seconds: time.as_secs_f64(),
+            packets: totals.packets,
+            outputs: outputs.collect(),
+            drops: totals.drops.clone(),
+            from_controller: totals.from_controller,
+            to_controller: totals.to_controller,
+            p4runtime: counted(counters),
+            ports,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let drops: u64 = self.drops.values().sum();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}: {} packets in {:.1} s, {drops} dropped",
+            self.name, self.packets, self.seconds
+        );
+        for port in &self.ports {
+            let _ = writeln!(
+                text,
+                "port {:>3} {:12}  received {:>12} packets {:>15} bytes  sent {:>12} packets \
+                 {:>15} bytes",
+                port.number,
+                port.name,
+                port.received_packets,
+                port.received_bytes,
+                port.sent_packets,
+                port.sent_bytes
+            );
+        }
+        for (reason, packets) in &self.drops {
+            let _ = writeln!(text, "dropped {packets:>12} {reason}");
+        }
+        for (name, count) in &self.p4runtime {
+            let _ = writeln!(text, "p4runtime {name:24} {count:>12}");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// What the session has done, by name.
+fn counted(counters: &DeviceCounters) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("writes", counters.writes),
+        ("updates", counters.updates),
+        ("refused_updates", counters.refused_updates),
+        ("packets_in", counters.packets_in),
+        ("packets_out", counters.packets_out),
+        ("refused_packets_out", counters.refused_packets_out),
+        ("packets_without_primary", counters.packets_without_primary),
+        ("short_packets", counters.short_packets),
+        ("digest_lists", counters.digest_lists),
+        ("dropped_digests", counters.dropped_digests),
+        ("odd_digests", counters.odd_digests),
+        ("dropped_messages", counters.dropped_messages),
+    ])
+}
