@@ -12,7 +12,7 @@ use thalweg_datapath::{CacheChoice, LookupCounters, Statistics};
 use thalweg_pipeline::{Pipeline, TableId};
 
 /// Tables and caches.
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 pub(crate) struct LookupsReport {
     tables: Vec<TableReport>,
     /// The wildcard cache of each worker, in any order.
@@ -21,7 +21,7 @@ pub(crate) struct LookupsReport {
     megaflow_lookups: CountersReport,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 struct TableReport {
     table: u8,
     /// The index that there is.
@@ -45,7 +45,7 @@ struct TableReport {
 }
 
 /// What the last comparison came to.
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 struct VerdictReport {
     chosen: &'static str,
     /// Of a lookup, counted; what there was before is `before`.
@@ -56,7 +56,7 @@ struct VerdictReport {
     coverage: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 struct CacheReport {
     classifier: &'static str,
     is_measured: bool,
@@ -66,7 +66,7 @@ struct CacheReport {
     changes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 struct CountersReport {
     subtables: u64,
     learned: u64,

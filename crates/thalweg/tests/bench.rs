@@ -416,3 +416,68 @@ fn what_makes_no_sense_is_refused() {
     let few = ["--rules", "600", "--entries", "64", "--bundle", "500"];
     refuses(&few, &["--bundle", "1001 are needed"]);
 }
+
+#[test]
+fn a_running_switch_is_measured_by_workers_and_drawn() {
+    let scene = Scene::new();
+    let report = scene.json(&[
+        "bench",
+        "forward",
+        "--rules",
+        "acl1-1200",
+        "--flows",
+        "2000",
+        "--mode",
+        "computational-flows",
+        "--classifier",
+        "learned",
+        "--workers",
+        "1,2",
+        "--update-rate",
+        "50",
+        "--samples",
+        "1",
+        "--plot",
+        "running.html",
+    ]);
+    let rows = report["running"].as_array().expect("rows");
+    assert_eq!(report["rows"].as_array().map(Vec::len), Some(0));
+    for (row, workers) in rows.iter().zip([1, 2]) {
+        assert_eq!(row["workers"], workers);
+        assert!(row["packets_per_second"]["median"].as_f64() > Some(0.0));
+        assert!(row["updates_per_second"].as_f64() > Some(0.0));
+        assert!(row["loss"].as_f64() < Some(1.0));
+        // Trained before the samples began.
+        assert_eq!(row["tables"][0], "learned");
+        assert!(row["longest_slice_us"].as_f64() > Some(0.0));
+    }
+    assert_eq!(rows.len(), 2);
+    let page = std::fs::read_to_string(scene.path("running.html")).expect("a page");
+    assert!(page.contains("<svg"));
+}
+
+#[test]
+fn what_tables_and_caches_have_chosen_is_told() {
+    let report = Scene::new().json(&[
+        "bench",
+        "forward",
+        "--rules",
+        "acl1-1200",
+        "--flows",
+        "2000",
+        "--samples",
+        "2",
+        "--packets",
+        "2000",
+    ]);
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let table = &row["lookups"]["tables"][0];
+        assert_eq!(table["is_measured"], true, "{row}");
+        assert!(table["rules"].as_u64() > Some(1_000), "{row}");
+        assert!(table["lookups"].as_u64() > Some(0), "{row}");
+        let cache = &row["lookups"]["megaflows"][0];
+        assert_eq!(cache["is_measured"], row["mode"] == "megaflows", "{row}");
+    }
+}

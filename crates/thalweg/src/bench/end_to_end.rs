@@ -13,6 +13,10 @@
 //! packets pass as the traffic has, so that caches are as full as they get. With `--update-rate`,
 //! rules go and come back meanwhile, one at a time; what the worker spends to follow is counted,
 //! what the control side spends to make the change is not, since that is another thread's.
+//!
+//! With `--workers` the same is done by a running switch, and measured by the wall clock (`workers`).
+
+mod plot;
 
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
@@ -29,15 +33,17 @@ use super::classify::{Order, RuleSet};
 use super::clock::processor_time_ns;
 use super::forward::Arguments;
 use super::spread::Spread;
+use super::{picture, workers};
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::lookups::LookupsReport;
 use crate::report::{Table, format_count};
 
 /// Packets of the traffic, in an order; then it begins again.
 const TRAFFIC: usize = 1 << 20;
 
 /// Ports that rules send to, from 2 on.
-const PORTS: u32 = 8;
+pub(super) const PORTS: u32 = 8;
 
 /// Packets between two looks at the clock.
 const BURST: usize = 32;
@@ -68,8 +74,20 @@ struct Row {
     computed: f64,
     /// Sub-tables in which a packet was looked for, those that the first layer named included.
     subtables: f64,
+    /// How tables and megaflows are searched, after the samples.
+    lookups: LookupsReport,
     /// To load the rules, trainings included.
     load_ms: f64,
+}
+
+impl Row {
+    /// How packets are answered.
+    fn way(&self) -> String {
+        match self.mode {
+            "megaflows" => format!("{}, {}", self.classifier, self.megaflow_classifier),
+            mode => format!("{}, {mode}", self.classifier),
+        }
+    }
 }
 
 #[derive(Serialize, Debug)]
@@ -77,6 +95,8 @@ struct Report {
     command: &'static str,
     seed: u64,
     rows: Vec<Row>,
+    /// Of a running switch, by its workers.
+    running: Vec<workers::Row>,
 }
 
 /// Measures and prints.
@@ -95,10 +115,13 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         &[MegaflowClassifier::Auto],
         "--megaflow-classifier",
     )?;
+    if let Some(path) = &arguments.plot {
+        picture::check(path)?;
+    }
     let variants = variants(&modes, &classifiers, &megaflows);
-    let steps = arguments.rules.len() * variants.len();
+    let steps = arguments.rules.len() * variants.len() * arguments.workers.len().max(1);
     let progress = console.progress((steps * arguments.traffic.len()) as u64);
-    let mut rows = Vec::new();
+    let (mut rows, mut running) = (Vec::new(), Vec::new());
     for name in &arguments.rules {
         let load = Load::read(name, arguments)?;
         for order in &arguments.traffic {
@@ -106,27 +129,48 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             for variant in &variants {
                 let (mode, tables) = (variant.mode.name(), variant.tables.name());
                 progress.set_message(format!("{name}: {mode}, {tables}"));
-                rows.push(measure(&load, *order, &packets, *variant, arguments)?);
-                progress.inc(1);
+                if arguments.workers.is_empty() {
+                    rows.push(measure(&load, *order, &packets, *variant, arguments)?);
+                    progress.inc(1);
+                }
+                for &workers in &arguments.workers {
+                    let row =
+                        workers::measure(&load, *order, &packets, *variant, workers, arguments)?;
+                    running.push(row);
+                    progress.inc(1);
+                }
             }
         }
     }
     progress.finish_and_clear();
-    console.headline("Cost of forwarding a 64-byte packet through many rules, processor time")?;
-    console.print(&table(&rows).to_text())?;
+    let title = match arguments.workers.is_empty() {
+        true => "Cost of forwarding a 64-byte packet through many rules, processor time",
+        false => "Throughput of a running switch, 64-byte packets through many rules",
+    };
+    let table = match arguments.workers.is_empty() {
+        true => table(&rows),
+        false => workers::table(&running),
+    };
+    if let Some(path) = &arguments.plot {
+        let pictures = plot::pictures(&rows, &running);
+        picture::write(path, title, "", &pictures, &[&table])?;
+    }
+    console.headline(title)?;
+    console.print(&table.to_text())?;
     console.print_json(&Report {
         command: "bench forward",
         seed: arguments.seed,
         rows,
+        running,
     })
 }
 
 /// How packets are answered.
 #[derive(Clone, Copy)]
-struct Variant {
-    mode: Mode,
-    tables: ClassifierKind,
-    megaflows: MegaflowClassifier,
+pub(super) struct Variant {
+    pub(super) mode: Mode,
+    pub(super) tables: ClassifierKind,
+    pub(super) megaflows: MegaflowClassifier,
 }
 
 /// All that are asked for; how megaflows are found matters only where there are some.
@@ -168,10 +212,10 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display> + Copy>(
 }
 
 /// Rules, and flows that they match.
-struct Load {
-    name: String,
-    flows: Vec<Flow>,
-    packets: Vec<Packet>,
+pub(super) struct Load {
+    pub(super) name: String,
+    pub(super) flows: Vec<Flow>,
+    pub(super) packets: Vec<Packet>,
 }
 
 impl Load {
@@ -210,13 +254,8 @@ impl Load {
     }
 }
 
-fn measure(
-    load: &Load,
-    order: Order,
-    packets: &[Packet],
-    variant: Variant,
-    arguments: &Arguments,
-) -> Result<Row> {
+/// The limits of a switch for such a load.
+pub(super) fn limits(load: &Load, variant: Variant, arguments: &Arguments) -> Config {
     let mut config = Config::default();
     config.pipeline.rules = 2 * load.flows.len() + AWAY;
     config.pipeline.classifier = variant.tables;
@@ -224,6 +263,17 @@ fn measure(
     config.datapath.megaflow.classifier = variant.megaflows;
     config.datapath.megaflow.entries = arguments.megaflows;
     config.datapath.megaflow.bytes = usize::MAX;
+    config
+}
+
+fn measure(
+    load: &Load,
+    order: Order,
+    packets: &[Packet],
+    variant: Variant,
+    arguments: &Arguments,
+) -> Result<Row> {
+    let config = limits(load, variant, arguments);
     let mut engine = Engine::new(config)?;
     for port in 1..=1 + PORTS {
         engine.add_port(PortId(port), Instant::ZERO);
@@ -249,6 +299,8 @@ fn measure(
         samples.push(ns as f64 / arguments.packets as f64);
     }
     let after = bench.engine.datapath().statistics();
+    let caches = [bench.engine.datapath().choice()];
+    let lookups = LookupsReport::new(&bench.engine.pipeline(), &caches, after);
     let count = (after.packets - before.packets) as f64;
     let share = |after: u64, before: u64| (after - before) as f64 / count;
     let spread = Spread::of(&samples);
@@ -270,19 +322,20 @@ fn measure(
         upcalls: share(after.upcalls, before.upcalls),
         computed: share(after.computed, before.computed),
         subtables: share(after.lookups.subtables, before.lookups.subtables),
+        lookups,
         load_ms,
     })
 }
 
 /// Rules that go and come back.
-struct Updates {
+pub(super) struct Updates {
     random: Pcg64Mcg,
     flows: Vec<Flow>,
     away: Vec<Flow>,
 }
 
 impl Updates {
-    fn new(load: &Load, arguments: &Arguments) -> Updates {
+    pub(super) fn new(load: &Load, arguments: &Arguments) -> Updates {
         let flows = match arguments.update_rate {
             0 => Vec::new(),
             _ => load.flows.clone(),
@@ -294,7 +347,8 @@ impl Updates {
         }
     }
 
-    fn next(&mut self) -> Change {
+    /// The next change.
+    pub(super) fn next(&mut self) -> Change {
         if self.away.len() == AWAY {
             let flow = self.away.remove(0);
             self.flows.push(flow.clone());

@@ -101,6 +101,16 @@ pub(crate) struct Arguments {
         value_parser = number::<u64>(..=10_000_000)
     )]
     pub(super) update_rate: u64,
+    /// Throughput of a running switch with so many workers, at no more than 1 % loss, in place of
+    /// the processor time of a packet
+    #[arg(
+        long, value_name = "N,...", value_delimiter = ',', requires = "rules",
+        value_parser = number::<usize>(1..=64)
+    )]
+    pub(super) workers: Vec<usize>,
+    /// Draw the rows: .svg for one picture, .html for all with the tables
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    pub(super) plot: Option<PathBuf>,
 }
 
 /// One row of the table.

@@ -8,6 +8,7 @@ mod load;
 mod picture;
 mod spread;
 mod update;
+mod workers;
 
 use anyhow::Result;
 use clap::Subcommand;
