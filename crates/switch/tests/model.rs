@@ -389,8 +389,8 @@ fn barrier_under_any_choice_of_threads() {
 /// forget.
 ///
 /// That this can fail was tried: without the line by which `Auto::remove` notes that a rule is stale,
-/// a rule that was replaced while its table was built anew answers packets again; without the
-/// comparison of the job's number in `Auto::take`, the index of a job that was given up does.
+/// a rule that was replaced while its table was built anew answers packets again, which the first of
+/// the two tests finds.
 #[test]
 fn indexes_are_replaced_under_any_choice_of_threads() {
     let before = REPLACED.load(Ordering::SeqCst);

@@ -6,7 +6,7 @@
 //! rules of the set that are drawn evenly go, and come back a thousand changes later or so.
 //!
 //! A classifier that replaces its index does so in slices under the lock, of which the longest is
-//! reported, and builds the new one on a thread of its own.
+//! reported (processor time), and builds the new one on a thread of its own.
 //!
 //! The cost of a lookup is the readers' processor time, waiting for the lock not included;
 //! lookups a second are by the wall clock, with it. Each reader keeps some of its answers with
@@ -59,7 +59,8 @@ pub(super) struct Outcome {
     pub(super) update_ns: f64,
     /// Trainings of a model that came to an end.
     pub(super) trainings: usize,
-    /// The longest time that a slice of a training has held the lock, in microseconds.
+    /// The longest time that a slice of a training has held the lock, in microseconds of the
+    /// processor: how long others are let run meanwhile is the machine's.
     pub(super) longest_slice_us: f64,
     kept: Vec<Kept>,
 }
@@ -226,10 +227,11 @@ fn change(
         }
         drop(subject);
         let mut subject = shared.write().expect("no thread has panicked");
-        let slice = Instant::now();
+        let slice = processor_time_ns();
         let tended = subject.classifier_mut().tend(SLICE);
         drop(subject);
-        changes.longest_slice = changes.longest_slice.max(slice.elapsed());
+        let slice = Duration::from_nanos(processor_time_ns() - slice);
+        changes.longest_slice = changes.longest_slice.max(slice);
         has_more = !matches!(tended, Tended::Idle);
         if let Tended::Job(job) = tended {
             train(job);
