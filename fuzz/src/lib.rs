@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -47,6 +47,10 @@ pub const TARGETS: [Target; 11] = [
     Target {
         name: "frame",
         run: targets::frame::run,
+    },
+    Target {
+        name: "p4runtime",
+        run: targets::p4runtime::run,
     },
     Target {
         name: "plan",

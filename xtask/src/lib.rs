@@ -10,6 +10,7 @@ pub mod dbsp;
 pub mod differential;
 pub mod fuzz;
 pub mod ovs;
+pub mod p4runtime;
 mod packages;
 mod phases;
 pub mod test;

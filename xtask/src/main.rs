@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, dbsp, differential, fuzz, ovs, test, tidy};
+use xtask::{ci, dbsp, differential, fuzz, ovs, p4runtime, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -43,6 +43,8 @@ enum Command {
         /// One target; all of them otherwise.
         target: Option<String>,
     },
+    /// Real P4Runtime controllers against a running switch.
+    P4runtime,
     /// Compare our answers with Open vSwitch's on random rules and packets.
     Differential {
         /// Files of rules.
@@ -119,6 +121,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 target,
             },
         ),
+        Command::P4runtime => p4runtime::run(&Workspace::load()?),
         Command::Differential {
             count,
             seed,

@@ -70,6 +70,29 @@ pub(crate) fn ensure_open_vswitch() -> anyhow::Result<()> {
     ensure(&|package| package == "openvswitch-switch")
 }
 
+/// Sees to it that Python is there and can make environments, or says why it cannot.
+pub(crate) fn ensure_python() -> anyhow::Result<()> {
+    let can = || {
+        let mut command = Command::new("python3");
+        command.args(["-c", "import ensurepip, venv"]);
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if can() {
+        return Ok(());
+    }
+    if !has_program("apt-get") || !is_root()? {
+        bail!("this needs Python with venv; as root, run: apt-get install python3-venv");
+    }
+    eprintln!("installing python3-venv");
+    apt_get(&["update"])?;
+    apt_get(&["install", "--yes", "--no-install-recommends", "python3-venv"])?;
+    if !can() {
+        bail!("python3-venv did not bring a Python that can make environments");
+    }
+    Ok(())
+}
+
 fn ensure(is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
     let missing_now = || {
         let mut missing = missing_packages(&has_program);
