@@ -19,10 +19,16 @@ struct Controller {
     requirements: &'static [&'static str],
 }
 
-const CONTROLLERS: [Controller; 1] = [Controller {
-    script: "finsy_controller.py",
-    requirements: &["finsy==0.30.0"],
-}];
+const CONTROLLERS: [Controller; 2] = [
+    Controller {
+        script: "finsy_controller.py",
+        requirements: &["finsy==0.30.0"],
+    },
+    Controller {
+        script: "shell_controller.py",
+        requirements: &["p4runtime-shell==0.0.6", "protobuf<3.21"],
+    },
+];
 
 /// Where the scripts are.
 const SCRIPTS: &str = "crates/control/tests/peers";
@@ -50,6 +56,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
         command.arg("--net").arg(environment.join("bin/python"));
         command.arg(workspace.root.join(SCRIPTS).join(controller.script));
         command.arg(&program).arg(workspace.root.join(PROGRAMS));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         all_well &= succeeds(command)?;
     }
     Ok(all_well)

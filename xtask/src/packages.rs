@@ -86,7 +86,12 @@ pub(crate) fn ensure_python() -> anyhow::Result<()> {
     }
     eprintln!("installing python3-venv");
     apt_get(&["update"])?;
-    apt_get(&["install", "--yes", "--no-install-recommends", "python3-venv"])?;
+    apt_get(&[
+        "install",
+        "--yes",
+        "--no-install-recommends",
+        "python3-venv",
+    ])?;
     if !can() {
         bail!("python3-venv did not bring a Python that can make environments");
     }

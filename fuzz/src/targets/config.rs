@@ -117,7 +117,10 @@ fn written(config: &Configuration) -> Table {
 fn p4_sections(p4: &P4Settings) -> Table {
     let port = |number: u32| number(number.into());
     let mut program = table([("cache", "off".into()), ("drop_port", port(p4.drop_port))]);
-    program.extend(p4.cpu_port.map(|cpu_port| ("cpu_port".to_owned(), port(cpu_port))));
+    program.extend(
+        p4.cpu_port
+            .map(|cpu_port| ("cpu_port".to_owned(), port(cpu_port))),
+    );
     if let Some((json, p4info)) = &p4.program {
         program.extend(table([("program", word(json)), ("p4info", word(p4info))]));
     }

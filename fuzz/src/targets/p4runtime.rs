@@ -86,7 +86,11 @@ fn write(device: &mut Device<Model>, request: p4::WriteRequest) {
             assert_eq!(device.target_mut().rows(Side::Running), &before);
         }
         Err(Failure::Parts(verdicts)) => {
-            assert_eq!(verdicts.len(), request.updates.len(), "a verdict for each update");
+            assert_eq!(
+                verdicts.len(),
+                request.updates.len(),
+                "a verdict for each update"
+            );
             assert!(verdicts.iter().any(Result::is_err), "something was refused");
             if is_whole {
                 assert!(verdicts.iter().all(Result::is_err), "nothing was done");

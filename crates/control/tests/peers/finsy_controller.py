@@ -6,60 +6,16 @@ was done. finsy is on PyPI; nothing but it is needed.
 """
 
 import asyncio
-import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import finsy as fy
 
-PATIENCE = 20
-CPU_PORT = 510
+from running_switch import PATIENCE, Wire, frame, run
 
-
-def configuration(folder: Path) -> Path:
-    """A switch with three taps, and no program yet."""
-    ports = "".join(
-        f'[[port]]\nnumber = {number}\nname = "p4t{number}"\nkind = "tap"\n'
-        for number in (1, 2, 3)
-    )
-    path = folder / "switch.toml"
-    path.write_text(
-        f'[switch]\nname = "br0"\n[p4]\ncpu_port = {CPU_PORT}\n'
-        f'[p4runtime]\nlisten = "unix:br0.p4rt"\n{ports}'
-    )
-    return path
-
-
-def frame(destination: int, source: int, payload: bytes = b"\xab" * 46) -> bytes:
-    return destination.to_bytes(6, "big") + source.to_bytes(6, "big") + b"\x88\xb5" + payload
-
-
-class Wire:
-    """A tap's other side."""
-
-    def __init__(self, name: str):
-        subprocess.run(["ip", "link", "set", name, "up"], check=True)
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5))
-        self.socket.bind((name, 0x88B5))
-        self.socket.setblocking(False)
-
-    def send(self, packet: bytes) -> None:
-        self.socket.send(packet)
-
-    async def receive(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        return await asyncio.wait_for(loop.sock_recv(self.socket, 2048), PATIENCE)
-
-    def has_more(self) -> bool:
-        try:
-            self.socket.recv(2048)
-        except BlockingIOError:
-            return False
-        return True
+async def received(wire: Wire) -> bytes:
+    """What comes next; waits on a thread, as digests must be heard meanwhile."""
+    return await asyncio.to_thread(wire.receive)
 
 
 async def learns(switch: fy.Switch, wires: dict[int, Wire]) -> None:
@@ -77,8 +33,8 @@ async def learns(switch: fy.Switch, wires: dict[int, Wire]) -> None:
     await asyncio.sleep(0)
     wires[1].send(frame(0x0B, 0x0A))
     # Not known yet: it goes everywhere but back.
-    assert await wires[2].receive() == frame(0x0B, 0x0A)
-    assert await wires[3].receive() == frame(0x0B, 0x0A)
+    assert await received(wires[2]) == frame(0x0B, 0x0A)
+    assert await received(wires[3]) == frame(0x0B, 0x0A)
     learned = await asyncio.wait_for(next_list, PATIENCE)
     station = learned.data[0]
     assert (station["mac"], station["port"]) == (0x0A, 1), station
@@ -95,7 +51,7 @@ async def learns(switch: fy.Switch, wires: dict[int, Wire]) -> None:
     )
     for _ in range(5):
         wires[2].send(frame(0x0A, 0x0B))
-        assert await wires[1].receive() == frame(0x0A, 0x0B)
+        assert await received(wires[1]) == frame(0x0A, 0x0B)
     assert not wires[3].has_more(), "only the port of the station gets it"
     await digests.aclose()
 
@@ -132,7 +88,7 @@ async def exchanges_packets(switch: fy.Switch, wires: dict[int, Wire]) -> None:
     assert packet.payload == frame(0x0C, 0x0A), packet
     assert packet["ingress_port"] == 3, packet
     await switch.write([fy.P4PacketOut(frame(0x0D, 0x0E), egress_port=2, unused=0)])
-    assert await wires[2].receive() == frame(0x0D, 0x0E)
+    assert await received(wires[2]) == frame(0x0D, 0x0E)
     await packets.aclose()
 
 
@@ -198,28 +154,8 @@ async def until(holds) -> None:
 
 
 def main() -> None:
-    program, folder = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).resolve()
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        config = configuration(Path(temporary))
-        command = [program, "run", str(config)]
-        switch = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            ready = switch.stdout.readline()
-            assert ready.startswith("ready br0"), ready
-            wires = {number: Wire(f"p4t{number}") for number in (1, 2, 3)}
-            # gRPC's C core makes the path the authority of its calls, with slashes as `%2F`, which
-            # servers in Rust refuse as the name of no host; so there are none in it.
-            os.chdir(temporary)
-            address = "unix:br0.p4rt"
-            asyncio.run(controls(address, folder, wires))
-        finally:
-            switch.send_signal(signal.SIGTERM)
-            rest = switch.communicate(timeout=PATIENCE)[0]
-        print(rest)
-        assert switch.returncode == 0, switch.returncode
-        assert not os.path.exists("br0.p4rt"), "the socket is gone"
-        os.chdir("/")
+    folder = Path(sys.argv[2]).resolve()
+    run(sys.argv[1], lambda address, wires: asyncio.run(controls(address, folder, wires)))
 
 
 main()
