@@ -206,18 +206,7 @@ fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<Bou
     if seen.len() != parts.len() {
         return Err(unlike("table", &table.name, "fields of other names"));
     }
-    if table.profile.is_some() != shape.profile.is_some() {
-        return Err(unlike("table", &table.name, "an action profile"));
-    }
-    if table.direct_counter.is_some() && !shape.has_counters {
-        return Err(unlike("table", &table.name, "a direct counter"));
-    }
-    if table.direct_meter.is_some() != shape.meter.is_some() {
-        return Err(unlike("table", &table.name, "a direct meter"));
-    }
-    if table.has_idle_timeout && !shape.has_timeouts {
-        return Err(unlike("table", &table.name, "idle time-outs"));
-    }
+    check_parts(table, shape)?;
     let mut actions = BTreeMap::new();
     for action in table.actions.keys() {
         let action = &catalog.actions[action];
@@ -239,6 +228,23 @@ fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<Bou
         parts,
         actions,
     })
+}
+
+/// Whether the program's table has what P4Info says that it has.
+fn check_parts(table: &Table, shape: &thalweg_p4::program::table::Table) -> Result<()> {
+    if table.profile.is_some() != shape.profile.is_some() {
+        return Err(unlike("table", &table.name, "an action profile"));
+    }
+    if table.direct_counter.is_some() && !shape.has_counters {
+        return Err(unlike("table", &table.name, "a direct counter"));
+    }
+    if table.direct_meter.is_some() != shape.meter.is_some() {
+        return Err(unlike("table", &table.name, "a direct meter"));
+    }
+    if table.has_idle_timeout && !shape.has_timeouts {
+        return Err(unlike("table", &table.name, "idle time-outs"));
+    }
+    Ok(())
 }
 
 /// Whether a field is what the program says; how far up it lies in the program's field.

@@ -85,6 +85,38 @@ impl Converter<'_> {
                 let id = self.profile(*profile);
                 updates.push(Update::Group(Mode::Delete, id, *group, Vec::new()));
             }
+            Operation::SetCounters { .. }
+            | Operation::SetDirectCounter { .. }
+            | Operation::SetMeters { .. }
+            | Operation::SetDirectMeter { .. }
+            | Operation::SetRegisters { .. } => self.push_cells(operation, updates)?,
+            Operation::SetMulticast { group, replicas } => {
+                let (mode, replicas) = match replicas {
+                    Some(replicas) => (Mode::Set, self.copies(replicas)?),
+                    None => (Mode::Delete, Vec::new()),
+                };
+                updates.push(Update::Multicast(mode, short(*group)?, replicas));
+            }
+            Operation::SetClone { session, clone } => {
+                let (mode, mirror) = match clone {
+                    Some(clone) => (Mode::Set, self.mirror(clone)?),
+                    None => (Mode::Delete, Mirror::default()),
+                };
+                updates.push(Update::Mirror(mode, short(*session)?, mirror));
+            }
+            Operation::SetValueSet { set, members } => {
+                let bound = &self.binding.value_sets[set];
+                let members = members.iter().map(|member| joined(member, &bound.widths));
+                let members: Vec<BigUint> = members.collect::<Result<_>>()?;
+                updates.push(Update::SetValues(bound.set, members));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counters, meters and registers.
+    fn push_cells(&self, operation: &Operation, updates: &mut Vec<Update>) -> Result<()> {
+        match operation {
             Operation::SetCounters {
                 counter,
                 indices,
@@ -144,26 +176,7 @@ impl Converter<'_> {
                 let indices = cells(indices)?;
                 updates.extend(indices.map(|cell| Update::SetRegister(id, cell, number.clone())));
             }
-            Operation::SetMulticast { group, replicas } => {
-                let (mode, replicas) = match replicas {
-                    Some(replicas) => (Mode::Set, self.copies(replicas)?),
-                    None => (Mode::Delete, Vec::new()),
-                };
-                updates.push(Update::Multicast(mode, short(*group)?, replicas));
-            }
-            Operation::SetClone { session, clone } => {
-                let (mode, mirror) = match clone {
-                    Some(clone) => (Mode::Set, self.mirror(clone)?),
-                    None => (Mode::Delete, Mirror::default()),
-                };
-                updates.push(Update::Mirror(mode, short(*session)?, mirror));
-            }
-            Operation::SetValueSet { set, members } => {
-                let bound = &self.binding.value_sets[set];
-                let members = members.iter().map(|member| joined(member, &bound.widths));
-                let members: Vec<BigUint> = members.collect::<Result<_>>()?;
-                updates.push(Update::SetValues(bound.set, members));
-            }
+            other => unreachable!("{other:?} has no cells"),
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ use serde::Serialize;
 use thalweg_config::{Configuration, P4Settings};
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
-    Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Server, ServerConfig, ServerError,
-    Wire, read,
+    Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Forwarder, Server, ServerConfig,
+    ServerError, Wire, read,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
@@ -42,34 +42,8 @@ pub(super) fn execute(
     console: &Console,
 ) -> Result<()> {
     let start = Clock::now();
-    let clock = move || Instant::ZERO + start.elapsed();
     let waker = P4Waker::new().context("cannot make a descriptor")?;
-    let seed = config.switch.datapath.seed;
-    let engine = EngineConfig {
-        program: thalweg_p4::Config {
-            drop_port: settings.drop_port,
-            seed,
-        },
-        cpu_port: settings.cpu_port,
-        clock: Arc::new(clock),
-    };
-    let own = waker.clone();
-    let (engine, forwarder) = Engine::new(engine, move || own.wake());
-    let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let epoch_ns = epoch.map_or(0, |since| since.as_nanos());
-    let device = DeviceConfig {
-        device_id: settings.device_id,
-        epoch_ns: u64::try_from(epoch_ns).unwrap_or(0),
-        ..DeviceConfig::default()
-    };
-    let mut device = Device::new(device, engine);
-    // The program is loaded before anything is opened, so that a slip costs nothing.
-    if let Some((program, p4info)) = &settings.program {
-        let pipeline = pipeline_of(program, p4info)?;
-        let started = device.start_with(&pipeline, clock());
-        let place = program.display();
-        started.map_err(|problem| bad_input(format!("{place}: {}", problem.message)))?;
-    }
+    let (device, forwarder) = device(config, settings, &waker, start)?;
     let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
     let wire = Wire::default();
     let limits = P4Config {
@@ -111,6 +85,43 @@ pub(super) fn execute(
     let report = Report::new(config, start.elapsed(), &totals, &counters);
     console.print_json(&report)?;
     console.print(&report.text())
+}
+
+/// The session and its data plane, with the program of the configuration.
+fn device(
+    config: &Configuration,
+    settings: &P4Settings,
+    waker: &P4Waker,
+    start: Clock,
+) -> Result<(Device<Engine>, Forwarder)> {
+    let clock = move || Instant::ZERO + start.elapsed();
+    let seed = config.switch.datapath.seed;
+    let engine = EngineConfig {
+        program: thalweg_p4::Config {
+            drop_port: settings.drop_port,
+            seed,
+        },
+        cpu_port: settings.cpu_port,
+        clock: Arc::new(clock),
+    };
+    let own = waker.clone();
+    let (engine, forwarder) = Engine::new(engine, move || own.wake());
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let epoch_ns = epoch.map_or(0, |since| since.as_nanos());
+    let device = DeviceConfig {
+        device_id: settings.device_id,
+        epoch_ns: u64::try_from(epoch_ns).unwrap_or(0),
+        ..DeviceConfig::default()
+    };
+    let mut device = Device::new(device, engine);
+    // The program is loaded before anything is opened, so that a slip costs nothing.
+    if let Some((program, p4info)) = &settings.program {
+        let pipeline = pipeline_of(program, p4info)?;
+        let started = device.start_with(&pipeline, clock());
+        let place = program.display();
+        started.map_err(|problem| bad_input(format!("{place}: {}", problem.message)))?;
+    }
+    Ok((device, forwarder))
 }
 
 fn pipeline_of(program: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig> {
