@@ -125,77 +125,11 @@ impl Reader<'_, '_> {
             }
             effects.may_write.extend(targets);
         }
-        self.note(op, &parameters, effects)
-    }
-
-    /// What is odd about a primitive, and whether it ends what can be remembered.
-    fn note(
-        &self,
-        op: &str,
-        parameters: &[Node<'_>],
-        effects: &mut Effects,
-    ) -> Result<(), LoadError> {
-        let about = |index: usize| {
-            let value = parameters.get(index).and_then(|node| node.find("value"));
-            value.map_or(String::new(), |value| match value.text() {
-                Ok(text) => format!(" {text}"),
-                Err(_) => format!(" {}", value.value()),
-            })
-        };
-        match op {
-            "count" | "add_header" | "remove_header" | "push" | "pop" => {
-                effects.odd.insert(format!("{op}{}", about(0)));
-            }
-            "truncate"
-            | "resubmit"
-            | "recirculate"
-            | "clone_ingress_pkt_to_egress"
-            | "clone_egress_pkt_to_egress" => {
-                effects.odd.insert(op.to_owned());
-            }
-            "generate_digest" => {
-                effects.odd.insert(format!("{op}{}", about(1)));
-            }
-            _ => {}
-        }
-        let array = match op {
-            "count" | "execute_meter" | "register_write" => parameters.first(),
-            "register_read" => parameters.get(1),
-            _ => None,
-        };
-        if let Some(array) = array {
-            let id = self.objects.find(array.text_of("value")?);
-            match op {
-                "register_read" => effects.operands.extend(id),
-                _ => effects.may_write.extend(id),
-            }
-        }
-        match op {
-            "execute_meter" => effects
-                .stops
-                .insert("executes a meter: its color is of the moment"),
-            "register_read" => effects
-                .stops
-                .insert("reads a register: its value is of the moment"),
-            "modify_field_rng_uniform" => effects.stops.insert("draws a random number"),
-            "generate_digest"
-            | "resubmit"
-            | "recirculate"
-            | "clone_ingress_pkt_to_egress"
-            | "clone_egress_pkt_to_egress" => {
-                let index = match op {
-                    "resubmit" | "recirculate" => 0,
-                    _ => 1,
-                };
-                self.read_list(parameters.get(index), &mut effects.operands)?;
-                false
-            }
-            "exit" => {
-                effects.exits = true;
-                false
-            }
-            _ => false,
-        };
+        effects.odd.extend(odd(op, &parameters));
+        effects.stops.extend(stop_of(op));
+        effects.exits |= op == "exit";
+        self.take_array(op, &parameters, effects)?;
+        self.take_list(op, &parameters, &mut effects.operands)?;
         for (name, reason) in IMPURE {
             let id = self.objects.find(name);
             if id.is_some_and(|id| effects.operands.contains(&id) || effects.matched.contains(&id))
@@ -206,22 +140,48 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// The fields of a list that a digest or a copy takes along; digests number theirs apart.
-    fn read_list(
+    /// The array of registers, meters or counters that a primitive is about.
+    fn take_array(
         &self,
-        number: Option<&Node<'_>>,
+        op: &str,
+        parameters: &[Node<'_>],
+        effects: &mut Effects,
+    ) -> Result<(), LoadError> {
+        let (array, touched) = match op {
+            "count" | "execute_meter" | "register_write" => {
+                (parameters.first(), &mut effects.may_write)
+            }
+            "register_read" => (parameters.get(1), &mut effects.operands),
+            _ => return Ok(()),
+        };
+        if let Some(array) = array {
+            touched.extend(self.objects.find(array.text_of("value")?));
+        }
+        Ok(())
+    }
+
+    /// The fields of a list that a digest or a copy takes along.
+    fn take_list(
+        &self,
+        op: &str,
+        parameters: &[Node<'_>],
         reads: &mut BTreeSet<ObjectId>,
     ) -> Result<(), LoadError> {
-        let Some(number) = number.and_then(|node| node.find("value")) else {
+        let (index, key) = match op {
+            "generate_digest" => (1, "learn_lists"),
+            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => (1, "field_lists"),
+            "resubmit" | "recirculate" => (0, "field_lists"),
+            _ => return Ok(()),
+        };
+        let number = parameters.get(index).and_then(|node| node.find("value"));
+        let Some(number) = number else {
             return Ok(());
         };
         let wanted = number.big()?;
-        for key in ["learn_lists", "field_lists"] {
-            for list in self.root.list(key)? {
-                if list.get("id")?.big()? == wanted {
-                    for element in list.list("elements")? {
-                        self.read(&element, reads)?;
-                    }
+        for list in self.root.list(key)? {
+            if list.get("id")?.big()? == wanted {
+                for element in list.list("elements")? {
+                    self.read(&element, reads)?;
                 }
             }
         }
@@ -286,5 +246,32 @@ impl Reader<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The odd primitive, with what it is about, if it is one.
+fn odd(op: &str, parameters: &[Node<'_>]) -> Option<String> {
+    let index = match op {
+        "count" | "add_header" | "remove_header" | "push" | "pop" => 0,
+        "generate_digest" => 1,
+        "truncate" | "resubmit" | "recirculate" => return Some(op.to_owned()),
+        "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => return Some(op.to_owned()),
+        _ => return None,
+    };
+    let value = parameters.get(index).and_then(|node| node.find("value"));
+    let about = value.map(|value| match value.text() {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.value().to_string(),
+    });
+    Some(format!("{op} {}", about.unwrap_or_default()))
+}
+
+/// Why what a primitive gives cannot be remembered.
+fn stop_of(op: &str) -> Option<&'static str> {
+    match op {
+        "execute_meter" => Some("executes a meter: its color is of the moment"),
+        "register_read" => Some("reads a register: its value is of the moment"),
+        "modify_field_rng_uniform" => Some("draws a random number"),
+        _ => None,
     }
 }
