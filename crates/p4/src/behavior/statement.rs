@@ -73,58 +73,18 @@ impl Reader<'_, '_> {
     ) -> Result<(), LoadError> {
         let op = primitive.text_of("op")?;
         let parameters = primitive.list("parameters")?;
-        // How many of the first parameters are written, and not read.
-        let targets = match op {
-            "assign"
-            | "modify_field"
-            | "modify_field_with_hash_based_offset"
-            | "modify_field_rng_uniform"
-            | "assign_header"
-            | "assign_VL"
-            | "assign_union"
-            | "assign_header_stack"
-            | "assign_union_stack"
-            | "register_read"
-            | "add_header"
-            | "remove_header"
-            | "mark_to_drop"
-            | "drop"
-            | "copy_header" => 1,
-            _ => 0,
-        };
-        for (index, parameter) in parameters.iter().enumerate() {
-            if index < targets {
-                continue;
-            }
-            let is_condition = op == "_jump_if_zero" && index == 0;
-            let reads = match is_condition {
-                true => &mut effects.matched,
-                false => &mut effects.operands,
+        for parameter in parameters.iter().skip(usize::from(only_writes_first(op))) {
+            let reads = match op {
+                "_jump_if_zero" => &mut effects.matched,
+                _ => &mut effects.operands,
             };
             self.read(parameter, reads)?;
         }
-        if targets > 0
-            && let Some(target) = parameters.first()
-        {
-            let mut targets = BTreeSet::new();
-            match op {
-                "add_header" | "remove_header" => {
-                    let name = target.text_of("value")?;
-                    targets.extend(self.objects.find(&format!("{name}.{VALID}")));
-                }
-                "mark_to_drop" => {
-                    let names = ["egress_spec", "mcast_grp"];
-                    targets.extend(names.iter().filter_map(|name| {
-                        self.objects.find(&format!("standard_metadata.{name}"))
-                    }));
-                }
-                _ => self.read(target, &mut targets)?,
-            }
-            if is_straight {
-                effects.written.extend(&targets);
-            }
-            effects.may_write.extend(targets);
+        let targets = self.targets(op, &parameters)?;
+        if is_straight {
+            effects.written.extend(&targets);
         }
+        effects.may_write.extend(targets);
         effects.odd.extend(odd(op, &parameters));
         effects.stops.extend(stop_of(op));
         effects.exits |= op == "exit";
@@ -138,6 +98,36 @@ impl Reader<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// The objects that a primitive writes, but for arrays.
+    fn targets(&self, op: &str, parameters: &[Node<'_>]) -> Result<BTreeSet<ObjectId>, LoadError> {
+        let mut targets = BTreeSet::new();
+        match (op, parameters.first()) {
+            ("add_header" | "remove_header", Some(header)) => {
+                let name = header.text_of("value")?;
+                targets.extend(self.objects.find(&format!("{name}.{VALID}")));
+            }
+            ("mark_to_drop" | "drop", _) => {
+                let names = [
+                    "standard_metadata.egress_spec",
+                    "standard_metadata.mcast_grp",
+                ];
+                let ids = names.iter().filter_map(|name| self.objects.find(name));
+                targets.extend(ids);
+            }
+            ("execute_meter", _) => {
+                if let Some(color) = parameters.get(2) {
+                    self.read(color, &mut targets)?;
+                }
+            }
+            ("add_to_field" | "subtract_from_field" | "push" | "pop", Some(target)) => {
+                self.read(target, &mut targets)?;
+            }
+            (_, Some(target)) if only_writes_first(op) => self.read(target, &mut targets)?,
+            _ => {}
+        }
+        Ok(targets)
     }
 
     /// The array of registers, meters or counters that a primitive is about.
@@ -247,6 +237,27 @@ impl Reader<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a primitive writes its first parameter without reading it.
+fn only_writes_first(op: &str) -> bool {
+    matches!(
+        op,
+        "assign"
+            | "modify_field"
+            | "modify_field_with_hash_based_offset"
+            | "modify_field_rng_uniform"
+            | "assign_header"
+            | "assign_VL"
+            | "assign_union"
+            | "assign_header_stack"
+            | "assign_union_stack"
+            | "copy_header"
+            | "register_read"
+            | "add_header"
+            | "remove_header"
+            | "mark_to_drop"
+    )
 }
 
 /// The odd primitive, with what it is about, if it is one.

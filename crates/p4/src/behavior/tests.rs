@@ -159,3 +159,18 @@ fn a_loop_and_a_table_that_is_not_there_are_refused() {
     let text = said(&missing);
     assert!(text.contains("no table or condition \"third\""), "{text}");
 }
+
+/// A field that is changed by what it was is an input, though nothing else reads it.
+#[test]
+fn a_field_that_is_added_to_is_an_input_of_the_sound_vector_alone() {
+    let added = PROGRAM.replace(
+        r#"{"op": "add_header", "parameters": [{"type": "header", "value": "a"}]}"#,
+        r#"{"op": "add_to_field", "parameters": [{"type": "field", "value": ["a", "unread"]},
+            {"type": "hexstr", "value": "-0x1"}]}"#,
+    );
+    let analysis = Analysis::of_json(&added).unwrap();
+    let unread = "a.unread".to_owned();
+    assert!(names(&analysis, &analysis.sound_vio).contains(&unread));
+    assert!(!names(&analysis, &analysis.s_vio).contains(&unread));
+    assert!(names(&analysis, &analysis.valid_outputs).contains(&unread));
+}
