@@ -115,7 +115,7 @@ fn written(config: &Configuration) -> Table {
 }
 
 fn p4_sections(p4: &P4Settings) -> Table {
-    let port = |number: u32| number(number.into());
+    let port = |port: u32| number(port.into());
     let mut program = table([("cache", "off".into()), ("drop_port", port(p4.drop_port))]);
     program.extend(
         p4.cpu_port
