@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -47,6 +47,10 @@ pub const TARGETS: [Target; 12] = [
     Target {
         name: "frame",
         run: targets::frame::run,
+    },
+    Target {
+        name: "p4",
+        run: targets::p4::run,
     },
     Target {
         name: "p4runtime",

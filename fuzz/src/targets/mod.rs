@@ -6,6 +6,7 @@ pub mod classbench;
 pub mod config;
 pub mod forward;
 pub mod frame;
+pub mod p4;
 pub mod p4runtime;
 pub mod plan;
 pub mod rules;
