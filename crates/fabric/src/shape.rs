@@ -137,6 +137,6 @@ pub enum TopologyError {
         tors: u32,
     },
     /// Gateway ToRs twice or in another order, which would be another numbering of gateways.
-    #[error("list the ToRs that have gateways in ascending order, each once")]
+    #[error("give the ToRs that have gateways in ascending order, each once")]
     GatewayOrder,
 }

@@ -256,9 +256,9 @@ fn parse_expect(rest: &str) -> Read<Statement> {
 /// `table [priority] key:value ... action(...) [= label]`.
 fn parse_add(rest: &str) -> Read<Statement> {
     let open = rest.find('(').ok_or("an entry needs an action(...)")?;
-    let close = rest
-        .rfind(')')
-        .ok_or("the action's parameters have no end")?;
+    // What closes before anything is open ends nothing.
+    let end = rest[open..].rfind(')');
+    let close = open + end.ok_or("the action's parameters have no end")?;
     let before = &rest[..open];
     let label = rest[close + 1..].trim().strip_prefix('=');
     let label = label.map(|label| label.trim().to_owned());
@@ -403,6 +403,7 @@ mod tests {
             "\nfoo",
             "\nexpect x",
             "\nadd t a:1",
+            "\nadd t a:1 )b(",
             "\npacket 1 zz",
         ] {
             assert_eq!(Script::parse(text).expect_err(text).line, 2, "{text:?}");
