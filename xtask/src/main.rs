@@ -121,7 +121,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 target,
             },
         ),
-        Command::P4runtime => p4runtime::run(&Workspace::load()?),
+        Command::P4runtime => p4runtime::run(&Workspace::load()?, false),
         Command::Differential {
             count,
             seed,

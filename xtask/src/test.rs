@@ -147,7 +147,7 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
             let folder = differential::default_folder(workspace);
             differential::run(&differential::Config::for_tests(folder))
         });
-        phases.run("P4Runtime controllers", || p4runtime::run(workspace));
+        phases.run("P4Runtime controllers", || p4runtime::run(workspace, true));
     }
     let is_success = phases.finish();
     for line in &left_out {

@@ -26,7 +26,7 @@ use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
 use crate::ports::{Attached, Routes, SwitchPort};
-use crate::sync::{AtomicBool, JoinHandle, spawn, time};
+use crate::sync::{AtomicBool, JoinHandle, spawn};
 
 /// Rounds without a packet after which the worker sleeps.
 const IDLE_ROUNDS: u32 = 64;
@@ -109,7 +109,7 @@ impl P4Switch {
         waker: P4Waker,
         forwarder: Forwarder,
         notices: Notices,
-        start: time::Instant,
+        start: std::time::Instant,
     ) -> io::Result<P4Switch> {
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let sources = ports.iter().map(|port| port.is_source).collect();
@@ -188,7 +188,7 @@ struct P4Worker {
     outbox: Outbox,
     forwarder: Forwarder,
     notices: Notices,
-    start: time::Instant,
+    start: std::time::Instant,
     totals: P4Totals,
     no_such_port: u64,
     no_buffer: u64,

@@ -148,7 +148,7 @@ fn config(maintainer: MaintainerKind) -> SwitchConfig {
 /// way.
 fn config_that_trains() -> SwitchConfig {
     let mut config = config(MaintainerKind::Incremental);
-    let mut draw = |end: usize| thread_rng().gen_range(0..end);
+    let draw = |end: usize| thread_rng().gen_range(0..end);
     config.pipeline.classifier = [ClassifierKind::Learned, ClassifierKind::Auto][draw(2)];
     config.datapath.megaflow.classifier =
         [MegaflowClassifier::Learned, MegaflowClassifier::TupleSpace][draw(2)];

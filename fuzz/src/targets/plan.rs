@@ -6,7 +6,7 @@
 //!    the same. A key that is added to the reader belongs into [`written`] and into the corpus's
 //!    `everything`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use thalweg_config::{CacheAmount, ConfigError, Machines, Plan, TrafficSource, Transport};
 use thalweg_fabric::{Algorithm, FatTree};
@@ -229,6 +229,6 @@ fn number(number: u64) -> Value {
     Value::Integer(i64::try_from(number).expect("limits are less"))
 }
 
-fn word(path: &PathBuf) -> Value {
+fn word(path: &Path) -> Value {
     Value::String(path.to_str().expect("it was text").to_owned())
 }
