@@ -4,29 +4,35 @@
 //!   current   the slot that is being taken from, with the order of its events, next at the end
 //!   late      what was added to the current slot after it was opened: a heap
 //!   wheel     slots of 32.8 ns, 67 µs of them: each a list in the order of addition
-//!   far       what lies beyond the wheel: a heap
+//!   early     for the same slots, what was added before they came within the wheel
+//!   spans     what lies beyond: lists of 67 µs, 137 ms of them
+//!   far       what lies beyond these: a heap
 //! ```
 //!
-//! A calendar queue. Nearly all events of a fabric lie a link's delay (1 µs) or a gateway's (40 µs)
-//! ahead, so adding is an append to a slot, and taking is a sort of a few dozen events a slot. An
-//! event that was far when it was added stays in `far` until its slot is opened.
+//! A hierarchical calendar queue. Nearly all events of a fabric lie a link's delay (1 µs) or a
+//! gateway's (40 µs) ahead, so adding is an append to a slot, and taking is a sort of a few dozen
+//! events a slot. Timers of connections lie milliseconds ahead and go into spans; when the time
+//! reaches a span, its events are dealt out to the slots.
 //!
 //! What is sorted are not the events but words: the time within the slot, and below it the place in
 //! the list. Since a slot's list is in the order of addition, the place decides among equal times,
-//! and events of the wheel need no sequence number. What was far was added before the slot came
-//! within the wheel, so it goes to the front.
+//! and events need no sequence number. What was dealt out was added before the slot came within the
+//! wheel, so it goes to the front; and what was in the heap before what was in the span.
 //!
 //! 1. Events leave by (time, order of addition), exactly as from one heap.
 //! 2. Nothing is added before the time of the last event taken. It may be added before the current
 //!    slot, which opens as soon as somebody asks for the next time: then it is late.
-//! 3. Every event of the wheel lies in the 2,048 slots from the current one on.
+//! 3. Every event of the wheel lies in the 2,048 slots from the current one on; every early one in
+//!    what is left of the current span, and none of another is dealt out; every event of the spans
+//!    in the 2,047 spans after the current one.
 //! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
 //! 5. What is late was added after all of the current slot, and is later than it at equal times.
 //!
 //! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
 //!
-//! Reference: Brown, *Calendar Queues*, Communications of the ACM 31(10), 1988. Departure: slots
-//! are sorted when they are opened, their number and width are fixed, and the rest is in a heap.
+//! References: Brown, *Calendar Queues*, Communications of the ACM 31(10), 1988. Departures: slots
+//! are sorted when they are opened, their number and width are fixed, and the rest is in spans, then
+//! in a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -37,6 +43,9 @@ use crate::Time;
 const SLOT_BITS: u32 = 15;
 const SLOT_COUNT: usize = 1 << 11;
 const WORD_BITS: usize = 64;
+
+/// A span is as many slots as the wheel has; there are as many spans as slots.
+const SPAN_BITS: u32 = SLOT_COUNT.trailing_zeros();
 
 /// The bits of a word of the order that hold the place in the list.
 const PLACE_BITS: u32 = 32;
@@ -56,8 +65,8 @@ impl<T> Entry<T> {
     }
 
     #[inline]
-    fn slot(&self) -> u64 {
-        slot_of(self.time)
+    fn span(&self) -> u64 {
+        slot_of(self.time) >> SPAN_BITS
     }
 }
 
@@ -99,15 +108,69 @@ pub struct EventQueue<T> {
     /// For what is left of `current`: the time within the slot, then the place; descending.
     order: Vec<u64>,
     late: BinaryHeap<Reverse<Entry<T>>>,
-    wheel: Vec<Vec<(Time, T)>>,
-    /// A bit for each slot of the wheel that has events.
-    occupied: Vec<u64>,
+    wheel: Ring<T>,
+    /// Of the current span only.
+    early: Ring<T>,
+    spans: Ring<T>,
     far: BinaryHeap<Reverse<Entry<T>>>,
     /// The number of the current slot since the start of time.
     slot: u64,
     /// Events added, and taken.
     added: u64,
     taken: u64,
+}
+
+/// Lists of events by the number of a slot or span, of which 2,048 in sequence have room.
+#[derive(Clone, Debug)]
+struct Ring<T> {
+    lists: Vec<Vec<(Time, T)>>,
+    /// A bit for each list that has events.
+    occupied: Vec<u64>,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new() -> Ring<T> {
+        Ring {
+            lists: (0..SLOT_COUNT).map(|_| Vec::new()).collect(),
+            occupied: vec![0; SLOT_COUNT / WORD_BITS],
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, number: u64, time: Time, event: T) {
+        let index = number as usize % SLOT_COUNT;
+        self.lists[index].push((time, event));
+        self.occupied[index / WORD_BITS] |= 1 << (index % WORD_BITS);
+    }
+
+    /// Moves all events of a number to the end of a list.
+    fn take(&mut self, number: u64, to: &mut Vec<(Time, T)>) {
+        let index = number as usize % SLOT_COUNT;
+        to.append(&mut self.lists[index]);
+        self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
+    }
+
+    /// The least number that has events; all lie in the 2,048 from `first` on.
+    fn next(&self, first: u64) -> Option<u64> {
+        let start = first as usize % SLOT_COUNT;
+        let words = self.occupied.len();
+        let (first_word, first_bit) = (start / WORD_BITS, start % WORD_BITS);
+        for step in 0..=words {
+            let word = (first_word + step) % words;
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= !0 << first_bit;
+            } else if step == words {
+                bits &= !(!0 << first_bit);
+            }
+            if bits != 0 {
+                let index = word * WORD_BITS + bits.trailing_zeros() as usize;
+                let ahead = (index + SLOT_COUNT - start) % SLOT_COUNT;
+                return Some(first + ahead as u64);
+            }
+        }
+        None
+    }
 }
 
 impl<T: Copy> EventQueue<T> {
@@ -117,8 +180,9 @@ impl<T: Copy> EventQueue<T> {
             current: Vec::new(),
             order: Vec::new(),
             late: BinaryHeap::new(),
-            wheel: (0..SLOT_COUNT).map(|_| Vec::new()).collect(),
-            occupied: vec![0; SLOT_COUNT / WORD_BITS],
+            wheel: Ring::new(),
+            early: Ring::new(),
+            spans: Ring::new(),
             far: BinaryHeap::new(),
             slot: 0,
             added: 0,
@@ -133,20 +197,21 @@ impl<T: Copy> EventQueue<T> {
         self.added += 1;
         let slot = slot_of(time);
         let ahead = slot.wrapping_sub(self.slot);
-        // Neither late nor far: what is late is so far ahead that it is behind.
+        // Neither late nor beyond: what is late is so far ahead that it is behind.
         if ahead.wrapping_sub(1) < SLOT_COUNT as u64 - 1 {
-            let index = slot as usize % SLOT_COUNT;
-            self.wheel[index].push((time, event));
-            self.occupied[index / WORD_BITS] |= 1 << (index % WORD_BITS);
-            return;
+            return self.wheel.push(slot, time, event);
         }
         let entry = Entry {
             time,
             sequence,
             event,
         };
-        match slot <= self.slot {
-            true => self.late.push(Reverse(entry)),
+        if slot <= self.slot {
+            return self.late.push(Reverse(entry));
+        }
+        let spans_ahead = entry.span() - (self.slot >> SPAN_BITS);
+        match spans_ahead < SLOT_COUNT as u64 {
+            true => self.spans.push(entry.span(), time, event),
             false => self.far.push(Reverse(entry)),
         }
     }
@@ -211,25 +276,11 @@ impl<T: Copy> EventQueue<T> {
     }
 
     fn open_next_slot(&mut self) -> Option<()> {
-        let in_wheel = self.next_in_wheel();
-        let in_far = self.far.peek().map(|Reverse(entry)| entry.slot());
-        let slot = match (in_wheel, in_far) {
-            (Some(wheel), Some(far)) => wheel.min(far),
-            (wheel, far) => wheel.or(far)?,
-        };
+        let slot = self.next_slot()?;
         self.slot = slot;
         self.current.clear();
-        while let Some(Reverse(entry)) = self.far.peek()
-            && entry.slot() == slot
-        {
-            self.current.push((entry.time, entry.event));
-            self.far.pop();
-        }
-        if in_wheel == Some(slot) {
-            let index = slot as usize % SLOT_COUNT;
-            self.current.append(&mut self.wheel[index]);
-            self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
-        }
+        self.early.take(slot, &mut self.current);
+        self.wheel.take(slot, &mut self.current);
         let within = (1 << SLOT_BITS) - 1;
         let word = |(place, (time, _)): (usize, &(Time, T))| {
             (time.as_picos() & within) << PLACE_BITS | place as u64
@@ -240,32 +291,48 @@ impl<T: Copy> EventQueue<T> {
         Some(())
     }
 
-    /// The nearest slot after the current one that has events in the wheel.
-    fn next_in_wheel(&self) -> Option<u64> {
-        let start = self.slot as usize % SLOT_COUNT;
-        let words = self.occupied.len();
-        let (first_word, first_bit) = (start / WORD_BITS, start % WORD_BITS);
-        for step in 0..=words {
-            let word = (first_word + step) % words;
-            let mut bits = self.occupied[word];
-            if step == 0 {
-                bits &= !0 << first_bit;
-            } else if step == words {
-                bits &= !(!0 << first_bit);
-            }
-            if bits != 0 {
-                let index = word * WORD_BITS + bits.trailing_zeros() as usize;
-                let ahead = (index + SLOT_COUNT - start) % SLOT_COUNT;
-                return Some(self.slot + ahead as u64);
+    /// The next slot that has events; deals out spans up to its own.
+    fn next_slot(&mut self) -> Option<u64> {
+        loop {
+            let near = earliest(self.wheel.next(self.slot), self.early.next(self.slot));
+            let far = self.far.peek().map(|Reverse(entry)| entry.span());
+            let span = earliest(self.spans.next(self.slot >> SPAN_BITS), far);
+            match span {
+                Some(span) if near.is_none_or(|slot| span <= slot >> SPAN_BITS) => {
+                    self.deal_out(span);
+                }
+                _ => return near,
             }
         }
-        None
+    }
+
+    /// Goes on to the start of a span, before which there is no event, and deals out its events.
+    fn deal_out(&mut self, span: u64) {
+        self.slot = span << SPAN_BITS;
+        self.current.clear();
+        while let Some(Reverse(entry)) = self.far.peek()
+            && entry.span() == span
+        {
+            self.current.push((entry.time, entry.event));
+            self.far.pop();
+        }
+        self.spans.take(span, &mut self.current);
+        for &(time, event) in &self.current {
+            self.early.push(slot_of(time), time, event);
+        }
     }
 }
 
 impl<T: Copy> Default for EventQueue<T> {
     fn default() -> EventQueue<T> {
         EventQueue::new()
+    }
+}
+
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -295,27 +362,34 @@ mod tests {
         }
     }
 
-    /// Spans that matter: the same time, the same slot, the next, the end of the wheel, beyond.
-    fn span() -> impl Strategy<Value = u64> {
+    /// What matters: the same time, the same slot, the next, the end of the wheel, the next spans,
+    /// the end of the spans, beyond.
+    fn ahead() -> impl Strategy<Value = u64> {
         let slot = 1_u64 << SLOT_BITS;
-        let horizon = slot * SLOT_COUNT as u64;
+        let wheel = slot * SLOT_COUNT as u64;
+        let spans = wheel * SLOT_COUNT as u64;
         prop_oneof![
             Just(0),
             0..slot,
             slot..3 * slot,
             990_000..1_010_000_u64,
-            horizon - 2 * slot..horizon + 2 * slot,
-            0..4 * horizon,
+            wheel - 2 * slot..wheel + 2 * slot,
+            0..4 * wheel,
+            spans - 2 * wheel..spans + 2 * wheel,
+            0..3 * spans,
+            // Ends of slots and spans, exactly.
+            (0..5_u64).prop_map(move |count| count * wheel),
+            (0..5_u64).prop_map(move |count| count * wheel + wheel - slot),
         ]
     }
 
     proptest! {
         #[test]
-        fn events_leave_as_from_one_heap(steps in prop::collection::vec((span(), 0..3_u8), 1..400)) {
+        fn events_leave_as_from_one_heap(steps in prop::collection::vec((ahead(), 0..3_u8), 1..400)) {
             let (mut queue, mut heap) = (EventQueue::new(), Heap::default());
             let mut now = Time::ZERO;
-            for (span, takes) in steps {
-                let time = now + Time::from_picos(span);
+            for (ahead, takes) in steps {
+                let time = now + Time::from_picos(ahead);
                 queue.push(time, heap.push(time));
                 for _ in 0..takes {
                     let expected = heap.entries.pop().map(|Reverse(entry)| entry);

@@ -2,9 +2,11 @@
 //!
 //! A search in breadth from each switch gives distances; the next hops towards it are a switch's
 //! ports that lead one step nearer, in the order of the ports. Servers and gateways need no routes
-//! of their own: their ToR's serve. Equal sets of ports are stored once.
+//! of their own: their ToR's serve. Equal sets of ports are stored once. Whoever asks for the routes
+//! may say for a pair of switches which ports it wants instead.
 //!
-//! 1. Every next hop is one step nearer; so no route has a loop, and each is a shortest one.
+//! 1. Every next hop is one step nearer, but where other ports were asked for; so no route has a
+//!    loop, and each is a shortest one.
 //! 2. A set is empty for the switch itself and for switches that cannot be reached.
 //!
 //! Cost: eight bytes for each pair of switches; building takes a look at every link for each switch.
@@ -36,8 +38,12 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Routes among so many switches; `links` gives the ports of one, each with the switch it
-    /// leads to.
-    pub(crate) fn new(switches: u32, links: impl Fn(u32) -> Vec<(PortId, u32)>) -> Routes {
+    /// leads to, and `instead` those that one takes to another whatever is nearer.
+    pub(crate) fn new(
+        switches: u32,
+        links: impl Fn(u32) -> Vec<(PortId, u32)>,
+        instead: impl Fn(u32, u32) -> Option<Vec<PortId>>,
+    ) -> Routes {
         let neighbors: Vec<Vec<(PortId, u32)>> = (0..switches).map(links).collect();
         let switch_count = neighbors.len();
         let none = Range { start: 0, end: 0 };
@@ -56,7 +62,8 @@ impl Routes {
                     .iter()
                     .filter(|(_, peer)| distances[*peer as usize] < distances[switch])
                     .map(|(port, _)| *port);
-                let set: Vec<PortId> = nearer.collect();
+                let other = instead(switch as u32, destination as u32);
+                let set: Vec<PortId> = other.unwrap_or_else(|| nearer.collect());
                 let range = *known.entry(set).or_insert_with_key(|set| {
                     let start = routes.ports.len() as u32;
                     routes.ports.extend_from_slice(set);

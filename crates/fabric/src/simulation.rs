@@ -16,7 +16,8 @@
 //! 2. At each moment: packets of tenants and of the protocol that were made = delivered + consumed +
 //!    dropped, with a reason + under way ([`Simulation::census`]).
 //! 3. A hop allocates nothing, once slab, queue and ports have seen their load.
-//! 4. Every packet takes a shortest path to its outer destination, as it is at each switch.
+//! 4. Every packet takes a shortest path to its outer destination, as it is at each switch; but for
+//!    invalidation packets to spines in `artifact` ([`Topology::with_published_routes`]).
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, section 5, and its published code.

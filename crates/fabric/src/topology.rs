@@ -77,6 +77,7 @@ pub struct Topology {
     servers: Vec<NodeId>,
     gateways: Vec<NodeId>,
     routes: Routes,
+    has_published_routes: bool,
 }
 
 impl Topology {
@@ -99,13 +100,23 @@ impl Topology {
             servers: Vec::new(),
             gateways: Vec::new(),
             routes: Routes::default(),
+            has_published_routes: false,
         };
         topology.add_nodes(counts);
         topology.add_ports(counts);
-        topology.routes = Routes::new(counts.switches(), |switch| {
-            topology.ports_to_switches(switch, counts)
-        });
+        topology.reroute(|_| true);
         Ok(topology)
+    }
+
+    /// The same with the routes of SwitchV2P's published code.
+    ///
+    /// They are shortest ones, but to a spine of another pod, which only invalidation packets go to:
+    /// there every way up is as good as the other, so that most packets come to a spine beside the
+    /// one they are for, and go on to it by a ToR. After a failure all routes are shortest ones.
+    pub fn with_published_routes(mut self) -> Topology {
+        self.has_published_routes = true;
+        self.reroute(|_| true);
+        self
     }
 
     /// Nodes in all: switches first.
@@ -201,11 +212,33 @@ impl Topology {
     /// Computes next hops anew, over ports that work.
     pub(crate) fn reroute(&mut self, is_up: impl Fn(PortId) -> bool) {
         let counts = Counts::of(&self.shape);
-        self.routes = Routes::new(counts.switches(), |switch| {
+        let mut ports = (0..self.port_count() as u32).map(PortId);
+        let is_whole = ports.all(&is_up);
+        let links = |switch| {
             let mut ports = self.ports_to_switches(switch, counts);
             ports.retain(|(port, _)| is_up(*port));
             ports
+        };
+        self.routes = Routes::new(counts.switches(), links, |switch, destination| {
+            let is_published = is_whole && self.has_published_routes;
+            is_published
+                .then(|| self.ways_up(switch, destination, counts))
+                .flatten()
         });
+    }
+
+    /// From a spine or ToR to a spine of another pod: all ports upwards.
+    fn ways_up(&self, switch: u32, destination: u32, counts: Counts) -> Option<Vec<PortId>> {
+        let spines = counts.cores..counts.cores + counts.spines;
+        let pod = self.pod_of(NodeId(switch))?;
+        if !spines.contains(&destination) || self.pod_of(NodeId(destination)) == Some(pod) {
+            return None;
+        }
+        let count = match spines.contains(&switch) {
+            true => self.shape.core_links_per_spine,
+            false => self.shape.spines_per_pod,
+        };
+        Some(self.ports(NodeId(switch)).take(count as usize).collect())
     }
 
     /// What a node is called: its kind, and its number among those of its kind, from 0.

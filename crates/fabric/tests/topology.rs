@@ -150,6 +150,45 @@ fn ft16_400k_is_as_published() {
     check_routes(&topology, all(&topology).step_by(997));
 }
 
+/// As the published code sets its tables: towards a spine of another pod every way up is taken, and
+/// by whichever the packet gets there; everything else is as short as it can be.
+#[test]
+fn published_routes_detour_to_spines_of_other_pods_only() {
+    for shape in [FatTree::ft8_10k(1), FatTree::leaf_spine(3, 2, 2, 1)] {
+        let shortest = Topology::new(&shape).unwrap();
+        let published = Topology::new(&shape).unwrap().with_published_routes();
+        let switches = || (0..shortest.switch_count() as u32).map(NodeId);
+        let is_spine = |node| {
+            let kind = shortest.kind(node);
+            matches!(
+                kind,
+                NodeKind::Switch(Role::Spine) | NodeKind::Switch(Role::GatewaySpine)
+            )
+        };
+        for (from, to) in switches().flat_map(|from| switches().map(move |to| (from, to))) {
+            let ports = published.next_ports(from, to);
+            let pods = (shortest.pod_of(from), shortest.pod_of(to));
+            if !is_spine(to) || pods.0.is_none() || pods.0 == pods.1 {
+                assert_eq!(ports, shortest.next_ports(from, to));
+                continue;
+            }
+            let up = shortest.ports(from).take(4);
+            assert_eq!(ports, up.collect::<Vec<_>>());
+            // Up, up, down to a spine of the pod, and if that is another, by a ToR.
+            let mut reached = HashSet::from([from]);
+            for _ in 0..5 {
+                let next = |node| {
+                    let ports = published.next_ports(node, to).to_vec();
+                    let peers = ports.into_iter().map(|port| shortest.peer(port));
+                    peers.chain((node == to).then_some(to)).collect::<Vec<_>>()
+                };
+                reached = reached.into_iter().flat_map(next).collect();
+            }
+            assert_eq!(reached, HashSet::from([to]));
+        }
+    }
+}
+
 #[test]
 fn odd_sizes_and_leaf_spine_are_connected() {
     let odd = FatTree {

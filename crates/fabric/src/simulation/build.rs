@@ -11,7 +11,7 @@ use super::flights::Flights;
 use super::transport::Tcp;
 use super::{Endpoint, Move, Simulation, Tally, key_of};
 use crate::config::{Config, ConfigError, Scheme, Transport};
-use crate::ecmp::Paths;
+use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
 use crate::flows::{Machines, datagrams_of};
 use crate::port::Port;
@@ -26,7 +26,10 @@ impl Simulation {
     /// # Errors
     /// If the configuration or the trace names what is not there.
     pub fn new(config: &Config, trace: &[TraceLine]) -> Result<Simulation, ConfigError> {
-        let topology = Topology::new(&config.shape)?;
+        let topology = match config.ecmp {
+            Ecmp::Artifact => Topology::new(&config.shape)?.with_published_routes(),
+            Ecmp::PerFlow { .. } => Topology::new(&config.shape)?,
+        };
         check(config, &topology)?;
         let directory = topology.directory();
         let machines = Machines::new(&topology, config);
