@@ -5,7 +5,6 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::phases::Phases;
-use crate::test::{MODEL_FLAGS, MODEL_FOLDER, MODEL_TESTS};
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -18,12 +17,6 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     phases.run("clippy", || {
         let arguments = ["clippy", "--workspace", "--all-targets", "--all-features"];
         let mut command = workspace.cargo(&arguments);
-        command.args(["--", "-D", "warnings"]);
-        succeeds(command)
-    });
-    phases.run("clippy of the model check", || {
-        let mut command = workspace.cargo(&["clippy", "--target-dir", MODEL_FOLDER]);
-        command.args(MODEL_TESTS).env("RUSTFLAGS", MODEL_FLAGS);
         command.args(["--", "-D", "warnings"]);
         succeeds(command)
     });

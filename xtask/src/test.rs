@@ -25,12 +25,13 @@ use crate::workspace::Workspace;
 const PRIVILEGED: &str = "privileged-tests";
 /// The feature of tests that read the shared folder.
 const SHARED: &str = "shared-data";
-/// The build of the model check: locks and threads are the checker's, and assertions are on.
-pub(crate) const MODEL_FLAGS: &str = "--cfg thalweg_model -C debug-assertions";
+/// The build of the model check: locks and threads are the checker's, and assertions are on. Clippy
+/// does not see it, so that its warnings are errors here.
+const MODEL_FLAGS: &str = "--cfg thalweg_model -C debug-assertions -D warnings";
 /// Where it is, so that it does not take turns with any other build.
-pub(crate) const MODEL_FOLDER: &str = "target/model";
+const MODEL_FOLDER: &str = "target/model";
 /// Its tests.
-pub(crate) const MODEL_TESTS: [&str; 6] = [
+const MODEL_TESTS: [&str; 6] = [
     "-p",
     "thalweg-switch",
     "--test",

@@ -54,10 +54,10 @@ mod shared {
             );
         }
         expect![[r#"
-            1: pi 890 pd 168 s 159 sound 212, outputs 8 of 173 bits, odd 3, stops 0
-            2: pi 890 pd 280 s 271 sound 316, outputs 8 of 173 bits, odd 3, stops 0
-            3: pi 890 pd 282 s 273 sound 318, outputs 15 of 317 bits, odd 3, stops 0
-            4: pi 890 pd 282 s 273 sound 318, outputs 16 of 349 bits, odd 4, stops 1
+            1: pi 890 pd 168 s 159 sound 213, outputs 8 of 173 bits, odd 3, stops 2
+            2: pi 890 pd 280 s 271 sound 317, outputs 8 of 173 bits, odd 3, stops 2
+            3: pi 890 pd 282 s 273 sound 319, outputs 15 of 317 bits, odd 3, stops 2
+            4: pi 890 pd 282 s 273 sound 319, outputs 16 of 349 bits, odd 4, stops 3
         "#]]
         .assert_eq(&lines);
     }

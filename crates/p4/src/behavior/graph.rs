@@ -8,16 +8,20 @@
 //!
 //! 1. Edges lead from lower numbers to higher ones, once vertices are in order: programs are acyclic.
 //! 2. An action that several tables have is a vertex for each, since what follows it differs.
+//! 3. Vertices that nothing leads to are left out.
 //!
 //! Reference: B-Cache, section III and figure 3.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use crate::error::LoadError;
-use crate::json::Node;
+use crate::program::control::{NodeKind, Pipeline};
+use crate::program::ids::{ActionId, FieldId, NodeId, TableId};
+use crate::program::parser::{KeyPart, ParserStep};
+use crate::program::table::Table;
 
-use super::objects::{ObjectId, Objects};
-use super::statement::{Effects, Reader};
+use super::objects::ObjectId;
+use super::reads::{Reader, Set};
+use super::statement::Effects;
 
 /// What kind of vertex it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +67,8 @@ pub struct Edge {
 pub struct Graph {
     /// In an order in which each comes before what follows it.
     pub vertices: Vec<Vertex>,
-    /// Metadata that the parser fills: from which objects.
-    pub(super) parsed: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
+    /// What the parser fills: from which objects.
+    parsed: BTreeMap<ObjectId, Set>,
 }
 
 /// What the target sets for each replica.
@@ -79,308 +83,255 @@ const REPLICATED: [&str; 8] = [
     "egress_global_timestamp",
 ];
 
-/// A vertex whose successors are known by name only.
-struct Draft {
-    vertex: Vertex,
-    next: BTreeSet<(Target, &'static str)>,
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Target {
-    Draft(usize),
-    Node(&'static str, String),
-    EndOf(&'static str),
-}
-
-/// Reads the graph out of the JSON.
-///
-/// # Errors
-/// If something is missing, not as the format has it, or comes round to itself.
-pub(super) fn read(root: &Node<'_>, objects: &Objects) -> Result<Graph, LoadError> {
-    let reader = Reader { objects, root };
-    let mut drafts = vec![Draft {
-        vertex: vertex(VertexKind::Parser, "parser", parser_effects(root, &reader)?),
-        next: BTreeSet::new(),
-    }];
-    let mut names = HashMap::new();
-    let pipelines = root.list("pipelines")?;
-    let mut starts = Vec::new();
-    for which in ["ingress", "egress"] {
-        let mut named = pipelines.iter();
-        let pipeline = named.find(|one| one.find("name").is_some_and(|name| name.is_text(which)));
-        let missing = || root.refuse(format!("there is no pipeline {which:?}"));
-        let pipeline = pipeline.ok_or_else(missing)?;
-        let builder = &mut Builder {
-            which,
-            root,
-            reader: &reader,
-            drafts: &mut drafts,
-            names: &mut names,
-        };
-        builder.add_all(pipeline)?;
-        starts.push(builder.target(pipeline.find("init_table"))?);
-    }
-    let egress = starts.pop().unwrap_or(Target::EndOf("egress"));
-    let ingress = starts.pop().unwrap_or(Target::EndOf("ingress"));
-    drafts[0].next.insert((ingress, ""));
-    let replication = drafts.len();
+/// The graph of a program, whose pipelines the loader knows to have no cycle.
+pub(super) fn of(reader: Reader<'_>) -> Graph {
+    let control = &reader.program.control;
+    let (parser, parsed) = parser_effects(reader);
+    let mut drafts = Drafts {
+        reader,
+        vertices: Vec::new(),
+        nodes: HashMap::new(),
+    };
+    let termination = drafts.add(VertexKind::Termination, "end", Effects::default());
+    let egress = drafts.add_pipeline(&control.egress, termination);
     let mut effects = Effects::default();
-    let set = REPLICATED
-        .iter()
-        .filter_map(|name| objects.find(&format!("standard_metadata.{name}")));
+    let names = REPLICATED.iter();
+    let set = names.filter_map(|name| reader.objects.find(&format!("standard_metadata.{name}")));
     effects.written.extend(set);
     effects.may_write.clone_from(&effects.written);
-    drafts.push(Draft {
-        vertex: vertex(VertexKind::Replication, "replication", effects),
-        next: BTreeSet::from([(egress, "")]),
-    });
-    let end = drafts.len();
-    drafts.push(Draft {
-        vertex: vertex(VertexKind::Termination, "end", Effects::default()),
-        next: BTreeSet::new(),
-    });
-    let place_of = |target: &Target| match target {
-        Target::Draft(index) => Ok(*index),
-        Target::EndOf("ingress") => Ok(replication),
-        Target::EndOf(_) => Ok(end),
-        Target::Node(which, name) => {
-            let found = names.get(&(*which, name.clone())).copied();
-            found.ok_or_else(|| root.refuse(format!("{which} has no table or condition {name:?}")))
+    let replication = drafts.add(VertexKind::Replication, "replication", effects);
+    drafts.lead(replication, egress, "");
+    let ingress = drafts.add_pipeline(&control.ingress, replication);
+    let first = drafts.add(VertexKind::Parser, "parser", parser);
+    drafts.lead(first, ingress, "");
+    Graph {
+        vertices: in_order(&drafts.vertices, first),
+        parsed,
+    }
+}
+
+impl Graph {
+    /// The object itself, and what the parser may have made it of.
+    pub(super) fn sources(&self, id: ObjectId) -> Set {
+        let mut found = Set::from([id]);
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            for &source in self.parsed.get(&id).into_iter().flatten() {
+                if found.insert(source) {
+                    open.push(source);
+                }
+            }
         }
-    };
-    let mut vertices = Vec::new();
-    for draft in &drafts {
-        let edges = draft.next.iter().map(|(target, way)| {
-            let to = place_of(target)?;
-            Ok(Edge { to, way })
-        });
-        let next = edges.collect::<Result<_, LoadError>>()?;
-        vertices.push(Vertex {
-            next,
-            ..draft.vertex.clone()
-        });
-    }
-    Ok(Graph {
-        vertices: in_order(vertices, root)?,
-        parsed: parsed_metadata(root, &reader)?,
-    })
-}
-
-fn vertex(kind: VertexKind, name: &str, effects: Effects) -> Vertex {
-    Vertex {
-        kind,
-        name: name.to_owned(),
-        effects,
-        next: Vec::new(),
+        found
     }
 }
 
-/// What the parser selects by decides which headers there are.
-fn parser_effects(root: &Node<'_>, reader: &Reader<'_, '_>) -> Result<Effects, LoadError> {
+/// What decides which headers there are, and what the parser puts where.
+fn parser_effects(reader: Reader<'_>) -> (Effects, BTreeMap<ObjectId, Set>) {
+    const AHEAD: &str = "the parser looks ahead of the headers";
     let mut effects = Effects::default();
-    for parser in root.list("parsers")? {
-        for state in parser.list("parse_states")? {
-            for key in state.list("transition_key")? {
-                if key.get("type")?.is_text("lookahead") {
-                    effects
-                        .stops
-                        .insert("the parser looks ahead of the headers");
+    let mut parsed: BTreeMap<ObjectId, Set> = BTreeMap::new();
+    let word = |word| reader.objects.of_word(word);
+    let field = |field: FieldId| reader.objects.of_field(field);
+    for state in &reader.program.parser.states {
+        for step in &state.steps {
+            match step {
+                ParserStep::Extract(_, length) => {
+                    if let Some(length) = length {
+                        reader.expr(length.expr(), &mut effects.operands);
+                    }
                 }
-                reader.read(&key, &mut effects.operands)?;
+                ParserStep::Do(step) => {
+                    let mut done = Effects::default();
+                    reader.step(step, false, &mut done);
+                    reader.note_moments(&mut done);
+                    let reads: Set = done.matched.union(&done.operands).copied().collect();
+                    for id in done.may_write {
+                        parsed.entry(id).or_default().extend(&reads);
+                    }
+                    effects.stops.extend(done.stops);
+                }
+                ParserStep::Lookahead(to, ..) => {
+                    effects.stops.insert(AHEAD);
+                    if let Some(id) = field(*to) {
+                        parsed.entry(id).or_default();
+                    }
+                }
+                ParserStep::Verify(condition, error) => {
+                    reader.expr(condition.expr(), &mut effects.operands);
+                    reader.expr(error.expr(), &mut effects.operands);
+                }
+                ParserStep::Advance(bits) => reader.expr(bits.expr(), &mut effects.operands),
             }
         }
-    }
-    Ok(effects)
-}
-
-/// What the parser puts into metadata: copies of what it has read.
-fn parsed_metadata(
-    root: &Node<'_>,
-    reader: &Reader<'_, '_>,
-) -> Result<BTreeMap<ObjectId, BTreeSet<ObjectId>>, LoadError> {
-    let mut parsed: BTreeMap<ObjectId, BTreeSet<ObjectId>> = BTreeMap::new();
-    for parser in root.list("parsers")? {
-        for state in parser.list("parse_states")? {
-            for operation in state.list("parser_ops")? {
-                let parameters = operation.list("parameters")?;
-                let (true, [target, source, ..]) =
-                    (operation.get("op")?.is_text("set"), &parameters[..])
-                else {
-                    continue;
-                };
-                let mut targets = BTreeSet::new();
-                reader.read(target, &mut targets)?;
-                for target in targets {
-                    reader.read(source, parsed.entry(target).or_default())?;
+        for part in &state.key {
+            match part {
+                KeyPart::Value(code, _) => reader.expr(code.expr(), &mut effects.operands),
+                KeyPart::Word(from) => effects.operands.extend(word(*from)),
+                KeyPart::Lookahead(..) => {
+                    effects.stops.insert(AHEAD);
                 }
             }
         }
     }
-    Ok(parsed)
+    reader.note_moments(&mut effects);
+    (effects, parsed)
 }
 
-struct Builder<'a, 'n> {
-    which: &'static str,
-    root: &'a Node<'n>,
-    reader: &'a Reader<'a, 'n>,
-    drafts: &'a mut Vec<Draft>,
-    names: &'a mut HashMap<(&'static str, String), usize>,
+/// Vertices while they are made: what comes later first.
+struct Drafts<'a> {
+    reader: Reader<'a>,
+    vertices: Vec<Vertex>,
+    nodes: HashMap<NodeId, usize>,
 }
 
-impl Builder<'_, '_> {
-    fn add_all(&mut self, pipeline: &Node<'_>) -> Result<(), LoadError> {
-        for condition in pipeline.list("conditionals")? {
-            let mut effects = Effects::default();
-            self.reader
-                .read(&condition.get("expression")?, &mut effects.matched)?;
-            let index = self.add(VertexKind::Condition, condition.text_of("name")?, effects);
-            for (key, way) in [("true_next", "true"), ("false_next", "false")] {
-                let target = self.target(condition.find(key))?;
-                self.drafts[index].next.insert((target, way));
-            }
-        }
-        for table in pipeline.list("tables")? {
-            self.add_table(&table, pipeline)?;
-        }
-        Ok(())
-    }
-
+impl Drafts<'_> {
     fn add(&mut self, kind: VertexKind, name: &str, effects: Effects) -> usize {
-        let index = self.drafts.len();
-        let vertex = vertex(kind, name, effects);
-        let next = BTreeSet::new();
-        self.drafts.push(Draft { vertex, next });
-        self.names.insert((self.which, name.to_owned()), index);
-        index
+        self.vertices.push(Vertex {
+            kind,
+            name: name.to_owned(),
+            effects,
+            next: Vec::new(),
+        });
+        self.vertices.len() - 1
     }
 
-    fn add_table(&mut self, table: &Node<'_>, pipeline: &Node<'_>) -> Result<(), LoadError> {
-        let name = table.text_of("name")?;
-        let mut effects = Effects::default();
-        for key in table.list("key")? {
-            let target = key.get("target")?;
-            let name = match target.value().as_str() {
-                Some(text) => text.to_owned(),
-                None => format!("{}.{}", target.at(0)?.text()?, target.at(1)?.text()?),
-            };
-            effects.matched.extend(self.reader.objects.find(&name));
+    fn lead(&mut self, from: usize, to: usize, way: &'static str) {
+        let next = &mut self.vertices[from].next;
+        if !next.iter().any(|edge| edge.to == to) {
+            next.push(Edge { to, way });
+            next.sort_unstable();
         }
-        self.read_selector(table, pipeline, &mut effects)?;
-        let index = self.add(VertexKind::Match, name, effects);
-        let ways = table.get("next_tables")?;
-        let default = self.target(table.find("base_default_next"))?;
-        let always = |way: &str| ways.value().get(way).is_some();
-        let mut actions = BTreeSet::new();
-        let named = table.list("actions")?;
-        let by_match = |key: &str| match always(key) {
-            true => self.target(ways.find(key)),
-            false => Ok(default.clone()),
+    }
+
+    /// The vertex that a pipeline begins with; `end` is what follows it.
+    fn add_pipeline(&mut self, pipeline: &Pipeline, end: usize) -> usize {
+        // Nodes first, then what follows them, since they come in any order.
+        for id in pipeline.nodes.clone().map(NodeId) {
+            self.add_node(id);
+        }
+        for id in pipeline.nodes.clone().map(NodeId) {
+            self.connect(id, end);
+        }
+        self.place(pipeline.start, end)
+    }
+
+    fn place(&self, next: Option<NodeId>, end: usize) -> usize {
+        next.map_or(end, |id| self.nodes[&id])
+    }
+
+    fn add_node(&mut self, id: NodeId) {
+        let program = self.reader.program;
+        let node = &program.control.nodes[id.index()];
+        let index = match &node.kind {
+            NodeKind::If(condition, ..) => {
+                let mut effects = Effects::default();
+                self.reader.expr(condition.expr(), &mut effects.matched);
+                self.reader.note_moments(&mut effects);
+                self.add(VertexKind::Condition, &node.name, effects)
+            }
+            NodeKind::Do(action, _) => self.add_action(*action),
+            NodeKind::Table(table) => {
+                let effects = self.table_effects(program.table(*table));
+                self.add(VertexKind::Match, &node.name, effects)
+            }
         };
-        let (hit, miss) = (by_match("__HIT__")?, by_match("__MISS__")?);
-        for (action, id) in named.iter().zip(table.list("action_ids")?) {
-            let action = action.text()?;
-            let effects = self.effects_of(id.number()?)?;
-            let mut next = BTreeSet::new();
-            if effects.exits {
-                next.insert((Target::EndOf(self.which), "exit"));
-            }
-            if always(action) {
-                next.insert((self.target(ways.find(action))?, ""));
-            } else {
-                let ways = match hit == miss {
-                    true => ["", ""],
-                    false => ["hit", "miss"],
-                };
-                next.extend([(hit.clone(), ways[0]), (miss.clone(), ways[1])]);
-            }
-            actions.insert((Target::Draft(self.drafts.len()), ""));
-            let vertex = vertex(VertexKind::Action, action, effects);
-            self.drafts.push(Draft { vertex, next });
-        }
-        // A table without a default action may do nothing.
-        if table.find("default_entry").is_none() || actions.is_empty() {
-            actions.insert((miss, "miss"));
-        }
-        self.drafts[index].next = actions;
-        Ok(())
+        self.nodes.insert(id, index);
     }
 
-    /// A selector hashes its input to choose a member.
-    fn read_selector(
-        &self,
-        table: &Node<'_>,
-        pipeline: &Node<'_>,
-        effects: &mut Effects,
-    ) -> Result<(), LoadError> {
-        let mut selectors: Vec<Node<'_>> = table.find("selector").into_iter().collect();
-        if let Some(name) = table.find("action_profile") {
-            for profile in pipeline.list("action_profiles")? {
-                if profile.get("name")?.is_text(name.text()?) {
-                    selectors.extend(profile.find("selector"));
+    fn add_action(&mut self, id: ActionId) -> usize {
+        let action = self.reader.program.action(id);
+        let effects = self.reader.action(action);
+        self.add(VertexKind::Action, &action.name, effects)
+    }
+
+    /// Its key, what a selector hashes, and the meters of its entries.
+    fn table_effects(&self, table: &Table) -> Effects {
+        let reader = self.reader;
+        let mut effects = Effects::default();
+        for part in &table.key {
+            effects.matched.extend(reader.objects.of_field(part.field));
+            // Where its header is not there, the part is 0.
+            if let Some(valid) = part.valid_word {
+                effects.operands.extend(reader.objects.of_word(valid));
+            }
+        }
+        let profile = table.profile.map(|id| &reader.program.profiles[id.index()]);
+        if let Some(selector) = profile.and_then(|profile| profile.selector) {
+            let stop = reader.calculation(selector, &mut effects.operands);
+            effects.stops.extend(stop);
+        }
+        if let Some(meter) = table.meter {
+            reader.direct_meter(meter, &mut effects);
+        }
+        reader.note_moments(&mut effects);
+        effects
+    }
+
+    fn connect(&mut self, id: NodeId, end: usize) {
+        let program = self.reader.program;
+        let index = self.nodes[&id];
+        match &program.control.nodes[id.index()].kind {
+            NodeKind::If(_, yes, no) => {
+                self.lead(index, self.place(*yes, end), "true");
+                self.lead(index, self.place(*no, end), "false");
+            }
+            NodeKind::Do(_, next) => {
+                if self.vertices[index].effects.exits {
+                    self.lead(index, end, "exit");
                 }
+                self.lead(index, self.place(*next, end), "");
             }
+            NodeKind::Table(table) => self.connect_table(index, *table, end),
         }
-        for selector in selectors {
-            for input in selector.list("input")? {
-                self.reader.read(&input, &mut effects.operands)?;
-            }
-        }
-        Ok(())
     }
 
-    fn effects_of(&self, id: u32) -> Result<Effects, LoadError> {
-        for action in self.root.list("actions")? {
-            if action.number_of("id")? == id {
-                return self.reader.action(&action);
+    fn connect_table(&mut self, index: usize, table: TableId, end: usize) {
+        let table = self.reader.program.table(table);
+        for (position, action) in table.actions.iter().enumerate() {
+            let vertex = self.add_action(*action);
+            self.lead(index, vertex, "");
+            if self.vertices[vertex].effects.exits {
+                self.lead(vertex, end, "exit");
             }
+            let on = |is_hit| self.place(table.next(is_hit, Some(position)), end);
+            let (hit, miss) = (on(true), on(false));
+            let ways = match hit == miss {
+                true => ["", ""],
+                false => ["hit", "miss"],
+            };
+            self.lead(vertex, hit, ways[0]);
+            self.lead(vertex, miss, ways[1]);
         }
-        Err(self
-            .root
-            .refuse(format!("there is no action {id}, which a table has")))
-    }
-
-    fn target(&self, next: Option<Node<'_>>) -> Result<Target, LoadError> {
-        Ok(match next {
-            None => Target::EndOf(self.which),
-            Some(next) => Target::Node(self.which, next.text()?.to_owned()),
-        })
+        // A table without a default action may do nothing, nor does an entry whose member is gone.
+        if table.default.is_none() || table.actions.is_empty() {
+            self.lead(index, self.place(table.next(false, None), end), "miss");
+        }
+        if table.profile.is_some() {
+            self.lead(index, self.place(table.next(true, None), end), "hit");
+        }
     }
 }
 
-/// Invariant 1; vertices that nothing leads to are left out.
-fn in_order(vertices: Vec<Vertex>, root: &Node<'_>) -> Result<Vec<Vertex>, LoadError> {
-    const NEW: u8 = 0;
-    const OPEN: u8 = 1;
-    const DONE: u8 = 2;
-    let mut states = vec![NEW; vertices.len()];
+/// Invariants 1 and 3.
+fn in_order(vertices: &[Vertex], first: usize) -> Vec<Vertex> {
+    let mut is_seen = vec![false; vertices.len()];
     let mut finished = Vec::new();
-    let mut stack = vec![(0, 0)];
-    states[0] = OPEN;
+    let mut stack = vec![(first, 0)];
+    is_seen[first] = true;
     while let Some((index, way)) = stack.pop() {
         let Some(&Edge { to: next, .. }) = vertices[index].next.get(way) else {
-            states[index] = DONE;
             finished.push(index);
             continue;
         };
         stack.push((index, way + 1));
-        match states[next] {
-            NEW => {
-                states[next] = OPEN;
-                stack.push((next, 0));
-            }
-            OPEN => {
-                let name = &vertices[next].name;
-                return Err(root.refuse(format!("the control flow comes round to {name:?}")));
-            }
-            _ => {}
+        if !std::mem::replace(&mut is_seen[next], true) {
+            stack.push((next, 0));
         }
     }
     finished.reverse();
-    let places: HashMap<usize, usize> = finished
-        .iter()
-        .enumerate()
-        .map(|(place, index)| (*index, place))
-        .collect();
+    let places = finished.iter().enumerate();
+    let places: HashMap<usize, usize> = places.map(|(place, index)| (*index, place)).collect();
     let ordered = finished.iter().map(|index| {
         let vertex = &vertices[*index];
         let next = vertex.next.iter().map(|edge| Edge {
@@ -392,5 +343,5 @@ fn in_order(vertices: Vec<Vertex>, root: &Node<'_>) -> Result<Vec<Vertex>, LoadE
             ..vertex.clone()
         }
     });
-    Ok(ordered.collect())
+    ordered.collect()
 }

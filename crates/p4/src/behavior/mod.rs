@@ -25,23 +25,27 @@
 //! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
 //! Plane*, sections II and III.
 
+#[cfg(all(test, feature = "shared-data"))]
+mod agreement;
 mod dot;
 mod graph;
 mod objects;
+mod reads;
 mod statement;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 pub use graph::{Edge, Graph, Vertex, VertexKind};
 pub use objects::{Category, Object, ObjectId, Objects};
 pub use statement::Effects;
 
 use crate::error::LoadError;
-use crate::json::Node;
+use crate::program::Program;
+use crate::program::action::Step;
+
+use self::reads::Reader;
 
 /// Odd primitives whose copies are counted; more make numbers that nobody can build.
 const MAX_ODD: u32 = 48;
@@ -91,25 +95,30 @@ impl Analysis {
     /// Analyses a program in p4c's JSON for BMv2.
     ///
     /// # Errors
-    /// If the text is no JSON, or something is missing or not as the format has it.
+    /// As for [`Program::from_json`].
     pub fn of_json(text: &str) -> Result<Analysis, LoadError> {
-        let value: Value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
-            line: error.line(),
-            column: error.column(),
-            what: error.to_string(),
-        })?;
-        let root = Node::root(&value);
-        let objects = Objects::read(&root)?;
-        let graph = graph::read(&root, &objects)?;
-        Ok(Analysis::new(objects, graph))
+        Program::from_json(text).map(|program| Analysis::of(&program))
     }
 
-    fn new(objects: Objects, graph: Graph) -> Analysis {
+    /// Analyses a program.
+    pub fn of(program: &Program) -> Analysis {
+        let objects = Objects::of(program);
+        let reader = Reader {
+            program,
+            objects: &objects,
+        };
+        let graph = graph::of(reader);
+        let kept = kept_by_passes(reader);
+        Analysis::new(objects, graph, &kept)
+    }
+
+    fn new(objects: Objects, graph: Graph, kept: &BTreeSet<ObjectId>) -> Analysis {
         let before = written_before(&graph);
         let is_input = |id: ObjectId| {
             let category = objects.get(id).category;
             category.is_valid() && category.is_stateless()
         };
+        let is_sound_input = |id: ObjectId| is_input(id) || kept.contains(&id);
         let vector = |ids: BTreeSet<ObjectId>| Vector {
             bits: ids.iter().map(|id| objects.get(*id).bits).sum(),
             objects: ids,
@@ -133,6 +142,7 @@ impl Analysis {
         }
         let all: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id).collect();
         let inputs = |ids: BTreeSet<ObjectId>| ids.into_iter().filter(|id| is_input(*id)).collect();
+        read_early.retain(|id| is_sound_input(*id));
         let actions = graph
             .vertices
             .iter()
@@ -160,7 +170,7 @@ impl Analysis {
             pi_vio: vector(inputs(all)),
             pd_vio: vector(inputs(matched)),
             s_vio: vector(inputs(matched_early)),
-            sound_vio: vector(inputs(read_early)),
+            sound_vio: vector(read_early),
             valid_outputs: vector(outputs),
             odd_primitives: odd.into_iter().collect(),
             stop_points,
@@ -192,7 +202,7 @@ impl Analysis {
 fn is_output(object: &Object) -> bool {
     object.category.is_valid()
         && object.category != Category::Meter
-        && !object.name.ends_with(objects::VALID)
+        && !statement::is_validity(&object.name)
 }
 
 /// For each vertex, what has been written on every way to it.
@@ -213,10 +223,15 @@ fn written_before(graph: &Graph) -> Vec<BTreeSet<ObjectId>> {
     before.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-impl Graph {
-    /// The object itself, or what the parser has made it of.
-    fn sources(&self, id: ObjectId) -> Vec<ObjectId> {
-        let parsed = self.parsed.get(&id);
-        parsed.map_or(vec![id], |sources| sources.iter().copied().collect())
+/// Metadata with which a packet may begin anew: no packet from a port has any.
+fn kept_by_passes(reader: Reader<'_>) -> BTreeSet<ObjectId> {
+    let mut kept = BTreeSet::new();
+    let actions = reader.program.actions.iter();
+    for step in actions.flat_map(|action| &action.steps) {
+        if let Step::Resubmit(Some(list)) | Step::Recirculate(Some(list)) = step {
+            let list = &reader.program.arrays.field_lists[list.index()];
+            reader.fields(&list.fields, &mut kept);
+        }
     }
+    kept
 }

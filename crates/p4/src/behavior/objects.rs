@@ -1,33 +1,21 @@
-//! The objects of a P4 program, as B-Cache classifies them: what a pipeline reads and writes.
+//! What a program's statements read and write, as objects, and their kinds.
 //!
-//! | category | object | set by | VIO | VOO |
-//! | --- | --- | --- | --- | --- |
-//! | stateless | intrinsic metadata | the target | yes | yes |
-//! | | user metadata | zero | no | no |
-//! | | packet header | the parser | yes | yes |
-//! | | action parameter | the control plane | no | no |
-//! | stateful | register | the target | yes | yes |
-//! | | meter | the target | yes | yes |
-//! | | counter | the target | yes | yes |
-//!
-//! Valid input objects (VIO) have their values before a packet enters the pipeline; valid output
-//! objects (VOO) decide what becomes of the packet and of the switch.
-//!
-//! A header's validity is an object of its own, of one bit.
+//! A field is an object, so is the validity of a header, and so is an array of registers, meters or
+//! counters. Metadata is always valid: that is no object, nor is what fills a header up to whole
+//! bytes. A field of varying width counts as wide as it may be.
 //!
 //! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
 //! Plane*, figure 2.
 
-use std::collections::HashMap;
-
-use crate::error::LoadError;
-use crate::json::Node;
-
-/// The name under which a header's validity is read, as in the JSON.
-pub(super) const VALID: &str = "$valid$";
+use crate::program::Program;
+use crate::program::headers::{Headers, VALID};
+use crate::program::ids::{CounterId, FieldId, HeaderId, MeterId, RegisterId};
 
 /// The header instance that v1model's target shares with programs.
 const INTRINSIC: &str = "standard_metadata";
+
+/// What the compiler puts between fields is called so, and a number.
+const PADDING: &str = "_padding";
 
 /// What kind of object it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -92,90 +80,76 @@ pub struct Object {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     all: Vec<Object>,
-    by_name: HashMap<String, ObjectId>,
-    /// By header instance: its fields, validity last if it has one.
-    headers: HashMap<String, Vec<ObjectId>>,
-    /// By stack: its headers.
-    stacks: HashMap<String, Vec<String>>,
+    /// By field; none of padding and of metadata's validity.
+    fields: Vec<Option<ObjectId>>,
+    /// By word of the frame.
+    words: Vec<Option<ObjectId>>,
+    first_register: u32,
+    first_meter: u32,
+    first_counter: u32,
 }
 
 impl Objects {
-    /// Reads them out of the JSON.
-    ///
-    /// # Errors
-    /// If something is missing or not as the format has it.
-    pub(super) fn read(root: &Node<'_>) -> Result<Objects, LoadError> {
-        let mut objects = Objects::default();
-        let mut types = HashMap::new();
-        for node in root.list("header_types")? {
-            types.insert(node.text_of("name")?, node.list("fields")?);
-        }
-        for node in root.list("headers")? {
-            let name = node.text_of("name")?;
-            let kind = node.text_of("header_type")?;
-            let fields = types.get(kind);
-            let fields = fields.ok_or_else(|| node.refuse("there is no such header type"))?;
-            objects.add_header(name, fields, node.flag_of("metadata")?)?;
-        }
-        for node in root.list("header_stacks")? {
-            let mut names = Vec::new();
-            for id in node.list("header_ids")? {
-                names.push(header_name(root, id.number()?)?);
+    /// The objects of a program.
+    pub(super) fn of(program: &Program) -> Objects {
+        let headers = &program.headers;
+        let mut objects = Objects {
+            fields: vec![None; headers.fields.len()],
+            words: vec![None; headers.initial.len()],
+            ..Objects::default()
+        };
+        for (index, header) in headers.headers.iter().enumerate() {
+            let category = match (header.is_metadata, header.name.as_str()) {
+                (true, INTRINSIC) => Category::IntrinsicMetadata,
+                (true, _) => Category::UserMetadata,
+                (false, _) => Category::PacketHeader,
+            };
+            for field in header.fields() {
+                objects.add_field(headers, field, category);
             }
-            objects
-                .stacks
-                .insert(node.text_of("name")?.to_owned(), names);
-        }
-        for (key, category) in [
-            ("register_arrays", Category::Register),
-            ("meter_arrays", Category::Meter),
-            ("counter_arrays", Category::Counter),
-        ] {
-            for node in root.list(key)? {
-                let bits = match category {
-                    Category::Register => node.number_of("bitwidth")?,
-                    // The paper counts 32 bits for a counter, and v1model has two for a color.
-                    Category::Counter => 32,
-                    _ => 2,
-                };
-                objects.add(node.text_of("name")?.to_owned(), category, bits);
+            if !header.is_metadata {
+                objects.add_field(headers, header.valid_field(), category);
+            }
+            if let Some(varbit) = headers.headers[index].varbit {
+                let length = header.varbit_length_word() as usize;
+                objects.words[length] = objects.fields[varbit.index()];
             }
         }
-        Ok(objects)
+        let arrays = &program.arrays;
+        objects.first_register = objects.all.len() as u32;
+        for array in &arrays.registers {
+            objects.add(array.name.clone(), Category::Register, array.width_bits);
+        }
+        // The paper counts 32 bits for a counter, and v1model has two for a color.
+        objects.first_meter = objects.all.len() as u32;
+        for array in &arrays.meters {
+            objects.add(array.name.clone(), Category::Meter, 2);
+        }
+        objects.first_counter = objects.all.len() as u32;
+        for array in &arrays.counters {
+            objects.add(array.name.clone(), Category::Counter, 32);
+        }
+        objects
     }
 
-    fn add_header(
-        &mut self,
-        header: &str,
-        fields: &[Node<'_>],
-        is_metadata: bool,
-    ) -> Result<(), LoadError> {
-        let category = match (is_metadata, header) {
-            (true, INTRINSIC) => Category::IntrinsicMetadata,
-            (true, _) => Category::UserMetadata,
-            (false, _) => Category::PacketHeader,
+    fn add_field(&mut self, headers: &Headers, id: FieldId, category: Category) {
+        let field = headers.field(id);
+        if field.name.starts_with(PADDING) {
+            return;
+        }
+        let bits = match field.name == VALID {
+            true => 1,
+            false => field.width_bits,
         };
-        let mut ids = Vec::new();
-        for field in fields {
-            let name = field.at(0)?.text()?;
-            // What fills a header up to whole bytes is no object of the program.
-            if name.starts_with("_padding") {
-                continue;
-            }
-            // Fields of varying width (`"*"`) count as the bits that are in any case there: none.
-            let bits = field.at(1)?.number().unwrap_or(0);
-            ids.push(self.add(format!("{header}.{name}"), category, bits));
+        let object = self.add(headers.field_name(id), category, bits);
+        self.fields[id.index()] = Some(object);
+        for word in field.word..field.word + field.words() {
+            self.words[word as usize] = Some(object);
         }
-        if !is_metadata {
-            ids.push(self.add(format!("{header}.{VALID}"), category, 1));
-        }
-        self.headers.insert(header.to_owned(), ids);
-        Ok(())
     }
 
     fn add(&mut self, name: String, category: Category, bits: u32) -> ObjectId {
         let id = ObjectId(self.all.len() as u32);
-        self.by_name.insert(name.clone(), id);
         self.all.push(Object {
             name,
             category,
@@ -207,25 +181,45 @@ impl Objects {
 
     /// The object with a name.
     pub fn find(&self, name: &str) -> Option<ObjectId> {
-        self.by_name.get(name).copied()
+        let index = self.all.iter().position(|object| object.name == name)?;
+        Some(ObjectId(index as u32))
     }
 
-    /// The fields of a header, with its validity.
-    pub(super) fn of_header(&self, header: &str) -> &[ObjectId] {
-        self.headers.get(header).map_or(&[], Vec::as_slice)
+    /// A field, or a validity.
+    pub fn of_field(&self, field: FieldId) -> Option<ObjectId> {
+        self.fields[field.index()]
     }
 
-    /// The headers of a stack.
-    pub(super) fn of_stack(&self, stack: &str) -> &[String] {
-        self.stacks.get(stack).map_or(&[], Vec::as_slice)
+    /// What a word of the frame belongs to.
+    pub(super) fn of_word(&self, word: u32) -> Option<ObjectId> {
+        self.words[word as usize]
     }
-}
 
-fn header_name(root: &Node<'_>, id: u32) -> Result<String, LoadError> {
-    for node in root.list("headers")? {
-        if node.number_of("id")? == id {
-            return Ok(node.text_of("name")?.to_owned());
-        }
+    /// Whether a header is valid; none of metadata.
+    pub(super) fn validity(&self, headers: &Headers, header: HeaderId) -> Option<ObjectId> {
+        self.of_field(headers.header(header).valid_field())
     }
-    Err(root.refuse(format!("there is no header {id}, which a stack has")))
+
+    /// The fields of a header, and its validity.
+    pub(super) fn of_header(&self, headers: &Headers, header: HeaderId) -> Vec<ObjectId> {
+        let fields = headers.header(header).fields();
+        let mut ids: Vec<_> = fields.filter_map(|field| self.of_field(field)).collect();
+        ids.extend(self.validity(headers, header));
+        ids
+    }
+
+    /// An array of registers.
+    pub(super) fn register(&self, id: RegisterId) -> ObjectId {
+        ObjectId(self.first_register + id.index() as u32)
+    }
+
+    /// An array of meters.
+    pub(super) fn meter(&self, id: MeterId) -> ObjectId {
+        ObjectId(self.first_meter + id.index() as u32)
+    }
+
+    /// An array of counters.
+    pub(super) fn counter(&self, id: CounterId) -> ObjectId {
+        ObjectId(self.first_counter + id.index() as u32)
+    }
 }

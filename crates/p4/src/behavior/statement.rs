@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::LoadError;
-use crate::json::Node;
+use crate::program::action::{Action, AnyStack, Step, Target};
+use crate::program::code::Code;
+use crate::program::expression::{HeaderExpr, UnionExpr};
+use crate::program::headers::VALID;
+use crate::program::ids::HeaderId;
 
-use super::objects::{ObjectId, Objects, VALID};
+use super::objects::ObjectId;
+use super::reads::{Reader, Set};
 
 /// What a statement does, in the terms of B-Cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,263 +30,337 @@ pub struct Effects {
     pub exits: bool,
 }
 
-/// What is read that differs from packet to packet although nothing of the packet does.
-const IMPURE: [(&str, &str); 7] = [
-    ("standard_metadata.enq_timestamp", "reads the time"),
-    ("standard_metadata.deq_timedelta", "reads the time"),
-    (
-        "standard_metadata.ingress_global_timestamp",
-        "reads the time",
-    ),
-    (
-        "standard_metadata.egress_global_timestamp",
-        "reads the time",
-    ),
-    ("standard_metadata.enq_qdepth", "reads how full a queue is"),
-    ("standard_metadata.deq_qdepth", "reads how full a queue is"),
-    (
-        "standard_metadata.packet_length",
-        "reads the packet's length",
-    ),
-];
-
-/// What is read where: a set of objects, and reasons to stop.
-pub(super) struct Reader<'a, 'n> {
-    pub(super) objects: &'a Objects,
-    pub(super) root: &'a Node<'n>,
+impl Effects {
+    fn write(&mut self, ids: impl IntoIterator<Item = ObjectId>, is_certain: bool) {
+        for id in ids {
+            self.may_write.insert(id);
+            if is_certain {
+                self.written.insert(id);
+            }
+        }
+    }
 }
 
-impl Reader<'_, '_> {
+const METER: &str = "executes a meter: its color is of the moment";
+const ANOTHER_PASS: &str = "begins anew, with what it keeps of this pass";
+const COPY: &str = "makes a copy, which passes egress by itself";
+const REPLICAS: &str = "replicates: each copy passes egress by itself";
+
+impl Reader<'_> {
     /// What an action does.
-    pub(super) fn action(&self, action: &Node<'_>) -> Result<Effects, LoadError> {
+    pub(super) fn action(&self, action: &Action) -> Effects {
         let mut effects = Effects::default();
         // After a jump, nothing is certain to be done.
-        let mut is_straight = true;
-        for primitive in action.list("primitives")? {
-            is_straight &= !matches!(primitive.text_of("op")?, "_jump" | "_jump_if_zero");
-            self.primitive(&primitive, is_straight, &mut effects)?;
+        let mut is_certain = true;
+        for step in &action.steps {
+            is_certain &= !matches!(step, Step::Jump(_) | Step::JumpIfZero(..));
+            self.step(step, is_certain, &mut effects);
         }
-        Ok(effects)
+        self.note_moments(&mut effects);
+        effects
     }
 
-    fn primitive(
-        &self,
-        primitive: &Node<'_>,
-        is_straight: bool,
-        effects: &mut Effects,
-    ) -> Result<(), LoadError> {
-        let op = primitive.text_of("op")?;
-        let parameters = primitive.list("parameters")?;
-        for parameter in parameters.iter().skip(usize::from(only_writes_first(op))) {
-            let reads = match op {
-                "_jump_if_zero" => &mut effects.matched,
-                _ => &mut effects.operands,
-            };
-            self.read(parameter, reads)?;
-        }
-        let targets = self.targets(op, &parameters)?;
-        if is_straight {
-            effects.written.extend(&targets);
-        }
-        effects.may_write.extend(targets);
-        effects.odd.extend(odd(op, &parameters));
-        effects.stops.extend(stop_of(op));
-        effects.exits |= op == "exit";
-        self.take_array(op, &parameters, effects)?;
-        self.take_list(op, &parameters, &mut effects.operands)?;
-        for (name, reason) in IMPURE {
-            let id = self.objects.find(name);
-            if id.is_some_and(|id| effects.operands.contains(&id) || effects.matched.contains(&id))
+    /// Stops at what differs from packet to packet although nothing of the packet does.
+    pub(super) fn note_moments(&self, effects: &mut Effects) {
+        let standard = &self.program.standard;
+        let time = "reads the time";
+        let queue = "reads how full a queue is";
+        for (spot, reason) in [
+            (standard.ingress_global_timestamp, time),
+            (standard.egress_global_timestamp, time),
+            (standard.enq_timestamp, time),
+            (standard.deq_timedelta, time),
+            (standard.enq_qdepth, queue),
+            (standard.deq_qdepth, queue),
+            (standard.packet_length, "reads the packet's length"),
+        ] {
+            let id = spot.and_then(|spot| self.objects.of_word(spot.word));
+            if id.is_some_and(|id| effects.matched.contains(&id) || effects.operands.contains(&id))
             {
                 effects.stops.insert(reason);
             }
         }
-        Ok(())
     }
 
-    /// The objects that a primitive writes, but for arrays.
-    fn targets(&self, op: &str, parameters: &[Node<'_>]) -> Result<BTreeSet<ObjectId>, LoadError> {
-        let mut targets = BTreeSet::new();
-        match (op, parameters.first()) {
-            ("add_header" | "remove_header", Some(header)) => {
-                let name = header.text_of("value")?;
-                targets.extend(self.objects.find(&format!("{name}.{VALID}")));
-            }
-            ("mark_to_drop" | "drop", _) => {
-                let names = [
-                    "standard_metadata.egress_spec",
-                    "standard_metadata.mcast_grp",
-                ];
-                let ids = names.iter().filter_map(|name| self.objects.find(name));
-                targets.extend(ids);
-            }
-            ("execute_meter", _) => {
-                if let Some(color) = parameters.get(2) {
-                    self.read(color, &mut targets)?;
+    /// What one primitive does.
+    // One match, with an arm for each primitive.
+    pub(super) fn step(&self, step: &Step, is_certain: bool, effects: &mut Effects) {
+        match step {
+            Step::Nothing | Step::Jump(_) => {}
+            Step::SetWord(to, value) => {
+                let ids = self.objects.of_word(*to);
+                if *value != 0 {
+                    self.note_replication(ids, effects);
                 }
+                effects.write(ids, is_certain);
             }
-            ("add_to_field" | "subtract_from_field" | "push" | "pop", Some(target)) => {
-                self.read(target, &mut targets)?;
+            Step::CopyWord(from, to, _) | Step::CopyWords(from, to, _) => {
+                effects.operands.extend(self.objects.of_word(*from));
+                self.write(self.objects.of_word(*to), is_certain, effects);
             }
-            (_, Some(target)) if only_writes_first(op) => self.read(target, &mut targets)?,
-            _ => {}
+            Step::Assign(target, code) => {
+                self.code(code, effects);
+                self.write_target(target, is_certain, effects);
+            }
+            Step::AssignVarbit(from, to) => {
+                effects.operands.extend(self.objects.of_field(*from));
+                self.write(self.objects.of_field(*to), is_certain, effects);
+            }
+            Step::AssignHeader(from, to) => self.assign_header(from, to, is_certain, effects),
+            Step::AssignUnion(from, to) => self.assign_union(from, to, effects),
+            Step::AssignStack(from, to) => {
+                self.read_stack(*from, effects);
+                self.move_stack(*to, effects);
+            }
+            Step::AddHeader(header) => {
+                // Its fields become 0 if it was not there: no assignments, but part of the primitive.
+                let headers = self.candidates(header);
+                let validities = headers.iter().filter_map(|one| self.validity(*one));
+                effects.operands.extend(validities);
+                self.set_validity("add_header", header, is_certain, effects);
+            }
+            Step::ValidateHeader(header) => {
+                self.set_validity("add_header", header, is_certain, effects);
+            }
+            Step::RemoveHeader(header) => {
+                self.set_validity("remove_header", header, is_certain, effects);
+            }
+            Step::Push(stack, count) | Step::Pop(stack, count) => {
+                self.code(count, effects);
+                self.read_stack(*stack, effects);
+                self.move_stack(*stack, effects);
+                let name = match step {
+                    Step::Push(..) => "push",
+                    _ => "pop",
+                };
+                let stack = self.stack_name(*stack);
+                effects.odd.insert(format!("{name} {stack}"));
+            }
+            Step::JumpIfZero(code, _) | Step::Assert(code) => {
+                self.expr(code.expr(), &mut effects.matched);
+            }
+            Step::Exit => effects.exits = true,
+            Step::Drop => {
+                let standard = &self.program.standard;
+                let spots = [Some(standard.egress_spec), standard.mcast_grp];
+                let words = spots.into_iter().flatten().map(|spot| spot.word);
+                let ids = words.filter_map(|word| self.objects.of_word(word));
+                effects.write(ids, is_certain);
+            }
+            other => self.step_beyond(other, is_certain, effects),
         }
-        Ok(targets)
     }
 
-    /// The array of registers, meters or counters that a primitive is about.
-    fn take_array(
+    /// Primitives on what is not a header.
+    // One match, with an arm for each primitive.
+    fn step_beyond(&self, step: &Step, is_certain: bool, effects: &mut Effects) {
+        let arrays = &self.program.arrays;
+        match step {
+            Step::Random(target, least, most) => {
+                self.code(least, effects);
+                self.code(most, effects);
+                // An empty range writes nothing.
+                self.write_target(target, false, effects);
+                effects.stops.insert("draws a random number");
+            }
+            Step::Hash(target, base, calculation, count) => {
+                self.code(base, effects);
+                self.code(count, effects);
+                let stop = self.calculation(*calculation, &mut effects.operands);
+                effects.stops.extend(stop);
+                self.write_target(target, is_certain, effects);
+            }
+            Step::Digest(list) => {
+                let list = &arrays.learn_lists[list.index()];
+                self.fields(&list.fields, &mut effects.operands);
+                effects.odd.insert(format!("generate_digest {}", list.name));
+            }
+            Step::Clone(session, list) => {
+                self.code(session, effects);
+                if let Some(list) = list {
+                    let fields = &arrays.field_lists[list.index()].fields;
+                    self.fields(fields, &mut effects.operands);
+                }
+                effects.odd.insert("clone".to_owned());
+                effects.stops.insert(COPY);
+            }
+            Step::Resubmit(list) | Step::Recirculate(list) => {
+                if let Some(list) = list {
+                    let fields = &arrays.field_lists[list.index()].fields;
+                    self.fields(fields, &mut effects.operands);
+                }
+                let name = match step {
+                    Step::Resubmit(_) => "resubmit",
+                    _ => "recirculate",
+                };
+                effects.odd.insert(name.to_owned());
+                effects.stops.insert(ANOTHER_PASS);
+            }
+            Step::Truncate(length) => {
+                self.code(length, effects);
+                effects.odd.insert("truncate".to_owned());
+            }
+            Step::Count(counter, index) => {
+                self.code(index, effects);
+                effects.may_write.insert(self.objects.counter(*counter));
+                let name = &arrays.counters[counter.index()].name;
+                effects.odd.insert(format!("count {name}"));
+            }
+            Step::Meter(meter, index, color) => {
+                self.code(index, effects);
+                effects.may_write.insert(self.objects.meter(*meter));
+                self.write_target(color, false, effects);
+                effects.stops.insert(METER);
+            }
+            Step::ReadRegister(target, register, index) => {
+                self.code(index, effects);
+                effects.operands.insert(self.objects.register(*register));
+                self.write_target(target, false, effects);
+                let reason = "reads a register: its value is of the moment";
+                effects.stops.insert(reason);
+            }
+            Step::WriteRegister(register, index, value) => {
+                self.code(index, effects);
+                self.code(value, effects);
+                effects.may_write.insert(self.objects.register(*register));
+            }
+            other => unreachable!("{other:?} is the caller's"),
+        }
+    }
+
+    /// A table's meter: executed at every hit.
+    pub(super) fn direct_meter(&self, meter: crate::program::ids::MeterId, effects: &mut Effects) {
+        effects.may_write.insert(self.objects.meter(meter));
+        let result = self.program.arrays.meters[meter.index()].result;
+        let color = result.and_then(|field| self.objects.of_field(field));
+        self.write(color, false, effects);
+        effects.stops.insert(METER);
+    }
+
+    fn code(&self, code: &Code, effects: &mut Effects) {
+        self.expr(code.expr(), &mut effects.operands);
+    }
+
+    fn write(
         &self,
-        op: &str,
-        parameters: &[Node<'_>],
+        ids: impl IntoIterator<Item = ObjectId> + Clone,
+        is_certain: bool,
         effects: &mut Effects,
-    ) -> Result<(), LoadError> {
-        let (array, touched) = match op {
-            "count" | "execute_meter" | "register_write" => {
-                (parameters.first(), &mut effects.may_write)
-            }
-            "register_read" => (parameters.get(1), &mut effects.operands),
-            _ => return Ok(()),
-        };
-        if let Some(array) = array {
-            touched.extend(self.objects.find(array.text_of("value")?));
-        }
-        Ok(())
+    ) {
+        self.note_replication(ids.clone(), effects);
+        effects.write(ids, is_certain);
     }
 
-    /// The fields of a list that a digest or a copy takes along.
-    fn take_list(
-        &self,
-        op: &str,
-        parameters: &[Node<'_>],
-        reads: &mut BTreeSet<ObjectId>,
-    ) -> Result<(), LoadError> {
-        let (index, key) = match op {
-            "generate_digest" => (1, "learn_lists"),
-            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => (1, "field_lists"),
-            "resubmit" | "recirculate" => (0, "field_lists"),
-            _ => return Ok(()),
-        };
-        let number = parameters.get(index).and_then(|node| node.find("value"));
-        let Some(number) = number else {
-            return Ok(());
-        };
-        let wanted = number.big()?;
-        for list in self.root.list(key)? {
-            if list.get("id")?.big()? == wanted {
-                for element in list.list("elements")? {
-                    self.read(&element, reads)?;
-                }
+    fn write_target(&self, target: &Target, is_certain: bool, effects: &mut Effects) {
+        match target {
+            Target::Field(field) => self.write(self.objects.of_field(*field), is_certain, effects),
+            Target::FieldOf(header, index) => {
+                self.choice(header, &mut effects.operands);
+                self.write(self.fields_of(header, *index), false, effects);
             }
         }
-        Ok(())
     }
 
-    /// Objects that an expression, a parameter or a key names.
-    pub(super) fn read(
-        &self,
-        node: &Node<'_>,
-        reads: &mut BTreeSet<ObjectId>,
-    ) -> Result<(), LoadError> {
-        let Some(kind) = node.find("type") else {
-            return self.read_operator(node, reads);
-        };
-        match kind.text()? {
-            "field" => {
-                let value = node.get("value")?;
-                let (header, field) = (value.at(0)?.text()?, value.at(1)?.text()?);
-                reads.extend(self.objects.find(&format!("{header}.{field}")));
-            }
-            "stack_field" | "union_stack_field" => {
-                // Whichever header of the stack it is.
-                let value = node.get("value")?;
-                let parts = value.items()?;
-                let field = parts.last().map(|part| part.text()).transpose()?;
-                for header in self.objects.of_stack(value.at(0)?.text()?) {
-                    let name = format!("{header}.{}", field.unwrap_or_default());
-                    reads.extend(self.objects.find(&name));
-                }
-            }
-            "header" => reads.extend(self.objects.of_header(node.text_of("value")?)),
-            "header_stack" => {
-                for header in self.objects.of_stack(node.text_of("value")?) {
-                    reads.extend(self.objects.of_header(header));
-                }
-            }
-            "expression" => self.read(&node.get("value")?, reads)?,
-            "calculation" => {
-                let name = node.text_of("value")?;
-                for calculation in self.root.list("calculations")? {
-                    if calculation.get("name")?.is_text(name) {
-                        for input in calculation.list("input")? {
-                            self.read(&input, reads)?;
-                        }
-                    }
-                }
-            }
-            _ => {}
+    /// A multicast group that may be one.
+    fn note_replication(&self, ids: impl IntoIterator<Item = ObjectId>, effects: &mut Effects) {
+        let group = self.program.standard.mcast_grp;
+        let group = group.and_then(|spot| self.objects.of_word(spot.word));
+        if ids.into_iter().any(|id| Some(id) == group) {
+            effects.stops.insert(REPLICAS);
         }
-        Ok(())
     }
 
-    fn read_operator(
+    /// An invalid header makes the other invalid, and leaves its fields.
+    fn assign_header(
         &self,
-        node: &Node<'_>,
-        reads: &mut BTreeSet<ObjectId>,
-    ) -> Result<(), LoadError> {
-        for side in ["left", "right", "cond"] {
-            if let Some(side) = node.find(side) {
-                self.read(&side, reads)?;
-            }
+        from: &HeaderExpr,
+        to: &HeaderExpr,
+        is_certain: bool,
+        effects: &mut Effects,
+    ) {
+        for header in [from, to] {
+            self.choice(header, &mut effects.operands);
         }
-        Ok(())
+        self.all_of(from, &mut effects.operands);
+        let mut fields = Set::new();
+        self.all_of(to, &mut fields);
+        self.write(fields, false, effects);
+        self.write_validity(to, is_certain, effects);
+    }
+
+    fn assign_union(&self, from: &UnionExpr, to: &UnionExpr, effects: &mut Effects) {
+        for union in [from, to] {
+            self.union_choice(union, &mut effects.operands);
+        }
+        self.all_of_union(from, &mut effects.operands);
+        let mut members = Set::new();
+        self.all_of_union(to, &mut members);
+        self.write(members, false, effects);
+    }
+
+    fn read_stack(&self, stack: AnyStack, effects: &mut Effects) {
+        for header in self.elements(stack) {
+            let ids = self.objects.of_header(self.headers(), header);
+            effects.operands.extend(ids);
+        }
+    }
+
+    fn move_stack(&self, stack: AnyStack, effects: &mut Effects) {
+        for header in self.elements(stack) {
+            let ids = self.objects.of_header(self.headers(), header);
+            self.write(ids, false, effects);
+        }
+    }
+
+    /// An odd primitive on one header, or on any of those that may be meant.
+    fn set_validity(
+        &self,
+        name: &str,
+        header: &HeaderExpr,
+        is_certain: bool,
+        effects: &mut Effects,
+    ) {
+        self.choice(header, &mut effects.operands);
+        self.write_validity(header, is_certain, effects);
+        let about = match header {
+            HeaderExpr::Header(header) => self.headers().header(*header).name.clone(),
+            HeaderExpr::Element(stack, _) | HeaderExpr::Last(stack) => {
+                self.headers().stack(*stack).name.clone()
+            }
+            HeaderExpr::Member(union, _) => {
+                let example = union.example(self.headers());
+                self.headers().union(example).name.clone()
+            }
+        };
+        effects.odd.insert(format!("{name} {about}"));
+    }
+
+    /// The other members of a union become invalid with one that is there.
+    fn write_validity(&self, header: &HeaderExpr, is_certain: bool, effects: &mut Effects) {
+        let headers = self.candidates(header);
+        let is_certain = is_certain && matches!(header, HeaderExpr::Header(_));
+        effects.write(
+            headers.iter().filter_map(|one| self.validity(*one)),
+            is_certain,
+        );
+        let others = headers.iter().flat_map(|one| self.others(*one));
+        effects.write(others.filter_map(|one| self.validity(one)), false);
+    }
+
+    fn others(&self, header: HeaderId) -> Vec<HeaderId> {
+        let union = self.headers().header(header).union;
+        union.map_or(Vec::new(), |id| self.headers().union(id).headers.clone())
+    }
+
+    fn stack_name(&self, stack: AnyStack) -> &str {
+        match stack {
+            AnyStack::Headers(stack) => &self.headers().stack(stack).name,
+            AnyStack::Unions(stack) => &self.headers().union_stack(stack).name,
+        }
     }
 }
 
-/// Whether a primitive writes its first parameter without reading it.
-fn only_writes_first(op: &str) -> bool {
-    matches!(
-        op,
-        "assign"
-            | "modify_field"
-            | "modify_field_with_hash_based_offset"
-            | "modify_field_rng_uniform"
-            | "assign_header"
-            | "assign_VL"
-            | "assign_union"
-            | "assign_header_stack"
-            | "assign_union_stack"
-            | "copy_header"
-            | "register_read"
-            | "add_header"
-            | "remove_header"
-            | "mark_to_drop"
-    )
-}
-
-/// The odd primitive, with what it is about, if it is one.
-fn odd(op: &str, parameters: &[Node<'_>]) -> Option<String> {
-    let index = match op {
-        "count" | "add_header" | "remove_header" | "push" | "pop" => 0,
-        "generate_digest" => 1,
-        "truncate" | "resubmit" | "recirculate" => return Some(op.to_owned()),
-        "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => return Some(op.to_owned()),
-        _ => return None,
-    };
-    let value = parameters.get(index).and_then(|node| node.find("value"));
-    let about = value.map(|value| match value.text() {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.value().to_string(),
-    });
-    Some(format!("{op} {}", about.unwrap_or_default()))
-}
-
-/// Why what a primitive gives cannot be remembered.
-fn stop_of(op: &str) -> Option<&'static str> {
-    match op {
-        "execute_meter" => Some("executes a meter: its color is of the moment"),
-        "register_read" => Some("reads a register: its value is of the moment"),
-        "modify_field_rng_uniform" => Some("draws a random number"),
-        _ => None,
-    }
+/// Whether an object is a header's validity.
+pub(super) fn is_validity(name: &str) -> bool {
+    name.ends_with(VALID)
 }

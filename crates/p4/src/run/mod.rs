@@ -19,4 +19,6 @@ pub use outcome::{
     ACTION_STEPS_MAX, COPIES_MAX, Counts, Digest, DropReason, Fault, Outbox, PACKET_BYTES_MAX,
     PARSER_STATES_MAX, PASSES_MAX, Sent,
 };
+#[cfg(all(test, feature = "shared-data"))]
+pub(crate) use target::walked;
 pub use target::{Config, Target};

@@ -532,6 +532,34 @@ impl Target {
     }
 }
 
+/// What a packet's words were when it had been parsed, what they are when ingress is done and egress
+/// by the port that it chose, and what it met. Nothing else is done for it.
+#[cfg(all(test, feature = "shared-data"))]
+pub(crate) fn walked(target: &mut Target, bytes: &[u8]) -> (Vec<u64>, Vec<u64>, Vec<TraceStep>) {
+    let program = target.program.clone();
+    let mut frame = Frame::default();
+    frame.begin(&program, bytes);
+    target.stamp_arrival(&mut frame, Instant::ZERO);
+    let mut steps = Vec::new();
+    let mut parsed = Vec::new();
+    let mut engine = target.engine(&program, Instant::ZERO, Some(&mut steps));
+    let mut walk = || -> Result<(), Stop> {
+        engine.parse_and_check(&mut frame)?;
+        parsed.clone_from(&frame.words);
+        engine.walk(&program.control.ingress, &mut frame)?;
+        let port = program.standard.egress_spec.get(&frame.words);
+        if let Some(spot) = program.standard.egress_port {
+            spot.set(&mut frame.words, port);
+        }
+        engine.walk(&program.control.egress, &mut frame)
+    };
+    if let Err(Stop(reason)) = walk() {
+        steps.push(TraceStep::Dropped(reason));
+    }
+    steps.retain(|step| !matches!(step, TraceStep::Parsed(_)));
+    (parsed, frame.words, steps)
+}
+
 impl Engine<'_> {
     /// Parses the packet, and says in its metadata what was wrong with it.
     fn parse_and_check(&mut self, frame: &mut Frame) -> Result<(), Stop> {

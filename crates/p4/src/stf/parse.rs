@@ -106,6 +106,15 @@ pub struct StfError {
 }
 
 impl Script {
+    /// The packets that it sends.
+    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        let statements = self.statements.iter();
+        statements.filter_map(|(_, statement)| match statement {
+            Statement::Packet { bytes, .. } => Some(bytes.as_slice()),
+            _ => None,
+        })
+    }
+
     /// Reads a test.
     ///
     /// # Errors

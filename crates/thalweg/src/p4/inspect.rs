@@ -114,7 +114,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let start = Instant::now();
     let program = Program::from_json(&text).map_err(refused)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let analysis = Analysis::of_json(&text).map_err(refused)?;
+    let analysis = Analysis::of(&program);
     if let Some(path) = &arguments.graph {
         output::write_text(path, &analysis.to_dot())?;
     }
