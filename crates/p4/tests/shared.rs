@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_p4::stf::{Script, run};
+use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{Config, Program, Target};
 
 fn folder(name: &str) -> PathBuf {
@@ -180,4 +181,126 @@ fn the_entries_of_the_four_cases_are_written() {
             "case {case}: checksum"
         );
     }
+}
+
+/// Behaviours remembered (B-Cache) are behaviours walked: for every vector of p4c with its entries,
+/// for the four cases with theirs, the chains, and the large data planes without any.
+#[test]
+fn behaviors_remembered_are_behaviors_walked() {
+    let mut hits = 0;
+    let mut programs = 0;
+    for path in files("stf", ".stf") {
+        let text = std::fs::read_to_string(&path).expect("the file");
+        let script = Script::parse(&text).expect("a script");
+        let program = Arc::new(load(&path.with_extension("json")).expect("a program"));
+        let mut targets = pair(&program);
+        for target in &mut targets {
+            assert_eq!(run(&script, target), [], "{}", path.display());
+        }
+        let packets = script.statements.iter().filter_map(|(_, one)| match one {
+            Statement::Packet { port, bytes } => Some((*port, bytes.clone())),
+            _ => None,
+        });
+        hits += compare(&mut targets, packets.collect(), &name(&path));
+        programs += 1;
+    }
+    for folder_name in ["l2l3", "chain", "large"] {
+        for path in files(folder_name, ".json") {
+            let program = Arc::new(load(&path).expect("a program"));
+            let mut targets = pair(&program);
+            if let Ok(text) = std::fs::read_to_string(path.with_extension("cmds")) {
+                let commands = thalweg_p4::commands::parse(&text, &program).expect("commands");
+                let updates: Vec<_> = commands.into_iter().map(|one| one.update).collect();
+                for target in &mut targets {
+                    let written = target.write(&updates, thalweg_packet::Instant::ZERO);
+                    written.expect("entries");
+                }
+            }
+            let packets = (0..20).map(|index| (1, routed(index))).collect();
+            hits += compare(&mut targets, packets, &name(&path));
+            programs += 1;
+        }
+    }
+    assert!(
+        programs > 170 && hits > 20_000,
+        "{programs} programs, {hits} hits"
+    );
+}
+
+/// With behaviours remembered, and without.
+fn pair(program: &Arc<Program>) -> [Target; 2] {
+    let target = || Target::new(program.clone(), Config::default()).expect("own entries");
+    let mut targets = [target(), target()];
+    targets[0].cache_behaviors(Some(BehaviorConfig {
+        entries: 64,
+        threshold: 0,
+        ..BehaviorConfig::default()
+    }));
+    targets
+}
+
+/// A packet of the four cases.
+fn routed(index: u8) -> Vec<u8> {
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, index % 3, 8, 0];
+    packet.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 6 + index % 2 * 11, 0, 0]);
+    packet.extend([10, 0, 0, 1, 10, 9, 200 + index / 10, 1]);
+    packet.extend([4, 0, 0, 53, 0, 8, 0, index]);
+    packet.resize(64, 0);
+    packet
+}
+
+/// The same packets, some with a byte changed, through both; how often something was remembered.
+fn compare(targets: &mut [Target; 2], packets: Vec<(u32, Vec<u8>)>, name: &str) -> u64 {
+    let mut outboxes = [thalweg_p4::Outbox::new(), thalweg_p4::Outbox::new()];
+    let mut number = 1_u32;
+    let mut random = move || {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (number >> 16) as usize
+    };
+    for round in 0..400_u64 {
+        for (port, bytes) in &packets {
+            let mut bytes = bytes.clone();
+            if !bytes.is_empty() && random() % 4 == 0 {
+                let place = random() % bytes.len();
+                bytes[place] = random() as u8 % 4;
+            }
+            let now = thalweg_packet::Instant::from_nanos(10_000_000 + round * 1_000);
+            for (target, outbox) in targets.iter_mut().zip(&mut outboxes) {
+                outbox.clear();
+                target.receive(*port, &bytes, now, outbox);
+            }
+            let [cached, plain] = &outboxes;
+            assert!(cached.sent().eq(plain.sent()), "{name}: {bytes:02x?}");
+            assert!(cached.digests().eq(plain.digests()), "{name}: {bytes:02x?}");
+            assert_eq!(targets[0].counts(), targets[1].counts(), "{name}");
+        }
+        if packets.len() as u64 * round > 2_000 {
+            break;
+        }
+    }
+    let [cached, plain] = targets;
+    assert_eq!(cells(cached), cells(plain), "{name}");
+    cached.behavior_counts().expect("a cache").hits
+}
+
+/// What counters and registers hold.
+fn cells(target: &Target) -> Vec<String> {
+    use thalweg_p4::program::ids::{CounterId, RegisterId};
+    let program = target.program();
+    let mut cells = Vec::new();
+    for (array, shape) in program.arrays.counters.iter().enumerate() {
+        for cell in 0..shape.size.min(64) {
+            let counter = target.state.counter(CounterId(array as u32), cell);
+            cells.push(format!("{counter:?}"));
+        }
+    }
+    for (array, shape) in program.arrays.registers.iter().enumerate() {
+        for cell in 0..shape.size.min(64) {
+            let register = target
+                .state
+                .register(program, RegisterId(array as u32), cell);
+            cells.push(format!("{register:?}"));
+        }
+    }
+    cells
 }

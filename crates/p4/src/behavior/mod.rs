@@ -27,6 +27,7 @@
 
 #[cfg(all(test, feature = "shared-data"))]
 mod agreement;
+pub mod cache;
 mod dot;
 mod graph;
 mod objects;

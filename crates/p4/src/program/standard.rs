@@ -56,6 +56,28 @@ pub struct Standard {
 }
 
 impl Standard {
+    /// All that the program has.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Spot> {
+        let rest = [
+            self.ingress_port,
+            self.packet_length,
+            self.egress_port,
+            self.instance_type,
+            self.parser_error,
+            self.checksum_error,
+            self.mcast_grp,
+            self.egress_rid,
+            self.ingress_global_timestamp,
+            self.egress_global_timestamp,
+            self.enq_timestamp,
+            self.enq_qdepth,
+            self.deq_timedelta,
+            self.deq_qdepth,
+            self.priority,
+        ];
+        std::iter::once(self.egress_spec).chain(rest.into_iter().flatten())
+    }
+
     pub(super) fn read(root: &Node<'_>, headers: &Headers) -> Result<Standard, LoadError> {
         let spot = |header: &str, field: &str| {
             let field = headers.field(headers.find_field(header, field)?);

@@ -19,6 +19,9 @@ impl Engine<'_> {
         data: &[u64],
         frame: &mut Frame,
     ) -> Result<(), Stop> {
+        if self.record.is_some() {
+            return self.act_recorded(action, data, frame);
+        }
         let program = self.program;
         let action = program.action(action);
         let mut at = 0;

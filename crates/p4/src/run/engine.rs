@@ -6,6 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS};
 
+use crate::behavior::cache::Record;
 use crate::program::Program;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::headers::Headers;
@@ -39,6 +40,8 @@ pub(crate) struct Engine<'a> {
     pub(super) input: &'a mut Vec<u8>,
     /// What was done, if somebody wants to know.
     pub(super) steps: Option<&'a mut Vec<TraceStep>>,
+    /// What a cache of behaviours wants to know of this walk.
+    pub(super) record: Option<&'a mut Record>,
 }
 
 /// What a packet met, for people.
@@ -107,7 +110,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Looks a table up and runs what was found; the node that follows.
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         id: TableId,
         frame: &mut Frame,
@@ -120,6 +123,11 @@ impl<'a> Engine<'a> {
             let key = &mut key[..table.key_words as usize];
             build_key(&table.key, &frame.words, key);
             found = self.tables[id.index()].lookup(key, self.version);
+            if self.record.is_some() {
+                self.record_lookup(id, key, found);
+            }
+        } else if self.record.is_some() {
+            self.record_lookup(id, &[], None);
         }
         let state = &mut self.tables[id.index()];
         if let Some(index) = found

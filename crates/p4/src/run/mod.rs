@@ -12,9 +12,11 @@ mod frame;
 pub(crate) mod hash;
 mod outcome;
 mod parse;
+mod record;
 mod target;
 
 pub use engine::TraceStep;
+pub(crate) use frame::{Frame, Wishes};
 pub use outcome::{
     ACTION_STEPS_MAX, COPIES_MAX, Counts, Digest, DropReason, Fault, Outbox, PACKET_BYTES_MAX,
     PARSER_STATES_MAX, PASSES_MAX, Sent,

@@ -131,6 +131,11 @@ impl Counts {
         self.faults[fault as usize]
     }
 
+    /// How often anything had no effect.
+    pub(crate) fn all_faults(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
     pub(crate) fn drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
     }

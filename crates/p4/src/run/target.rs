@@ -25,6 +25,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_packet::Instant;
 
+use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Look, Unfit};
 use crate::program::Program;
 use crate::program::ids::FieldListId;
 use crate::state::{BatchError, State, Update, WriteError};
@@ -77,6 +78,7 @@ pub struct Target {
     again: Vec<u8>,
     start: Option<Instant>,
     copies: u32,
+    behaviors: Option<Box<BehaviorCache>>,
 }
 
 /// What is still to be done for a packet.
@@ -106,6 +108,7 @@ impl Target {
             again: Vec::new(),
             start: None,
             copies: 0,
+            behaviors: None,
         })
     }
 
@@ -124,7 +127,49 @@ impl Target {
     /// # Errors
     /// The first update that cannot be done, and why.
     pub fn write(&mut self, updates: &[Update], now: Instant) -> Result<(), BatchError> {
-        self.state.write(&self.program, updates, now)
+        self.state.write(&self.program, updates, now)?;
+        if let Some(cache) = &mut self.behaviors {
+            cache.handle_change(&self.program, updates);
+        }
+        Ok(())
+    }
+
+    /// Remembers hot behaviours from now on, or, with none, nothing; what was is forgotten.
+    pub fn cache_behaviors(&mut self, config: Option<BehaviorConfig>) {
+        let cache = |config| BehaviorCache::new(&self.program, config, self.config.seed);
+        self.behaviors = config.map(|config| Box::new(cache(config)));
+    }
+
+    /// What became of behaviours, if they are remembered.
+    pub fn behavior_counts(&self) -> Option<&BehaviorCounts> {
+        self.behaviors.as_ref().map(|cache| &cache.counts)
+    }
+
+    /// How many behaviours are remembered.
+    pub fn behavior_count(&self) -> usize {
+        self.behaviors.as_ref().map_or(0, |cache| cache.len())
+    }
+
+    /// Bits of the keys by which behaviours of ingress and of egress are known; 0 of one that is
+    /// not remembered.
+    pub fn behavior_key_bits(&self) -> [u32; 2] {
+        self.behaviors
+            .as_ref()
+            .map_or([0; 2], |cache| cache.key_bits())
+    }
+
+    /// Sets how often a behaviour is seen before it is hot.
+    pub fn set_behavior_threshold(&mut self, threshold: u16) {
+        if let Some(cache) = &mut self.behaviors {
+            cache.set_threshold(threshold);
+        }
+    }
+
+    /// Handles so many of the reports that wait; how many behaviours were installed.
+    pub fn install(&mut self, reports: usize) -> usize {
+        self.behaviors
+            .as_mut()
+            .map_or(0, |cache| cache.install(reports))
     }
 
     /// Does all that a packet leads to; what leaves is appended to the outbox.
@@ -154,6 +199,9 @@ impl Target {
         mut steps: Option<&mut Vec<TraceStep>>,
     ) {
         self.start.get_or_insert(now);
+        if let Some(cache) = &mut self.behaviors {
+            cache.install_some();
+        }
         self.counts.received += 1;
         self.copies = 0;
         let mut frame = self.spare.pop().unwrap_or_default();
@@ -226,7 +274,7 @@ impl Target {
         let mut engine = self.engine(&program, now, steps.as_deref_mut());
         engine.note(|| TraceStep::Pass(None));
         engine.parse_and_check(frame)?;
-        engine.walk(&program.control.ingress, frame)?;
+        self.pass(&program, true, frame, now, steps)?;
         let wishes = std::mem::take(&mut frame.wishes);
         // These two stay with the packet until it has passed egress.
         frame.wishes.recirculate = wishes.recirculate;
@@ -299,7 +347,7 @@ impl Target {
         }
         let mut engine = self.engine(&program, now, steps.as_deref_mut());
         engine.note(|| TraceStep::Pass(Some(port)));
-        engine.walk(&program.control.egress, frame)?;
+        self.pass(&program, false, frame, now, steps)?;
         if let Some((session, list)) = frame.wishes.clone.take() {
             self.clone_at_egress(&program, frame, session, list, now)?;
         }
@@ -330,6 +378,66 @@ impl Target {
         outbox.send(port);
         self.counts.sent += 1;
         Ok(())
+    }
+
+    /// Walks ingress or egress, or does what is remembered of it.
+    fn pass(
+        &mut self,
+        program: &Program,
+        is_ingress: bool,
+        frame: &mut Frame,
+        now: Instant,
+        steps: &mut Option<&mut Vec<TraceStep>>,
+    ) -> Result<(), Stop> {
+        let pipeline = match is_ingress {
+            true => &program.control.ingress,
+            false => &program.control.egress,
+        };
+        // Who is told of every step sees every step.
+        let cache = self.behaviors.as_mut().filter(|_| steps.is_none());
+        let look = cache.map(|cache| cache.look(is_ingress, program, frame, &mut self.state, now));
+        match look {
+            Some(Look::Done) => Ok(()),
+            Some(Look::Hot) => self.pass_recorded(program, is_ingress, frame, now),
+            Some(Look::Cold) | None => {
+                let mut engine = self.engine(program, now, steps.as_deref_mut());
+                engine.walk(pipeline, frame)
+            }
+        }
+    }
+
+    /// Walks with a record, and reports it.
+    #[cold]
+    fn pass_recorded(
+        &mut self,
+        program: &Program,
+        is_ingress: bool,
+        frame: &mut Frame,
+        now: Instant,
+    ) -> Result<(), Stop> {
+        let pipeline = match is_ingress {
+            true => &program.control.ingress,
+            false => &program.control.egress,
+        };
+        let cache = self.behaviors.as_ref().expect("it has looked");
+        let mut record = cache.begin(is_ingress);
+        let faults = self.counts.all_faults();
+        let length_bytes = frame.length_bytes;
+        // So that what is left is what this walk wishes.
+        let before = std::mem::take(&mut frame.wishes);
+        let mut engine = self.engine(program, now, None);
+        engine.record = Some(&mut record);
+        let outcome = engine.walk_recorded(pipeline, frame);
+        let wishes = std::mem::replace(&mut frame.wishes, before);
+        frame.wishes = wishes.over(frame.wishes);
+        if outcome.is_err() || self.counts.all_faults() != faults {
+            record.end(Some(Unfit::Fault));
+        }
+        let length_change = frame.length_bytes - length_bytes;
+        if let Some(cache) = &mut self.behaviors {
+            cache.report(is_ingress, record, frame, wishes, length_change);
+        }
+        outcome
     }
 
     /// A copy of the packet as it came in, parsed again, with the values that its list names.
@@ -528,6 +636,7 @@ impl Target {
             wide: &mut self.wide,
             input: &mut self.input,
             steps,
+            record: None,
         }
     }
 }

@@ -15,9 +15,14 @@ pub const PATTERNS_MAX: usize = 4096;
 
 /// A value and a mask over the words of a table's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct KeyPattern {
-    pub(super) value: Vec<u64>,
-    pub(super) mask: Vec<u64>,
+pub(crate) struct KeyPattern {
+    pub(crate) value: Vec<u64>,
+    pub(crate) mask: Vec<u64>,
+}
+
+/// The patterns of a match, as a controller writes it.
+pub(crate) fn patterns_of(table: &Table, matches: &[Match]) -> Result<Vec<KeyPattern>, WriteError> {
+    patterns(table, &normalized(table, matches)?)
 }
 
 /// What an entry asks, in the one form that says it: so that equal matches are equal.

@@ -1,6 +1,7 @@
 //! Tests on small programs of our own, which need no other files.
 
 mod bed;
+mod behaviors;
 mod profiles;
 mod router;
 mod semantics;

@@ -1,0 +1,394 @@
+//! B-Cache in the switch: hot behaviours are found, remembered whole, and given up by changes.
+//!
+//! ```text
+//!   packet --key--> store: there? --yes--> replay: write words, count, go on       (ingress, egress
+//!                     | no                                                           apart)
+//!                     v
+//!                   detector: hot? --no--> walk
+//!                     | yes
+//!                     v
+//!                   walk with a record --> report {epoch, key, behaviour} --queue--+
+//!                                                                                  v
+//!   change --> behaviours that it may affect leave; the epoch grows     installed if the epoch is
+//!              (the control barrier: before the write returns)          still the report's
+//! ```
+//!
+//! The key is exact over the sound vector of the pipeline ([`Unfit`] says what ends a behaviour), so
+//! what a behaviour comes to is a constant for each word; what a packet does to the switch besides
+//! (counters, entries that time out, registers) is done again for every packet. The paper's cache
+//! is one table before one pipeline; v1model replicates between its two, so each has a cache of its
+//! own. What the paper's manager decides is done here between two packets, a few reports at a time.
+//!
+//! A change is a barrier: when it returns, no behaviour is there that it may affect. A report says
+//! in which epoch its packet walked; one of an older epoch is dropped, however late it is read. The
+//! paper evicts what the changed entry matches in the vector, or all; we keep, for each behaviour,
+//! the key with which it asked each table, and evict what asked the changed table with a key that
+//! the entry matches.
+//!
+//! 1. A behaviour that is installed gives what a walk would give now, whatever the packet is that
+//!    has its key.
+//! 2. Nothing is installed whose packet walked before the newest change.
+//! 3. Behaviours and reports that wait are bounded; what has no room is counted.
+//! 4. No clock: what is old is what was installed first.
+//!
+//! A lookup costs the packing of the key, a hash of its words and one comparison; the detector two
+//! counters. A record costs a walk again at most, and is made for hot behaviours alone.
+//!
+//! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
+
+mod detector;
+mod flow;
+mod key;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thalweg_packet::Instant;
+
+pub use detector::{Detector, ROW_COUNTERS};
+pub use flow::{EFFECTS_MAX, Unfit};
+pub use key::KEY_WORDS_MAX;
+
+pub(crate) use record::{Behavior, Effect, Lookup, Record};
+pub(crate) use words::Uses;
+
+use crate::program::Program;
+use crate::program::ids::{ProfileId, TableId};
+use crate::program::table::{Match, MatchKind};
+use crate::run::{Frame, Wishes};
+use crate::state::{State, Update, patterns_of};
+
+use self::flow::Flow;
+use self::key::KeyShape;
+use self::store::Store;
+
+/// How behaviours are remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BehaviorConfig {
+    /// Behaviours that each of the two pipelines may have; 1 at least.
+    pub entries: usize,
+    /// A behaviour that was seen more often than this is hot.
+    pub threshold: u16,
+    /// Reports that may wait to be installed.
+    pub reports: usize,
+    /// Reports that are handled before each packet; with 0, only [`crate::Target::install`] does.
+    pub reports_per_packet: usize,
+}
+
+impl Default for BehaviorConfig {
+    fn default() -> BehaviorConfig {
+        BehaviorConfig {
+            entries: 10_240,
+            threshold: 1,
+            reports: 1_024,
+            reports_per_packet: 4,
+        }
+    }
+}
+
+/// What became of packets and behaviours.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BehaviorCounts {
+    /// Walks that a behaviour was in place of.
+    pub hits: u64,
+    /// Walks that were gone because nothing was remembered.
+    pub misses: u64,
+    /// Behaviours that the detector found hot and that could be remembered.
+    pub reports: u64,
+    /// Behaviours that were installed.
+    pub installed: u64,
+    /// Reports from before a change.
+    pub stale: u64,
+    /// Reports of what was there already.
+    pub known: u64,
+    /// Reports for which there was no room.
+    pub no_room: u64,
+    /// Behaviours that left because others came.
+    pub replaced: u64,
+    /// Behaviours that left because of a change.
+    pub affected: u64,
+    unfit: [u64; Unfit::ALL.len()],
+}
+
+impl BehaviorCounts {
+    /// Hot ways that could not be remembered, for a reason.
+    pub fn unfit(&self, reason: Unfit) -> u64 {
+        self.unfit[reason as usize]
+    }
+}
+
+/// One pipeline's cache.
+#[derive(Debug)]
+struct Side {
+    flow: Arc<Flow>,
+    shape: KeyShape,
+    store: Store,
+    detector: Detector,
+    /// Of the packet that is under way.
+    key: Vec<u64>,
+}
+
+/// What a lookup came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// The packet is through.
+    Done,
+    /// It has to walk.
+    Cold,
+    /// It has to walk with a record.
+    Hot,
+}
+
+/// A hot behaviour on its way into the cache.
+#[derive(Debug)]
+struct Report {
+    epoch: u64,
+    is_ingress: bool,
+    key: Box<[u64]>,
+    behavior: Behavior,
+}
+
+/// The caches of a program's two pipelines.
+#[derive(Debug)]
+pub(crate) struct BehaviorCache {
+    config: BehaviorConfig,
+    /// Ingress, egress; none if its keys would be too long.
+    sides: [Option<Box<Side>>; 2],
+    epoch: u64,
+    reports: VecDeque<Report>,
+    pub(crate) counts: BehaviorCounts,
+}
+
+impl BehaviorCache {
+    pub(crate) fn new(program: &Program, config: BehaviorConfig, seed: u64) -> BehaviorCache {
+        let side = |is_ingress| {
+            let flow = flow::analyse(program, is_ingress);
+            let shape = KeyShape::new(program, &flow)?;
+            let entries = config.entries.max(1);
+            Some(Box::new(Side {
+                store: Store::new(entries, shape.words, program.tables.len(), seed),
+                key: vec![0; shape.words],
+                flow: Arc::new(flow),
+                shape,
+                detector: Detector::new(config.threshold),
+            }))
+        };
+        BehaviorCache {
+            config,
+            sides: [side(true), side(false)],
+            epoch: 0,
+            reports: VecDeque::new(),
+            counts: BehaviorCounts::default(),
+        }
+    }
+
+    /// Bits of the match vectors of ingress and egress; 0 if there is no cache.
+    pub(crate) fn key_bits(&self) -> [u32; 2] {
+        let bits = |side: &Option<Box<Side>>| side.as_ref().map_or(0, |side| side.shape.bits);
+        [bits(&self.sides[0]), bits(&self.sides[1])]
+    }
+
+    /// Behaviours that are there.
+    pub(crate) fn len(&self) -> usize {
+        let sides = self.sides.iter().flatten();
+        sides.map(|side| side.store.len()).sum()
+    }
+
+    pub(crate) fn set_threshold(&mut self, threshold: u16) {
+        self.config.threshold = threshold;
+        for side in self.sides.iter_mut().flatten() {
+            side.detector.set_threshold(threshold);
+        }
+    }
+
+    /// Does what a pipeline would, if it is remembered.
+    #[inline]
+    pub(crate) fn look(
+        &mut self,
+        is_ingress: bool,
+        program: &Program,
+        frame: &mut Frame,
+        state: &mut State,
+        now: Instant,
+    ) -> Look {
+        let Some(side) = &mut self.sides[usize::from(!is_ingress)] else {
+            return Look::Cold;
+        };
+        let key = &mut side.key[..];
+        let headers = &program.headers;
+        side.shape.fill(headers, &frame.words, &state.cells, key);
+        let hash = side.store.hash(key);
+        if let Some(behavior) = side.store.find(hash, key) {
+            self.counts.hits += 1;
+            behavior.replay(frame, &mut state.tables, &mut state.cells, now);
+            return Look::Done;
+        }
+        self.counts.misses += 1;
+        match side.detector.count(hash) {
+            true => Look::Hot,
+            false => Look::Cold,
+        }
+    }
+
+    /// An empty record for a hot packet.
+    pub(crate) fn begin(&self, is_ingress: bool) -> Record {
+        let side = self.sides[usize::from(!is_ingress)].as_ref();
+        Record::new(side.expect("a side that looked").flow.clone())
+    }
+
+    /// Reports a walk that has ended, with the frame at its end; `wishes` are its own.
+    pub(crate) fn report(
+        &mut self,
+        is_ingress: bool,
+        record: Record,
+        frame: &Frame,
+        wishes: Wishes,
+        length_change: i64,
+    ) {
+        if let Some(reason) = record.unfit {
+            self.counts.unfit[reason as usize] += 1;
+            return;
+        }
+        if self.reports.len() >= self.config.reports {
+            self.counts.no_room += 1;
+            return;
+        }
+        let Some(side) = &self.sides[usize::from(!is_ingress)] else {
+            return;
+        };
+        self.counts.reports += 1;
+        self.reports.push_back(Report {
+            epoch: self.epoch,
+            is_ingress,
+            key: side.key.as_slice().into(),
+            behavior: Behavior::new(record, &frame.words, wishes, length_change),
+        });
+    }
+
+    /// Handles the reports that a packet's arrival pays for.
+    #[inline]
+    pub(crate) fn install_some(&mut self) {
+        if !self.reports.is_empty() {
+            self.install(self.config.reports_per_packet);
+        }
+    }
+
+    /// Handles so many reports that wait; how many behaviours were installed.
+    pub(crate) fn install(&mut self, limit: usize) -> usize {
+        let before = self.counts.installed;
+        for _ in 0..limit {
+            let Some(report) = self.reports.pop_front() else {
+                break;
+            };
+            // Invariant 2.
+            if report.epoch != self.epoch {
+                self.counts.stale += 1;
+                continue;
+            }
+            let Some(side) = &mut self.sides[usize::from(!report.is_ingress)] else {
+                continue;
+            };
+            let hash = side.store.hash(&report.key);
+            if side.store.find(hash, &report.key).is_some() {
+                self.counts.known += 1;
+                continue;
+            }
+            let replaced = side.store.insert(&report.key, report.behavior);
+            self.counts.replaced += replaced as u64;
+            self.counts.installed += 1;
+        }
+        (self.counts.installed - before) as usize
+    }
+
+    /// The control barrier: after a change, what it may affect is gone.
+    pub(crate) fn handle_change(&mut self, program: &Program, updates: &[Update]) {
+        let mut affected = 0;
+        let mut is_ours = false;
+        for update in updates {
+            let Some(evicted) = self.evict(program, update) else {
+                continue;
+            };
+            affected += evicted;
+            is_ours = true;
+        }
+        self.counts.affected += affected as u64;
+        if is_ours {
+            self.epoch += 1;
+        }
+    }
+
+    /// What an update may affect leaves; none if it affects no walk whatever is remembered.
+    fn evict(&mut self, program: &Program, update: &Update) -> Option<usize> {
+        match update {
+            Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
+                Some(self.evict_matching(program, *table, &entry.matches))
+            }
+            Update::DeleteEntry(table, matches, _) => {
+                Some(self.evict_matching(program, *table, matches))
+            }
+            Update::SetDefault(table, _) => Some(self.evict_from(*table, |_, is_hit| !is_hit)),
+            Update::ClearTable(table) => Some(self.evict_from(*table, |_, is_hit| is_hit)),
+            Update::Member(_, profile, ..) | Update::Group(_, profile, ..) => {
+                Some(self.evict_profile(program, *profile))
+            }
+            Update::SetCrc(..) => {
+                let sides = self.sides.iter_mut().flatten();
+                Some(sides.map(|side| side.store.clear()).sum())
+            }
+            // Read before each lookup, executed for each packet, or met after the walk.
+            Update::SetRegister(..)
+            | Update::SetCounter(..)
+            | Update::SetEntryCounter(..)
+            | Update::SetMeter(..)
+            | Update::SetEntryMeter(..)
+            | Update::SetValues(..)
+            | Update::Mirror(..)
+            | Update::Multicast(..) => None,
+        }
+    }
+
+    fn evict_from(
+        &mut self,
+        table: TableId,
+        is_affected: impl Fn(&[u64], bool) -> bool + Copy,
+    ) -> usize {
+        let sides = self.sides.iter_mut().flatten();
+        sides.map(|side| side.store.evict(table, is_affected)).sum()
+    }
+
+    /// Behaviours that asked a table with a key that an entry matches.
+    fn evict_matching(&mut self, program: &Program, table: TableId, matches: &[Match]) -> usize {
+        let shape = program.table(table);
+        let Ok(patterns) = patterns_of(shape, matches) else {
+            // The write was done, so this does not happen; if it did, nothing stale may stay.
+            return self.evict_from(table, |_, _| true);
+        };
+        let is_exact = |kind| matches!(kind, MatchKind::Exact);
+        if shape.key.iter().all(|part| is_exact(part.kind)) && patterns.len() == 1 {
+            let sides = self.sides.iter_mut().flatten();
+            let key = &patterns[0].value;
+            return sides.map(|side| side.store.evict_key(table, key)).sum();
+        }
+        self.evict_from(table, |key, _| {
+            patterns.iter().any(|pattern| {
+                let mut words = key.iter().zip(&pattern.value).zip(&pattern.mask);
+                words.all(|((key, value), mask)| (key ^ value) & mask == 0)
+            })
+        })
+    }
+
+    fn evict_profile(&mut self, program: &Program, profile: ProfileId) -> usize {
+        let tables = program.tables.iter().enumerate();
+        let of_profile = tables.filter(|(_, table)| table.profile == Some(profile));
+        let mut evicted = 0;
+        for (index, _) in of_profile {
+            evicted += self.evict_from(TableId(index as u32), |_, is_hit| is_hit);
+        }
+        evicted
+    }
+}

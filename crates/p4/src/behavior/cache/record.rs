@@ -1,0 +1,158 @@
+//! A way through a pipeline as it was gone, and what a hit does in its place.
+
+use std::sync::Arc;
+
+use crate::program::ids::{ActionId, CounterId, NodeId, RegisterId, TableId};
+use crate::run::{Frame, Wishes};
+use crate::state::{Cells, TableState};
+
+use super::flow::{EFFECTS_MAX, Flow, Unfit};
+use super::words::WordSet;
+
+/// Something that every packet of a behaviour does to the switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// It meets an entry that counts, or that is given up when nobody meets it.
+    Entry(TableId, u32),
+    /// It is counted in a cell.
+    Count(CounterId, u32),
+    /// It writes words of an array of registers, from this one on.
+    Register(RegisterId, u32, Box<[u64]>),
+}
+
+/// A table was asked with a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Lookup {
+    pub(crate) table: TableId,
+    pub(crate) key: Box<[u64]>,
+    pub(crate) is_hit: bool,
+}
+
+/// What is noted while a packet walks.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) flow: Arc<Flow>,
+    /// Where the walk is.
+    pub(crate) node: NodeId,
+    pub(crate) written: WordSet,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) lookups: Vec<Lookup>,
+    pub(crate) unfit: Option<Unfit>,
+    /// Words of one step.
+    pub(crate) scratch: Vec<u32>,
+}
+
+impl Record {
+    pub(crate) fn new(flow: Arc<Flow>) -> Record {
+        Record {
+            flow,
+            node: NodeId(0),
+            written: WordSet::default(),
+            effects: Vec::new(),
+            lookups: Vec::new(),
+            unfit: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The way cannot be remembered; the first reason is kept.
+    pub(crate) fn end(&mut self, reason: Option<Unfit>) {
+        self.unfit = self.unfit.or(reason);
+    }
+
+    /// A step of an action is about to be run.
+    pub(crate) fn note_step(&mut self, action: ActionId, step: usize) {
+        self.end(self.flow.steps[action.index()][step]);
+        if self.flow.unkeyed.contains(&(self.node, action, step)) {
+            self.end(Some(Unfit::Register));
+        }
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        match self.effects.len() < EFFECTS_MAX {
+            true => self.effects.push(effect),
+            false => self.end(Some(Unfit::TooLong)),
+        }
+    }
+}
+
+/// What all packets with one key come to in a pipeline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Behavior {
+    /// The words that are written and looked at later, with what they hold then.
+    pub(crate) writes: Box<[(u32, u64)]>,
+    pub(crate) effects: Box<[Effect]>,
+    pub(crate) lookups: Box<[Lookup]>,
+    pub(crate) wishes: Wishes,
+    /// Bytes by which headers that come and go change the packet's length.
+    pub(crate) length_change: i64,
+}
+
+impl Behavior {
+    /// Of a way that was recorded, and the frame at its end.
+    pub(crate) fn new(
+        record: Record,
+        words: &[u64],
+        wishes: Wishes,
+        length_change: i64,
+    ) -> Behavior {
+        let mut written = record.written;
+        written.intersect(&record.flow.live);
+        let writes = written.iter().map(|word| (word, words[word as usize]));
+        Behavior {
+            writes: writes.collect(),
+            effects: record.effects.into(),
+            lookups: record.lookups.into(),
+            wishes,
+            length_change,
+        }
+    }
+
+    /// Does to a packet, and to the switch, what the pipeline would.
+    #[inline]
+    pub(crate) fn replay(
+        &self,
+        frame: &mut Frame,
+        tables: &mut [TableState],
+        cells: &mut Cells,
+        now: thalweg_packet::Instant,
+    ) {
+        for &(word, value) in &self.writes {
+            frame.words[word as usize] = value;
+        }
+        frame.length_bytes += self.length_change;
+        frame.wishes = self.wishes.over(frame.wishes);
+        for effect in &self.effects {
+            match effect {
+                Effect::Entry(table, index) => {
+                    let entry = tables[table.index()].entry_mut(*index);
+                    entry.counter.count(frame.ingress_length_bytes);
+                    entry.last_hit = now;
+                }
+                Effect::Count(array, index) => {
+                    let cell = &mut cells.counters[array.index()][*index as usize];
+                    cell.count(frame.ingress_length_bytes);
+                }
+                Effect::Register(array, first, words) => {
+                    let first = *first as usize;
+                    let cell = &mut cells.registers[array.index()][first..first + words.len()];
+                    cell.copy_from_slice(words);
+                }
+            }
+        }
+    }
+}
+
+impl Wishes {
+    /// These, and those of before for what these do not say.
+    pub(crate) fn over(self, before: Wishes) -> Wishes {
+        Wishes {
+            clone: self.clone.or(before.clone),
+            digest: self.digest.or(before.digest),
+            resubmit: self.resubmit.or(before.resubmit),
+            recirculate: self.recirculate.or(before.recirculate),
+            truncate_bytes: self.truncate_bytes.or(before.truncate_bytes),
+            has_exited: self.has_exited || before.has_exited,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A walk that notes what it does, so that it can be remembered ([`crate::behavior::cache`]).
+//!
+//! It does exactly what [`Engine::walk`] does; a test walks both ways.
+
+use crate::behavior::cache::{Effect, Lookup, Record, Unfit, Uses};
+use crate::program::action::Step;
+use crate::program::control::{NodeKind, Pipeline};
+use crate::program::ids::{ActionId, TableId};
+
+use super::engine::{Engine, Stop};
+use super::exact::Scope;
+use super::frame::Frame;
+use super::outcome::{ACTION_STEPS_MAX, DropReason};
+
+impl Engine<'_> {
+    /// Walks a pipeline to its end, or until `exit`, with a record.
+    pub(super) fn walk_recorded(
+        &mut self,
+        pipeline: &Pipeline,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let program = self.program;
+        let mut next = pipeline.start;
+        while let Some(id) = next {
+            self.with_record(|record| {
+                record.node = id;
+                record.end(record.flow.nodes[id.index()]);
+            });
+            next = match &program.control.nodes[id.index()].kind {
+                NodeKind::If(condition, yes, no) => {
+                    let scope = Scope {
+                        headers: &program.headers,
+                        words: &frame.words,
+                        arguments: &[],
+                        parameters: &[],
+                    };
+                    if condition.is_true(&scope) { *yes } else { *no }
+                }
+                NodeKind::Do(action, after) => {
+                    self.act(*action, &[], frame)?;
+                    *after
+                }
+                NodeKind::Table(table) => self.apply(*table, frame)?,
+            };
+            if frame.wishes.has_exited {
+                break;
+            }
+        }
+        frame.wishes.has_exited = false;
+        Ok(())
+    }
+
+    fn with_record(&mut self, work: impl FnOnce(&mut Record)) {
+        if let Some(record) = &mut self.record {
+            work(record);
+        }
+    }
+
+    /// A table was asked.
+    #[cold]
+    pub(super) fn record_lookup(&mut self, id: TableId, key: &[u64], found: Option<u32>) {
+        let table = self.program.table(id);
+        self.with_record(|record| {
+            record.lookups.push(Lookup {
+                table: id,
+                key: key.into(),
+                is_hit: found.is_some(),
+            });
+            if record.lookups.len() > crate::behavior::cache::EFFECTS_MAX {
+                record.end(Some(Unfit::TooLong));
+            }
+            let Some(index) = found else { return };
+            if table.meter.is_some() {
+                record.end(Some(Unfit::Meter));
+            }
+            if table.has_counters || table.has_timeouts {
+                record.effect(Effect::Entry(id, index));
+            }
+        });
+    }
+
+    /// As [`Engine::act`].
+    #[cold]
+    pub(super) fn act_recorded(
+        &mut self,
+        id: ActionId,
+        data: &[u64],
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let program = self.program;
+        let action = program.action(id);
+        let (mut at, mut steps) = (0, 0);
+        while let Some(step) = action.steps.get(at) {
+            steps += 1;
+            if steps > ACTION_STEPS_MAX {
+                return Err(Stop(DropReason::ActionTooLong));
+            }
+            let scope = Scope {
+                headers: &program.headers,
+                words: &frame.words,
+                arguments: data,
+                parameters: &action.places,
+            };
+            if let Some(record) = &mut self.record {
+                record.note_step(id, at);
+                note_step(record, Uses { program }, step, &scope);
+            }
+            at += 1;
+            match step {
+                Step::Jump(to) => at = *to as usize,
+                Step::JumpIfZero(value, to) => {
+                    if !value.is_true(&scope) {
+                        at = *to as usize;
+                    }
+                }
+                other => self.step(other, data, &action.places, frame)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a step is about to do.
+fn note_step(record: &mut Record, uses: Uses<'_>, step: &Step, scope: &Scope<'_>) {
+    match step {
+        // An index past the end is a fault, for which nothing is remembered.
+        Step::Count(array, index) => {
+            let size = uses.program.arrays.counters[array.index()].size;
+            let index = index.index(scope);
+            if index < size.into() {
+                record.effect(Effect::Count(*array, index as u32));
+            }
+        }
+        Step::WriteRegister(array, index, value) => {
+            let shape = &uses.program.arrays.registers[array.index()];
+            let words = shape.width_bits.div_ceil(64);
+            let index = index.index(scope);
+            if index < shape.size.into() {
+                let mut cell = vec![0; words as usize];
+                value.value(scope).put(&mut cell, shape.width_bits);
+                let first = index as u32 * words;
+                record.effect(Effect::Register(*array, first, cell.into()));
+            }
+        }
+        _ => {
+            let mut written = std::mem::take(&mut record.scratch);
+            written.clear();
+            uses.written(step, scope, &mut written);
+            record.written.extend(written.iter().copied());
+            record.scratch = written;
+        }
+    }
+}

@@ -1,0 +1,636 @@
+//! Behaviours remembered (B-Cache) against none remembered: the same packets, digests and state,
+//! whatever is written between; and what the cache does when reports are late or many.
+
+use std::time::Duration;
+
+use num_bigint::BigUint;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+use thalweg_p4::behavior::cache::{BehaviorConfig, Unfit};
+use thalweg_p4::program::ids::{ActionId, CounterId, MeterId, ProfileId, RegisterId, TableId};
+use thalweg_p4::program::table::Match;
+use thalweg_p4::state::{
+    ActionCall, EntryAction, MeterRates, Mirror, Mode, Rate, Replica, TableEntry, Update,
+};
+use thalweg_p4::{Config, Outbox, Target};
+use thalweg_packet::Instant;
+
+use crate::bed::{argument, assign, call, field, hex, load, op, standard, with_tables};
+
+fn header(name: &str) -> Value {
+    json!({"type": "header", "value": name})
+}
+
+fn array(kind: &str, name: &str) -> Value {
+    json!({"type": format!("{kind}_array"), "value": name})
+}
+
+/// Actions of every kind; the widths of their parameters are in [`PARAMETERS`].
+fn actions() -> Value {
+    let cell = || op("&", field("h", "b"), hex(3));
+    let next = op("&", op("+", field("scalars", "y"), hex(1)), hex(3));
+    let less = op("&", op("+", field("h", "a"), hex(255)), hex(255));
+    let is_new = op("==", standard("instance_type"), hex(0));
+    let bodies = [
+        json!([]),
+        json!([assign(field("scalars", "x"), argument(0))]),
+        json!([call("mark_to_drop", json!([header("standard_metadata")]))]),
+        json!([assign(standard("egress_spec"), argument(0))]),
+        json!([assign(field("h", "a"), less)]),
+        // Writes `c`, which no key has, on one way and not on the other.
+        json!([
+            call(
+                "_jump_if_zero",
+                json!([op("==", field("h", "b"), hex(1)), hex(2)])
+            ),
+            assign(field("h", "c"), argument(0)),
+            assign(field("scalars", "x"), hex(9)),
+        ]),
+        json!([call(
+            "count",
+            json!([array("counter", "counter"), argument(0)])
+        )]),
+        // A machine of four states for each value of `b`.
+        json!([
+            call(
+                "register_read",
+                json!([field("scalars", "y"), array("register", "register"), cell()])
+            ),
+            call(
+                "register_write",
+                json!([array("register", "register"), cell(), next])
+            ),
+        ]),
+        json!([
+            call("add_header", json!([header("g")])),
+            assign(field("g", "d"), field("h", "d")),
+        ]),
+        json!([call("generate_digest", json!([hex(1), hex(1)]))]),
+        json!([call("clone_ingress_pkt_to_egress", json!([hex(5), hex(1)]))]),
+        json!([call(
+            "execute_meter",
+            json!([array("meter", "meter"), hex(0), field("scalars", "color")])
+        )]),
+        json!([call("exit", json!([]))]),
+        json!([call(
+            "modify_field_with_hash_based_offset",
+            json!([
+                field("scalars", "x"),
+                hex(0),
+                {"type": "calculation", "value": "hash"},
+                hex(4)
+            ])
+        )]),
+        json!([call("remove_header", json!([header("g")]))]),
+        json!([
+            call("_jump_if_zero", json!([is_new, hex(2)])),
+            call("resubmit", json!([hex(1)])),
+        ]),
+        json!([assign(standard("mcast_grp"), argument(0))]),
+        json!([call("truncate", json!([hex(6)]))]),
+        json!([call("assign_header", json!([header("h"), header("g")]))]),
+        // Past the end of the array for 2 and 3: a fault.
+        json!([call(
+            "count",
+            json!([
+                array("counter", "counter"),
+                op("*", field("h", "b"), hex(2))
+            ])
+        )]),
+    ];
+    let actions = bodies.into_iter().enumerate().map(|(id, primitives)| {
+        let data: Vec<Value> = PARAMETERS[id]
+            .iter()
+            .map(|width| json!({"name": "p", "bitwidth": width}))
+            .collect();
+        json!({"name": format!("a{id}"), "id": id, "runtime_data": data,
+            "primitives": primitives})
+    });
+    actions.collect()
+}
+
+const ACTIONS: u32 = 20;
+const PARAMETERS: [&[u32]; ACTIONS as usize] = [
+    &[],
+    &[32],
+    &[],
+    &[9],
+    &[],
+    &[16],
+    &[32],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[],
+    &[16],
+    &[],
+    &[],
+    &[],
+];
+
+struct Shape {
+    name: &'static str,
+    key: &'static [(&'static str, &'static str, &'static str)],
+    is_last: bool,
+    has_profile: bool,
+    has_counters: bool,
+}
+
+const TABLES: [Shape; 7] = [
+    table(
+        "t0",
+        &[
+            ("ternary", "h", "a"),
+            ("exact", "standard_metadata", "ingress_port"),
+        ],
+    ),
+    table("t1", &[("lpm", "scalars", "x")]),
+    Shape {
+        has_counters: true,
+        ..table("t2", &[("exact", "scalars", "y")])
+    },
+    Shape {
+        has_profile: true,
+        ..table("t3", &[("exact", "h", "b")])
+    },
+    Shape {
+        is_last: true,
+        ..table("t4", &[("range", "h", "a"), ("exact", "g", "$valid$")])
+    },
+    table(
+        "e0",
+        &[
+            ("exact", "standard_metadata", "egress_port"),
+            ("exact", "scalars", "x"),
+        ],
+    ),
+    Shape {
+        is_last: true,
+        ..table(
+            "e1",
+            &[
+                ("ternary", "standard_metadata", "instance_type"),
+                ("exact", "h", "b"),
+            ],
+        )
+    },
+];
+
+const fn table(
+    name: &'static str,
+    key: &'static [(&'static str, &'static str, &'static str)],
+) -> Shape {
+    Shape {
+        name,
+        key,
+        is_last: false,
+        has_profile: false,
+        has_counters: false,
+    }
+}
+
+fn table_json(index: usize) -> Value {
+    let shape = &TABLES[index];
+    let kinds: Vec<&str> = shape.key.iter().map(|part| part.0).collect();
+    let kind = ["range", "ternary", "lpm"]
+        .into_iter()
+        .find(|kind| kinds.contains(kind));
+    let key: Vec<Value> = shape
+        .key
+        .iter()
+        .map(|(kind, header, name)| {
+            json!({"match_type": kind, "target": [header, name], "mask": null,
+                "name": format!("{header}.{name}")})
+        })
+        .collect();
+    let next = match shape.is_last {
+        true => Value::Null,
+        false => json!(TABLES[index + 1].name),
+    };
+    let ids: Vec<u32> = (0..ACTIONS).collect();
+    let names: Vec<String> = ids.iter().map(|id| format!("a{id}")).collect();
+    let ways: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| (name.clone(), next.clone()))
+        .collect();
+    let mut table = json!({"name": shape.name, "id": index, "key": key,
+        "match_type": kind.unwrap_or("exact"), "type": "simple", "max_size": 100,
+        "with_counters": shape.has_counters, "support_timeout": shape.has_counters,
+        "direct_meters": null, "action_ids": ids, "actions": names, "base_default_next": next,
+        "next_tables": ways});
+    match shape.has_profile {
+        true => {
+            table["type"] = json!("indirect_ws");
+            table["action_profile"] = json!("profile");
+        }
+        false => {
+            table["default_entry"] = json!({"action_id": 0, "action_const": false,
+                "action_data": [], "action_entry_const": false});
+        }
+    }
+    table
+}
+
+fn program() -> Value {
+    let ingress: Value = (0..5).map(table_json).collect();
+    let egress: Value = (5..7).map(table_json).collect();
+    with_tables(actions(), ingress, egress)
+}
+
+/// Two targets of one program: with behaviours remembered, and without.
+struct Pair {
+    cached: Target,
+    plain: Target,
+    now: Instant,
+    outboxes: [Outbox; 2],
+}
+
+impl Pair {
+    fn new(config: BehaviorConfig) -> Pair {
+        let program = load(&program());
+        let target = || Target::new(program.clone(), Config::default()).expect("own entries");
+        let mut cached = target();
+        cached.cache_behaviors(Some(config));
+        Pair {
+            cached,
+            plain: target(),
+            now: Instant::ZERO,
+            outboxes: [Outbox::new(), Outbox::new()],
+        }
+    }
+
+    /// Both do it, or neither.
+    fn write(&mut self, updates: &[Update]) -> bool {
+        let done = [&mut self.cached, &mut self.plain].map(|target| {
+            target
+                .write(updates, self.now)
+                .map_err(|failed| failed.error.to_string())
+        });
+        assert_eq!(done[0], done[1]);
+        done[0].is_ok()
+    }
+
+    /// What both led to is equal.
+    fn receive(&mut self, port: u32, bytes: &[u8]) {
+        self.now = self.now + Duration::from_micros(1);
+        let targets = [&mut self.cached, &mut self.plain];
+        for (target, outbox) in targets.into_iter().zip(&mut self.outboxes) {
+            outbox.clear();
+            target.receive(port, bytes, self.now, outbox);
+        }
+        let [cached, plain] = &self.outboxes;
+        assert!(cached.sent().eq(plain.sent()), "{bytes:02x?} at {port}");
+        assert!(
+            cached.digests().eq(plain.digests()),
+            "{bytes:02x?} at {port}"
+        );
+        assert_eq!(self.cached.counts(), self.plain.counts());
+    }
+
+    /// All that packets have changed is equal.
+    fn compare(&self) {
+        let program = self.plain.program();
+        let states = [&self.cached.state, &self.plain.state];
+        for cell in 0..4 {
+            let counters = states.map(|state| state.counter(CounterId(0), cell));
+            assert_eq!(counters[0], counters[1]);
+            let registers = states.map(|state| state.register(program, RegisterId(0), cell));
+            assert_eq!(registers[0], registers[1]);
+        }
+        for index in 0..program.tables.len() as u32 {
+            let all = states.map(|state| {
+                let entries = state.entries(program, TableId(index));
+                let live = entries.iter().map(|entry| {
+                    let found =
+                        state.entry(program, TableId(index), &entry.matches, entry.priority);
+                    let found = found.expect("its own match").expect("it is there");
+                    (entry.clone(), found.counter(), found.last_hit())
+                });
+                live.collect::<Vec<_>>()
+            });
+            assert_eq!(all[0], all[1]);
+        }
+    }
+}
+
+fn number(random: &mut Pcg64Mcg, most: u32) -> BigUint {
+    random.random_range(0..=most).into()
+}
+
+fn random_call(random: &mut Pcg64Mcg) -> ActionCall {
+    let action = random.random_range(0..ACTIONS);
+    let data = PARAMETERS[action as usize].iter();
+    ActionCall {
+        action: ActionId(action),
+        data: data.map(|_| number(random, 3)).collect(),
+    }
+}
+
+fn random_matches(random: &mut Pcg64Mcg, shape: &Shape) -> Vec<Match> {
+    let part = |&(kind, _, name): &(&str, &str, &str)| match kind {
+        "exact" if name == "$valid$" => Match::Exact(number(random, 1)),
+        "exact" => Match::Exact(number(random, 3)),
+        "lpm" => match random.random_bool(0.5) {
+            true => Match::Lpm(number(random, 3), random.random_range(29..=32)),
+            false => Match::Any,
+        },
+        "ternary" => Match::Ternary(number(random, 3), number(random, 3)),
+        _ => {
+            let least = random.random_range(0..4_u32);
+            Match::Range(least.into(), (least + random.random_range(0..3_u32)).into())
+        }
+    };
+    shape.key.iter().map(part).collect()
+}
+
+fn random_update(random: &mut Pcg64Mcg) -> Update {
+    let index = random.random_range(0..TABLES.len());
+    let (id, shape) = (TableId(index as u32), &TABLES[index]);
+    let rate = |random: &mut Pcg64Mcg| Rate {
+        per_second: random.random_range(1..1_000_000),
+        burst: random.random_range(1..10),
+    };
+    match random.random_range(0..30) {
+        0 => Update::SetRegister(RegisterId(0), random.random_range(0..4), number(random, 3)),
+        1 => Update::SetMeter(
+            MeterId(0),
+            0,
+            Some(MeterRates {
+                committed: rate(random),
+                peak: rate(random),
+            }),
+        ),
+        2 | 3 if !shape.has_profile => Update::SetDefault(id, Some(random_call(random))),
+        4 => Update::ClearTable(id),
+        5..8 => Update::Member(
+            Mode::Set,
+            ProfileId(0),
+            random.random_range(0..3),
+            Some(random_call(random)),
+        ),
+        8 => Update::Group(Mode::Set, ProfileId(0), 0, vec![(0, 1), (1, 2)]),
+        9 => Update::Mirror(
+            Mode::Set,
+            5,
+            Mirror {
+                replicas: vec![Replica {
+                    port: random.random_range(0..4),
+                    instance: 1,
+                }],
+                ..Mirror::default()
+            },
+        ),
+        10 => Update::Multicast(
+            Mode::Set,
+            2,
+            vec![
+                Replica {
+                    port: random.random_range(0..4),
+                    instance: 7,
+                };
+                2
+            ],
+        ),
+        kind => {
+            let matches = random_matches(random, shape);
+            let has_priorities = shape
+                .key
+                .iter()
+                .any(|part| ["ternary", "range"].contains(&part.0));
+            let priority = match has_priorities {
+                true => random.random_range(1..3),
+                false => 0,
+            };
+            if kind < 16 {
+                return Update::DeleteEntry(id, matches, priority);
+            }
+            let action = match (shape.has_profile, random.random_bool(0.5)) {
+                (true, true) => EntryAction::Member(random.random_range(0..3)),
+                (true, false) => EntryAction::Group(0),
+                (false, _) => EntryAction::Call(random_call(random)),
+            };
+            let entry = TableEntry {
+                matches,
+                priority,
+                action,
+                idle_timeout_ns: 0,
+            };
+            match kind < 20 {
+                true => Update::ModifyEntry(id, entry),
+                false => Update::InsertEntry(id, entry),
+            }
+        }
+    }
+}
+
+fn random_packet(random: &mut Pcg64Mcg) -> (u32, Vec<u8>) {
+    let mut small = || random.random_range(0..4_u8);
+    let mut bytes = vec![small(), small()];
+    let port = u32::from(small() % 2);
+    bytes.extend(random.random::<u16>().to_be_bytes());
+    bytes.extend([0, 0, 0, random.random_range(0..2)]);
+    let rest = random.random_range(0..5);
+    bytes.extend(std::iter::repeat_n(0xee, rest));
+    if random.random_bool(0.02) {
+        bytes.truncate(random.random_range(0..8));
+    }
+    (port, bytes)
+}
+
+/// Invariant 1 of the cache, over everything: `THALWEG_CHANGES` says how many changes to try.
+#[test]
+fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
+    let changes = std::env::var("THALWEG_CHANGES").ok();
+    let changes = changes.map_or(800, |text| text.parse().expect("THALWEG_CHANGES: a number"));
+    let mut hits = 0;
+    let mut unfit = [0; Unfit::ALL.len()];
+    for seed in 0..8 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut pair = Pair::new(BehaviorConfig {
+            entries: [3, 40, 1_000][seed as usize % 3],
+            threshold: (seed % 3) as u16,
+            reports: [1, 100][seed as usize % 2],
+            reports_per_packet: seed as usize % 4,
+        });
+        let mut written = 0;
+        for _ in 0..changes / 8 {
+            let batch: Vec<Update> = (0..random.random_range(1..4))
+                .map(|_| random_update(&mut random))
+                .collect();
+            written += u32::from(pair.write(&batch));
+            let packets: Vec<_> = (0..6).map(|_| random_packet(&mut random)).collect();
+            for _ in 0..60 {
+                let (port, bytes) = packets.choose(&mut random).expect("some");
+                let mut bytes = bytes.clone();
+                // What no key has differs from packet to packet.
+                if bytes.len() >= 4 {
+                    bytes[2] = random.random();
+                }
+                pair.receive(*port, &bytes);
+                if random.random_bool(0.1) {
+                    pair.cached.install(random.random_range(0..3));
+                }
+            }
+            pair.compare();
+        }
+        assert!(written > 30, "{written}");
+        let counts = pair.cached.behavior_counts().expect("a cache");
+        hits += counts.hits;
+        for (sum, reason) in unfit.iter_mut().zip(Unfit::ALL) {
+            *sum += counts.unfit(reason);
+        }
+        assert!(pair.cached.behavior_count() <= 2 * [3, 40, 1_000][seed as usize % 3]);
+    }
+    assert!(
+        hits > 5_000,
+        "only {hits} hits: the test would not see a wrong one"
+    );
+    for reason in [Unfit::Meter, Unfit::Register, Unfit::Fault] {
+        assert!(unfit[reason as usize] > 0, "{reason:?} never happened");
+    }
+}
+
+/// A program whose table `t0` sends by port, and nothing else.
+fn sender(config: BehaviorConfig) -> Pair {
+    let mut pair = Pair::new(config);
+    assert!(pair.write(&[send(0, 3, true)]));
+    pair
+}
+
+fn send(a: u32, port: u32, is_new: bool) -> Update {
+    let entry = TableEntry {
+        matches: vec![
+            Match::Ternary(a.into(), 255_u32.into()),
+            Match::Exact(1_u32.into()),
+        ],
+        priority: 1,
+        action: EntryAction::Call(ActionCall {
+            action: ActionId(3),
+            data: vec![port.into()],
+        }),
+        idle_timeout_ns: 0,
+    };
+    match is_new {
+        true => Update::InsertEntry(TableId(0), entry),
+        false => Update::ModifyEntry(TableId(0), entry),
+    }
+}
+
+const BY_HAND: BehaviorConfig = BehaviorConfig {
+    entries: 100,
+    threshold: 0,
+    reports: 4,
+    reports_per_packet: 0,
+};
+
+/// Invariant 2: reports from before a change, read after it.
+#[test]
+fn a_report_from_before_a_change_is_never_installed_after_it() {
+    let mut pair = sender(BY_HAND);
+    let packet = [0, 0, 0, 0, 0, 0, 0, 0];
+    pair.receive(1, &packet);
+    let counts = pair.cached.behavior_counts().unwrap().clone();
+    assert_eq!(
+        (counts.reports, counts.installed),
+        (2, 0),
+        "ingress and egress"
+    );
+    // The packet's entry sends elsewhere now, before anybody has read the report.
+    assert!(pair.write(&[send(0, 2, false)]));
+    assert_eq!(pair.cached.install(10), 0);
+    assert_eq!(pair.cached.behavior_counts().unwrap().stale, 2);
+    pair.receive(1, &packet);
+    assert_eq!(pair.cached.install(10), 2);
+    pair.receive(1, &packet);
+    assert_eq!(pair.cached.behavior_counts().unwrap().hits, 2);
+    // A change of what no walk asks leaves reports as they are.
+    pair.receive(1, &[0, 1, 0, 0, 0, 0, 0, 0]);
+    let register = Update::SetRegister(RegisterId(0), 3, 1_u32.into());
+    assert!(pair.write(&[register]));
+    assert_eq!(pair.cached.behavior_counts().unwrap().stale, 2);
+    assert!(pair.cached.install(10) > 0);
+}
+
+#[test]
+fn a_storm_of_reports_is_bounded_and_counted() {
+    let mut pair = sender(BY_HAND);
+    for a in 0..50 {
+        pair.receive(1, &[a, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let counts = pair.cached.behavior_counts().unwrap().clone();
+    assert_eq!(counts.reports, 4);
+    assert!(counts.no_room > 40);
+    assert_eq!(pair.cached.install(usize::MAX), 4);
+    // The same is hot again, and known.
+    let mut pair = sender(BY_HAND);
+    for _ in 0..2 {
+        pair.receive(1, &[7, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    pair.cached.install(10);
+    assert!(pair.cached.behavior_counts().unwrap().known >= 1);
+}
+
+#[test]
+fn a_change_evicts_what_asked_with_a_key_that_it_matches_and_nothing_else() {
+    let mut pair = sender(BehaviorConfig {
+        reports_per_packet: 10,
+        ..BY_HAND
+    });
+    for _ in 0..2 {
+        for a in 0..4 {
+            pair.receive(1, &[a, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
+    let before = pair.cached.behavior_count();
+    assert!(pair.write(&[send(2, 2, true)]));
+    assert_eq!(pair.cached.behavior_count(), before - 1);
+    assert_eq!(pair.cached.behavior_counts().unwrap().affected, 1);
+    for a in 0..4 {
+        pair.receive(1, &[a, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// The machine's state is in the key: each of its four transitions is one behaviour.
+#[test]
+fn a_state_machine_over_a_register_is_remembered() {
+    let mut pair = Pair::new(BehaviorConfig {
+        reports_per_packet: 10,
+        ..BY_HAND
+    });
+    let call = |action| ActionCall {
+        action: ActionId(action),
+        data: Vec::new(),
+    };
+    let port = |y: u32, port: u32| {
+        let entry = TableEntry {
+            matches: vec![Match::Exact(y.into())],
+            priority: 0,
+            action: EntryAction::Call(ActionCall {
+                action: ActionId(3),
+                data: vec![port.into()],
+            }),
+            idle_timeout_ns: 0,
+        };
+        Update::InsertEntry(TableId(2), entry)
+    };
+    assert!(pair.write(&[
+        Update::SetDefault(TableId(0), Some(call(7))),
+        port(0, 1),
+        port(1, 2),
+        port(2, 3),
+    ]));
+    for _ in 0..100 {
+        pair.receive(1, &[0, 2, 0, 0, 0, 0, 0, 0]);
+        pair.compare();
+    }
+    let counts = pair.cached.behavior_counts().unwrap();
+    assert!(counts.hits > 150, "{counts:?}");
+    assert_eq!(counts.unfit(Unfit::Register), 0);
+}
