@@ -168,7 +168,7 @@ const TABLES: [Shape; 7] = [
         "e0",
         &[
             ("exact", "standard_metadata", "egress_port"),
-            ("exact", "scalars", "x"),
+            ("exact", "scalars", "y"),
         ],
     ),
     Shape {
@@ -177,7 +177,7 @@ const TABLES: [Shape; 7] = [
             "e1",
             &[
                 ("ternary", "standard_metadata", "instance_type"),
-                ("exact", "h", "b"),
+                ("ternary", "standard_metadata", "packet_length"),
             ],
         )
     },
@@ -341,6 +341,10 @@ fn random_matches(random: &mut Pcg64Mcg, shape: &Shape) -> Vec<Match> {
             true => Match::Lpm(number(random, 3), random.random_range(29..=32)),
             false => Match::Any,
         },
+        // Headers that come change the bit of 8.
+        "ternary" if name == "packet_length" => {
+            Match::Ternary(number(random, 1) * 8_u8, 8_u8.into())
+        }
         "ternary" => Match::Ternary(number(random, 3), number(random, 3)),
         _ => {
             let least = random.random_range(0..4_u32);
