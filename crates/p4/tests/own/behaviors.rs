@@ -28,6 +28,7 @@ fn array(kind: &str, name: &str) -> Value {
 }
 
 /// Actions of every kind; the widths of their parameters are in [`PARAMETERS`].
+// One list, with a body for each kind of action.
 fn actions() -> Value {
     let cell = || op("&", field("h", "b"), hex(3));
     let next = op("&", op("+", field("scalars", "y"), hex(1)), hex(3));
@@ -354,6 +355,7 @@ fn random_matches(random: &mut Pcg64Mcg, shape: &Shape) -> Vec<Match> {
     shape.key.iter().map(part).collect()
 }
 
+// One match, with an arm for each kind of update.
 fn random_update(random: &mut Pcg64Mcg) -> Update {
     let index = random.random_range(0..TABLES.len());
     let (id, shape) = (TableId(index as u32), &TABLES[index]);
