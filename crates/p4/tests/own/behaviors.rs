@@ -28,7 +28,7 @@ fn array(kind: &str, name: &str) -> Value {
 }
 
 /// Actions of every kind; the widths of their parameters are in [`PARAMETERS`].
-// One list, with a body for each kind of action.
+// In place of one match, one list with a body for each kind of action.
 fn actions() -> Value {
     let cell = || op("&", field("h", "b"), hex(3));
     let next = op("&", op("+", field("scalars", "y"), hex(1)), hex(3));
