@@ -2,10 +2,15 @@
 //!
 //! ```text
 //!   table_add TABLE ACTION KEY ... => PARAMETER ... [PRIORITY]      smaller priority wins
-//!   table_set_default TABLE ACTION => PARAMETER ...
+//!   table_set_default TABLE ACTION => PARAMETER ...      table_clear TABLE
+//!   act_prof_create_member PROFILE ACTION PARAMETER ...      act_prof_create_group PROFILE
+//!   act_prof_add_member_to_group PROFILE MEMBER GROUP
+//!   table_indirect_add TABLE KEY ... => MEMBER [PRIORITY]
+//!   table_indirect_add_with_group TABLE KEY ... => GROUP [PRIORITY]
 //!   mc_mgrp_create GROUP      mc_node_create RID PORT ...      mc_node_associate GROUP NODE
 //!   mirroring_add SESSION PORT      mirroring_add_mc SESSION GROUP
 //!   meter_set_rates METER INDEX RATE:BURST ...                      rates for each microsecond
+//!   pvs_add VALUE_SET VALUE
 //!   register_write REGISTER INDEX VALUE
 //!   counter_read, counter_reset, register_read, table_dump: nothing to set, so they are passed over
 //! ```
@@ -15,8 +20,10 @@
 //! begins a comment.
 //!
 //! Commands become [`Update`]s; whoever has read a whole file knows that all of it can be read, and
-//! writes it as one batch. The nodes of multicast groups exist in the file only.
+//! writes it as one batch. The nodes of multicast groups exist in the file only. Members, groups and
+//! nodes are known by their handles: the first of a profile, or of all nodes, is 0, the next 1.
 
+mod profile;
 mod value;
 
 pub(crate) use value::rate;
@@ -26,7 +33,7 @@ use std::collections::BTreeMap;
 use num_bigint::BigUint;
 
 use crate::program::Program;
-use crate::program::ids::{MeterId, RegisterId, TableId};
+use crate::program::ids::{MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use crate::program::table::{Match, MatchKind, Table};
 use crate::state::{
     ActionCall, EntryAction, MeterRates, Mirror, Mode, Rate, Replica, TableEntry, Update,
@@ -61,6 +68,8 @@ pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError
         program,
         nodes: Vec::new(),
         groups: BTreeMap::new(),
+        profiles: BTreeMap::new(),
+        values: BTreeMap::new(),
     };
     let mut commands = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -82,6 +91,8 @@ struct Reader<'p> {
     program: &'p Program,
     nodes: Vec<Vec<Replica>>,
     groups: BTreeMap<u16, Vec<Replica>>,
+    profiles: BTreeMap<ProfileId, profile::Handles>,
+    values: BTreeMap<ValueSetId, Vec<BigUint>>,
 }
 
 impl Reader<'_> {
@@ -89,6 +100,14 @@ impl Reader<'_> {
     fn command(&mut self, name: &str, words: &[&str]) -> Result<Option<Update>, String> {
         let update = match name {
             "table_add" => self.table_add(words)?,
+            "table_clear" => Update::ClearTable(resolve::table(self.program, word(words, 0)?)?),
+            "table_indirect_add" => self.table_indirect_add(words, EntryAction::Member)?,
+            "table_indirect_add_with_group" => {
+                self.table_indirect_add(words, EntryAction::Group)?
+            }
+            "act_prof_create_member" => self.create_member(words)?,
+            "act_prof_create_group" => self.create_group(words)?,
+            "act_prof_add_member_to_group" => self.add_to_group(words)?,
             "table_set_default" => {
                 let (before, parameters) = split_at_arrow(words);
                 let [table, action] = before else {
@@ -159,6 +178,14 @@ impl Reader<'_> {
                 let (index, value) = (number(word(words, 1)?)?, value::parse(word(words, 2)?)?);
                 Update::SetRegister(RegisterId(found as u32), index, value)
             }
+            "pvs_add" => {
+                let name = word(words, 0)?;
+                let found = self.program.parser.find_value_set(name);
+                let set = found.ok_or_else(|| format!("there is no value set {name:?}"))?;
+                let values = self.values.entry(set).or_default();
+                values.push(value::parse(word(words, 1)?)?);
+                Update::SetValues(set, values.clone())
+            }
             "counter_read" | "counter_reset" | "register_read" | "table_dump" => return Ok(None),
             other => return Err(format!("the command {other:?} is not supported")),
         };
@@ -171,6 +198,13 @@ impl Reader<'_> {
             return Err("it is table_add TABLE ACTION KEYS => PARAMETERS [PRIORITY]".to_owned());
         };
         let id = resolve::table(self.program, table)?;
+        let matches = self.matches(id, keys)?;
+        let (parameters, priority) = self.priority(id, after)?;
+        let action = EntryAction::Call(self.call(id, action, parameters)?);
+        Ok(insert(id, matches, priority, action))
+    }
+
+    fn matches(&self, id: TableId, keys: &[&str]) -> Result<Vec<Match>, String> {
         let table = self.program.table(id);
         if keys.len() != table.key.len() {
             return Err(format!(
@@ -180,33 +214,27 @@ impl Reader<'_> {
                 keys.len()
             ));
         }
-        let mut matches = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
-            matches.push(read_match(table, place, key)?);
+        let keys = keys.iter().enumerate();
+        keys.map(|(place, key)| read_match(table, place, key))
+            .collect()
+    }
+
+    /// What stands before the priority, where entries have one.
+    fn priority<'w, 'a>(
+        &self,
+        id: TableId,
+        words: &'w [&'a str],
+    ) -> Result<(&'w [&'a str], u32), String> {
+        let table = self.program.table(id);
+        match (table.has_priorities, words) {
+            (false, _) => Ok((words, 0)),
+            // The smaller wins here, the larger inside.
+            (true, [before @ .., priority]) => Ok((before, u32::MAX - number::<u32>(priority)?)),
+            (true, []) => Err(format!(
+                "an entry of {} needs a priority at its end",
+                table.name
+            )),
         }
-        let (parameters, priority) = match (table.has_priorities, after) {
-            (false, _) => (after, 0),
-            (true, [parameters @ .., priority]) => {
-                // The smaller wins here, the larger inside.
-                (parameters, u32::MAX - number::<u32>(priority)?)
-            }
-            (true, []) => {
-                return Err(format!(
-                    "an entry of {} needs a priority at its end",
-                    table.name
-                ));
-            }
-        };
-        let action = EntryAction::Call(self.call(id, action, parameters)?);
-        Ok(Update::InsertEntry(
-            id,
-            TableEntry {
-                matches,
-                priority,
-                action,
-                idle_timeout_ns: 0,
-            },
-        ))
     }
 
     fn call(&self, table: TableId, action: &str, values: &[&str]) -> Result<ActionCall, String> {
@@ -240,6 +268,16 @@ impl Reader<'_> {
             rates,
         ))
     }
+}
+
+fn insert(table: TableId, matches: Vec<Match>, priority: u32, action: EntryAction) -> Update {
+    let entry = TableEntry {
+        matches,
+        priority,
+        action,
+        idle_timeout_ns: 0,
+    };
+    Update::InsertEntry(table, entry)
 }
 
 /// What stands before and after `=>`.

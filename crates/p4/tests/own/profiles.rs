@@ -2,10 +2,10 @@
 
 use num_bigint::BigUint;
 use serde_json::{Value, json};
-use thalweg_p4::Fault;
 use thalweg_p4::program::ids::{ActionId, ProfileId, RegisterId, TableId, ValueSetId};
 use thalweg_p4::program::table::Match;
 use thalweg_p4::state::{ActionCall, EntryAction, Mode, Replica, TableEntry, Update, WriteError};
+use thalweg_p4::{Fault, commands};
 
 use crate::bed::*;
 
@@ -84,6 +84,50 @@ fn a_group_chooses_by_the_hash_and_follows_its_members() {
     bed.target.write(&[empty], bed.now).expect("a group");
     assert_eq!(port(&mut bed, 1, 0), 0);
     assert_eq!(bed.target.counts().faults(Fault::NoMember), 1);
+}
+
+/// The same by commands, as simple_switch_CLI takes them.
+#[test]
+fn members_groups_and_value_sets_come_by_commands() {
+    let mut value = profile_program();
+    value["parse_vsets"] = json!([{"name": "set", "id": 0, "compressed_bitwidth": 24,
+        "max_size": 2}]);
+    let mut bed = Bed::new(&value);
+    let said = |bed: &Bed, text: &str| commands::parse(text, bed.target.program());
+    let text = "act_prof_create_member profile set 11\nact_prof_create_member profile set 12\n\
+        act_prof_create_group profile\nact_prof_add_member_to_group profile 0 0\n\
+        act_prof_add_member_to_group profile 1 0\ntable_indirect_add_with_group t 0 => 0\n\
+        table_indirect_add t 1 => 1\npvs_add set 7\npvs_add set 9\n";
+    let updates = said(&bed, text).expect("commands");
+    let updates: Vec<_> = updates.into_iter().map(|command| command.update).collect();
+    bed.target.write(&updates, bed.now).expect("all is well");
+    let state = &bed.target.state;
+    assert_eq!(state.groups(PROFILE), [(0, &[(0, 1), (1, 1)][..])]);
+    let values = updates.iter().rev().find_map(|update| match update {
+        Update::SetValues(_, values) => Some(values.len()),
+        _ => None,
+    });
+    assert_eq!(values, Some(2), "each value is added to those before");
+    let port = |bed: &mut Bed, a: u8, b: u8| bed.receive(1, &[a, b, 0, 0, 0, 0, 0, 0])[0].0;
+    assert_eq!(
+        [
+            port(&mut bed, 0, 0),
+            port(&mut bed, 1, 0),
+            port(&mut bed, 0, 1)
+        ],
+        [11, 12, 12]
+    );
+    for (line, says) in [
+        ("act_prof_create_member nowhere set 1", "no action profile"),
+        ("act_prof_create_member profile fly 1", "has no action"),
+        ("act_prof_add_member_to_group profile 0 3", "no group"),
+        ("table_indirect_add t 5 =>", "one handle"),
+        ("table_indirect_add t 5 6 => 0", "has 1 parts"),
+        ("pvs_add nothing 1", "no value set"),
+    ] {
+        let error = said(&bed, line).expect_err(line);
+        assert!(error.what.contains(says), "{line}: {error}");
+    }
 }
 
 #[test]
