@@ -1,6 +1,7 @@
 //! A session on the real data plane: what is written is what packets meet.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use prost::Message;
@@ -18,6 +19,7 @@ use crate::{StreamId, read_text};
 
 const PROGRAM: &str = include_str!("../../testdata/learning.json");
 const P4INFO: &str = include_str!("../../testdata/learning.p4info.txtpb");
+const NO_ACTION: u32 = 0x0100_0001;
 const SMAC: u32 = 0x0200_0001;
 const DMAC: u32 = 0x0200_0002;
 const FORWARD: u32 = 0x0100_0003;
@@ -27,6 +29,8 @@ const CPU_PORT: u32 = 510;
 struct Harness {
     device: Device<Engine>,
     forwarder: Forwarder,
+    /// What the engine's clock says, in nanoseconds.
+    now: Arc<AtomicU64>,
 }
 
 fn at(nanos: u64) -> Instant {
@@ -43,7 +47,11 @@ fn pipeline() -> p4::ForwardingPipelineConfig {
 
 impl Harness {
     fn new() -> Harness {
-        let clock: Clock = Arc::new(|| at(1_000));
+        let now = Arc::new(AtomicU64::new(1_000));
+        let clock: Clock = {
+            let now = now.clone();
+            Arc::new(move || at(now.load(Ordering::Relaxed)))
+        };
         let config = EngineConfig {
             program: thalweg_p4::Config::default(),
             cpu_port: Some(CPU_PORT),
@@ -61,7 +69,11 @@ impl Harness {
         };
         device.handle_message(StreamId(1), &message);
         device.start_with(&pipeline(), at(0)).unwrap();
-        Harness { device, forwarder }
+        Harness {
+            device,
+            forwarder,
+            now,
+        }
     }
 
     fn write(&mut self, updates: Vec<(Type, Kind)>) -> Result<(), Failure> {
@@ -368,4 +380,39 @@ fn p4info_of_another_program_is_refused_and_the_running_one_stays() {
     let info = read_text(P4INFO).unwrap();
     assert_eq!(crate::read(&info.encode_to_vec()).unwrap(), info);
     assert_eq!(crate::read(P4INFO.as_bytes()).unwrap(), info);
+}
+
+/// An entry that packets meet does not time out; one that they no longer meet does, each time that
+/// its time-out has passed.
+#[test]
+fn a_controller_is_told_of_entries_that_packets_no_longer_meet() {
+    let mut harness = Harness::new();
+    let Kind::TableEntry(mut idle) = entry(SMAC, 7, plain(NO_ACTION)) else {
+        unreachable!("a table entry");
+    };
+    idle.idle_timeout_ns = 5_000;
+    harness
+        .write(vec![(Type::Insert, Kind::TableEntry(idle.clone()))])
+        .unwrap();
+    // Met at 2,000 ns: due at 6,000 for the writing, looked at again 5,000 after the packet.
+    harness.packet(1, &frame(1, 7));
+    harness.heard();
+    let mut told = Vec::new();
+    while let Some(due) = harness.device.poll_timeout()
+        && due <= at(12_000)
+    {
+        let nanos = (due - at(0)).as_nanos() as u64;
+        harness.now.store(nanos, Ordering::Relaxed);
+        harness.device.handle_timeout(due);
+        for message in harness.heard() {
+            match message {
+                Response::IdleTimeoutNotification(notification) => {
+                    assert_eq!(notification.table_entry[0].r#match, idle.r#match);
+                    told.push(nanos);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(told, [7_000, 12_000]);
 }
