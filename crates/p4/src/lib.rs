@@ -27,6 +27,7 @@
 //! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 
 pub mod behavior;
+pub mod cache;
 pub mod commands;
 pub mod error;
 mod json;
@@ -35,6 +36,7 @@ pub mod run;
 pub mod state;
 pub mod stf;
 
+pub use cache::{CacheConfig, CacheStatistics, EvictReason};
 pub use error::{LoadError, SourceLocation};
 pub use program::Program;
 pub use run::{Config, Counts, Digest, DropReason, Fault, Outbox, Sent, Target, TraceStep};

@@ -284,21 +284,20 @@ fn compare(targets: &mut [Target; 2], packets: Vec<(u32, Vec<u8>)>, name: &str) 
 }
 
 /// What counters and registers hold.
-fn cells(target: &Target) -> Vec<String> {
+fn cells(target: &mut Target) -> Vec<String> {
     use thalweg_p4::program::ids::{CounterId, RegisterId};
-    let program = target.program();
+    let program = &target.program().clone();
+    let state = target.state();
     let mut cells = Vec::new();
     for (array, shape) in program.arrays.counters.iter().enumerate() {
         for cell in 0..shape.size.min(64) {
-            let counter = target.state.counter(CounterId(array as u32), cell);
+            let counter = state.counter(CounterId(array as u32), cell);
             cells.push(format!("{counter:?}"));
         }
     }
     for (array, shape) in program.arrays.registers.iter().enumerate() {
         for cell in 0..shape.size.min(64) {
-            let register = target
-                .state
-                .register(program, RegisterId(array as u32), cell);
+            let register = state.register(program, RegisterId(array as u32), cell);
             cells.push(format!("{register:?}"));
         }
     }

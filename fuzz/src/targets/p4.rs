@@ -89,11 +89,11 @@ fn try_commands(text: &str) {
         return;
     };
     let mut target = target(program.clone()).expect("the router has no wrong entries");
-    let before = summary(&program, &target.state);
+    let before = summary(&program, target.state());
     let updates: Vec<_> = commands.into_iter().map(|command| command.update).collect();
     if target.write(&updates, Instant::ZERO).is_err() {
         assert_eq!(
-            summary(&program, &target.state),
+            summary(&program, target.state()),
             before,
             "half of a batch was done"
         );

@@ -69,16 +69,17 @@ impl Plane {
         })
     }
 
-    pub(super) fn counts(&self, counter: u32, indices: Range<u64>) -> Result<Vec<Count>> {
+    pub(super) fn counts(&mut self, counter: u32, indices: Range<u64>) -> Result<Vec<Count>> {
         let id = self
             .binding
             .counters
             .get(&counter)
             .copied()
             .ok_or_else(gone)?;
+        let state = self.target.state();
         let count = |index: u64| {
             let index = u32::try_from(index).map_err(|_| gone())?;
-            let counter = self.target.state.counter(id, index).ok_or_else(gone)?;
+            let counter = state.counter(id, index).ok_or_else(gone)?;
             Ok(Count {
                 bytes: counter.bytes,
                 packets: counter.packets,
@@ -87,24 +88,29 @@ impl Plane {
         indices.map(count).collect()
     }
 
-    pub(super) fn registers(&self, register: u32, indices: Range<u64>) -> Result<Vec<Vec<Value>>> {
+    pub(super) fn registers(
+        &mut self,
+        register: u32,
+        indices: Range<u64>,
+    ) -> Result<Vec<Vec<Value>>> {
         let id = self
             .binding
             .registers
             .get(&register)
             .copied()
             .ok_or_else(gone)?;
+        let program = self.target.program().clone();
+        let state = self.target.state();
         let numbers = |index: u64| {
             let index = u32::try_from(index).map_err(|_| gone())?;
-            let program = self.target.program();
-            let number = self.target.state.register(program, id, index);
+            let number = state.register(&program, id, index);
             Ok(vec![value_of(&number.ok_or_else(gone)?)])
         };
         indices.map(numbers).collect()
     }
 
     pub(super) fn entries(
-        &self,
+        &mut self,
         table: u32,
         entries: &[EntryRef],
         now: Instant,
@@ -113,13 +119,14 @@ impl Plane {
             binding: &self.binding,
             cpu_port: None,
         };
-        let state = |entry: &EntryRef| {
+        let program = self.target.program().clone();
+        let state = self.target.state();
+        let read = |entry: &EntryRef| {
             let EntryRef::Entry(key) = entry else {
                 return Ok(EntryState::default());
             };
             let (id, matches, priority) = converter.key(table, key)?;
-            let program = self.target.program();
-            let found = self.target.state.entry(program, id, &matches, priority);
+            let found = state.entry(&program, id, &matches, priority);
             let found = found
                 .map_err(|error| problem_of(&error))?
                 .ok_or_else(gone)?;
@@ -132,7 +139,7 @@ impl Plane {
                 idle_ns: u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX),
             })
         };
-        entries.iter().map(state).collect()
+        entries.iter().map(read).collect()
     }
 
     /// A digest as P4Info knows it.

@@ -6,7 +6,7 @@ use crate::run::exact::{self, Scope};
 
 use super::expression::Expr;
 use super::headers::Headers;
-use super::narrow::{self, Narrow, Need, Parameters, Registers};
+use super::narrow::{self, Narrow, Need, Parameters, Registers, Seen};
 
 /// An expression, compiled where 128 bits suffice.
 #[derive(Clone, Debug)]
@@ -64,6 +64,15 @@ impl Code {
             Some(narrow) => narrow.evaluate(registers(scope)) != 0,
             None => scope.evaluate(&self.expr).sign() != Sign::NoSign,
         }
+    }
+
+    /// The bits of the frame that decide whether the value is 0; false if nothing is known of them,
+    /// so that all that the expression reads counts.
+    pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen<'_>) -> bool {
+        if let Some(narrow) = &self.narrow {
+            narrow.examine_truth(registers(scope), seen);
+        }
+        self.narrow.is_some()
     }
 
     /// The value as an index or a length; the greatest there is if it is negative or greater.

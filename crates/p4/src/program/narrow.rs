@@ -23,8 +23,11 @@ use num_bigint::BigInt;
 use super::expression::{Binary, Expr, HeaderExpr, SHIFT_MAX, Unary, UnionExpr};
 use super::headers::{Field, Headers};
 
+mod examine;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use examine::Seen;
 
 /// The lowest 128 bits of an expression's value, in two's complement.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::outcome::{ACTION_STEPS_MAX, DropReason, Fault};
 
 impl Engine<'_> {
     /// Runs an action with its data.
-    pub(super) fn act(
+    pub(crate) fn act(
         &mut self,
         action: ActionId,
         data: &[u64],
@@ -49,7 +49,12 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn scope<'s>(&self, data: &'s [u64], places: &'s [(u32, u32)], frame: &'s Frame) -> Scope<'s>
+    pub(crate) fn scope<'s>(
+        &self,
+        data: &'s [u64],
+        places: &'s [(u32, u32)],
+        frame: &'s Frame,
+    ) -> Scope<'s>
     where
         Self: 's,
     {
@@ -63,7 +68,7 @@ impl Engine<'_> {
 
     /// Runs one primitive that is no jump.
     // One match, with an arm for each primitive.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         step: &Step,
         data: &[u64],

@@ -10,7 +10,7 @@ use crate::behavior::cache::Record;
 use crate::program::Program;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::headers::Headers;
-use crate::program::ids::{CalculationId, TableId};
+use crate::program::ids::{CalculationId, NodeId, TableId};
 use crate::program::table::{KeyPart, Table};
 use crate::state::{Bound, Cells, ProfileState, TableState, What};
 
@@ -24,24 +24,24 @@ pub(crate) struct Stop(pub(crate) DropReason);
 
 /// What a pass works with: the program, the state in parts, and scratch lists.
 pub(crate) struct Engine<'a> {
-    pub(super) program: &'a Program,
-    pub(super) version: Version,
-    pub(super) tables: &'a mut [TableState],
-    pub(super) profiles: &'a [ProfileState],
-    pub(super) value_rows: &'a [HashSet<Box<[u64]>>],
-    pub(super) cells: &'a mut Cells,
-    pub(super) counts: &'a mut Counts,
-    pub(super) random: &'a mut Pcg64Mcg,
-    pub(super) now: Instant,
-    pub(super) drop_port: u32,
+    pub(crate) program: &'a Program,
+    pub(crate) version: Version,
+    pub(crate) tables: &'a mut [TableState],
+    pub(crate) profiles: &'a [ProfileState],
+    pub(crate) value_rows: &'a [HashSet<Box<[u64]>>],
+    pub(crate) cells: &'a mut Cells,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) random: &'a mut Pcg64Mcg,
+    pub(crate) now: Instant,
+    pub(crate) drop_port: u32,
     /// Words of a wide field.
-    pub(super) wide: &'a mut Vec<u64>,
+    pub(crate) wide: &'a mut Vec<u64>,
     /// Bytes that a hash is computed of.
-    pub(super) input: &'a mut Vec<u8>,
+    pub(crate) input: &'a mut Vec<u8>,
     /// What was done, if somebody wants to know.
-    pub(super) steps: Option<&'a mut Vec<TraceStep>>,
+    pub(crate) steps: Option<&'a mut Vec<TraceStep>>,
     /// What a cache of behaviours wants to know of this walk.
-    pub(super) record: Option<&'a mut Record>,
+    pub(crate) record: Option<&'a mut Record>,
 }
 
 /// What a packet met, for people.
@@ -54,9 +54,9 @@ pub enum TraceStep {
     /// A table was looked up: the entry that matched, the action that was run.
     Table(TableId, Option<u32>, Option<crate::program::ids::ActionId>),
     /// A condition's node, and whether it held.
-    If(crate::program::ids::NodeId, bool),
+    If(NodeId, bool),
     /// A bare action's node.
-    Do(crate::program::ids::NodeId),
+    Do(NodeId),
     /// The packet, or this copy of it, ended.
     Dropped(DropReason),
     /// It left by a port, with so many bytes.
@@ -64,42 +64,22 @@ pub enum TraceStep {
 }
 
 impl<'a> Engine<'a> {
-    pub(super) fn headers(&self) -> &'a Headers {
+    pub(crate) fn headers(&self) -> &'a Headers {
         &self.program.headers
     }
 
     #[inline]
-    pub(super) fn note(&mut self, step: impl FnOnce() -> TraceStep) {
+    pub(crate) fn note(&mut self, step: impl FnOnce() -> TraceStep) {
         if let Some(steps) = &mut self.steps {
             steps.push(step());
         }
     }
 
     /// Walks a pipeline to its end, or until `exit`.
-    pub(super) fn walk(&mut self, pipeline: &Pipeline, frame: &mut Frame) -> Result<(), Stop> {
-        let program = self.program;
+    pub(crate) fn walk(&mut self, pipeline: &Pipeline, frame: &mut Frame) -> Result<(), Stop> {
         let mut next = pipeline.start;
         while let Some(id) = next {
-            let node = &program.control.nodes[id.index()];
-            next = match &node.kind {
-                NodeKind::If(condition, yes, no) => {
-                    let scope = Scope {
-                        headers: &program.headers,
-                        words: &frame.words,
-                        arguments: &[],
-                        parameters: &[],
-                    };
-                    let holds = condition.is_true(&scope);
-                    self.note(|| TraceStep::If(id, holds));
-                    if holds { *yes } else { *no }
-                }
-                NodeKind::Do(action, after) => {
-                    self.note(|| TraceStep::Do(id));
-                    self.act(*action, &[], frame)?;
-                    *after
-                }
-                NodeKind::Table(table) => self.apply(*table, frame)?,
-            };
+            next = self.visit(id, frame)?;
             if frame.wishes.has_exited {
                 break;
             }
@@ -109,12 +89,31 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Does what a node says; the node that follows.
+    pub(crate) fn visit(&mut self, id: NodeId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
+        let program = self.program;
+        Ok(match &program.control.nodes[id.index()].kind {
+            NodeKind::If(condition, yes, no) => {
+                let holds = condition.is_true(&Scope {
+                    headers: &program.headers,
+                    words: &frame.words,
+                    arguments: &[],
+                    parameters: &[],
+                });
+                self.note(|| TraceStep::If(id, holds));
+                if holds { *yes } else { *no }
+            }
+            NodeKind::Do(action, after) => {
+                self.note(|| TraceStep::Do(id));
+                self.act(*action, &[], frame)?;
+                *after
+            }
+            NodeKind::Table(table) => self.apply(*table, frame)?,
+        })
+    }
+
     /// Looks a table up and runs what was found; the node that follows.
-    pub(super) fn apply(
-        &mut self,
-        id: TableId,
-        frame: &mut Frame,
-    ) -> Result<Option<crate::program::ids::NodeId>, Stop> {
+    pub(super) fn apply(&mut self, id: TableId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
         let table = program.table(id);
         let mut found = None;
@@ -136,21 +135,29 @@ impl<'a> Engine<'a> {
             let entry = state.entry_mut(index);
             entry.counter.count(frame.ingress_length_bytes);
             entry.last_hit = self.now;
-            if let Some(meter) = table.meter {
-                let shape = &program.arrays.meters[meter.index()];
-                let cost = if shape.counts_bytes {
-                    frame.ingress_length_bytes
-                } else {
-                    1
-                };
-                let color = entry.meter.color(cost, shape.rate_count == 2, self.now);
-                let result = shape.result.expect("the loader checked it");
-                let field = program.headers.field(result);
-                let words = &mut frame.words[super::exact::range(field)];
-                crate::program::code::put(color.into(), words, field.width_bits);
-            }
+            self.run_meter(id, index, frame);
         }
         self.run_found(id, table, found, frame)
+    }
+
+    /// Runs the meter of an entry, if its table has meters.
+    pub(crate) fn run_meter(&mut self, id: TableId, index: u32, frame: &mut Frame) {
+        let program = self.program;
+        let Some(meter) = program.table(id).meter else {
+            return;
+        };
+        let shape = &program.arrays.meters[meter.index()];
+        let cost = if shape.counts_bytes {
+            frame.ingress_length_bytes
+        } else {
+            1
+        };
+        let entry = self.tables[id.index()].entry_mut(index);
+        let color = entry.meter.color(cost, shape.rate_count == 2, self.now);
+        let result = shape.result.expect("the loader checked it");
+        let field = program.headers.field(result);
+        let words = &mut frame.words[super::exact::range(field)];
+        crate::program::code::put(color.into(), words, field.width_bits);
     }
 
     /// Runs the action of an entry, or the default.
@@ -160,7 +167,7 @@ impl<'a> Engine<'a> {
         table: &Table,
         found: Option<u32>,
         frame: &mut Frame,
-    ) -> Result<Option<crate::program::ids::NodeId>, Stop> {
+    ) -> Result<Option<NodeId>, Stop> {
         let Some(bound) = self.bound(id, table, found, frame) else {
             self.note(|| TraceStep::Table(id, found, None));
             return Ok(table.next(found.is_some(), None));
@@ -186,7 +193,7 @@ impl<'a> Engine<'a> {
     }
 
     /// What an entry leads to, or a miss.
-    fn bound(
+    pub(crate) fn bound(
         &mut self,
         id: TableId,
         table: &Table,
@@ -227,7 +234,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The result of a calculation for the packet as it is.
-    pub(super) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
+    pub(crate) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
         let calculation = &self.program.calculations.calculations[id.index()];
         self.input.clear();
         super::deparse::pack(&self.program.headers, &calculation.input, frame, self.input);

@@ -6,9 +6,9 @@
 
 mod act;
 mod deparse;
-mod engine;
+pub(crate) mod engine;
 pub mod exact;
-mod frame;
+pub(crate) mod frame;
 pub(crate) mod hash;
 mod outcome;
 mod parse;

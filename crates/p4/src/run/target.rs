@@ -26,7 +26,9 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_packet::Instant;
 
 use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Look, Unfit};
+use crate::cache::{Cache, CacheConfig, CacheStatistics};
 use crate::program::Program;
+use crate::program::control::Pipeline;
 use crate::program::ids::FieldListId;
 use crate::state::{BatchError, State, Update, WriteError};
 
@@ -67,7 +69,8 @@ mod instance {
 pub struct Target {
     program: Arc<Program>,
     /// Entries, counters and all else that changes.
-    pub state: State,
+    state: State,
+    cache: Option<Box<Cache>>,
     config: Config,
     counts: Counts,
     random: Pcg64Mcg,
@@ -97,6 +100,7 @@ impl Target {
     pub fn new(program: Arc<Program>, config: Config) -> Result<Target, WriteError> {
         Ok(Target {
             state: State::new(&program, config.seed)?,
+            cache: None,
             program,
             config,
             counts: Counts::default(),
@@ -127,7 +131,19 @@ impl Target {
     /// # Errors
     /// The first update that cannot be done, and why.
     pub fn write(&mut self, updates: &[Update], now: Instant) -> Result<(), BatchError> {
-        self.state.write(&self.program, updates, now)?;
+        let is_of_counts = |update: &Update| {
+            matches!(
+                update,
+                Update::ModifyEntry(..) | Update::SetEntryCounter(..) | Update::SetCounter(..)
+            )
+        };
+        if updates.iter().any(is_of_counts) {
+            self.settle();
+        }
+        let changes = self.state.write_noting(&self.program, updates, now)?;
+        if let Some(cache) = &mut self.cache {
+            cache.repair(&self.program, &mut self.state, &changes);
+        }
         if let Some(cache) = &mut self.behaviors {
             cache.handle_change(&self.program, updates);
         }
@@ -170,6 +186,44 @@ impl Target {
         self.behaviors
             .as_mut()
             .map_or(0, |cache| cache.install(reports))
+    }
+
+    /// Entries, counters and all else that changes, as it is now.
+    pub fn state(&mut self) -> &State {
+        self.settle();
+        &self.state
+    }
+
+    /// Remembers traversals from now on, or, with none, nothing; what was is forgotten.
+    pub fn cache_traversals(&mut self, config: Option<CacheConfig>) {
+        self.settle();
+        let cache = |config| Cache::new(&self.program, config, self.config.seed);
+        self.cache = config.map(|config| Box::new(cache(config)));
+    }
+
+    /// What the cache of traversals has done; none if there is none.
+    pub fn cache_statistics(&self) -> Option<&CacheStatistics> {
+        self.cache.as_ref().map(|cache| &cache.statistics)
+    }
+
+    /// Compares all that the cache remembers with what the interpreter would do now; for tests, as it
+    /// takes as long as a packet for each segment.
+    ///
+    /// # Errors
+    /// If something differs: what.
+    pub fn check_cache(&mut self, now: Instant) -> Result<(), String> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(());
+        };
+        let at = (now, self.config.drop_port);
+        cache.check(&self.program, &mut self.state, &self.random, at)
+    }
+
+    /// Counts the packets that segments of the cache have seen where they belong.
+    fn settle(&mut self) {
+        if let Some(cache) = &mut self.cache {
+            cache.settle(&mut self.state.tables, &mut self.state.cells);
+        }
     }
 
     /// Does all that a packet leads to; what leaves is appended to the outbox.
@@ -399,11 +453,30 @@ impl Target {
         match look {
             Some(Look::Done) => Ok(()),
             Some(Look::Hot) => self.pass_recorded(program, is_ingress, frame, now),
-            Some(Look::Cold) | None => {
-                let mut engine = self.engine(program, now, steps.as_deref_mut());
-                engine.walk(pipeline, frame)
-            }
+            Some(Look::Cold) | None => self.walk(program, pipeline, frame, now, steps),
         }
+    }
+
+    /// Walks a pipeline, by traversals if they are remembered and nobody wants to see each step.
+    fn walk(
+        &mut self,
+        program: &Program,
+        pipeline: &Pipeline,
+        frame: &mut Frame,
+        now: Instant,
+        steps: &mut Option<&mut Vec<TraceStep>>,
+    ) -> Result<(), Stop> {
+        let cache = match steps.is_none() {
+            true => self.cache.take(),
+            false => None,
+        };
+        let mut engine = self.engine(program, now, steps.as_deref_mut());
+        let Some(mut cache) = cache else {
+            return engine.walk(pipeline, frame);
+        };
+        let outcome = engine.walk_cached(&mut cache, pipeline, frame);
+        self.cache = Some(cache);
+        outcome
     }
 
     /// Walks with a record, and reports it.

@@ -13,9 +13,9 @@ use crate::run::exact;
 use crate::run::hash::Calculator;
 
 use super::{
-    ActionCall, BatchError, Bound, Counter, Entry, EntryAction, Group, Member, Meter, Mirror, Mode,
-    NewEntry, ProfileState, REPLICAS_MAX, REPLICATION_MAX, Replica, State, TableEntry, Update,
-    What, WriteError,
+    ActionCall, BatchError, Bound, Change, Counter, Entry, EntryAction, Group, Member, Meter,
+    Mirror, Mode, NewEntry, ProfileState, REPLICAS_MAX, REPLICATION_MAX, Replica, State,
+    TableEntry, Update, What, WriteError,
 };
 
 /// How to undo one update.
@@ -58,6 +58,16 @@ impl State {
         updates: &[Update],
         now: Instant,
     ) -> Result<(), BatchError> {
+        self.write_as(program, updates, now, false).map(drop)
+    }
+
+    /// The same; what has changed for the packets that are looked up.
+    pub(crate) fn write_noting(
+        &mut self,
+        program: &Program,
+        updates: &[Update],
+        now: Instant,
+    ) -> Result<Vec<Change>, BatchError> {
         self.write_as(program, updates, now, false)
     }
 
@@ -67,7 +77,7 @@ impl State {
         updates: &[Update],
         now: Instant,
         is_own: bool,
-    ) -> Result<(), BatchError> {
+    ) -> Result<Vec<Change>, BatchError> {
         let version = self.version.next();
         let mut batch = Batch {
             state: self,
@@ -83,8 +93,7 @@ impl State {
                 return Err(BatchError { index, error });
             }
         }
-        batch.commit();
-        Ok(())
+        Ok(batch.commit())
     }
 
     /// The entries and defaults that the program has.
@@ -114,7 +123,7 @@ impl State {
             }
         }
         let outcome = self.write_as(program, &updates, Instant::ZERO, true);
-        outcome.map_err(|failed| failed.error)
+        outcome.map(drop).map_err(|failed| failed.error)
     }
 }
 
@@ -629,7 +638,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn commit(self) {
+    fn commit(self) -> Vec<Change> {
         let Batch {
             state,
             version,
@@ -638,21 +647,41 @@ impl Batch<'_> {
         } = self;
         state.version = version;
         let mut touched = BTreeSet::new();
+        let mut changes = Vec::new();
         for undo in undo {
-            match undo {
+            changes.push(match undo {
                 Undo::Removed(table, index, _) => {
                     state.tables[table.index()].release(index);
                     touched.insert(table);
+                    Change::Removed(table, index)
                 }
-                Undo::Inserted(table, _) => {
+                Undo::Inserted(table, index) => {
                     touched.insert(table);
+                    Change::Inserted(table, index)
                 }
-                _ => {}
-            }
+                Undo::Default(table, before) => {
+                    if before == state.tables[table.index()].default {
+                        continue;
+                    }
+                    Change::Default(table)
+                }
+                Undo::Member(profile, id, _) => Change::Member(profile, id),
+                Undo::Group(profile, id, _) => Change::Group(profile, id),
+                Undo::Calculator(..) => Change::Calculation,
+                Undo::Counter(..)
+                | Undo::EntryCounter(..)
+                | Undo::Meter(..)
+                | Undo::EntryMeter(..)
+                | Undo::Register(..)
+                | Undo::Values(..)
+                | Undo::Mirror(..)
+                | Undo::Multicast(..) => continue,
+            });
         }
         for table in touched {
             state.tables[table.index()].reclaim(version);
         }
+        changes
     }
 
     fn roll_back(mut self) {

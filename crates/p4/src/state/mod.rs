@@ -8,6 +8,7 @@
 mod action;
 mod apply;
 mod cells;
+mod difference;
 mod error;
 mod matching;
 mod profile;
@@ -44,6 +45,23 @@ pub const REPLICATION_MAX: usize = 1 << 15;
 
 /// Copies that one multicast group or mirror session may make.
 pub const REPLICAS_MAX: usize = 1 << 12;
+
+/// What a batch has changed for the packets that are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// An entry came: it has this index, unless the same batch took it away again.
+    Inserted(TableId, u32),
+    /// An entry went.
+    Removed(TableId, u32),
+    /// What a table does when nothing matches.
+    Default(TableId),
+    /// A member of an action profile came, went or has another action.
+    Member(ProfileId, u32),
+    /// A group of an action profile came, went or has other members.
+    Group(ProfileId, u32),
+    /// A hash function has other parameters.
+    Calculation,
+}
 
 /// Everything of a program that changes.
 #[derive(Debug)]

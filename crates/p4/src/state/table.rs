@@ -33,6 +33,8 @@ pub struct Entry {
     pub(crate) meter: Meter,
     pub(crate) idle_timeout_ns: u64,
     pub(crate) last_hit: Instant,
+    /// Who wins: the larger, and of equals the older.
+    rank: u32,
     rules: Vec<RuleId>,
 }
 
@@ -100,6 +102,17 @@ impl TableState {
         Some(self.rules[rule.0 as usize])
     }
 
+    /// The same, and adds to `examined` the bits of the key that decided it.
+    pub(crate) fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<u32> {
+        let rule = self.classifier.lookup_examined(key, version, examined)?;
+        Some(self.rules[rule.0 as usize])
+    }
+
     /// The entry with this index.
     #[inline]
     pub(crate) fn entry(&self, index: u32) -> &Entry {
@@ -113,6 +126,11 @@ impl TableState {
         self.entries[index as usize]
             .as_mut()
             .expect("indices come from rules that live")
+    }
+
+    /// The same; none if it is gone.
+    pub(crate) fn find_entry_mut(&mut self, index: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(index as usize)?.as_mut()
     }
 
     /// All entries, in any order.
@@ -132,6 +150,21 @@ impl TableState {
         Ok(self.by_match.get(&key).copied())
     }
 
+    /// Who wins among entries that match: the larger, and of equals the older. None of one that is
+    /// gone.
+    pub(crate) fn rank(&self, index: u32) -> Option<u32> {
+        Some(self.entries.get(index as usize)?.as_ref()?.rank)
+    }
+
+    /// The patterns of an entry that is there: values and masks.
+    pub(crate) fn patterns(&self, index: u32) -> Vec<(Vec<u64>, Vec<u64>)> {
+        let rules = self.entry(index).rules.iter();
+        let patterns = rules.map(|&rule| self.classifier.pattern(rule));
+        patterns
+            .map(|pattern| pattern.expect("Invariant 2"))
+            .collect()
+    }
+
     /// Adds an entry from a version on; its match must not be there.
     pub(crate) fn insert(
         &mut self,
@@ -141,11 +174,7 @@ impl TableState {
     ) -> Result<u32, WriteError> {
         let matches = normalized(table, &entry.matches)?;
         let patterns = patterns(table, &matches)?;
-        let priority = match table.has_priorities {
-            true => entry.priority,
-            // The longest prefix wins.
-            false => prefix_length(&matches),
-        };
+        let rank = rank(table, &matches, entry.priority);
         let index = match self.free_entries.pop() {
             Some(index) => index,
             None => {
@@ -153,7 +182,7 @@ impl TableState {
                 self.entries.len() as u32 - 1
             }
         };
-        let rules = self.add_rules(&patterns, priority, index, version);
+        let rules = self.add_rules(&patterns, rank, index, version);
         let known = (matches.clone(), entry.priority);
         let before = self.by_match.insert(known, index);
         debug_assert!(before.is_none(), "Invariant 1: the caller looked");
@@ -165,6 +194,7 @@ impl TableState {
             meter: entry.meter,
             idle_timeout_ns: entry.idle_timeout_ns,
             last_hit: entry.last_hit,
+            rank,
             rules,
         });
         Ok(index)
@@ -258,6 +288,14 @@ pub(crate) struct NewEntry {
     pub(crate) meter: Meter,
     pub(crate) idle_timeout_ns: u64,
     pub(crate) last_hit: Instant,
+}
+
+fn rank(table: &Table, matches: &[Match], priority: u32) -> u32 {
+    match table.has_priorities {
+        true => priority,
+        // The longest prefix wins.
+        false => prefix_length(matches),
+    }
 }
 
 fn prefix_length(matches: &[Match]) -> u32 {

@@ -207,7 +207,7 @@ impl Runner<'_> {
             }
             Statement::Associate { group, node } => {
                 let node = self.nodes.get(*node).ok_or("there is no such node")?;
-                let before = self.target.state.multicast(*group).unwrap_or_default();
+                let before = self.target.state().multicast(*group).unwrap_or_default();
                 let all = [before, node].concat();
                 self.write(Update::Multicast(Mode::Modify, *group, all))
             }
@@ -281,8 +281,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn check_counter(&self, check: &CounterCheck) -> Result<(), String> {
-        let program = self.target.program();
+    fn check_counter(&mut self, check: &CounterCheck) -> Result<(), String> {
+        let program = self.target.program().clone();
         let counters = &program.arrays.counters;
         let found = counters
             .iter()
@@ -293,13 +293,16 @@ impl Runner<'_> {
                 let known = self.labels.get(label);
                 let (table, matches, priority) =
                     known.ok_or_else(|| format!("no entry has the label {label:?}"))?;
-                let entry = self.target.state.entry(program, *table, matches, *priority);
+                let entry = self
+                    .target
+                    .state()
+                    .entry(&program, *table, matches, *priority);
                 let entry = entry.map_err(|error| error.to_string())?;
                 entry.ok_or("the entry is gone")?.counter()
             }
             None => {
                 let index: u32 = check.index.parse().map_err(|_| "no index".to_owned())?;
-                let counter = self.target.state.counter(CounterId(id as u32), index);
+                let counter = self.target.state().counter(CounterId(id as u32), index);
                 counter.ok_or("the counter has no such cell")?
             }
         };

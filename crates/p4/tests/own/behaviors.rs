@@ -296,9 +296,9 @@ impl Pair {
     }
 
     /// All that packets have changed is equal.
-    fn compare(&self) {
-        let program = self.plain.program();
-        let states = [&self.cached.state, &self.plain.state];
+    fn compare(&mut self) {
+        let program = &self.plain.program().clone();
+        let states = [self.cached.state(), self.plain.state()];
         for cell in 0..4 {
             let counters = states.map(|state| state.counter(CounterId(0), cell));
             assert_eq!(counters[0], counters[1]);

@@ -2,6 +2,9 @@
 
 mod bed;
 mod behaviors;
+mod cached;
+#[path = "../cache/lab.rs"]
+mod lab;
 mod profiles;
 mod router;
 mod semantics;

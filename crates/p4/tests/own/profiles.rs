@@ -101,7 +101,7 @@ fn members_groups_and_value_sets_come_by_commands() {
     let updates = said(&bed, text).expect("commands");
     let updates: Vec<_> = updates.into_iter().map(|command| command.update).collect();
     bed.target.write(&updates, bed.now).expect("all is well");
-    let state = &bed.target.state;
+    let state = bed.target.state();
     assert_eq!(state.groups(PROFILE), [(0, &[(0, 1), (1, 1)][..])]);
     let values = updates.iter().rev().find_map(|update| match update {
         Update::SetValues(_, values) => Some(values.len()),
@@ -175,12 +175,13 @@ fn members_in_use_stay_and_a_batch_that_fails_leaves_no_trace() {
         matches!(error, WriteError::FailedPrecondition(_)),
         "{error}"
     );
-    let state = &bed.target.state;
+    let program = bed.target.program().clone();
+    let state = bed.target.state();
     assert_eq!(state.members(PROFILE).len(), 1);
     assert_eq!(state.groups(PROFILE), [(5, &[(1, 1)][..])]);
     assert_eq!(state.entry_count(TABLE), 1);
     assert_eq!(state.multicast(3), None);
-    let register = state.register(bed.target.program(), RegisterId(0), 1);
+    let register = state.register(&program, RegisterId(0), 1);
     assert_eq!(register, Some(BigUint::ZERO));
     assert_eq!(bed.receive(1, &[0; 8])[0].0, 11, "the entry is still met");
     let all = [delete_entry, delete_group, delete_member];

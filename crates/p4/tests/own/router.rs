@@ -56,8 +56,8 @@ fn the_commands_are_the_entries_of_the_script() {
     run(&script, &mut by_script);
     for (index, table) in program.tables.iter().enumerate() {
         let id = thalweg_p4::program::ids::TableId(index as u32);
-        let entries = |target: &Target| {
-            let entries = target.state.entries(&program, id);
+        let entries = |target: &mut Target| {
+            let entries = target.state().entries(&program, id);
             let mut entries: Vec<String> = entries
                 .iter()
                 .map(|entry| format!("{:?} {:?}", entry.matches, entry.action))
@@ -65,7 +65,12 @@ fn the_commands_are_the_entries_of_the_script() {
             entries.sort();
             entries
         };
-        assert_eq!(entries(&by_commands), entries(&by_script), "{}", table.name);
+        assert_eq!(
+            entries(&mut by_commands),
+            entries(&mut by_script),
+            "{}",
+            table.name
+        );
     }
 }
 

@@ -221,12 +221,10 @@ fn registers_of_any_width_and_what_lies_past_the_end() {
     let mut bed = Bed::new(&program(ingress, json!([])));
     let seen = bed.receive(1, &[1, 2, 0, 3, 0x80, 0, 0, 4]);
     assert_eq!(seen[0].1, [1, 2, 0, 3, 0x40, 0, 0, 2]);
-    let cell = bed
-        .target
-        .state
-        .register(bed.target.program(), RegisterId(0), 3);
+    let program = bed.target.program().clone();
+    let cell = bed.target.state().register(&program, RegisterId(0), 3);
     assert_eq!(cell.expect("a cell").bits(), 192);
-    let counted = bed.target.state.counter(CounterId(0), 3);
+    let counted = bed.target.state().counter(CounterId(0), 3);
     assert_eq!(
         counted,
         Some(Counter {

@@ -282,7 +282,7 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
                 false => refused += 1,
             }
             done += usize::from(fits);
-            assert_eq!(bed.target.state.entry_count(TableId(0)), rows.len());
+            assert_eq!(bed.target.state().entry_count(TableId(0)), rows.len());
             for _ in 0..6 {
                 let packet = [8, 8, 16, 32].map(|width| value(&mut chance, width));
                 let mut bytes = vec![packet[0] as u8, packet[1] as u8];
@@ -303,7 +303,7 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
                 missed += usize::from(expected.is_none());
             }
         }
-        check_counts(&bed, &rows);
+        check_counts(&mut bed, &rows);
     }
     // Nothing of this would say much if nearly all went one way.
     assert!(done > 2_000 && refused > 2_000, "{done} {refused}");
@@ -311,17 +311,13 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
 }
 
 /// Each entry has counted the packets that met it.
-fn check_counts(bed: &Bed, rows: &[Row]) {
-    let entries = bed.target.state.entries(bed.target.program(), TableId(0));
+fn check_counts(bed: &mut Bed, rows: &[Row]) {
+    let program = bed.target.program().clone();
+    let entries = bed.target.state().entries(&program, TableId(0));
     let mut counted = Vec::new();
     for entry in entries {
-        let state = &bed.target.state;
-        let found = state.entry(
-            bed.target.program(),
-            TableId(0),
-            &entry.matches,
-            entry.priority,
-        );
+        let state = bed.target.state();
+        let found = state.entry(&program, TableId(0), &entry.matches, entry.priority);
         let EntryAction::Call(call) = entry.action else {
             panic!("an action")
         };

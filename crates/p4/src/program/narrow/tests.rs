@@ -213,6 +213,49 @@ impl Chance {
     }
 }
 
+/// Bits that were not examined are flipped, and the value stays.
+#[test]
+fn bits_that_were_not_examined_do_not_matter() {
+    let headers = some_headers();
+    let mut chance = Chance(Pcg64Mcg::seed_from_u64(7));
+    let (mut changed, mut less) = (0, 0);
+    for _ in 0..30_000 {
+        let depth = chance.0.random_range(1..5);
+        let expr = chance.expr(depth);
+        let mut words = chance.words(&headers);
+        let code = Code::exact(expr.clone(), &headers, &PARAMETERS);
+        fn scope<'a>(headers: &'a Headers, words: &'a [u64]) -> Scope<'a> {
+            Scope {
+                headers,
+                words,
+                arguments: &[7; 8],
+                parameters: &PARAMETERS,
+            }
+        }
+        let mut examined = vec![0; words.len()];
+        let mut seen = |word: u32, bits: u64| examined[word as usize] |= bits;
+        if !code.examine_truth(&scope(&headers, &words), &mut seen) {
+            continue;
+        }
+        let was_true = code.is_true(&scope(&headers, &words));
+        let before = words.clone();
+        for _ in 0..6 {
+            let other = chance.words(&headers);
+            for (index, word) in words.iter_mut().enumerate() {
+                *word = before[index] & examined[index] | other[index] & !examined[index];
+            }
+            changed += u32::from(words != before);
+            assert_eq!(
+                code.is_true(&scope(&headers, &words)),
+                was_true,
+                "{expr:?} {examined:x?}"
+            );
+        }
+        less += u32::from(examined.iter().all(|&bits| bits == 0 || bits != u64::MAX));
+    }
+    assert!(changed > 50_000 && less > 5_000, "{changed} {less}");
+}
+
 #[test]
 fn compiled_expressions_are_exact() {
     let headers = some_headers();

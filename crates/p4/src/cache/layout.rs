@@ -1,0 +1,345 @@
+//! Where segments may begin, and the packed key of a frame there.
+//!
+//! A *start* is a node of a control graph: the first of a pipeline, or one where a segment stopped.
+//! Its key has the words of the frame by which any node from there on may steer, and those that
+//! such words may be computed from: what the walk from there does is a function of the key, of the
+//! entries of tables, and of what it reads beyond the frame.
+//!
+//! ```text
+//!   steering = words of keys, conditions, jumps, validity, of all nodes that may follow
+//!   repeat:    for each primitive of these nodes that may write a steering word:
+//!                  what it reads is steering too
+//! ```
+//!
+//! A word that nobody writes before, be it parser, switch or action, has its first value for
+//! ever and takes no room in the key.
+//!
+//! A key's words hold as many words of the frame as fit, each as wide as its field.
+
+use thalweg_packet::MAX_WORDS;
+
+use crate::program::Program;
+use crate::program::control::successors;
+use crate::program::headers::Headers;
+use crate::program::ids::{HeaderId, NodeId};
+use crate::program::parser::{Extracted, ParserStep};
+
+use super::facts::{Facts, Reads, steering};
+use super::words::WordSet;
+
+/// A frame's words in a key at most.
+pub(crate) const PARTS_MAX: usize = 256;
+
+/// No part.
+const NONE: u32 = u32::MAX;
+
+/// A word of the frame in a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// Its place in the frame.
+    pub(crate) word: u32,
+    /// The word of the key.
+    pub(crate) into: u16,
+    /// How far up it is there.
+    pub(crate) shift: u8,
+    pub(crate) width_bits: u8,
+}
+
+/// How a key is packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) parts: Box<[Part]>,
+    /// By word of the frame: its part.
+    part_of: Box<[u32]>,
+    /// Words of a key.
+    pub(crate) words: usize,
+}
+
+impl Layout {
+    /// The layout of a key of these words of the frame; none if it would be too wide.
+    fn new(words: &WordSet, widths: &[u8]) -> Option<Layout> {
+        let mut wanted: Vec<u32> = words.iter().collect();
+        // The widest first, so that little is wasted at the ends of words.
+        wanted.sort_by_key(|&word| (std::cmp::Reverse(widths[word as usize]), word));
+        let mut room: Vec<u8> = Vec::new();
+        let mut parts = Vec::new();
+        let mut part_of = vec![NONE; widths.len()];
+        for word in wanted {
+            let width_bits = widths[word as usize];
+            let place = room.iter().position(|&free| free >= width_bits);
+            let into = place.unwrap_or_else(|| {
+                room.push(64);
+                room.len() - 1
+            });
+            parts.push(Part {
+                word,
+                into: into as u16,
+                shift: 64 - room[into],
+                width_bits,
+            });
+            room[into] -= width_bits;
+        }
+        parts.sort_by_key(|part| (part.into, part.shift));
+        for (index, part) in parts.iter().enumerate() {
+            part_of[part.word as usize] = index as u32;
+        }
+        let fits = room.len() <= MAX_WORDS && parts.len() <= PARTS_MAX;
+        fits.then(|| Layout {
+            parts: parts.into(),
+            part_of: part_of.into(),
+            // A classifier's key has a word at least.
+            words: room.len().max(1),
+        })
+    }
+
+    /// The part that a word of the frame is.
+    #[inline]
+    pub(crate) fn part_of(&self, word: u32) -> Option<u32> {
+        let part = self.part_of[word as usize];
+        (part != NONE).then_some(part)
+    }
+
+    /// Packs a frame's words; `key` has [`Layout::words`] words.
+    #[inline]
+    pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
+        key.fill(0);
+        for part in &self.parts {
+            key[part.into as usize] |= frame[part.word as usize] << part.shift;
+        }
+    }
+
+    /// Puts a key's words back where they were in the frame.
+    pub(crate) fn unpack(&self, key: &[u64], frame: &mut [u64]) {
+        for part in &self.parts {
+            let ones = crate::program::code::low_mask(part.width_bits.into());
+            frame[part.word as usize] = key[part.into as usize] >> part.shift & ones;
+        }
+    }
+}
+
+/// What is known of a program's frames, whichever start it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    /// Bits of each word of the frame that may not be 0.
+    widths: Box<[u8]>,
+    /// Words that may not have their first value when ingress begins.
+    at_ingress: WordSet,
+    /// The same anywhere else.
+    anywhere: WordSet,
+}
+
+impl Shape {
+    pub(crate) fn new(program: &Program, facts: &Facts) -> Shape {
+        let at_ingress = written_before_ingress(program);
+        let mut anywhere = at_ingress.clone();
+        for action in &facts.actions {
+            anywhere.extend(action.writes.iter().copied());
+        }
+        for meter in &program.arrays.meters {
+            let result = meter.result.map(|field| program.headers.field(field));
+            anywhere.extend(result.into_iter().flat_map(words_of));
+        }
+        Shape {
+            widths: widths(&program.headers),
+            at_ingress,
+            anywhere,
+        }
+    }
+
+    /// Whether a word may have another value than its first when a start is reached.
+    pub(crate) fn varies(&self, program: &Program, start: NodeId, word: u32) -> bool {
+        match program.control.ingress.start == Some(start) {
+            true => self.at_ingress.contains(word),
+            false => self.anywhere.contains(word),
+        }
+    }
+
+    /// The layout of the keys of a start; none if they would be too wide.
+    pub(crate) fn layout(&self, program: &Program, facts: &Facts, start: NodeId) -> Option<Layout> {
+        let mut words = WordSet::new(self.widths.len());
+        let mut actions = Vec::new();
+        for node in reachable(program, start) {
+            let node = &program.control.nodes[node.index()];
+            words.extend(steering(program, node, &mut actions));
+        }
+        actions.sort_unstable();
+        actions.dedup();
+        loop {
+            let mut has_changed = false;
+            for &action in &actions {
+                for step in &facts.action(action).steps {
+                    let is_source =
+                        !step.is_impure && step.writes.iter().any(|&word| words.contains(word));
+                    if is_source {
+                        has_changed |= words.extend(step.reads.iter().copied());
+                    }
+                }
+            }
+            if !has_changed {
+                break;
+            }
+        }
+        let constant: Vec<u32> = words
+            .iter()
+            .filter(|&word| !self.varies(program, start, word))
+            .collect();
+        for word in constant {
+            words.remove(word);
+        }
+        Layout::new(&words, &self.widths)
+    }
+}
+
+/// A node and all that may follow it.
+pub(crate) fn reachable(program: &Program, start: NodeId) -> Vec<NodeId> {
+    let nodes = &program.control.nodes;
+    let mut seen = vec![false; nodes.len()];
+    let (mut open, mut found) = (vec![start], Vec::new());
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut seen[node.index()], true) {
+            found.push(node);
+            open.extend(successors(&nodes[node.index()], &program.tables));
+        }
+    }
+    found
+}
+
+fn words_of(field: &crate::program::headers::Field) -> impl Iterator<Item = u32> + use<> {
+    field.word..field.word + field.words()
+}
+
+/// How wide the value in each word of the frame may be.
+fn widths(headers: &Headers) -> Box<[u8]> {
+    // What is no field counts something: bits of a varbit, elements of a stack.
+    let mut widths = vec![32; headers.initial.len()];
+    for field in &headers.fields {
+        for word in words_of(field) {
+            widths[word as usize] = 64;
+        }
+        widths[field.word as usize] = ((field.width_bits - 1) % 64 + 1) as u8;
+    }
+    widths.into()
+}
+
+/// Words that the parser, the switch or a pass before may have written when ingress begins.
+fn written_before_ingress(program: &Program) -> WordSet {
+    let headers = &program.headers;
+    let mut written = WordSet::new(headers.initial.len());
+    let mut header = |id: HeaderId| {
+        let shape = headers.header(id);
+        written.extend(shape.base..shape.base + shape.words);
+        let union = shape.union.map(|union| &headers.union(union).headers);
+        for &member in union.into_iter().flatten() {
+            written.insert(headers.header(member).base);
+        }
+    };
+    let mut others = Vec::new();
+    for step in program.parser.states.iter().flat_map(|state| &state.steps) {
+        match step {
+            ParserStep::Extract(Extracted::Header(id), _) => header(*id),
+            ParserStep::Extract(Extracted::Next(stack), _) => {
+                let stack = headers.stack(*stack);
+                others.push(stack.next_word);
+                stack.headers.iter().copied().for_each(&mut header);
+            }
+            ParserStep::Extract(Extracted::NextUnion(stack, member), _) => {
+                let stack = headers.union_stack(*stack);
+                others.push(stack.next_word);
+                for &union in &stack.unions {
+                    header(headers.union(union).headers[*member as usize]);
+                }
+            }
+            ParserStep::Do(step) => others.extend(Facts::writes_of(program, step)),
+            ParserStep::Lookahead(field, ..) => others.extend(words_of(headers.field(*field))),
+            ParserStep::Verify(..) | ParserStep::Advance(_) => {}
+        }
+    }
+    others.extend(program.standard.all().map(|spot| spot.word));
+    let lists = program.arrays.field_lists.iter();
+    for &field in lists.flat_map(|list| &list.fields) {
+        others.extend(words_of(headers.field(field)));
+    }
+    written.extend(others);
+    written
+}
+
+/// What is read of a frame, besides by nodes, after each pipeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Liveness {
+    after_ingress: WordSet,
+    after_egress: WordSet,
+}
+
+impl Liveness {
+    pub(crate) fn new(program: &Program, facts: &Facts) -> Liveness {
+        let after_egress = read_after_egress(program);
+        let mut after_ingress = after_egress.clone();
+        if let Some(start) = program.control.egress.start {
+            for node in reachable(program, start) {
+                after_ingress.extend(node_reads(program, facts, node));
+            }
+        }
+        Liveness {
+            after_ingress,
+            after_egress,
+        }
+    }
+
+    /// What may be read of a frame once a segment has ended: by what follows its pipeline, and by
+    /// the nodes from `next` on.
+    pub(crate) fn at_end(
+        &self,
+        program: &Program,
+        facts: &Facts,
+        start: NodeId,
+        next: Option<NodeId>,
+    ) -> WordSet {
+        let is_ingress = program.control.ingress.nodes.contains(&start.0);
+        let mut live = match is_ingress {
+            true => self.after_ingress.clone(),
+            false => self.after_egress.clone(),
+        };
+        for node in next.into_iter().flat_map(|next| reachable(program, next)) {
+            live.extend(node_reads(program, facts, node));
+        }
+        live
+    }
+}
+
+/// All that a node may read.
+fn node_reads(program: &Program, facts: &Facts, node: NodeId) -> Vec<u32> {
+    let mut actions = Vec::new();
+    let node = &program.control.nodes[node.index()];
+    let mut words = steering(program, node, &mut actions);
+    for action in actions {
+        words.extend(facts.action(action).reads.iter().copied());
+    }
+    words
+}
+
+fn read_after_egress(program: &Program) -> WordSet {
+    let headers = &program.headers;
+    let mut live = WordSet::new(headers.initial.len());
+    let mut reads = Reads::new(headers);
+    for checksum in &program.checksums {
+        if let Some(condition) = &checksum.condition {
+            reads.expr(condition.expr());
+        }
+        reads.calculation(program, checksum.calculation);
+    }
+    live.extend(reads.words);
+    for step in &program.deparser_steps {
+        live.extend(Facts::reads_of(program, step));
+    }
+    // The deparser emits headers; a clone at the end of egress begins with them.
+    for header in headers.headers.iter().filter(|header| !header.is_metadata) {
+        live.extend(header.base..header.base + header.words);
+    }
+    live.extend(program.standard.all().map(|spot| spot.word));
+    let lists = program.arrays.field_lists.iter().map(|list| &list.fields);
+    let learned = program.arrays.learn_lists.iter().map(|list| &list.fields);
+    for &field in lists.chain(learned).flatten() {
+        live.extend(words_of(headers.field(field)));
+    }
+    live
+}

@@ -1,0 +1,413 @@
+//! Recording: a packet is worked on as ever, and what is done to it is written down.
+//!
+//! ```text
+//!   node by node, from a start:
+//!     a condition, a key, a jump, a selector:  the bits that decided it, back to the key
+//!     a primitive:                             an operation, and where its words come from now
+//!     by something that is no function of the key (a register, a color, chance):
+//!         stop: the segment ends before this node
+//! ```
+//!
+//! Nothing is evaluated away but constants: what an entry's data and the examined bits make the same
+//! for all packets of the segment becomes a number ([`Operation::Set`]), or nothing if it was that
+//! number already. A register is read and written, a time to live counted down, a hash computed, for
+//! each packet. So what a segment does is right for every packet that has the key's examined bits.
+//!
+//! A jump within an action by something impure makes the whole action one operation, as long as it
+//! does not matter to the walk which way it went ([`ActionFacts::is_whole`]).
+//!
+//! 1. A packet that agrees with the recorded one on the examined bits takes the same way: through
+//!    the same nodes, entries and primitives. Each decision adds the bits that decided it, through
+//!    [`Origins`], at the moment it is made.
+//! 2. Recording changes the state exactly as the interpreter would; what is to be counted by the
+//!    segment's credits is not counted yet.
+//! 3. Where an operation may end the packet, a segment ends after its node; what is credited comes
+//!    before that operation.
+//!
+//! [`ActionFacts::is_whole`]: super::facts::ActionFacts::is_whole
+
+use thalweg_packet::MAX_WORDS;
+
+use crate::program::code::{Code, low_mask};
+use crate::program::control::NodeKind;
+use crate::program::ids::{NodeId, TableId};
+use crate::program::table::KeyPart;
+use crate::run::Fault;
+use crate::run::engine::{Engine, Stop, build_key};
+use crate::run::exact;
+use crate::run::frame::Frame;
+use crate::state::What;
+
+use super::facts::{Facts, Reads};
+use super::layout::Layout;
+use super::origin::{Obstacle, Origin, Origins};
+use super::segment::{Consult, Credit, End, NONE, Operation};
+
+/// Operations of a segment; with more it ends after the node.
+pub(crate) const OPERATIONS_MAX: usize = 512;
+
+/// Impure bits by which a segment may begin: a color has two.
+const IMPURE_BITS_MAX: u32 = 8;
+
+/// What a recording needs to know of the program, beside the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) layout: &'a Layout,
+}
+
+/// A recording under way, and when it has ended what came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) origins: Origins,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) data: Vec<u64>,
+    pub(crate) credits: Vec<Credit>,
+    pub(crate) consults: Vec<Consult>,
+    /// Of each consulted table the key and its examined bits.
+    pub(crate) keys: Vec<u64>,
+    /// A node at which to stop in any case.
+    pub(super) limit: Option<NodeId>,
+    /// Whether something at this node may end the packet.
+    pub(super) may_end: bool,
+    /// What a primitive's words were before it.
+    pub(super) before: Vec<u64>,
+}
+
+/// How far a recording has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    operations: usize,
+    pub(super) data: usize,
+    credits: usize,
+    consults: usize,
+    keys: usize,
+}
+
+/// How a recording ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) end: End,
+    /// Where the packet goes on: the node of the end may have been run already.
+    pub(crate) next: Option<NodeId>,
+}
+
+impl Recorder {
+    /// Begins anew with the origins at a start.
+    pub(crate) fn begin(&mut self, first: &[Origin], layout: &Layout) {
+        self.origins.begin(first, layout);
+        self.limit = None;
+        self.operations.clear();
+        self.data.clear();
+        self.credits.clear();
+        self.consults.clear();
+        self.keys.clear();
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            operations: self.operations.len(),
+            data: self.data.len(),
+            credits: self.credits.len(),
+            consults: self.consults.len(),
+            keys: self.keys.len(),
+        }
+    }
+
+    pub(super) fn push(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+
+    /// A word becomes a constant, which the frame has already.
+    pub(super) fn set(&mut self, word: u32, frame: &Frame) {
+        self.origins.put(word, Origin::Constant);
+        self.push(Operation::Set(word, frame.words[word as usize]));
+    }
+}
+
+impl Engine<'_> {
+    /// Works on a packet from a start to a stop point or to the end, and writes down what is done.
+    ///
+    /// The recorder has begun with the origins of the start.
+    ///
+    /// # Errors
+    /// If the packet ends on the way. What was written down is then of no use; its credits have been
+    /// given.
+    pub(crate) fn record(
+        &mut self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        start: NodeId,
+        frame: &mut Frame,
+    ) -> Result<Recorded, Stop> {
+        let mut node = start;
+        loop {
+            if recorder.limit == Some(node) && node != start {
+                let (end, next) = (End::Before(node), Some(node));
+                return Ok(Recorded { end, next });
+            }
+            let mark = recorder.mark();
+            recorder.origins.node = node;
+            recorder.may_end = false;
+            let visited = self.record_node(around, recorder, node, frame);
+            let next = match visited {
+                Ok(_) if frame.wishes.has_exited => None,
+                Ok(next) => next,
+                Err(stop) => {
+                    self.roll_back_credits(recorder, 0, frame);
+                    return Err(stop);
+                }
+            };
+            if recorder.operations.len() > OPERATIONS_MAX {
+                recorder.origins.obstacle.get_or_insert_default();
+            }
+            if let Some(obstacle) = recorder.origins.obstacle.take() {
+                self.roll_back(recorder, mark, frame);
+                let end = stop_at(node, start, obstacle);
+                return Ok(Recorded { end, next });
+            }
+            let end = match next {
+                None => End::Done,
+                Some(next) if recorder.may_end => End::Before(next),
+                Some(next) => {
+                    node = next;
+                    continue;
+                }
+            };
+            return Ok(Recorded { end, next });
+        }
+    }
+
+    /// Forgets what was written down since a mark; it has happened to this packet all the same.
+    pub(super) fn roll_back(&mut self, recorder: &mut Recorder, mark: Mark, frame: &Frame) {
+        recorder.operations.truncate(mark.operations);
+        recorder.data.truncate(mark.data);
+        recorder.consults.truncate(mark.consults);
+        recorder.keys.truncate(mark.keys);
+        self.roll_back_credits(recorder, mark.credits, frame);
+    }
+
+    fn roll_back_credits(&mut self, recorder: &mut Recorder, from: usize, frame: &Frame) {
+        self.credit(&recorder.credits[from..], 1, frame.ingress_length_bytes);
+        recorder.credits.truncate(from);
+    }
+
+    fn record_node(
+        &mut self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        node: NodeId,
+        frame: &mut Frame,
+    ) -> Result<Option<NodeId>, Stop> {
+        let program = self.program;
+        match &program.control.nodes[node.index()].kind {
+            NodeKind::If(condition, yes, no) => {
+                self.steer_by(around, recorder, condition, &[], &[], frame);
+                let holds = condition.is_true(&self.scope(&[], &[], frame));
+                Ok(if holds { *yes } else { *no })
+            }
+            NodeKind::Do(action, after) => {
+                self.record_action(around, recorder, *action, &[], frame)?;
+                Ok(*after)
+            }
+            NodeKind::Table(table) => self.record_table(around, recorder, *table, frame),
+        }
+    }
+
+    /// The walk depends on whether a value is 0.
+    pub(super) fn steer_by(
+        &self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        code: &Code,
+        data: &[u64],
+        places: &[(u32, u32)],
+        frame: &Frame,
+    ) {
+        let origins = &mut recorder.origins;
+        let mut seen = |word, bits| origins.steer(word, bits, around.layout);
+        if !code.examine_truth(&self.scope(data, places, frame), &mut seen) {
+            let mut reads = Reads::new(&self.program.headers);
+            reads.expr(code.expr());
+            reads.words.iter().for_each(|&word| seen(word, u64::MAX));
+        }
+    }
+
+    fn record_table(
+        &mut self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        id: TableId,
+        frame: &mut Frame,
+    ) -> Result<Option<NodeId>, Stop> {
+        let program = self.program;
+        let table = program.table(id);
+        let first = recorder.keys.len() as u32;
+        let mut found = None;
+        if !table.key.is_empty() {
+            let (mut key, mut examined) = ([0; MAX_WORDS], [0; MAX_WORDS]);
+            let words = table.key_words as usize;
+            build_key(&table.key, &frame.words, &mut key[..words]);
+            let fixed = fixed_bits(&table.key, recorder, around.layout, frame);
+            examined[..words].copy_from_slice(&fixed[..words]);
+            let state = &self.tables[id.index()];
+            found = state.lookup_examined(&key[..words], self.version, &mut examined[..words]);
+            recorder.keys.extend_from_slice(&key[..words]);
+            recorder.keys.extend_from_slice(&examined[..words]);
+            for (examined, fixed) in examined.iter_mut().zip(fixed) {
+                *examined &= !fixed;
+            }
+            steer_by_key(&table.key, &examined, recorder, around.layout, frame);
+        }
+        let mut consult = Consult {
+            table: id,
+            found: found.unwrap_or(NONE),
+            member: NONE,
+            group: NONE,
+            key: first,
+        };
+        if let Some(index) = found {
+            if table.has_counters || table.has_timeouts || table.meter.is_some() {
+                recorder.credits.push(Credit::Entry(id, index));
+            }
+            self.record_meter(recorder, id, index, frame);
+            self.steer_by_selector(around, recorder, id, index, &mut consult);
+        }
+        recorder.consults.push(consult);
+        let Some(bound) = self.bound(id, table, found, frame) else {
+            if found.is_some() {
+                recorder.push(Operation::Fault(Fault::NoMember));
+            }
+            return Ok(table.next(found.is_some(), None));
+        };
+        let (action, data) = (bound.action, bound.data.clone());
+        self.record_action(around, recorder, action, &data, frame)?;
+        Ok(table.next(found.is_some(), table.action_index(action)))
+    }
+
+    fn record_meter(
+        &mut self,
+        recorder: &mut Recorder,
+        id: TableId,
+        index: u32,
+        frame: &mut Frame,
+    ) {
+        let Some(meter) = self.program.table(id).meter else {
+            return;
+        };
+        self.run_meter(id, index, frame);
+        recorder.push(Operation::Meter(id, index));
+        let result = self.program.arrays.meters[meter.index()].result;
+        let field = self
+            .program
+            .headers
+            .field(result.expect("the loader checked it"));
+        let impure = Origin::Impure(recorder.origins.node);
+        for word in exact::range(field) {
+            recorder.origins.put(word as u32, impure);
+        }
+    }
+
+    /// An entry may lead to one of several actions, chosen by a hash.
+    fn steer_by_selector(
+        &self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        id: TableId,
+        index: u32,
+        consult: &mut Consult,
+    ) {
+        match self.tables[id.index()].entry(index).what {
+            What::Action(_) => return,
+            What::Member(member) => {
+                consult.member = member;
+                return;
+            }
+            What::Group(group) => consult.group = group,
+            What::OneShot(..) => {}
+        }
+        let profile = self.program.table(id).profile;
+        let selector = profile.and_then(|id| self.program.profiles[id.index()].selector);
+        let mut reads = Reads::new(&self.program.headers);
+        let is_pure = reads.calculation(self.program, selector.expect("groups need a selector"));
+        for word in reads.words {
+            recorder.origins.steer(word, u64::MAX, around.layout);
+        }
+        if !is_pure {
+            recorder.origins.obstacle.get_or_insert_default().is_own = true;
+        }
+    }
+}
+
+/// Where a segment ends that met an obstacle at a node.
+fn stop_at(node: NodeId, start: NodeId, obstacle: Obstacle) -> End {
+    let is_new = node != start && !obstacle.is_own;
+    match is_new && obstacle.bits <= IMPURE_BITS_MAX {
+        true => End::Before(node),
+        false => End::Visit(node),
+    }
+}
+
+/// The bits of a table's key that are the same for all packets of the segment as it is now.
+fn fixed_bits(
+    parts: &[KeyPart],
+    recorder: &Recorder,
+    layout: &Layout,
+    frame: &Frame,
+) -> [u64; MAX_WORDS] {
+    let origins = &recorder.origins;
+    let mut fixed = [0; MAX_WORDS];
+    for part in parts {
+        let mut is_zero = false;
+        if let Some(valid) = part.valid_word {
+            if origins.fixed_bits(valid, layout) & 1 == 0 {
+                continue;
+            }
+            is_zero = frame.words[valid as usize] == 0;
+        }
+        let width_bits = part.width_bits.min(64);
+        for index in 0..part.words() {
+            let unmasked = part.mask.as_ref().map_or(0, |mask| !mask[index as usize]);
+            let bits = match is_zero {
+                true => u64::MAX,
+                false => origins.fixed_bits(part.from_word + index, layout) | unmasked,
+            };
+            fixed[(part.word + index) as usize] |= (bits & low_mask(width_bits)) << part.shift;
+        }
+    }
+    fixed
+}
+
+/// The walk depends on these bits of a table's key.
+fn steer_by_key(
+    parts: &[KeyPart],
+    examined: &[u64],
+    recorder: &mut Recorder,
+    layout: &Layout,
+    frame: &Frame,
+) {
+    for part in parts {
+        let width_bits = part.width_bits.min(64);
+        let bits_of = |index: u32| {
+            let bits = examined[(part.word + index) as usize] >> part.shift & low_mask(width_bits);
+            part.mask
+                .as_ref()
+                .map_or(bits, |mask| bits & mask[index as usize])
+        };
+        if (0..part.words()).all(|index| bits_of(index) == 0) {
+            continue;
+        }
+        if let Some(valid) = part.valid_word {
+            recorder.origins.steer(valid, 1, layout);
+            if frame.words[valid as usize] == 0 {
+                continue;
+            }
+        }
+        for index in 0..part.words() {
+            let bits = bits_of(index);
+            if bits != 0 {
+                recorder.origins.steer(part.from_word + index, bits, layout);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Recording actions, primitive by primitive.
+
+use crate::program::action::{Action, Step};
+use crate::program::expression::HeaderExpr;
+use crate::program::ids::{ActionId, HeaderId};
+use crate::run::engine::{Engine, Stop};
+use crate::run::frame::Frame;
+use crate::run::{ACTION_STEPS_MAX, DropReason};
+
+use super::facts::StepFacts;
+use super::origin::Origin;
+use super::record::{Mark, Recorder, Surroundings};
+use super::segment::{Credit, Operation};
+
+/// A primitive that is recorded: where it stands, and with what data it is run.
+struct Primitive<'a> {
+    action: &'a Action,
+    step: &'a Step,
+    facts: &'a StepFacts,
+    data: &'a [u64],
+    operation: Operation,
+}
+
+impl Engine<'_> {
+    /// Runs an action with its data, and writes its primitives down.
+    pub(super) fn record_action(
+        &mut self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        id: ActionId,
+        data: &[u64],
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let action = self.program.action(id);
+        let facts = around.facts.action(id);
+        let mark = recorder.mark();
+        recorder.data.extend_from_slice(data);
+        let mut is_recorded = true;
+        let (mut at, mut steps) = (0, 0);
+        while let Some(step) = action.steps.get(at) {
+            steps += 1;
+            if steps > ACTION_STEPS_MAX {
+                return Err(Stop(DropReason::ActionTooLong));
+            }
+            let index = at;
+            at += 1;
+            match step {
+                Step::Jump(to) => at = *to as usize,
+                Step::JumpIfZero(value, to) => {
+                    if is_recorded {
+                        let before = recorder.origins.obstacle.take();
+                        self.steer_by(around, recorder, value, data, &action.places, frame);
+                        let obstacle = recorder.origins.obstacle.take();
+                        is_recorded = before.is_none() && obstacle.is_none();
+                        recorder.origins.obstacle = before.or(obstacle);
+                        if before.is_none() && obstacle.is_some() && facts.is_whole {
+                            recorder.origins.obstacle = None;
+                            self.record_whole(recorder, mark, id, data, frame, &facts.writes);
+                        }
+                    }
+                    if !value.is_true(&self.scope(data, &action.places, frame)) {
+                        at = *to as usize;
+                    }
+                }
+                _ if !is_recorded => self.step(step, data, &action.places, frame)?,
+                step => {
+                    let operation = Operation::Step(id, index as u32, mark.data as u32);
+                    let primitive = Primitive {
+                        action,
+                        step,
+                        facts: &facts.steps[index],
+                        data,
+                        operation,
+                    };
+                    self.record_step(around, recorder, &primitive, frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole action becomes one operation, whatever way it takes.
+    fn record_whole(
+        &mut self,
+        recorder: &mut Recorder,
+        mark: Mark,
+        id: ActionId,
+        data: &[u64],
+        frame: &Frame,
+        writes: &[u32],
+    ) {
+        self.roll_back(recorder, mark, frame);
+        recorder.data.extend_from_slice(data);
+        recorder.push(Operation::Action(id, mark.data as u32));
+        let impure = Origin::Impure(recorder.origins.node);
+        for &word in writes {
+            recorder.origins.put(word, impure);
+        }
+    }
+
+    // One match, with an arm for each primitive of which more is known than its facts.
+    fn record_step(
+        &mut self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        primitive: &Primitive<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        match primitive.step {
+            Step::Nothing => Ok(()),
+            Step::Exit => self.run(primitive, frame),
+            Step::CopyWord(from, to, mask) => {
+                self.run(primitive, frame)?;
+                recorder.origins.copy(*from, *to, *mask);
+                match recorder.origins.of(*to) {
+                    Origin::Constant => recorder.set(*to, frame),
+                    _ => recorder.push(Operation::Copy(*from, *to, *mask)),
+                }
+                Ok(())
+            }
+            Step::CopyWords(from, to, words) => {
+                self.run(primitive, frame)?;
+                recorder.copy_block(*from, *to, *words);
+                recorder.push(primitive.operation);
+                Ok(())
+            }
+            Step::Count(array, index) if !recorder.may_end => {
+                let reads = primitive.facts.reads.iter().copied();
+                let is_fixed = recorder.origins.computed(reads) == Origin::Constant;
+                let scope = self.scope(primitive.data, &primitive.action.places, frame);
+                let cell = index.index(&scope);
+                let is_there = cell < self.cells.counters[array.index()].len() as u64;
+                if is_fixed && is_there {
+                    recorder.credits.push(Credit::Cell(*array, cell as u32));
+                    return Ok(());
+                }
+                self.record_by_facts(recorder, primitive, frame)
+            }
+            Step::AddHeader(HeaderExpr::Header(header))
+            | Step::ValidateHeader(HeaderExpr::Header(header))
+            | Step::RemoveHeader(HeaderExpr::Header(header))
+                if self.steer_by_validity(around, recorder, *header) =>
+            {
+                self.record_validity(recorder, *header, primitive, frame)
+            }
+            Step::AssignHeader(HeaderExpr::Header(from), HeaderExpr::Header(to))
+                if self.steer_by_validity(around, recorder, *from) =>
+            {
+                self.record_assignment(recorder, *from, *to, primitive, frame)
+            }
+            _ => self.record_by_facts(recorder, primitive, frame),
+        }
+    }
+
+    fn run(&mut self, primitive: &Primitive<'_>, frame: &mut Frame) -> Result<(), Stop> {
+        let places = &primitive.action.places;
+        self.step(primitive.step, primitive.data, places, frame)
+    }
+
+    /// A primitive of which nothing is known but what it may read and write.
+    fn record_by_facts(
+        &mut self,
+        recorder: &mut Recorder,
+        primitive: &Primitive<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let facts = primitive.facts;
+        recorder.may_end |= facts.may_end;
+        recorder.before.clear();
+        let before = facts.writes.iter().map(|&word| frame.words[word as usize]);
+        recorder.before.extend(before);
+        self.run(primitive, frame)?;
+        let origins = &mut recorder.origins;
+        let reads = || facts.reads.iter().copied();
+        let whole = match facts.is_impure {
+            true => Origin::Impure(origins.node),
+            false => origins.computed(reads()),
+        };
+        let is_constant = whole == Origin::Constant && facts.writes_all && !facts.has_effect;
+        for (index, &word) in facts.writes.iter().enumerate() {
+            let was = origins.of(word);
+            let origin = match facts.writes_all || facts.is_impure {
+                true => whole,
+                // It may be what it was.
+                false => origins.computed(reads().chain([word])),
+            };
+            origins.put(word, origin);
+            let value = frame.words[word as usize];
+            let is_same = was == Origin::Constant && recorder.before[index] == value;
+            if is_constant && !is_same {
+                recorder.operations.push(Operation::Set(word, value));
+            }
+        }
+        if !is_constant {
+            recorder.push(primitive.operation);
+        }
+        Ok(())
+    }
+
+    /// The walk depends on whether a header is valid; false, and it does not, if that is impure.
+    fn steer_by_validity(
+        &self,
+        around: Surroundings<'_>,
+        recorder: &mut Recorder,
+        header: HeaderId,
+    ) -> bool {
+        let base = self.program.headers.header(header).base;
+        let is_known = !recorder.origins.is_impure(base);
+        if is_known {
+            recorder.origins.steer(base, 1, around.layout);
+        }
+        is_known
+    }
+
+    /// The words of validity that a header's becoming valid changes.
+    fn validity_words(&self, header: HeaderId) -> Vec<u32> {
+        let headers = &self.program.headers;
+        let union = headers.header(header).union;
+        let members = union.map(|union| headers.union(union).headers.as_slice());
+        let members = members.unwrap_or_default().iter().copied();
+        members
+            .chain([header])
+            .map(|header| headers.header(header).base)
+            .collect()
+    }
+
+    /// A header becomes valid or invalid, and it is known what it was.
+    fn record_validity(
+        &mut self,
+        recorder: &mut Recorder,
+        header: HeaderId,
+        primitive: &Primitive<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let shape = self.program.headers.header(header);
+        let was_valid = frame.words[shape.base as usize] != 0;
+        self.run(primitive, frame)?;
+        match primitive.step {
+            Step::AddHeader(_) if !was_valid => {
+                for word in shape.base..shape.base + shape.words {
+                    recorder.origins.put(word, Origin::Constant);
+                }
+                for word in self.validity_words(header) {
+                    recorder.origins.put(word, Origin::Constant);
+                }
+                recorder.push(primitive.operation);
+            }
+            Step::ValidateHeader(_) => {
+                for word in self.validity_words(header) {
+                    recorder.set(word, frame);
+                }
+            }
+            Step::RemoveHeader(_) if was_valid => {
+                recorder.origins.put(shape.base, Origin::Constant);
+                recorder.push(primitive.operation);
+            }
+            // It was so already.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A header becomes another, and it is known whether that is valid.
+    fn record_assignment(
+        &mut self,
+        recorder: &mut Recorder,
+        from: HeaderId,
+        to: HeaderId,
+        primitive: &Primitive<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let headers = &self.program.headers;
+        let (source, target) = (headers.header(from), headers.header(to));
+        let is_valid = frame.words[source.base as usize] != 0;
+        self.run(primitive, frame)?;
+        if !is_valid {
+            recorder.set(target.base, frame);
+            return Ok(());
+        }
+        recorder.copy_block(source.base, target.base, source.words);
+        for word in self.validity_words(to) {
+            recorder.origins.put(word, Origin::Constant);
+        }
+        recorder.push(primitive.operation);
+        Ok(())
+    }
+}
+
+impl Recorder {
+    /// The origins of some words become those of others.
+    fn copy_block(&mut self, from: u32, to: u32, words: u32) {
+        let origins: Vec<_> = (from..from + words)
+            .map(|word| self.origins.of(word))
+            .collect();
+        for (origin, word) in origins.into_iter().zip(to..) {
+            self.origins.put(word, origin);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a write makes wrong goes before the write returns.
+//!
+//! ```text
+//!   an entry comes:      those that asked its table with a key that it may match, and found nothing
+//!                        or an entry that it beats
+//!   an entry goes:       those that found it
+//!   a default changes:   those that found nothing
+//!   a member changes:    those whose entry led to it, or to a group that has it
+//!   a group changes:     those whose entry led to it
+//!   a CRC changes:       all
+//! ```
+//!
+//! Counters, meters, registers, mirror sessions, multicast groups and value sets are met by each
+//! packet as they are: no segment knows of them.
+//!
+//! An entry that came may match a key of a segment if it agrees with the recorded key on all bits
+//! that both the entry asks for and the lookup examined; of any other key of the segment it then
+//! knows no more. So a segment that is left would be recorded the same way today, but for its mask.
+
+use crate::program::Program;
+use crate::program::ids::{ProfileId, TableId};
+use crate::state::{Change, State};
+
+use super::segment::NONE;
+use super::statistics::EvictReason;
+use super::store::Cache;
+
+/// Patterns of one entry that are compared one by one; of more, only what they share.
+const PATTERNS_MAX: usize = 16;
+
+impl Cache {
+    /// Takes out what a batch of changes, which has been made, touches.
+    pub(crate) fn repair(&mut self, program: &Program, state: &mut State, changes: &[Change]) {
+        let mut found = Vec::new();
+        for change in changes {
+            found.clear();
+            let reason = match *change {
+                Change::Inserted(table, entry) => {
+                    self.find_reached(state, table, entry, &mut found);
+                    EvictReason::Inserted
+                }
+                Change::Removed(table, entry) => {
+                    let rows = &self.rows[table.index()];
+                    rows.find(|row| row.found == entry, &mut found);
+                    EvictReason::Removed
+                }
+                Change::Default(table) => {
+                    let rows = &self.rows[table.index()];
+                    rows.find(|row| row.found == NONE, &mut found);
+                    EvictReason::Default
+                }
+                Change::Member(profile, member) => {
+                    self.find_users(program, state, profile, member, &mut found);
+                    EvictReason::Member
+                }
+                Change::Group(profile, group) => {
+                    for table in tables_of(program, profile) {
+                        let rows = &self.rows[table.index()];
+                        rows.find(|row| row.group == group, &mut found);
+                    }
+                    EvictReason::Group
+                }
+                Change::Calculation => {
+                    found.extend(0..self.segments.len() as u32);
+                    EvictReason::Calculation
+                }
+            };
+            for &segment in &found {
+                self.evict(segment, reason, (&mut state.tables, &mut state.cells));
+            }
+        }
+    }
+
+    fn find_reached(&self, state: &State, table: TableId, entry: u32, found: &mut Vec<u32>) {
+        let rows = &self.rows[table.index()];
+        let state = &state.tables[table.index()];
+        // An entry that the same batch took away again, or a table that nobody asked.
+        let Some(rank) = state.rank(entry).filter(|_| rows.len() > 0) else {
+            return;
+        };
+        // Of entries of one rank the older wins.
+        let is_better = |other: u32| state.rank(other).is_none_or(|other| rank > other);
+        let mut patterns = state.patterns(entry);
+        if patterns.len() > PATTERNS_MAX {
+            patterns = vec![shared(&patterns)];
+        }
+        for (value, mask) in &patterns {
+            rows.find_reached(value, mask, is_better, found);
+        }
+    }
+
+    fn find_users(
+        &self,
+        program: &Program,
+        state: &State,
+        profile: ProfileId,
+        member: u32,
+        found: &mut Vec<u32>,
+    ) {
+        let groups = &state.profiles[profile.index()].groups;
+        let has_member = |group: u32| {
+            let members = groups.get(&group).map(|group| &group.members);
+            members.is_some_and(|members| members.iter().any(|&(id, _)| id == member))
+        };
+        for table in tables_of(program, profile) {
+            let rows = &self.rows[table.index()];
+            rows.find(|row| row.member == member, found);
+            rows.find(|row| has_member(row.group), found);
+        }
+    }
+}
+
+fn tables_of(program: &Program, profile: ProfileId) -> impl Iterator<Item = TableId> {
+    let tables = program.tables.iter().enumerate();
+    let users = tables.filter(move |(_, table)| table.profile == Some(profile));
+    users.map(|(index, _)| TableId(index as u32))
+}
+
+/// What all patterns ask for alike: whatever matches one of them matches this.
+fn shared(patterns: &[(Vec<u64>, Vec<u64>)]) -> (Vec<u64>, Vec<u64>) {
+    let (mut value, mut mask) = patterns[0].clone();
+    for (other, other_mask) in patterns {
+        for index in 0..mask.len() {
+            mask[index] &= other_mask[index] & !(value[index] ^ other[index]);
+            value[index] &= mask[index];
+        }
+    }
+    (value, mask)
+}

@@ -1,0 +1,372 @@
+//! The segments, and how one is found, put in and taken out.
+
+use std::collections::HashMap;
+
+use thalweg_classifier::hash::WordHash;
+use thalweg_classifier::{
+    Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
+};
+use thalweg_packet::{Instant, MAX_WORDS};
+
+use crate::program::Program;
+use crate::program::ids::NodeId;
+use crate::state::{Cells, TableState};
+
+use super::facts::Facts;
+use super::layout::{Layout, Liveness, Shape};
+use super::microflow::Microflow;
+use super::origin::Origin;
+use super::record::Recorder;
+use super::rows::Rows;
+use super::segment::{Consult, Credit, End, Operation, Operations, credit};
+use super::statistics::{CacheConfig, CacheStatistics, EvictReason};
+use super::trim::trim;
+use super::words::WordSet;
+
+/// Starts that a program may have; at other nodes no segment begins.
+const STARTS_MAX: usize = 64;
+
+/// Masks of a start that have tables of their own; with more they are merged.
+const OWN_MASKS_MAX: usize = 32;
+
+/// A node that has not been a start yet, or may not be one.
+const NEW: u32 = u32::MAX;
+const REFUSED: u32 = u32::MAX - 1;
+
+/// A node at which segments begin.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) node: NodeId,
+    pub(crate) layout: Layout,
+    /// Where the words of a frame come from at the start.
+    pub(crate) origins: Box<[Origin]>,
+    microflow: Microflow,
+    masked: MergedTuples,
+    /// Of the masked level's rules.
+    version: Version,
+    age: u64,
+}
+
+/// A remembered walk from a start to a stop point or the end.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) operations: Operations,
+    pub(crate) end: End,
+    pub(crate) credits: Box<[Credit]>,
+    /// Packets that have not been credited yet, their bytes, and when the last came.
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) last: Instant,
+    is_recent: bool,
+    pub(crate) start: u32,
+    pub(crate) consults: Box<[Consult]>,
+    /// Of each consult its row among those of its table.
+    pub(super) rows: Box<[u32]>,
+    pub(crate) keys: Box<[u64]>,
+    /// The key of the packet that was recorded.
+    pub(crate) key: Box<[u64]>,
+}
+
+/// What there is for a packet at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    Segment(u32),
+    /// Nothing yet: the start to record from.
+    Miss(u32),
+    /// No segment may begin here.
+    Refused,
+}
+
+/// The traversals of a program that are remembered.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    config: CacheConfig,
+    pub(crate) facts: Facts,
+    shape: Shape,
+    liveness: Liveness,
+    /// By pipeline (whether it is ingress) and the node that follows: what is read after a segment.
+    live: HashMap<(bool, Option<NodeId>), WordSet>,
+    by_node: Vec<u32>,
+    pub(crate) starts: Vec<Start>,
+    pub(super) segments: Vec<Option<Box<Segment>>>,
+    /// By segment: changes when it is taken out.
+    generations: Vec<u32>,
+    free: Vec<u32>,
+    hand: usize,
+    pub(super) rows: Vec<Rows>,
+    /// Segments with packets that have not been credited.
+    owing: Vec<u32>,
+    pub(crate) recorder: Recorder,
+    key: [u64; MAX_WORDS],
+    key_hash: u64,
+    hash: WordHash,
+    pub(crate) statistics: CacheStatistics,
+}
+
+impl Cache {
+    /// An empty cache for a program.
+    pub(crate) fn new(program: &Program, config: CacheConfig, seed: u64) -> Cache {
+        let facts = Facts::new(program);
+        Cache {
+            config,
+            shape: Shape::new(program, &facts),
+            liveness: Liveness::new(program, &facts),
+            facts,
+            live: HashMap::new(),
+            by_node: vec![NEW; program.control.nodes.len()],
+            starts: Vec::new(),
+            segments: Vec::new(),
+            generations: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            rows: program.tables.iter().map(Rows::new).collect(),
+            owing: Vec::new(),
+            recorder: Recorder::default(),
+            key: [0; MAX_WORDS],
+            key_hash: 0,
+            hash: WordHash::new(seed),
+            statistics: CacheStatistics::default(),
+        }
+    }
+
+    /// The segment for a frame at a node.
+    #[inline]
+    pub(crate) fn find(&mut self, program: &Program, node: NodeId, frame: &[u64]) -> Found {
+        let mut index = self.by_node[node.index()];
+        if index >= REFUSED {
+            index = self.open(program, node);
+            if index == REFUSED {
+                self.statistics.refused += 1;
+                return Found::Refused;
+            }
+        }
+        let start = &mut self.starts[index as usize];
+        let key = &mut self.key[..start.layout.words];
+        start.layout.pack(frame, key);
+        let hash = self.hash.hash_words(&*key);
+        if let Some((segment, generation)) = start.microflow.find(hash, key)
+            && self.generations[segment as usize] == generation
+        {
+            self.statistics.exact_hits += 1;
+            return Found::Segment(segment);
+        }
+        self.key_hash = hash;
+        let Some(rule) = start.masked.lookup(key, start.version) else {
+            self.statistics.misses += 1;
+            return Found::Miss(index);
+        };
+        self.statistics.masked_hits += 1;
+        let generation = self.generations[rule.0 as usize];
+        start.microflow.put(hash, key, rule.0, generation);
+        Found::Segment(rule.0)
+    }
+
+    /// Makes a node a start, if it may be one.
+    fn open(&mut self, program: &Program, node: NodeId) -> u32 {
+        if self.by_node[node.index()] == REFUSED {
+            return REFUSED;
+        }
+        let layout = self.shape.layout(program, &self.facts, node);
+        let layout = layout.filter(|_| self.starts.len() < STARTS_MAX);
+        let Some(layout) = layout else {
+            self.by_node[node.index()] = REFUSED;
+            return REFUSED;
+        };
+        let origins = (0..program.headers.initial.len() as u32).map(|word| {
+            match (layout.part_of(word), self.shape.varies(program, node, word)) {
+                (Some(part), _) => Origin::Copy(part, u64::MAX),
+                (None, true) => Origin::Unknown,
+                (None, false) => Origin::Constant,
+            }
+        });
+        let config = TupleSpaceConfig::flat(layout.words, self.starts.len() as u64);
+        let index = self.starts.len() as u32;
+        self.starts.push(Start {
+            node,
+            origins: origins.collect(),
+            microflow: Microflow::new(layout.words, self.config.microflows),
+            masked: MergedTuples::after(OWN_MASKS_MAX, config),
+            layout,
+            version: Version::FIRST,
+            age: 0,
+        });
+        self.by_node[node.index()] = index;
+        self.statistics.starts += 1;
+        index
+    }
+
+    /// Counts a packet of a segment, and gives the segment.
+    #[inline]
+    pub(crate) fn use_segment(&mut self, id: u32, bytes: u64, now: Instant) -> &Segment {
+        let segment = self.segments[id as usize].as_deref_mut();
+        let segment = segment.expect("what is found is there");
+        segment.is_recent = true;
+        if !segment.credits.is_empty() {
+            if segment.packets == 0 {
+                self.owing.push(id);
+            }
+            segment.packets += 1;
+            segment.bytes += bytes;
+            segment.last = now;
+        }
+        segment
+    }
+
+    /// Remembers what was recorded for the key that was looked up last.
+    pub(crate) fn insert(
+        &mut self,
+        program: &Program,
+        start: u32,
+        end: End,
+        state: (&mut [TableState], &mut Cells),
+    ) -> Option<u32> {
+        if self.config.segments == 0 {
+            return None;
+        }
+        if self.segments.len() - self.free.len() >= self.config.segments {
+            let victim = self.oldest();
+            self.evict(victim, EvictReason::Capacity, state);
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.segments.push(None);
+            self.generations.push(0);
+            self.segments.len() as u32 - 1
+        });
+        self.trim(program, start, end);
+        let recorder = &self.recorder;
+        let consults: Box<[Consult]> = recorder.consults.as_slice().into();
+        let rows = consults.iter().map(|consult| {
+            let rows = &mut self.rows[consult.table.index()];
+            rows.push(id, consult, &recorder.keys)
+        });
+        let rows: Box<[u32]> = rows.collect();
+        let mask = &recorder.origins.mask;
+        let place = &mut self.starts[start as usize];
+        let key: Box<[u64]> = self.key[..place.layout.words].into();
+        let value: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
+        let pattern = Pattern {
+            value: &value,
+            mask,
+        };
+        let precedence = Precedence::new(0, place.age);
+        place.age += 1;
+        place
+            .masked
+            .insert(pattern, precedence, RuleId(id), place.version);
+        place
+            .microflow
+            .put(self.key_hash, &key, id, self.generations[id as usize]);
+        self.segments[id as usize] = Some(Box::new(Segment {
+            operations: Operations {
+                list: recorder.operations.as_slice().into(),
+                data: recorder.data.as_slice().into(),
+            },
+            end,
+            credits: recorder.credits.as_slice().into(),
+            packets: 0,
+            bytes: 0,
+            last: Instant::ZERO,
+            is_recent: false,
+            start,
+            consults,
+            rows,
+            keys: recorder.keys.as_slice().into(),
+            key,
+        }));
+        self.statistics.segments += 1;
+        Some(id)
+    }
+
+    /// Takes out of the recording what need not be done.
+    pub(super) fn trim(&mut self, program: &Program, start: u32, end: End) {
+        let node = self.starts[start as usize].node;
+        let next = match end {
+            End::Done => None,
+            End::Before(next) | End::Visit(next) => Some(next),
+        };
+        let is_ingress = program.control.ingress.nodes.contains(&node.0);
+        let live = self.live.entry((is_ingress, next));
+        let live = live.or_insert_with(|| self.liveness.at_end(program, &self.facts, node, next));
+        trim(
+            &self.facts,
+            &mut self.recorder.operations,
+            &mut live.clone(),
+        );
+        let needs_data = |operation: &Operation| {
+            matches!(operation, Operation::Step(..) | Operation::Action(..))
+        };
+        if !self.recorder.operations.iter().any(needs_data) {
+            self.recorder.data.clear();
+        }
+    }
+
+    /// Corbató's second chance: the next segment that was not used since the last time round.
+    fn oldest(&mut self) -> u32 {
+        loop {
+            self.hand = (self.hand + 1) % self.segments.len();
+            if let Some(segment) = &mut self.segments[self.hand]
+                && !std::mem::take(&mut segment.is_recent)
+            {
+                return self.hand as u32;
+            }
+        }
+    }
+
+    /// Takes a segment out, if it is still there; its packets are credited.
+    pub(super) fn evict(
+        &mut self,
+        id: u32,
+        reason: EvictReason,
+        (tables, cells): (&mut [TableState], &mut Cells),
+    ) {
+        let Some(segment) = self.segments[id as usize].take() else {
+            return;
+        };
+        credit(
+            tables,
+            cells,
+            &segment.credits,
+            segment.packets,
+            segment.bytes,
+            segment.last,
+        );
+        self.generations[id as usize] = self.generations[id as usize].wrapping_add(1);
+        self.free.push(id);
+        let start = &mut self.starts[segment.start as usize];
+        start.version = start.version.next();
+        start.masked.remove(RuleId(id), start.version);
+        start.masked.reclaim(start.version);
+        for (consult, &row) in segment.consults.iter().zip(&segment.rows) {
+            let table = consult.table;
+            let Some(moved) = self.rows[table.index()].remove(row) else {
+                continue;
+            };
+            let owner = self.segments[moved as usize].as_deref_mut();
+            let owner = owner.expect("rows belong to segments that are there");
+            let mut places = owner.consults.iter().zip(&mut owner.rows);
+            let place = places.find(|(consult, _)| consult.table == table);
+            *place.expect("it has the row").1 = row;
+        }
+        self.statistics.segments -= 1;
+        self.statistics.evict(reason);
+    }
+
+    /// Credits the packets of all segments.
+    pub(crate) fn settle(&mut self, tables: &mut [TableState], cells: &mut Cells) {
+        for id in std::mem::take(&mut self.owing) {
+            let Some(segment) = &mut self.segments[id as usize] else {
+                continue;
+            };
+            let (packets, bytes) = (segment.packets, segment.bytes);
+            credit(
+                tables,
+                cells,
+                &segment.credits,
+                packets,
+                bytes,
+                segment.last,
+            );
+            (segment.packets, segment.bytes) = (0, 0);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What a recorded segment need not do: operations whose words nobody reads afterwards.
+//!
+//! From the last operation to the first, with the words that are *live*: those that something later
+//! may read. At the end of a segment these are what the rest of the pipeline and all that follows it
+//! may read ([`Liveness`](super::layout::Liveness)).
+//!
+//! Tables hand each other metadata that is of no use once they have been asked. So what is left of a
+//! long pipeline is what it did to the packet, and a hit does not cost more for more tables.
+
+use super::facts::Facts;
+use super::segment::Operation;
+use super::words::WordSet;
+
+/// Takes out what need not be done; `live` is what is read after the last operation.
+pub(crate) fn trim(facts: &Facts, operations: &mut Vec<Operation>, live: &mut WordSet) {
+    let mut is_kept = vec![true; operations.len()];
+    for (operation, is_kept) in operations.iter().zip(&mut is_kept).rev() {
+        match *operation {
+            Operation::Set(to, _) => {
+                *is_kept = live.contains(to);
+                live.remove(to);
+            }
+            Operation::Copy(from, to, _) => {
+                *is_kept = live.contains(to);
+                if *is_kept {
+                    live.remove(to);
+                    live.insert(from);
+                }
+            }
+            Operation::Step(action, index, _) => {
+                let step = &facts.action(action).steps[index as usize];
+                let mut writes = step.writes.iter();
+                *is_kept = step.has_effect || writes.any(|&word| live.contains(word));
+                if !*is_kept {
+                    continue;
+                }
+                if step.writes_all {
+                    step.writes.iter().for_each(|&word| live.remove(word));
+                }
+                live.extend(step.reads.iter().copied());
+            }
+            Operation::Action(action, _) => {
+                live.extend(facts.action(action).reads.iter().copied());
+            }
+            Operation::Meter(..) | Operation::Fault(_) => {}
+        }
+    }
+    let mut is_kept = is_kept.into_iter();
+    operations.retain(|_| is_kept.next().expect("one for each"));
+}

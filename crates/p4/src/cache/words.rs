@@ -1,0 +1,50 @@
+//! Sets of words of a frame.
+
+/// A set of words of a frame; one bit for each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WordSet {
+    bits: Box<[u64]>,
+}
+
+impl WordSet {
+    /// The empty set, of a frame with so many words.
+    pub(crate) fn new(words: usize) -> WordSet {
+        WordSet {
+            bits: vec![0; words.div_ceil(64)].into(),
+        }
+    }
+
+    /// Whether a word is in it.
+    #[inline]
+    pub(crate) fn contains(&self, word: u32) -> bool {
+        self.bits[word as usize / 64] >> (word % 64) & 1 == 1
+    }
+
+    /// Adds a word; whether it was not in it.
+    pub(crate) fn insert(&mut self, word: u32) -> bool {
+        let is_new = !self.contains(word);
+        self.bits[word as usize / 64] |= 1 << (word % 64);
+        is_new
+    }
+
+    /// Takes a word out.
+    pub(crate) fn remove(&mut self, word: u32) {
+        self.bits[word as usize / 64] &= !(1 << (word % 64));
+    }
+
+    /// Adds words; whether any was not in it.
+    pub(crate) fn extend(&mut self, words: impl IntoIterator<Item = u32>) -> bool {
+        words
+            .into_iter()
+            .fold(false, |changed, word| self.insert(word) | changed)
+    }
+
+    /// The words, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let all = self.bits.iter().enumerate();
+        all.flat_map(|(index, &bits)| {
+            let ones = (0..64).filter(move |bit| bits >> bit & 1 == 1);
+            ones.map(move |bit| index as u32 * 64 + bit)
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! Which bits of a frame decided the value of a compiled expression.
+//!
+//! A cache that remembers what a condition led to has to know by which bits. The whole of each field
+//! that is read would do, and be far too much: `ttl > 1` is decided by the highest bit of a time to
+//! live of 64, and `address[31:28] == 14` by one bit of the four that differs.
+//!
+//! [`Narrow::examine`] is told the bits of the value that matter, and says bits of words of the
+//! frame. It is sound: with the same data, any frame that agrees on these bits has a value that
+//! agrees on the bits that matter. From the root to the leaves:
+//!
+//! ```text
+//!   x & y      bits of x; those of y only where x has a one          (| the other way round)
+//!   x + y      all bits up to the highest that matters               (- and * the same)
+//!   x == y     if they differ: the highest bit in which they do; else all
+//!   x < y      the bits down to the highest in which they differ
+//!   x and y    if one is false, that one alone                       (or the other way round)
+//!   not x      of a number that is not 0: one bit that is not
+//! ```
+//!
+//! Cost: each operand is evaluated once more at each level above it, which small trees can bear; it
+//! is for the packets that a cache misses.
+
+use super::{Narrow, Registers, Two};
+
+/// What is told a word of the frame, and bits of it.
+pub(crate) type Seen<'s> = dyn FnMut(u32, u64) + 's;
+
+impl Narrow {
+    /// The bits that decide whether the value is 0.
+    pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) {
+        let value = self.evaluate(registers) as u128;
+        match value {
+            0 => self.examine(registers, u128::MAX, seen),
+            _ => self.examine(registers, highest(value), seen),
+        }
+    }
+
+    /// The bits that decide the bits of `need` of the value.
+    // One match, with a line or two for each node.
+    pub(crate) fn examine(&self, registers: Registers<'_>, need: u128, seen: &mut Seen<'_>) {
+        if need == 0 {
+            return;
+        }
+        let all = u128::MAX;
+        match self {
+            Narrow::Constant(_) | Narrow::Argument(_) | Narrow::ArgumentPair(_) => {}
+            Narrow::Word(at) => seen(*at, need as u64),
+            Narrow::Pair(at) => {
+                seen(*at, (need >> 64) as u64);
+                seen(at + 1, need as u64);
+            }
+            Narrow::SignedWord(at, unused) => seen(*at, extended(need, 64 - unused) as u64),
+            Narrow::SignedPair(at, unused) => {
+                let need = extended(need, 128 - unused);
+                seen(*at, (need >> 64) as u64);
+                seen(at + 1, need as u64);
+            }
+            Narrow::Element(index, words) => {
+                index.examine(registers, all, seen);
+                let index = usize::try_from(index.evaluate(registers)).ok();
+                if let Some(&at) = index.and_then(|index| words.get(index)) {
+                    seen(at, need as u64);
+                }
+            }
+            Narrow::Last(next, words) => {
+                seen(*next, u64::MAX);
+                let last = registers.words[*next as usize].checked_sub(1);
+                if let Some(&at) = last.and_then(|last| words.get(last as usize)) {
+                    seen(at, need as u64);
+                }
+            }
+            Narrow::LastIndex(next) => seen(*next, u64::MAX),
+            Narrow::AnyOf(words) => {
+                let valid = words.iter().find(|&&at| registers.words[at as usize] != 0);
+                match valid {
+                    Some(&at) => seen(at, u64::MAX),
+                    None => words.iter().for_each(|&at| seen(at, u64::MAX)),
+                }
+            }
+            Narrow::SameBlock(one, other, words) => {
+                same_block(registers, *one, *other, *words, seen);
+            }
+            Narrow::Complement(operand) => operand.examine(registers, need, seen),
+            Narrow::Not(operand) | Narrow::ToBool(operand) => {
+                operand.examine_truth(registers, seen);
+            }
+            Narrow::SignExtend(operand, bits) => {
+                operand.examine(registers, extended(need, *bits), seen);
+            }
+            Narrow::Clamp(operand, ..) | Narrow::AtMost(operand, _) => {
+                operand.examine(registers, all, seen);
+            }
+            Narrow::ShiftRight(operand, bits) => {
+                let bits = *bits.min(&127);
+                let sign = u128::from(bits > 0) << 127;
+                operand.examine(registers, need << bits | sign, seen);
+            }
+            Narrow::ShiftRightUnsigned(operand, bits) => {
+                operand.examine(registers, need.checked_shl(*bits).unwrap_or(0), seen);
+            }
+            Narrow::ShiftLeft(operand, bits) => {
+                operand.examine(registers, need.checked_shr(*bits).unwrap_or(0), seen);
+            }
+            Narrow::Slice { word, words, shift } => {
+                let at = word + words - 1 - shift / 64;
+                let both = u128::from(need as u64) << (shift % 64);
+                seen(at, both as u64);
+                if shift / 64 + 1 < *words {
+                    seen(at - 1, (both >> 64) as u64);
+                }
+            }
+            Narrow::Both(two, both) => two.examine(&both.0, &both.1, registers, need, seen),
+            Narrow::Select(three) => {
+                three.0.examine_truth(registers, seen);
+                match three.0.evaluate(registers) != 0 {
+                    true => three.1.examine(registers, need, seen),
+                    false => three.2.examine(registers, need, seen),
+                }
+            }
+        }
+    }
+}
+
+impl Two {
+    fn examine(
+        self,
+        left: &Narrow,
+        right: &Narrow,
+        registers: Registers<'_>,
+        need: u128,
+        seen: &mut Seen<'_>,
+    ) {
+        let values = [left, right].map(|side| side.evaluate(registers) as u128);
+        let [one, other] = values;
+        let mut both = |need: u128| {
+            left.examine(registers, need, seen);
+            right.examine(registers, need, seen);
+        };
+        let differs = highest(one ^ other);
+        match self {
+            Two::And => {
+                left.examine(registers, need, seen);
+                right.examine(registers, need & one, seen);
+            }
+            Two::Or => {
+                left.examine(registers, need, seen);
+                right.examine(registers, need & !one, seen);
+            }
+            Two::Xor => both(need),
+            // A carry comes from below.
+            Two::Add | Two::Subtract | Two::Multiply => both(up_to(highest(need))),
+            Two::Equal | Two::NotEqual => match differs {
+                0 => both(u128::MAX),
+                bit => both(bit),
+            },
+            Two::Less | Two::LessOrEqual | Two::LessUnsigned | Two::LessOrEqualUnsigned => {
+                match differs {
+                    0 => both(u128::MAX),
+                    bit => both(!(bit - 1)),
+                }
+            }
+            Two::BothTrue if one == 0 => left.examine_truth(registers, seen),
+            Two::BothTrue if other == 0 => right.examine_truth(registers, seen),
+            Two::EitherTrue if one != 0 => left.examine_truth(registers, seen),
+            Two::EitherTrue if other != 0 => right.examine_truth(registers, seen),
+            Two::BothTrue | Two::EitherTrue => {
+                left.examine_truth(registers, seen);
+                right.examine_truth(registers, seen);
+            }
+            Two::Divide
+            | Two::Remainder
+            | Two::ShiftLeft
+            | Two::ShiftRight
+            | Two::ShiftRightUnsigned => both(u128::MAX),
+        }
+    }
+}
+
+/// Two headers of one type: the validity of the first, then the first word in which they differ.
+fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: &mut Seen<'_>) {
+    seen(one, u64::MAX);
+    let word = |at: u32| registers.words[at as usize];
+    if word(one) == 0 {
+        return;
+    }
+    let mut pairs = (0..words).map(|index| (one + index, other + index));
+    match pairs.find(|&(one, other)| word(one) != word(other)) {
+        Some((one, other)) => {
+            seen(one, u64::MAX);
+            seen(other, u64::MAX);
+        }
+        None => {
+            for index in 0..words {
+                seen(one + index, u64::MAX);
+                seen(other + index, u64::MAX);
+            }
+        }
+    }
+}
+
+/// The highest bit of a number; 0 of 0.
+fn highest(number: u128) -> u128 {
+    number.checked_ilog2().map_or(0, |bit| 1 << bit)
+}
+
+/// A bit and all below it.
+fn up_to(bit: u128) -> u128 {
+    bit | bit.wrapping_sub(1)
+}
+
+/// Bits of a number that is extended by its sign from so many bits on.
+fn extended(need: u128, bits: u32) -> u128 {
+    let sign = 1 << (bits - 1);
+    let below = need & up_to(sign);
+    match need >> (bits - 1) {
+        0 => below,
+        _ => below | sign,
+    }
+}
