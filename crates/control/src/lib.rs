@@ -36,7 +36,7 @@ mod value;
 pub use arbitration::StreamId;
 pub use change::*;
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
-pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder};
+pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder, messages_for};
 pub use p4info::*;
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{

@@ -272,3 +272,36 @@ fn what_cannot_be_made_is_refused_with_advice() {
         assert!(errors.contains(advice), "{arguments}: {errors}");
     }
 }
+
+/// A network for each case of the P4 switch: what its stations send meets what was generated.
+#[test]
+fn a_p4_switch_forwards_what_its_network_sends() {
+    let folder = folder();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4");
+    for case in 1..=4 {
+        let generate = format!(
+            "generate p4-entries --case {case} --count 200 --packets 2000 --pcap in.pcap \
+             -o {case}.cmds"
+        );
+        let captures = summary(folder.path(), &generate)["captures"].clone();
+        let captures = captures.as_object().expect("a capture for each port");
+        assert_eq!(captures.len(), 16);
+        let mut replay = format!("replay --p4 {examples}/switch_{case}.json --entries {case}.cmds");
+        for name in captures.keys() {
+            let port = name.trim_start_matches("in-p").trim_end_matches(".pcap");
+            replay += &format!(" --pcap {port}={name}");
+        }
+        let report = summary(folder.path(), &replay);
+        assert_eq!(report["packets"], 2_000);
+        assert_eq!(report["faults"], serde_json::json!({}));
+        assert_eq!(report["digests"], 0, "all stations are known");
+        let sent: u64 = report["outputs"]
+            .as_object()
+            .expect("ports")
+            .values()
+            .filter_map(Value::as_u64)
+            .sum();
+        // Some packets are for their own sender's port, or denied; some go to several.
+        assert!(sent > 1_500, "case {case}: {report}");
+    }
+}

@@ -11,6 +11,7 @@
 //!   PipelineKind ──────────────────────────>├─> Pipeline ──> FlowSource ──> Flow ──> packet
 //!                                           │       └──────> ChangeSource ──> Change
 //!   Sequence: in which order flows send     │
+//!   Campus: entries and packets for a P4 program
 //!   MicroCase: rules and flows of one benchmark case
 //!   RandomPipeline, PacketSource: small and hostile, for tests of soundness
 //! ```
@@ -22,6 +23,7 @@
 //!    are pushed than a switch takes.
 
 mod action;
+mod campus;
 mod changes;
 mod classbench;
 mod error;
@@ -36,6 +38,7 @@ mod seed;
 mod sequence;
 
 pub use action::{Action, FieldSlice, ReservedPort};
+pub use campus::Campus;
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
 pub use classbench::{
     Extra, Filter, FilterError, FilterProblem, Header, LengthShare, PortClass, PortRange,

@@ -121,8 +121,12 @@ fn p4_sections(p4: &P4Settings) -> Table {
         p4.cpu_port
             .map(|cpu_port| ("cpu_port".to_owned(), port(cpu_port))),
     );
-    if let Some((json, p4info)) = &p4.program {
-        program.extend(table([("program", word(json)), ("p4info", word(p4info))]));
+    if let Some(files) = &p4.program {
+        program.extend(table([("program", word(&files.program))]));
+        let others = [("p4info", &files.p4info), ("entries", &files.entries)];
+        for (key, path) in others {
+            program.extend(path.as_ref().map(|path| (key.to_owned(), word(path))));
+        }
     }
     let mut runtime = table([
         ("listen", p4.listen.to_string().into()),

@@ -15,6 +15,7 @@
 
 mod binding;
 mod convert;
+mod entries;
 mod plane;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_p4::{DropReason, Outbox};
 use thalweg_packet::Instant;
 
+pub use self::entries::messages_for;
 use self::plane::Plane;
 use crate::change::{Count, EntryRef, Operation};
 use crate::p4info::Catalog;

@@ -1,14 +1,16 @@
 //! P4Info: what of a program a controller can speak of.
 //!
 //! [`read`] takes the text or the binary form of the published messages, [`Catalog`] is what they
-//! say, checked and indexed.
+//! say, checked and indexed; [`derive`] makes it from a program that has none.
 
 mod build;
 mod catalog;
+mod derive;
 mod read;
 mod shape;
 
 pub use self::build::InfoError;
 pub use self::catalog::*;
+pub use self::derive::derive;
 pub use self::read::{ReadError, read, read_text};
 pub use self::shape::Shape;

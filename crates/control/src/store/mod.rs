@@ -29,6 +29,7 @@ mod sets;
 
 use std::sync::Arc;
 
+pub(crate) use self::matching::messages_of;
 pub(crate) use self::read::Reader;
 pub(crate) use self::rows::IdleEntry;
 use self::rows::{Rows, Undo};

@@ -3,6 +3,7 @@
 mod bed;
 mod behaviors;
 mod cached;
+mod examples;
 #[path = "../cache/lab.rs"]
 mod lab;
 mod profiles;

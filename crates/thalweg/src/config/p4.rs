@@ -22,7 +22,7 @@ pub(crate) struct P4Section {
     cache: Option<Spanned<String>>,
     program: Option<Spanned<PathBuf>>,
     p4info: Option<Spanned<PathBuf>>,
-    entries: Option<Spanned<toml::Value>>,
+    entries: Option<Spanned<PathBuf>>,
     cpu_port: Option<Spanned<Number>>,
     drop_port: Option<Spanned<Number>>,
 }
@@ -39,11 +39,22 @@ pub(crate) struct P4RuntimeSection {
     insecure: bool,
 }
 
+/// A program that a switch starts with, as files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct P4Program {
+    /// The JSON that p4c's back end for BMv2 writes.
+    pub program: PathBuf,
+    /// Its P4Info; without, it is derived from the program.
+    pub p4info: Option<PathBuf>,
+    /// Its entries: commands as simple_switch_CLI takes them.
+    pub entries: Option<PathBuf>,
+}
+
 /// A switch that a P4 program forwards for.
 #[derive(Debug)]
 pub struct P4Settings {
-    /// The program and its P4Info; without, the controller brings them.
-    pub program: Option<(PathBuf, PathBuf)>,
+    /// The program that it starts with; without, the controller brings it.
+    pub program: Option<P4Program>,
     /// The port by which the program and the controller send each other packets.
     pub cpu_port: Option<u32>,
     /// The port that `mark_to_drop` sends to.
@@ -69,29 +80,27 @@ impl Source<'_> {
             };
         };
         self.refuse_beside_p4(file, section)?;
-        let span = section.span();
         let section = section.get_ref();
-        if let Some(entries) = &section.entries {
-            let what = "entries files are not supported yet; write entries over P4Runtime, and \
-                        remove entries";
-            return Err(self.error(&entries.span(), what));
-        }
         if let Some(cache) = &section.cache
             && cache.get_ref() != "off"
         {
             let what = "caches of P4 programs are not supported yet; set cache to \"off\"";
             return Err(self.error(&cache.span(), what));
         }
-        let program = match (&section.program, &section.p4info) {
-            (None, None) => None,
-            (Some(program), Some(p4info)) => {
-                Some((self.path(program.get_ref()), self.path(p4info.get_ref())))
-            }
-            _ => {
-                let what = "a program needs its P4Info, and P4Info its program; set both or none";
-                return Err(self.error(&span, what));
-            }
+        let path = |said: &Option<Spanned<PathBuf>>| {
+            let said = said.as_ref();
+            said.map(|said| self.path(said.get_ref()))
         };
+        let program = path(&section.program).map(|program| P4Program {
+            program,
+            p4info: path(&section.p4info),
+            entries: path(&section.entries),
+        });
+        let without = section.p4info.as_ref().or(section.entries.as_ref());
+        if let (None, Some(said)) = (&program, without) {
+            let what = "P4Info and entries are of a program; set program";
+            return Err(self.error(&said.span(), what));
+        }
         let port = |key, said: &Option<Spanned<Number>>| {
             let number = said
                 .as_ref()

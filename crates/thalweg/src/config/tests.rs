@@ -385,6 +385,7 @@ name = "p4/0"
 cache = "off"
 program = "l2l3.json"
 p4info = "/srv/l2l3.p4info.txtpb"
+entries = "l2l3.cmds"
 cpu_port = 510
 drop_port = 509
 [p4runtime]
@@ -401,10 +402,11 @@ number = 1
 fn a_p4_program_and_its_controller() {
     let config = parse(P4).expect("it is right");
     let p4 = config.p4.expect("there is a program");
-    let expected = (
-        PathBuf::from("etc/l2l3.json"),
-        PathBuf::from("/srv/l2l3.p4info.txtpb"),
-    );
+    let expected = P4Program {
+        program: PathBuf::from("etc/l2l3.json"),
+        p4info: Some(PathBuf::from("/srv/l2l3.p4info.txtpb")),
+        entries: Some(PathBuf::from("etc/l2l3.cmds")),
+    };
     assert_eq!(p4.program, Some(expected));
     assert_eq!(
         (p4.cpu_port, p4.drop_port, p4.device_id),
@@ -425,9 +427,9 @@ fn what_a_p4_switch_cannot_do_is_refused() {
     let tcp = "p4 = {}\np4runtime = { listen = \"tcp:127.0.0.1:1\"";
     for (text, advice) in [
         ("p4runtime = {}", "add [p4]"),
-        ("p4 = { program = \"x\" }", "set both or none"),
+        ("p4 = { p4info = \"x\" }", "set program"),
         ("p4 = { cache = \"behavior\" }", "set cache to \"off\""),
-        ("p4 = { entries = \"x\" }", "remove entries"),
+        ("p4 = { entries = \"x\" }", "set program"),
         ("p4 = { cpu_port = 512 }", "cpu_port must be 0 to 511"),
         ("p4 = { cpu_port = 511 }", "give another"),
         (

@@ -8,6 +8,7 @@
 
 mod changes;
 mod destination;
+mod p4_entries;
 mod pipeline;
 mod profile;
 mod rules;
@@ -36,6 +37,8 @@ enum What {
     Traffic(traffic::Arguments),
     /// Changes of such a pipeline's rules, each at a packet position
     Changes(changes::Arguments),
+    /// Entries, and packets, for the P4 program of B-Cache's four cases
+    P4Entries(p4_entries::Arguments),
 }
 
 /// Generates one of them.
@@ -49,5 +52,6 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         What::Pipeline(arguments) => pipeline::execute(arguments, console),
         What::Traffic(arguments) => traffic::execute(arguments, console),
         What::Changes(arguments) => changes::execute(arguments, console),
+        What::P4Entries(arguments) => p4_entries::execute(arguments, console),
     }
 }

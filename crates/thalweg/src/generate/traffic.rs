@@ -190,7 +190,7 @@ impl<'a> Captures<'a> {
 }
 
 /// `dir/name.pcap` and 7 make `dir/name-p7.pcap`.
-fn path_of_port(output: &Path, port: u32) -> PathBuf {
+pub(super) fn path_of_port(output: &Path, port: u32) -> PathBuf {
     let stem = output.file_stem().unwrap_or_default().to_string_lossy();
     let name = match output.extension() {
         Some(extension) => format!("{stem}-p{port}.{}", extension.to_string_lossy()),

@@ -14,12 +14,14 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use thalweg_config::{Configuration, P4Settings};
+use thalweg_config::{Configuration, P4Program, P4Settings};
+use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
-    Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Forwarder, Server, ServerConfig,
-    ServerError, Wire, read,
+    Catalog, Code, Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Failure, Forwarder,
+    Server, ServerConfig, ServerError, Verdicts, Wire, derive, messages_for, read,
 };
+use thalweg_p4::{Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
 
@@ -27,6 +29,7 @@ use super::signals::{Caught, Signal};
 use super::{announce, open};
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::input;
 
 /// How often signals are looked for.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -115,27 +118,71 @@ fn device(
     };
     let mut device = Device::new(device, engine);
     // The program is loaded before anything is opened, so that a slip costs nothing.
-    if let Some((program, p4info)) = &settings.program {
-        let pipeline = pipeline_of(program, p4info)?;
-        let started = device.start_with(&pipeline, clock());
-        let place = program.display();
-        started.map_err(|problem| bad_input(format!("{place}: {}", problem.message)))?;
+    if let Some(files) = &settings.program {
+        start_with(&mut device, files, clock())?;
     }
     Ok((device, forwarder))
 }
 
-fn pipeline_of(program: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig> {
-    let bytes = |path: &Path| {
-        let bytes = std::fs::read(path);
-        bytes.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))
+/// The program and the entries that the switch starts with.
+fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> Result<()> {
+    let text = input::contents(&files.program)?;
+    let place = files.program.display();
+    let refused = |what: String| bad_input(format!("{place}: {what}"));
+    let own = || Program::from_json(&text).map_err(|error| refused(error.to_string()));
+    let info = match &files.p4info {
+        Some(path) => read_info(path)?,
+        None => derive(&own()?),
     };
-    let info = read(&bytes(p4info)?);
-    let info = info.map_err(|error| bad_input(format!("{}: {error}", p4info.display())))?;
-    Ok(ForwardingPipelineConfig {
-        p4info: Some(info),
-        p4_device_config: bytes(program)?.into(),
+    let pipeline = ForwardingPipelineConfig {
+        p4info: Some(info.clone()),
+        p4_device_config: text.clone().into(),
         cookie: None,
-    })
+    };
+    let started = device.start_with(&pipeline, now);
+    started.map_err(|problem| refused(problem.message))?;
+    let Some(path) = &files.entries else {
+        return Ok(());
+    };
+    let place = path.display();
+    let at = |line: usize, what: &str| bad_input(format!("{place}:{line}: {what}"));
+    let program = own()?;
+    let commands = commands::parse(&input::contents(path)?, &program);
+    let commands = commands.map_err(|error| at(error.line, &error.what))?;
+    let catalog = Catalog::new(&info).map_err(|error| bad_input(error.to_string()))?;
+    let messages = messages_for(&catalog, &program, &commands);
+    let messages = messages.map_err(|(line, problem)| match line {
+        Some(line) => at(line, &problem.message),
+        None => bad_input(problem.message),
+    })?;
+    device
+        .write_at_start(&messages, now)
+        .map_err(|failure| match failure {
+            Failure::Call(problem) => bad_input(format!("{place}: {}", problem.message)),
+            Failure::Parts(verdicts) => refused_line(&verdicts, &commands, at),
+        })
+}
+
+/// The command that was refused for itself, and not because another was.
+fn refused_line(
+    verdicts: &Verdicts,
+    commands: &[commands::Command],
+    at: impl Fn(usize, &str) -> anyhow::Error,
+) -> anyhow::Error {
+    let mut pairs = verdicts.iter().zip(commands);
+    let found = pairs.find_map(|(verdict, command)| match verdict {
+        Err(problem) if problem.code != Code::Aborted => Some(at(command.line, &problem.message)),
+        _ => None,
+    });
+    found.unwrap_or_else(|| bad_input("the entries were refused"))
+}
+
+fn read_info(path: &Path) -> Result<P4Info> {
+    let bytes = std::fs::read(path);
+    let bytes =
+        bytes.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))?;
+    let info = read(&bytes);
+    info.map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,289 @@
+//! Files of simple_switch_CLI commands, as a controller would have written them.
+//!
+//! A switch that starts with entries has them in its session's store too, so that a controller
+//! that comes later reads them, changes them and deletes them. So commands become messages of
+//! P4Runtime, and go the way of a controller's.
+//!
+//! 1. For each command there is one message, in the same order.
+//! 2. Messages are canonical: bits outside a mask or prefix are cleared, what matches anything is
+//!    left out.
+//!
+//! The smaller priority of a command wins, the larger of P4Runtime: `n` becomes `2^31 - 1 - n`.
+
+use std::collections::BTreeSet;
+
+use thalweg_p4::Program;
+use thalweg_p4::commands::Command;
+use thalweg_p4::program::ids::TableId;
+use thalweg_p4::program::table::{Match as P4Match, MatchKind as Kind};
+use thalweg_p4::state::{ActionCall, EntryAction, MeterRates, Mirror, Replica, TableEntry, Update};
+
+use super::binding::{Binding, BoundTable, Part};
+use super::convert::{call_from, key_from, value_of};
+use crate::change::Match;
+use crate::p4info::Catalog;
+use crate::problem::{Code, Problem};
+use crate::proto::p4::v1 as p4;
+use crate::proto::p4::v1::entity::Entity as Kinds;
+use crate::proto::p4::v1::update::Type;
+use crate::store::messages_of;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+/// The messages for commands of a program.
+///
+/// # Errors
+/// The line of a command that P4Runtime has no message for, with the reason; `None` for a line if
+/// P4Info does not fit the program.
+pub fn messages_for(
+    catalog: &Catalog,
+    program: &Program,
+    commands: &[Command],
+) -> std::result::Result<Vec<p4::Update>, (Option<usize>, Problem)> {
+    let binding = Binding::new(catalog, program).map_err(|problem| (None, problem))?;
+    let mut writer = Writer {
+        catalog,
+        program,
+        binding,
+        groups: BTreeSet::new(),
+        sessions: BTreeSet::new(),
+    };
+    let mut messages = Vec::with_capacity(commands.len());
+    for command in commands {
+        let message = writer.message(&command.update);
+        messages.push(message.map_err(|problem| (Some(command.line), problem))?);
+    }
+    Ok(messages)
+}
+
+struct Writer<'a> {
+    catalog: &'a Catalog,
+    program: &'a Program,
+    binding: Binding,
+    /// Those that an earlier command has made.
+    groups: BTreeSet<u16>,
+    sessions: BTreeSet<u16>,
+}
+
+impl Writer<'_> {
+    fn message(&mut self, update: &Update) -> Result<p4::Update> {
+        let (kind, entity) = match update {
+            Update::InsertEntry(table, entry) => {
+                (Type::Insert, Kinds::TableEntry(self.entry(*table, entry)?))
+            }
+            Update::SetDefault(table, call) => {
+                (Type::Modify, Kinds::TableEntry(self.default(*table, call)?))
+            }
+            Update::Multicast(_, group, replicas) => {
+                let message = multicast(*group, replicas);
+                let kind = first_time(self.groups.insert(*group));
+                (kind, Kinds::PacketReplicationEngineEntry(message))
+            }
+            Update::Mirror(_, session, mirror) => {
+                let message = clone_session(*session, mirror)?;
+                let kind = first_time(self.sessions.insert(*session));
+                (kind, Kinds::PacketReplicationEngineEntry(message))
+            }
+            Update::SetMeter(meter, index, rates) => {
+                let mut bound = self.binding.meters.iter();
+                let id = bound.find(|(_, own)| *own == meter).map(|(id, _)| *id);
+                let message = p4::MeterEntry {
+                    meter_id: id.ok_or_else(|| unknown("meter"))?,
+                    index: Some(index_of(*index)),
+                    config: rates.as_ref().map(meter_config),
+                    ..Default::default()
+                };
+                (Type::Modify, Kinds::MeterEntry(message))
+            }
+            Update::SetRegister(register, index, number) => {
+                let mut bound = self.binding.registers.iter();
+                let id = bound.find(|(_, own)| *own == register).map(|(id, _)| *id);
+                let id = id.ok_or_else(|| unknown("register"))?;
+                let shape = &self.catalog.registers[&id].shape;
+                shape.check()?;
+                let message = p4::RegisterEntry {
+                    register_id: id,
+                    index: Some(index_of(*index)),
+                    data: shape.to_data(&[value_of(number)]),
+                };
+                (Type::Modify, Kinds::RegisterEntry(message))
+            }
+            _ => {
+                let text = "a switch does not start with it; write it over P4Runtime";
+                return Err(Problem::unsupported(text));
+            }
+        };
+        Ok(p4::Update {
+            r#type: kind as i32,
+            entity: Some(p4::Entity {
+                entity: Some(entity),
+            }),
+        })
+    }
+
+    fn entry(&self, table: TableId, entry: &TableEntry) -> Result<p4::TableEntry> {
+        let (id, bound) = self.table(table)?;
+        let pairs = bound.parts.iter().zip(&entry.matches);
+        let matches: Vec<P4Match> = pairs.map(|(part, own)| canonical(part, own)).collect();
+        let key = key_from(bound, &matches, 0);
+        let fields = &self.catalog.tables[&id].fields;
+        let asked = fields.iter().zip(&key.matches).map(|(field, own)| {
+            let ones = || crate::Value::ones(field.width);
+            match own {
+                Match::Exact(value) if field.kind == crate::MatchKind::Ternary => {
+                    Match::Masked(value.clone(), ones())
+                }
+                own => own.clone(),
+            }
+        });
+        let asked: Vec<Match> = asked.collect();
+        let EntryAction::Call(call) = &entry.action else {
+            let text = "entries of members and groups; write them over P4Runtime";
+            return Err(Problem::unsupported(text));
+        };
+        let has_priorities = self.program.table(table).has_priorities;
+        Ok(p4::TableEntry {
+            table_id: id,
+            r#match: messages_of(fields, &asked),
+            action: Some(self.action(bound, call)?),
+            priority: priority_of(has_priorities.then_some(entry.priority))?,
+            ..Default::default()
+        })
+    }
+
+    fn default(&self, table: TableId, call: &Option<ActionCall>) -> Result<p4::TableEntry> {
+        let (id, bound) = self.table(table)?;
+        let action = call.as_ref().map(|call| self.action(bound, call));
+        Ok(p4::TableEntry {
+            table_id: id,
+            action: action.transpose()?,
+            is_default_action: true,
+            ..Default::default()
+        })
+    }
+
+    fn table(&self, table: TableId) -> Result<(u32, &BoundTable)> {
+        let mut bound = self.binding.tables.iter();
+        let found = bound.find(|(_, own)| own.table == Some(table));
+        let (id, bound) = found.ok_or_else(|| unknown("table"))?;
+        Ok((*id, bound))
+    }
+
+    fn action(&self, bound: &BoundTable, call: &ActionCall) -> Result<p4::TableAction> {
+        let found = call_from(bound, self.program, call.action, &call.data);
+        let found = found.ok_or_else(|| unknown("action"))?;
+        let parameters = &self.catalog.actions[&found.action].parameters;
+        if parameters.len() != found.arguments.len() {
+            return Err(Problem::invalid(format!(
+                "the action takes {} parameters, not {}",
+                parameters.len(),
+                found.arguments.len()
+            )));
+        }
+        let params = parameters.iter().zip(&found.arguments);
+        let params = params.map(|(parameter, value)| p4::action::Param {
+            param_id: parameter.id,
+            value: value.to_bytes(),
+        });
+        let action = p4::Action {
+            action_id: found.action,
+            params: params.collect(),
+        };
+        Ok(p4::TableAction {
+            r#type: Some(p4::table_action::Type::Action(action)),
+        })
+    }
+}
+
+/// Invariant 2.
+fn canonical(part: &Part, own: &P4Match) -> P4Match {
+    match own {
+        P4Match::Ternary(value, mask) => P4Match::Ternary(value & mask, mask.clone()),
+        P4Match::Lpm(value, length) => {
+            let low = part.width.saturating_sub(*length);
+            P4Match::Lpm((value >> low) << low, *length)
+        }
+        P4Match::Exact(value) if part.kind == Kind::Ternary => {
+            let ones = (num_bigint::BigUint::from(1_u8) << part.width) - 1_u8;
+            P4Match::Ternary(value.clone(), ones)
+        }
+        own => own.clone(),
+    }
+}
+
+/// The program's priority is `2^32 - 1 - n` for a command's `n`; none is 0.
+fn priority_of(priority: Option<u32>) -> Result<i32> {
+    let Some(priority) = priority else {
+        return Ok(0);
+    };
+    let written = u32::MAX - priority;
+    let found = i32::try_from(written).map(|written| i32::MAX - written);
+    found.ok().filter(|found| *found > 0).ok_or_else(|| {
+        let text = format!("a priority of {written}; give 0 to {}", i32::MAX - 1);
+        Problem::new(Code::OutOfRange, text)
+    })
+}
+
+fn first_time(is_new: bool) -> Type {
+    if is_new { Type::Insert } else { Type::Modify }
+}
+
+fn multicast(group: u16, replicas: &[Replica]) -> p4::PacketReplicationEngineEntry {
+    use p4::packet_replication_engine_entry::Type as Entry;
+    let entry = p4::MulticastGroupEntry {
+        multicast_group_id: group.into(),
+        replicas: copies(replicas),
+        ..Default::default()
+    };
+    p4::PacketReplicationEngineEntry {
+        r#type: Some(Entry::MulticastGroupEntry(entry)),
+    }
+}
+
+fn clone_session(session: u16, mirror: &Mirror) -> Result<p4::PacketReplicationEngineEntry> {
+    use p4::packet_replication_engine_entry::Type as Entry;
+    if mirror.group.is_some() {
+        return Err(Problem::unsupported(
+            "P4Runtime's clone sessions have no multicast group; use mirroring_add",
+        ));
+    }
+    let entry = p4::CloneSessionEntry {
+        session_id: session.into(),
+        replicas: copies(&mirror.replicas),
+        packet_length_bytes: mirror.length_max_bytes.unwrap_or(0) as i32,
+        ..Default::default()
+    };
+    Ok(p4::PacketReplicationEngineEntry {
+        r#type: Some(Entry::CloneSessionEntry(entry)),
+    })
+}
+
+#[allow(deprecated)]
+fn copies(replicas: &[Replica]) -> Vec<p4::Replica> {
+    let copies = replicas.iter().map(|replica| p4::Replica {
+        instance: replica.instance.into(),
+        port_kind: Some(p4::replica::PortKind::EgressPort(replica.port)),
+        ..Default::default()
+    });
+    copies.collect()
+}
+
+fn meter_config(rates: &MeterRates) -> p4::MeterConfig {
+    p4::MeterConfig {
+        cir: rates.committed.per_second as i64,
+        cburst: rates.committed.burst as i64,
+        pir: rates.peak.per_second as i64,
+        pburst: rates.peak.burst as i64,
+        ..Default::default()
+    }
+}
+
+fn index_of(index: u32) -> p4::Index {
+    p4::Index {
+        index: index.into(),
+    }
+}
+
+fn unknown(kind: &str) -> Problem {
+    Problem::invalid(format!("P4Info does not have this {kind}"))
+}

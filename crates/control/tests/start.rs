@@ -1,0 +1,193 @@
+//! A switch that starts with a program and its entries, without a controller: what a file of
+//! commands says is what a controller reads later.
+
+use std::sync::Arc;
+
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::entity::Entity as Kind;
+use thalweg_control::{
+    Catalog, Device, DeviceConfig, Engine, EngineConfig, Forwarder, derive, messages_for,
+};
+use thalweg_p4::commands::{self, Command};
+use thalweg_p4::{Config, Outbox, Program, Target};
+use thalweg_packet::Instant;
+
+const PROGRAM: &str = include_str!("../../p4/testdata/router.json");
+const COMMANDS: &str = include_str!("../../p4/testdata/router.cmds");
+const MORE: &str = "
+mc_mgrp_create 7
+mc_node_create 3 1 2
+mc_node_associate 7 0
+mirroring_add 5 4
+mirroring_add 5 6
+";
+
+fn program() -> Program {
+    Program::from_json(PROGRAM).expect("a program")
+}
+
+fn parsed(text: &str) -> Vec<Command> {
+    commands::parse(text, &program()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn catalog() -> Catalog {
+    Catalog::new(&derive(&program())).expect("what is derived is right")
+}
+
+fn device(text: &str) -> (Device<Engine>, Forwarder) {
+    let config = EngineConfig {
+        program: Config::default(),
+        cpu_port: None,
+        clock: Arc::new(|| Instant::ZERO),
+    };
+    let (engine, forwarder) = Engine::new(config, || {});
+    let mut device = Device::new(DeviceConfig::default(), engine);
+    let pipeline = p4::ForwardingPipelineConfig {
+        p4info: Some(derive(&program())),
+        p4_device_config: PROGRAM.as_bytes().into(),
+        cookie: None,
+    };
+    let started = device.start_with(&pipeline, Instant::ZERO);
+    started.unwrap_or_else(|problem| panic!("{problem}"));
+    let messages = messages_for(&catalog(), &program(), &parsed(text)).expect("messages");
+    let written = device.write_at_start(&messages, Instant::ZERO);
+    written.unwrap_or_else(|failure| panic!("{failure:?}"));
+    (device, forwarder)
+}
+
+/// All entries and the groups, as a controller reads them.
+fn read(device: &mut Device<Engine>) -> Vec<Kind> {
+    let (messages, end) = device.handle_read(&p4::ReadRequest {
+        device_id: 1,
+        entities: vec![
+            Kind::TableEntry(p4::TableEntry::default()),
+            Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+                r#type: Some(
+                    p4::packet_replication_engine_entry::Type::CloneSessionEntry(
+                        p4::CloneSessionEntry::default(),
+                    ),
+                ),
+            }),
+        ]
+        .into_iter()
+        .map(|entity| p4::Entity {
+            entity: Some(entity),
+        })
+        .collect(),
+        ..Default::default()
+    });
+    end.unwrap_or_else(|failure| panic!("{failure:?}"));
+    let entities = messages.into_iter().flat_map(|message| message.entities);
+    entities.filter_map(|entity| entity.entity).collect()
+}
+
+/// Packets of any bytes behind headers that the program knows.
+fn packets() -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for number in 0..512_u32 {
+        let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x99, 8, 0, 0x45, 0, 0, 20];
+        packet.extend([
+            0,
+            0,
+            0,
+            0,
+            64,
+            [6, 17][number as usize & 1],
+            0,
+            0,
+            192,
+            0,
+            2,
+        ]);
+        packet.push((number >> 3) as u8);
+        packet.extend([10, (number >> 1) as u8 & 3, 3, 4]);
+        packets.push(packet);
+    }
+    packets
+}
+
+#[test]
+fn entries_are_met_by_packets_as_if_they_were_written_directly() {
+    let (_, forwarder) = device(COMMANDS);
+    let mut direct = Target::new(Arc::new(program()), Config::default()).expect("own entries");
+    let updates: Vec<_> = parsed(COMMANDS)
+        .into_iter()
+        .map(|command| command.update)
+        .collect();
+    direct.write(&updates, Instant::ZERO).expect("right");
+    let mut leaving = 0;
+    for packet in packets() {
+        let (mut one, mut other) = (Outbox::new(), Outbox::new());
+        let mut burst = forwarder.begin();
+        burst.receive(1, &packet, Instant::ZERO, &mut one);
+        direct.receive(1, &packet, Instant::ZERO, &mut other);
+        let sent: Vec<_> = one.sent().collect();
+        assert_eq!(sent, other.sent().collect::<Vec<_>>());
+        leaving += sent.len();
+    }
+    assert!(leaving > 100, "{leaving} left");
+}
+
+#[test]
+fn a_controller_reads_what_the_commands_say() {
+    let (mut device, _) = device(&format!("{COMMANDS}{MORE}"));
+    let info = derive(&program());
+    let id = |name: &str| {
+        let mut tables = info.tables.iter();
+        let found =
+            tables.find(|table| table.preamble.as_ref().is_some_and(|one| one.name == name));
+        found
+            .and_then(|table| table.preamble.as_ref())
+            .expect("a table")
+            .id
+    };
+    let found = read(&mut device);
+    let entries = |name: &str| {
+        let table_id = id(name);
+        let found = found.iter().filter_map(|one| match one {
+            Kind::TableEntry(entry) if entry.table_id == table_id && !entry.is_default_action => {
+                Some(entry.clone())
+            }
+            _ => None,
+        });
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(entries("Ingress.routes").len(), 2);
+    let mut priorities: Vec<i32> = entries("Ingress.acl")
+        .iter()
+        .map(|entry| entry.priority)
+        .collect();
+    priorities.sort_unstable();
+    // The smaller number of a command wins, the larger of a controller.
+    assert_eq!(priorities.len(), 2);
+    assert!(
+        priorities
+            .iter()
+            .all(|priority| *priority > i32::MAX - 1_000)
+    );
+    let sessions: Vec<_> = found
+        .iter()
+        .filter(|one| matches!(one, Kind::PacketReplicationEngineEntry(_)))
+        .collect();
+    assert_eq!(
+        sessions.len(),
+        1,
+        "the second command changed the first's session"
+    );
+}
+
+#[test]
+fn what_p4runtime_cannot_say_is_refused_with_its_line() {
+    for (text, line, says) in [
+        ("mirroring_add_mc 1 2\n", 1, "no multicast group"),
+        (
+            "\ntable_add acl drop 1&&&1 1&&&1 => 2147483647\n",
+            2,
+            "a priority of 2147483647",
+        ),
+    ] {
+        let refused = messages_for(&catalog(), &program(), &parsed(text)).expect_err(text);
+        assert_eq!(refused.0, Some(line), "{text}");
+        assert!(refused.1.message.contains(says), "{}", refused.1);
+    }
+}
