@@ -184,8 +184,8 @@ impl Pair {
         }
     }
 
-    fn counted(&self, index: u32) -> u64 {
-        let counter = self.target.state.counter(CounterId(0), index);
+    fn counted(&mut self, index: u32) -> u64 {
+        let counter = self.target.state().counter(CounterId(0), index);
         counter.expect("the counter has it").packets
     }
 
@@ -258,14 +258,12 @@ impl Pair {
     }
 
     /// All lines in use, and whether their access bits are set.
-    fn compare_caches(&self) {
-        let program = self.target.program();
+    fn compare_caches(&mut self) {
+        let program = self.target.program().clone();
+        let state = self.target.state();
         let register = |name: &str, line: u32| {
             let id = program.arrays.find_register(&format!("Ingress.{name}"));
-            let value = self
-                .target
-                .state
-                .register(program, id.expect("it is there"), line);
+            let value = state.register(&program, id.expect("it is there"), line);
             u64::try_from(value.expect("the line is there")).expect("it fits")
         };
         let mut found = Vec::new();
@@ -291,7 +289,8 @@ impl Pair {
         assert_eq!(found, expected);
     }
 
-    fn compare_counters(&self) {
+    fn compare_counters(&mut self) {
+        let found: Vec<u64> = (0..16).map(|index| self.counted(index)).collect();
         let own = self.agent.counters();
         let expected = [
             own.hits,
@@ -311,7 +310,6 @@ impl Pair {
             own.spoofed_sources,
             self.malformed,
         ];
-        let found: Vec<u64> = (0..16).map(|index| self.counted(index)).collect();
         assert_eq!(found, expected);
     }
 }

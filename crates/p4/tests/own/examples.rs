@@ -543,7 +543,7 @@ fn a_storm_is_dropped_until_the_bucket_has_filled_again() {
     let id = counters
         .find_counter("Ingress.storm_counter")
         .expect("the counter");
-    let counted = network.target.state.counter(id, 7).expect("its cell");
+    let counted = network.target.state().counter(id, 7).expect("its cell");
     assert_eq!((counted.packets, counted.bytes), (5, 300));
 }
 
