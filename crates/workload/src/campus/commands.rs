@@ -75,6 +75,11 @@ impl Campus {
                 }
             }
         }
+        self.groups(text);
+    }
+
+    /// What is for the router, and who gets copies of what is for several.
+    fn groups(&self, text: &mut String) {
         let mut node = 0;
         for domain in 0..DOMAINS {
             let vid = vid(domain);
