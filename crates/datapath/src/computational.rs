@@ -22,10 +22,9 @@
 
 use std::sync::PoisonError;
 
-use thalweg_classifier::Version;
 use thalweg_packet::{Headers, Instant, Packet, standard};
 use thalweg_pipeline::{
-    Counters, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation, run,
+    Counters, Delta, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation, run,
 };
 
 use crate::core::{Burst, Core};
@@ -103,10 +102,10 @@ impl<const W: usize> Core<W> {
         self.leaving = leaving;
     }
 
-    /// Invariant 2.
-    pub(crate) fn begin_epoch(&mut self, version: Version) {
-        self.tally.settle(&mut self.ledger);
-        self.move_to(version, false);
+    /// Invariant 2. Of rules that are gone the counts are given away, and those of no others.
+    pub(crate) fn begin_epoch(&mut self, delta: &Delta) {
+        self.tally.settle_rules(&delta.removed, &mut self.ledger);
+        self.move_to(delta.version, false);
         self.entries.begin_epoch();
         self.settled();
     }

@@ -32,7 +32,7 @@ use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
 use crate::history::Histories;
-use crate::intern::Interner;
+use crate::intern::{Interner, Shared};
 use crate::ledger::{Ledger, Tally};
 use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
@@ -49,7 +49,7 @@ pub(crate) enum Answer {
     /// That of an entry.
     Entry(EntryId),
     /// One that is not remembered.
-    Once(Program, Arc<[Credit]>),
+    Once(Program, Vec<Credit>),
 }
 
 /// What one burst needs, kept from burst to burst.
@@ -66,7 +66,7 @@ pub(crate) struct Burst<const W: usize> {
     /// Entries that packets of this burst have brought.
     installed: Vec<EntryId>,
     /// Answers that are not remembered, with the packets they are for.
-    once: Vec<(usize, Program, Arc<[Credit]>)>,
+    once: Vec<(usize, Program, Vec<Credit>)>,
 }
 
 /// Caches for keys of `W` words.
@@ -142,7 +142,7 @@ impl<const W: usize> Core<W> {
         let microflow = &config.microflow;
         let needs_record = config.mode == Mode::Megaflows && config.maintainer.needs_dependencies();
         let index = needs_record.then(|| {
-            let empty = Dependencies::new(pipeline.layout(), config.sweep_at, config.seed);
+            let empty = Dependencies::new(pipeline.layout(), config);
             Index::with(empty, former)
         });
         // There, entries are found by the exact-match cache alone: nothing would ask their index.
@@ -555,10 +555,10 @@ impl<const W: usize> Core<W> {
     pub(crate) fn verify_lists(&self) -> Result<(), String> {
         self.effects.verify()?;
         self.credits.verify()?;
-        let credits = self.credits.lists().map(list_bytes);
+        let credits = self.credits.lists().map(Shared::list_bytes);
         let effects = self.effects.lists().map(|effects| {
             let boxes = effects.iter().map(Effect::heap_bytes);
-            list_bytes(effects) + boxes.sum::<usize>()
+            effects.list_bytes() + boxes.sum::<usize>()
         });
         match credits.chain(effects).sum::<usize>() == self.list_bytes {
             true => Ok(()),
@@ -567,13 +567,13 @@ impl<const W: usize> Core<W> {
     }
 
     /// Puts an entry's lists on the account, if nobody has them yet.
-    pub(crate) fn account_lists(&mut self, program: &Program, credits: &Arc<[Credit]>) {
+    pub(crate) fn account_lists(&mut self, program: &Program, credits: &Shared<Credit>) {
         self.list_bytes += unshared_bytes(program, credits);
     }
 
     /// Takes an entry's lists off the account, if nobody else has them. The caller has given up its
     /// own: one that it kept would count as somebody's.
-    pub(crate) fn forget_lists(&mut self, program: Program, credits: Arc<[Credit]>) {
+    pub(crate) fn forget_lists(&mut self, program: Program, credits: Shared<Credit>) {
         self.list_bytes -= unshared_bytes(&program, &credits);
         self.credits.release(&credits);
         if let Program::Run(effects) = &program {
@@ -583,23 +583,18 @@ impl<const W: usize> Core<W> {
 }
 
 /// Bytes of those lists that only the interner and the caller have.
-fn unshared_bytes(program: &Program, credits: &Arc<[Credit]>) -> usize {
+fn unshared_bytes(program: &Program, credits: &Shared<Credit>) -> usize {
     let mut bytes = 0;
-    if Arc::strong_count(credits) == 2 {
-        bytes += list_bytes(credits);
+    if credits.holders() == 2 {
+        bytes += credits.list_bytes();
     }
     if let Program::Run(effects) = program
-        && Arc::strong_count(effects) == 2
+        && effects.holders() == 2
     {
         let boxes = effects.iter().map(Effect::heap_bytes);
-        bytes += list_bytes(effects) + boxes.sum::<usize>();
+        bytes += effects.list_bytes() + boxes.sum::<usize>();
     }
     bytes
-}
-
-/// Bytes of a shared list: its content and the two counts in front.
-fn list_bytes<T>(list: &Arc<[T]>) -> usize {
-    16 + std::mem::size_of_val(&**list)
 }
 
 /// The hash of a whole key: the sum of folded products of its words in pairs.

@@ -189,7 +189,7 @@ impl Datapath {
         let slice = if following.delta.has_new_layout {
             Slice::Settled(self.start_over(pipeline))
         } else if self.config.mode == Mode::ComputationalFlows {
-            with_core!(&mut self.core, core => core.begin_epoch(version));
+            with_core!(&mut self.core, core => core.begin_epoch(&following.delta));
             Slice::Settled(Work::default())
         } else {
             let (maintainer, size) = (&*self.maintainer, self.config.slice);
@@ -295,8 +295,10 @@ impl Datapath {
     /// What the entries that met one of these rules have counted since the last call, and what
     /// entries that are gone had.
     pub fn gather_rules(&mut self, rules: &[RuleId]) -> Ledger {
-        with_core!(&mut self.core, core => core.gather_rules(rules));
-        self.take_ledger()
+        with_core!(&mut self.core, core => {
+            core.gather_rules(rules);
+            core.take_ledger()
+        })
     }
 
     /// For each rule, a use after that time, if there was one; not always the last.
@@ -308,9 +310,7 @@ impl Datapath {
     pub fn take_ledger(&mut self) -> Ledger {
         with_core!(&mut self.core, core => {
             core.tally.settle(&mut core.ledger);
-            let mut ledger = std::mem::take(&mut core.ledger_before);
-            ledger.merge(std::mem::take(&mut core.ledger));
-            ledger
+            core.take_ledger()
         })
     }
 

@@ -12,12 +12,12 @@
 //!    found as before. When the version moves, marks are refused: in constant time, no entry that
 //!    has one is found any more.
 
-use std::sync::Arc;
-
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PortId};
 use thalweg_pipeline::{
     Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId, Trace, run,
 };
+
+use crate::intern::Shared;
 
 /// An entry's number in its cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,14 +74,14 @@ pub(crate) enum Program {
     /// Sends the packet as it is: most entries, so it has a form of its own.
     Send(PortId),
     /// Runs effects.
-    Run(Arc<[Effect]>),
+    Run(Shared<Effect>),
 }
 
 impl Program {
     /// What runs these effects; how a list is kept is the caller's to say.
     pub(crate) fn of(
         effects: Vec<Effect>,
-        keep: impl FnOnce(Vec<Effect>) -> Arc<[Effect]>,
+        keep: impl FnOnce(Vec<Effect>) -> Shared<Effect>,
     ) -> Program {
         match &effects[..] {
             [Effect::Drop { reason, copies: 1 }] => Program::Drop(*reason),
@@ -124,8 +124,9 @@ impl Program {
     }
 }
 
-/// One remembered answer, without its key.
+/// One remembered answer, without its key: a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) counters: Counters,
@@ -135,7 +136,7 @@ pub(crate) struct Entry {
     pub(crate) generation: u32,
     /// Of which its answer is; always the same where a maintainer keeps answers right.
     pub(crate) epoch: u32,
-    pub(crate) credits: Arc<[Credit]>,
+    pub(crate) credits: Shared<Credit>,
     /// Whether it was used since the hand of second chance last passed.
     pub(crate) is_recent: bool,
     /// The change that affects it, until it has been repaired.
@@ -166,6 +167,8 @@ impl Mark {
 /// Entries that were used and are passed over for one victim: where all were, a burst must not wait
 /// until the hand has been round.
 const CHANCES: u32 = 256;
+
+const _: () = assert!(std::mem::size_of::<Entry>() == 64);
 
 /// Says that a slot has no entry.
 pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
@@ -289,12 +292,6 @@ impl<const W: usize> Entries<W> {
         thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize);
     }
 
-    /// The same of all that there is of an entry, which is a little longer than a line.
-    pub(crate) fn prefetch_whole(&self, id: EntryId) {
-        self.prefetch(id);
-        thalweg_classifier::simd::prefetch(&self.hot, id.0 as usize + 1);
-    }
-
     #[inline]
     pub(crate) fn prefetch_key(&self, id: EntryId) {
         thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
@@ -332,7 +329,7 @@ impl<const W: usize> Entries<W> {
             subtable: NO_SUBTABLE,
             generation,
             epoch: 0,
-            credits: Arc::from([]),
+            credits: Vec::new().into(),
             is_recent: false,
             mark: Mark::Unmarked,
         };

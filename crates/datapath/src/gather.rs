@@ -14,6 +14,7 @@ use thalweg_pipeline::RuleId;
 use crate::config::Mode;
 use crate::core::Core;
 use crate::entry::{Credit, Entries, EntryId};
+use crate::ledger::Ledger;
 
 impl<const W: usize> Core<W> {
     /// Moves what an entry has counted to the ledger.
@@ -40,8 +41,19 @@ impl<const W: usize> Core<W> {
         (end < numbers).then_some(end)
     }
 
+    /// What has been gathered.
+    pub(crate) fn take_ledger(&mut self) -> Ledger {
+        let mut ledger = std::mem::take(&mut self.ledger_before);
+        ledger.merge(std::mem::take(&mut self.ledger));
+        ledger
+    }
+
     /// Gathers from the entries that met one of these rules.
     pub(crate) fn gather_rules(&mut self, rules: &[RuleId]) {
+        if self.config.mode == Mode::ComputationalFlows {
+            // Entries have counted nothing.
+            return self.tally.settle_rules(rules, &mut self.ledger);
+        }
         let ids: Vec<EntryId> = match self.record.lock() {
             Some(known) => {
                 let of_rules = rules.iter().flat_map(|rule| known.entries_of(*rule));
@@ -58,10 +70,10 @@ impl<const W: usize> Core<W> {
 
     /// For each rule, a use after that time, if there was one; not always the last.
     pub(crate) fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
-        self.tally.settle(&mut self.ledger);
         let ledgers = [&self.ledger, &self.ledger_before];
         let in_ledgers = rules.iter().map(|(rule, since)| {
             let used = ledgers.iter().filter_map(|ledger| ledger.used_at(*rule));
+            let used = used.chain(self.tally.used_at(*rule));
             used.max().filter(|used_at| used_at > since)
         });
         let mut uses: Vec<Option<Instant>> = in_ledgers.collect();

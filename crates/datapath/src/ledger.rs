@@ -70,11 +70,20 @@ impl Ledger {
 }
 
 /// Counts of rules by number: for those that count every packet, and not every entry.
+///
+/// 1. A rule that has counted something is among `counted`, once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    by_rule: Vec<(Counters, Instant)>,
-    /// Those that have counted something.
+    by_rule: Vec<Tallied>,
     counted: Vec<RuleId>,
+}
+
+/// What a rule has counted, which may have been taken since.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tallied {
+    counters: Counters,
+    used_at: Instant,
+    is_listed: bool,
 }
 
 impl Tally {
@@ -84,13 +93,14 @@ impl Tally {
         if self.by_rule.len() <= place {
             self.by_rule.resize(place + 1, Default::default());
         }
-        let (counters, used_at) = &mut self.by_rule[place];
-        if counters.packets == 0 {
+        let tallied = &mut self.by_rule[place];
+        if !tallied.is_listed {
+            tallied.is_listed = true;
             self.counted.push(rule);
         }
-        counters.packets += 1;
-        counters.bytes += bytes as u64;
-        *used_at = now;
+        tallied.counters.packets += 1;
+        tallied.counters.bytes += bytes as u64;
+        tallied.used_at = now;
     }
 
     /// Asks for the memory of a rule's counts.
@@ -101,9 +111,26 @@ impl Tally {
     /// Gives all counts to a ledger.
     pub(crate) fn settle(&mut self, ledger: &mut Ledger) {
         for rule in self.counted.drain(..) {
-            let (counters, used_at) = std::mem::take(&mut self.by_rule[rule.0 as usize]);
-            ledger.add(&[Credit::Rule(rule)], counters, used_at);
+            let tallied = std::mem::take(&mut self.by_rule[rule.0 as usize]);
+            ledger.add(&[Credit::Rule(rule)], tallied.counters, tallied.used_at);
         }
+    }
+
+    /// Gives the counts of these rules to a ledger, and no others: what that costs does not depend
+    /// on how many rules have counted something.
+    pub(crate) fn settle_rules(&mut self, rules: &[RuleId], ledger: &mut Ledger) {
+        for rule in rules {
+            if let Some(tallied) = self.by_rule.get_mut(rule.0 as usize) {
+                let counters = std::mem::take(&mut tallied.counters);
+                ledger.add(&[Credit::Rule(*rule)], counters, tallied.used_at);
+            }
+        }
+    }
+
+    /// When a rule was last used, if it has counted something since its counts were taken.
+    pub(crate) fn used_at(&self, rule: RuleId) -> Option<Instant> {
+        let tallied = self.by_rule.get(rule.0 as usize)?;
+        (tallied.counters.packets > 0).then_some(tallied.used_at)
     }
 }
 
@@ -132,5 +159,45 @@ impl Counts {
                 Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(ledger: &Ledger) -> Vec<(u32, u64)> {
+        let mut counted: Vec<(u32, u64)> = Vec::new();
+        for (credit, (counters, _)) in &ledger.credits {
+            if let Credit::Rule(rule) = credit {
+                counted.push((rule.0, counters.packets));
+            }
+        }
+        counted.sort_unstable();
+        counted
+    }
+
+    #[test]
+    fn rules_that_go_give_their_counts_away_and_others_keep_theirs() {
+        let (mut tally, mut ledger) = (Tally::default(), Ledger::default());
+        let now = Instant::from_nanos(7);
+        for rule in [1, 2, 3, 2, 9] {
+            tally.add(RuleId(rule), 64, now);
+        }
+        // Rule 4 has counted nothing, 1,000 is beyond all that did.
+        let gone = [2, 4, 1_000].map(RuleId);
+        tally.settle_rules(&gone, &mut ledger);
+        assert_eq!(counted(&ledger), [(2, 2)]);
+        assert_eq!(tally.used_at(RuleId(2)), None);
+        assert_eq!(tally.used_at(RuleId(3)), Some(now));
+        // The number has another rule now; it is listed once.
+        tally.add(RuleId(2), 64, now);
+        assert_eq!(tally.counted.len(), 4);
+        let mut rest = Ledger::default();
+        tally.settle(&mut rest);
+        assert_eq!(counted(&rest), [(1, 1), (2, 1), (3, 1), (9, 1)]);
+        tally.settle(&mut rest);
+        assert_eq!(counted(&rest).len(), 4);
+        assert!(tally.counted.is_empty());
     }
 }

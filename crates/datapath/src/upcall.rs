@@ -39,13 +39,10 @@ impl<const W: usize> Core<W> {
             // The packet's walk cannot go on; nothing of it is remembered.
             self.statistics
                 .count_refusal(RefuseReason::ContinuationsFull);
-            return Answer::Once(Program::Run(Arc::from([])), Arc::from([]));
+            return Answer::Once(Program::Run(Vec::new().into()), Vec::new());
         };
         if self.config.megaflow.entries == 0 {
-            return Answer::Once(
-                Program::of(content.effects, Arc::from),
-                Arc::from(content.credits),
-            );
+            return Answer::Once(Program::of(content.effects, Into::into), content.credits);
         }
         self.install(key, content, now)
     }
@@ -166,10 +163,10 @@ impl<const W: usize> Core<W> {
             self.statistics.count_refusal(RefuseReason::TooLarge);
             // Lists of its own: those that are shared are the entries' alone.
             let program = match &entry.program {
-                Program::Run(effects) => Program::Run(Arc::from(&**effects)),
+                Program::Run(effects) => Program::Run(effects.to_vec().into()),
                 program => program.clone(),
             };
-            let credits = Arc::from(&*entry.credits);
+            let credits = entry.credits.to_vec();
             self.forget_lists(entry.program, entry.credits);
             return Answer::Once(program, credits);
         }

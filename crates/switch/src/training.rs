@@ -63,6 +63,9 @@ pub(crate) struct Trainer {
     pub(crate) counters: TrainingCounters,
 }
 
+/// A thread for a long part, or why there is none.
+type Started = std::io::Result<JoinHandle<Option<Outcome>>>;
+
 /// A long part.
 enum Long {
     Table(Training),
@@ -121,7 +124,7 @@ impl Trainer {
             self.slice(pipeline, clock, now);
         }
         if self.running.is_none() && now >= self.next_thread {
-            self.begin(now);
+            self.begin(now, |work| spawn("training".to_owned(), work));
         }
         for_worker
     }
@@ -170,8 +173,12 @@ impl Trainer {
         }
     }
 
-    /// Invariants 1 and 3.
-    fn begin(&mut self, now: Instant) {
+    /// Invariants 1 and 3; `start` starts a thread.
+    fn begin(
+        &mut self,
+        now: Instant,
+        start: impl FnOnce(Box<dyn FnOnce() -> Option<Outcome> + Send>) -> Started,
+    ) {
         let Some(long) = self.waiting.pop_front() else {
             return;
         };
@@ -180,7 +187,7 @@ impl Trainer {
         let theirs = shared.clone();
         let take =
             |long: &Mutex<Option<Long>>| long.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match spawn("training".to_owned(), move || take(&theirs).map(Long::run)) {
+        match start(Box::new(move || take(&theirs).map(Long::run))) {
             Ok(thread) => self.running = Some((now, thread)),
             Err(_) => {
                 self.counters.refused += 1;
@@ -188,5 +195,62 @@ impl Trainer {
                 self.waiting.extend(take(&shared));
             }
         }
+    }
+}
+
+#[cfg(all(test, not(thalweg_model)))]
+mod tests {
+    use thalweg_pipeline::{Change, ClassifierKind, Config, Tending, text};
+
+    use super::*;
+
+    /// A pipeline whose only table is to be trained, and the long part of that.
+    fn untrained() -> (Pipeline, Training) {
+        let mut pipeline = Pipeline::new(Config {
+            classifier: ClassifierKind::Learned,
+            ..Config::default()
+        });
+        let rule = |number: u32| {
+            let [_, b, c, d] = number.to_be_bytes();
+            text::parse_flow(&format!("ip,nw_dst=10.{b}.{c}.{d},actions=1")).expect("a rule")
+        };
+        let rules = Change::adding((0..3_000).map(rule));
+        pipeline.apply(&rules, Instant::ZERO).expect("plain rules");
+        pipeline.reclaim(pipeline.version());
+        loop {
+            match pipeline.tend(STEPS) {
+                Tending::Job(training) => return (pipeline, training),
+                Tending::More => {}
+                Tending::Idle => panic!("3,000 rules are enough to be trained"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_that_cannot_start_is_counted_and_tried_again() {
+        let (pipeline, training) = untrained();
+        let (pipeline, clock) = (RwLock::new(pipeline), Clock::start());
+        let mut trainer = Trainer::default();
+        trainer.waiting.push_back(Long::Table(training));
+        let now = clock.now();
+        let refused = |_| Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
+        trainer.begin(now, refused);
+        assert_eq!(trainer.counters.refused, 1);
+        assert_eq!(trainer.waiting.len(), 1, "the work is kept");
+        assert!(trainer.running.is_none());
+        // Not at once: and whoever waits for news wakes in time.
+        assert_eq!(trainer.next_thread, now + PATIENCE);
+        assert_eq!(trainer.rest(now), PATIENCE);
+        trainer.tend(&pipeline, &clock);
+        assert!(trainer.running.is_none(), "it is not tried before");
+        // As if the time had passed.
+        trainer.next_thread = now;
+        trainer.tend(&pipeline, &clock);
+        assert!(trainer.running.is_some(), "it is tried again");
+        while trainer.running.is_some() && trainer.counters.done == 0 {
+            trainer.tend(&pipeline, &clock);
+        }
+        assert_eq!(trainer.counters.done, 1);
+        assert_eq!(trainer.counters.refused, 1);
     }
 }

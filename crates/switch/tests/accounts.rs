@@ -14,7 +14,9 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, Mode};
 use thalweg_packet::{Instant, Packet};
-use thalweg_pipeline::{Change, Counters, Flow, Match, Operation, StepKind, TableId, text};
+use thalweg_pipeline::{
+    Change, Counters, Flow, Match, Operation, Precedence, RuleId, StepKind, TableId, text,
+};
 use thalweg_switch::Config;
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -161,6 +163,83 @@ fn i5_rules_and_tables_count_what_the_interpreter_says() {
         };
         conserve(seed, &random, config);
     }
+}
+
+/// A rule's last use is the time of the last packet that met it, in whichever cache that was
+/// remembered, and whatever was changed, evicted or settled since.
+#[test]
+fn i5_last_used_never_goes_back() {
+    let mut used = 0;
+    for seed in 100..112 {
+        let mut config = Config::default();
+        if seed % 3 == 0 {
+            config.datapath.mode = Mode::ComputationalFlows;
+        }
+        let kinds = MaintainerKind::STRICT;
+        config.datapath.maintainer = kinds[seed as usize % kinds.len()];
+        config.datapath.megaflow.entries = [1_000, 4, 20][seed as usize / 3 % 3];
+        used += follow_uses(seed, config);
+    }
+    assert!(used > 1_000, "rules are in use: {used}");
+}
+
+/// Says how often a rule was in use when that was looked at.
+fn follow_uses(seed: u64, config: Config) -> usize {
+    let random = RandomConfig::default();
+    let mut rules = RandomPipeline::new(&random, seed).unwrap();
+    let groups = rules.groups();
+    let groups: String = groups.iter().map(|group| format!("{group}\n")).collect();
+    let mut lab = Lab::new(config, &(groups + &rules.rules_text()));
+    let mut packets = PacketSource::new(&random, seed);
+    let mut chance = Pcg64Mcg::seed_from_u64(seed);
+    let mut recent: Vec<(u32, Vec<u8>)> = Vec::new();
+    // Numbers of rules that are gone are used again; ages are not.
+    let mut expected: BTreeMap<(RuleId, Precedence), Instant> = BTreeMap::new();
+    let mut used = 0;
+    for step in 0..1_500 {
+        if chance.random_ratio(1, 40) {
+            let changes = rules.next_change().to_string();
+            for placed in text::parse_changes("random", &changes).unwrap() {
+                lab.apply(&placed.change);
+                let pipeline = lab.engine.pipeline();
+                let now_living = living(&pipeline).map(|id| {
+                    let rule = pipeline.rule(id).unwrap();
+                    let key = (id, rule.precedence);
+                    let known = expected.get(&key).copied();
+                    (key, known.unwrap_or(rule.used_at))
+                });
+                expected = now_living.collect();
+            }
+        }
+        while recent.len() < 4 || chance.random_ratio(1, 4) {
+            let packet = packets.next_packet();
+            recent.push((packet.in_port % PORTS, packet.bytes));
+        }
+        let (port, bytes) = &recent[recent.len() - 1 - chance.random_range(0..4)];
+        lab.now = lab.now + std::time::Duration::from_millis(3);
+        for pass in lab.interpret(&lab.packet(*port, bytes)) {
+            for kind in pass.trace.kinds() {
+                if let StepKind::Lookup {
+                    rule: Some(rule), ..
+                } = kind
+                {
+                    let precedence = lab.engine.pipeline().rule(rule).unwrap().precedence;
+                    expected.insert((rule, precedence), lab.now);
+                }
+            }
+        }
+        lab.send_from(*port, bytes);
+        if chance.random_ratio(1, 10) {
+            lab.engine.settle();
+            let pipeline = lab.engine.pipeline();
+            for ((id, _), last) in &expected {
+                let used_at = pipeline.rule(*id).unwrap().used_at;
+                assert_eq!(used_at, *last, "seed {seed}, step {step}, {id:?}");
+                used += usize::from(used_at == lab.now);
+            }
+        }
+    }
+    used
 }
 
 #[test]

@@ -37,6 +37,7 @@ use thalweg_classifier::hash::WordHash;
 use thalweg_packet::{FieldId, Layout, standard as f};
 use thalweg_pipeline::{Pipeline, RuleId, StepKind, Trace, Version};
 
+use crate::config::Config;
 use crate::entry::EntryId;
 
 use memory::Arrivals;
@@ -84,7 +85,7 @@ pub(crate) struct Dependencies {
 }
 
 impl Dependencies {
-    pub(crate) fn new(layout: &Layout, sweep_at: usize, seed: u64) -> Dependencies {
+    pub(crate) fn new(layout: &Layout, config: &Config) -> Dependencies {
         let bits = PIVOTS.iter().filter_map(|field| {
             let slot = layout.slot(*field)?;
             // The uppermost bits, in the first word; of the metadata, those that programs use.
@@ -102,12 +103,12 @@ impl Dependencies {
             })
         });
         Dependencies {
-            nodes: Nodes::new(bits.collect(), seed),
+            nodes: Nodes::new(bits.collect(), config.scan_share, config.seed),
             paths: Paths::default(),
-            traversals: Traversals::new(WordHash::new(seed)),
+            traversals: Traversals::new(WordHash::new(config.seed)),
             arrivals: Arrivals::default(),
             meanwhile: None,
-            sweep_at,
+            sweep_at: config.sweep_at,
             reached: Vec::new(),
             met: Vec::new(),
             edges: Vec::new(),

@@ -87,6 +87,9 @@ struct TableNodes {
 pub(super) struct Nodes {
     hash: WordHash,
     bits: Vec<Bits>,
+    /// Pivots that would find more than this share of a table's nodes give way to a scan, which
+    /// reads them side by side; 0 for a scan in any case.
+    scan_share: usize,
     nodes: Vec<Node>,
     free: Vec<NodeId>,
     classes: Vec<Class>,
@@ -119,11 +122,12 @@ pub(super) struct Certificate<'a> {
 }
 
 impl Nodes {
-    pub(super) fn new(bits: Vec<Bits>, seed: u64) -> Nodes {
+    pub(super) fn new(bits: Vec<Bits>, scan_share: usize, seed: u64) -> Nodes {
         let hash = WordHash::new(seed);
         Nodes {
             hash,
             bits,
+            scan_share,
             nodes: Vec::new(),
             free: Vec::new(),
             classes: Vec::new(),
@@ -524,12 +528,14 @@ impl Nodes {
         let Some(table) = self.tables.get(usize::from(new.table.0)) else {
             return;
         };
-        let scan_at = SCAN_FROM.max(table.count / SCAN_SHARE);
-        if let Some((pivot, prefix)) = self.best_pivot(table, new, scan_at) {
+        let scan_at = match self.scan_share {
+            0 => 0,
+            share => SCAN_FROM.max(table.count / share),
+        };
+        if let Some(candidates) = self.candidates(table, new, scan_at) {
             // In three rounds, each of which asks for the memory that the next one needs: nodes lie
             // anywhere, and so do their values.
-            let mut candidates: SmallVec<[NodeId; 64]> = SmallVec::new();
-            candidates.extend(pivot.meeting(prefix).inspect(|node| self.prefetch(*node)));
+            candidates.iter().for_each(|node| self.prefetch(*node));
             let rows = candidates.iter().map(|node| {
                 let &What::Lookup {
                     class, row, rule, ..
@@ -560,29 +566,31 @@ impl Nodes {
         }
     }
 
-    /// The pivot with the fewest nodes to look at, unless all have more than `limit`.
+    /// The nodes that the pivot with the fewest of them finds, unless all have more than `limit`.
     ///
     /// They race: each in turn may find a few, then four times as many, until one comes to its end.
-    fn best_pivot<'a>(
-        &'a self,
-        table: &'a TableNodes,
+    fn candidates(
+        &self,
+        table: &TableNodes,
         new: NewRule<'_>,
         limit: usize,
-    ) -> Option<(&'a Pivot, Prefix)> {
-        let candidates = table.pivots.iter().zip(&self.bits);
-        let candidates = candidates.filter_map(|(pivot, bits)| {
+    ) -> Option<SmallVec<[NodeId; 64]>> {
+        let racers = table.pivots.iter().zip(&self.bits);
+        let racers = racers.filter_map(|(pivot, bits)| {
             let length = bits.length(new.mask);
             (length > 0).then_some((pivot.as_ref()?, bits.prefix(new.value, length)))
         });
-        let candidates: SmallVec<[_; 8]> = candidates.collect();
+        let racers: SmallVec<[_; 8]> = racers.collect();
+        let mut found = SmallVec::new();
         let mut budget = 16;
         while budget / 4 < limit {
             let budgeted = budget.min(limit);
-            let ends = |(pivot, prefix): &&(&Pivot, Prefix)| {
-                pivot.meeting(*prefix).take(budgeted + 1).count() <= budgeted
-            };
-            if let Some(best) = candidates.iter().find(ends) {
-                return Some(*best);
+            for (pivot, prefix) in &racers {
+                found.clear();
+                found.extend(pivot.meeting(*prefix).take(budgeted + 1));
+                if found.len() <= budgeted {
+                    return Some(found);
+                }
             }
             budget *= 4;
         }
@@ -674,10 +682,6 @@ const DOUBLED_UP_TO: usize = 4_096;
 
 /// Nodes that are scanned rather than searched for, at the least.
 const SCAN_FROM: usize = 64;
-
-/// Pivots that would find more than this share of a table's nodes give way to a scan, which reads
-/// them side by side. Chosen, not measured.
-const SCAN_SHARE: usize = 8;
 
 impl Class {
     fn value(&self, row: u32) -> &[u64] {

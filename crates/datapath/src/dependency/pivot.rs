@@ -3,12 +3,19 @@
 //! A node knows some of the field's leading bits (none, if its mask leaves the first one open), and
 //! so does the rule. Their regions can meet only if one prefix begins with the other. In the order
 //! of prefixes, the node's prefixes that begin with the rule's are one range; those that the rule's
-//! begins with are found length by length, of which few are in use.
+//! begins with, its ancestors, lie before it, and are found from the longest on:
 //!
 //! ```text
-//!   rule 10.1.0.0/16:   ancestors  0.0.0.0/0, 10.0.0.0/8, ...      one search a length in use
-//!                       subtree    10.1.0.0/16 .. 10.1.255.255/32  one range
+//!   rule 10.1.0.0/16:   subtree    10.1.0.0/16 .. 10.1.255.255/32  one range
+//!                       ancestors  the last prefix up to 10.0.0.0/15:
+//!                         10.0.0.0/8   is one; go on from 8.0.0.0/7, the next shorter
+//!                         9.64.0.0/10  is none, and differs in the 7th bit: had there been an
+//!                                      ancestor of 7 bits or more, it would lie between the two;
+//!                                      go on from 8.0.0.0/6
 //! ```
+//!
+//! So the tree is searched once for each ancestor that there is, and for each bit in which a
+//! neighbour turns off, not for each length that some prefix of the table has.
 //!
 //! 1. Every node of the table is in each of its pivots, under the empty prefix if need be: so each
 //!    alone finds all that can meet the rule.
@@ -69,6 +76,16 @@ impl Prefix {
         Prefix::new(self.0, length)
     }
 
+    /// How many leading bits both have, the shorter one's at the most.
+    fn common(self, other: Prefix) -> u32 {
+        // The lowest eight bits are lengths.
+        let differing = (self.0 ^ other.0) & !0xff;
+        differing
+            .leading_zeros()
+            .min(self.length())
+            .min(other.length())
+    }
+
     /// The last of those that begin with this one.
     fn last(self) -> Prefix {
         Prefix(self.0 & upper(self.length()) | !upper(self.length()))
@@ -85,27 +102,22 @@ fn upper(bits: u32) -> u64 {
 #[derive(Clone, Debug)]
 pub(super) struct Pivot {
     nodes: BTreeSet<(Prefix, NodeId)>,
-    /// How many nodes have a prefix of a length.
-    lengths: [u32; WIDTH_MAX as usize + 1],
 }
 
 impl Pivot {
     pub(super) fn new() -> Pivot {
         Pivot {
             nodes: BTreeSet::new(),
-            lengths: [0; WIDTH_MAX as usize + 1],
         }
     }
 
     pub(super) fn insert(&mut self, prefix: Prefix, node: NodeId) {
         self.nodes.insert((prefix, node));
-        self.lengths[prefix.length() as usize] += 1;
     }
 
     pub(super) fn remove(&mut self, prefix: Prefix, node: NodeId) {
         let was_there = self.nodes.remove(&(prefix, node));
         debug_assert!(was_there, "every node is in each pivot of its table");
-        self.lengths[prefix.length() as usize] -= 1;
     }
 
     pub(super) fn contains(&self, prefix: Prefix, node: NodeId) -> bool {
@@ -114,16 +126,34 @@ impl Pivot {
 
     /// The nodes whose prefix begins with this one, or the other way round.
     pub(super) fn meeting(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
-        let shorter = (0..prefix.length()).filter(|length| self.lengths[*length as usize] > 0);
-        let ancestors = shorter.flat_map(move |length| {
-            let ancestor = prefix.ancestor(length);
-            self.nodes
-                .range((ancestor, NodeId(0))..=(ancestor, NodeId(u32::MAX)))
-        });
         let subtree = self
             .nodes
             .range((prefix, NodeId(0))..=(prefix.last(), NodeId(u32::MAX)));
-        ancestors.chain(subtree).map(|(_, node)| *node)
+        let subtree = subtree.map(|(_, node)| *node);
+        self.ancestors(prefix).chain(subtree)
+    }
+
+    /// The nodes whose prefix is shorter, and begins this one.
+    fn ancestors(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
+        let mut up_to = prefix.length().checked_sub(1);
+        let found = std::iter::from_fn(move || {
+            loop {
+                let longest = prefix.ancestor(up_to?);
+                let mut before = self.nodes.range(..=(longest, NodeId(u32::MAX)));
+                let (last, _) = *before.next_back()?;
+                let common = prefix.common(last);
+                if common == last.length() {
+                    up_to = common.checked_sub(1);
+                    return Some(last);
+                }
+                up_to = Some(common);
+            }
+        });
+        let nodes_of = |found| {
+            self.nodes
+                .range((found, NodeId(0))..=(found, NodeId(u32::MAX)))
+        };
+        found.flat_map(nodes_of).map(|(_, node)| *node)
     }
 
     /// Bytes of memory, about: the standard tree's nodes are some two thirds full.
@@ -176,6 +206,6 @@ mod tests {
         for (node, (prefix, ..)) in all.into_iter().enumerate() {
             pivot.remove(prefix, NodeId(node as u32));
         }
-        assert!(pivot.nodes.is_empty() && pivot.lengths.iter().all(|count| *count == 0));
+        assert!(pivot.nodes.is_empty());
     }
 }

@@ -25,7 +25,7 @@ impl<const W: usize> Caches for Core<W> {
     }
 
     fn prefetch(&self, id: EntryId, with_key: bool) {
-        self.entries.prefetch_whole(id);
+        self.entries.prefetch(id);
         if with_key {
             self.entries.prefetch_key(id);
         }

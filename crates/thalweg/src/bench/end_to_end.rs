@@ -14,7 +14,8 @@
 //! rules go and come back meanwhile, one at a time; what the worker spends to follow is counted,
 //! what the control side spends to make the change is not, since that is another thread's.
 //!
-//! With `--workers` the same is done by a running switch, and measured by the wall clock (`workers`).
+//! With `--workers` the same is done by a running switch, and measured by the wall clock (`workers`);
+//! the rules that are due by then go and come back in one change.
 
 mod plot;
 

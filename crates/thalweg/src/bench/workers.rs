@@ -34,6 +34,8 @@ const SAMPLE: Duration = Duration::from_millis(500);
 const TRIALS: usize = 6;
 /// How long tables may take until they are trained.
 const TRAINING_MAX: Duration = Duration::from_secs(60);
+/// Rules that go or come back in one change, if so many are due.
+const BUNDLE_MAX: u64 = 64;
 /// The number of the first port that repeats packets.
 const FIRST_SOURCE: u32 = 100;
 
@@ -290,10 +292,13 @@ impl Bench {
         let (start, mut updates) = (Wall::now(), 0);
         while start.elapsed() < SAMPLE {
             let due = (start.elapsed().as_secs_f64() * self.update_rate as f64) as u64;
-            if updates < due {
-                let change = self.updates.next();
+            let count = (due - updates).min(BUNDLE_MAX);
+            if count > 0 {
+                let changes = (0..count).flat_map(|_| self.updates.next().operations);
+                let operations = changes.collect();
+                let change = Change { operations };
                 self.switch.apply(&change).context("a generated change")?;
-                updates += 1;
+                updates += count;
                 self.switch.poll(Duration::ZERO);
             } else {
                 self.switch.poll(Duration::from_millis(1));

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, Work};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Group, Operation, RuleId, text};
-use thalweg_switch::{Config, Engine};
+use thalweg_switch::{Config, Engine, Step};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
-use super::changes::{Changes, Ground, Kind, Mix, put_groups_in};
+use super::changes::{Changes, Ground, Kind, Mix, put_groups_in, strict};
 use super::kept::{CHOSEN_AT, Kept};
 use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
@@ -33,6 +33,8 @@ pub(super) struct Effort {
     pub(super) affected: Vec<u64>,
     /// New rules for each entry beyond which a sweep takes the place of searches, if not the default.
     pub(super) sweep_at: Option<usize>,
+    /// Share of a table's nodes from which on they are scanned, if not the default.
+    pub(super) scan_share: Option<usize>,
     /// Whether a cache may have fewer entries than asked for, if the flows make no more.
     pub(super) takes_fewer: bool,
     /// Of everything.
@@ -101,6 +103,9 @@ impl<'a> FilledCache<'a> {
         config.datapath.megaflow.masks = 1 << 20;
         if let Some(sweep_at) = effort.sweep_at {
             config.datapath.sweep_at = sweep_at;
+        }
+        if let Some(scan_share) = effort.scan_share {
+            config.datapath.scan_share = scan_share;
         }
         let (engine, groups) = load(pipeline, config, effort.mix.has(Kind::Group))?;
         let mut cache = FilledCache {
@@ -308,6 +313,36 @@ impl<'a> FilledCache<'a> {
         let now = Instant::ZERO;
         let followed = follow(&mut self.engine, change, now, processor_time_ns, nothing);
         followed.with_context(|| refused(change))
+    }
+
+    /// Makes a change and searches for what it affects, and says what processor time that took, and
+    /// what following it came to; then takes the rules that it added out again.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub(super) fn search_alone(&mut self, change: &Change) -> Result<(f64, Work)> {
+        let start = processor_time_ns();
+        let started = self.engine.start(change, Instant::ZERO);
+        let time_ns = processor_time_ns() - start;
+        started.with_context(|| refused(change))?;
+        let work = loop {
+            if let Step::Settled(work) = self.engine.step() {
+                break work;
+            }
+        };
+        let added = change.operations.iter().filter_map(|added| match added {
+            Operation::Add(flow) => Some(Operation::Delete(strict(flow))),
+            _ => None,
+        });
+        let back = Change {
+            operations: added.collect(),
+        };
+        self.apply(&back)?;
+        // What was evicted comes back.
+        for packets in self.flows.chunks(BURST) {
+            forward(&mut self.engine, packets);
+        }
+        Ok((time_ns as f64 / 1e3, work))
     }
 
     /// Follows a change slice by slice, with bursts of packets in between that are not timed.

@@ -326,7 +326,8 @@ fn goto(flow: &Flow) -> Option<&Action> {
     actions.find(|action| matches!(action, Action::Goto(_)))
 }
 
-fn strict(flow: &Flow) -> Selector {
+/// Selects this rule and no other.
+pub(super) fn strict(flow: &Flow) -> Selector {
     Selector {
         table: Some(flow.table),
         matching: flow.matching.clone(),

@@ -14,7 +14,7 @@ use thalweg_workload::Pipeline;
 
 use super::cache::{Effort, FilledCache};
 use super::row::in_words;
-use super::{Arguments, progress};
+use super::{Arguments, progress, scan};
 use crate::bench::spread::Spread;
 use crate::console::Console;
 use crate::report::{Table, format_count};
@@ -43,6 +43,7 @@ struct Report {
     pipeline: String,
     rules: usize,
     rows: Vec<Row>,
+    scans: Vec<scan::Row>,
 }
 
 /// Measures and prints.
@@ -86,15 +87,20 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             });
         }
     }
+    progress.set_message("scans");
+    let scans = scan::measure(arguments, &pipeline)?;
     progress.finish_and_clear();
     console.headline("Time until every entry is right after many new rules, processor time")?;
     console.print(&table(&rows).to_text())?;
+    console.headline("Time to search for what a new rule affects, processor time")?;
+    console.print(&scan::table(&scans).to_text())?;
     console.print_json(&Report {
         command: "bench update --crossover",
         seed: arguments.seed,
         pipeline: pipeline.name,
         rules: pipeline.rules.len(),
         rows,
+        scans,
     })
 }
 

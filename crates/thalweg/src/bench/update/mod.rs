@@ -14,7 +14,8 @@
 //!
 //! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
 //! poster, and the cost by the depth of the pipeline. A fourth is where searches for what a change
-//! affects cost as much as a sweep ([`crossover`]). Peers are rows beside ours ([`peer`]).
+//! affects cost as much as a sweep ([`crossover`]), and where they cost as much as a scan of what
+//! entries depend on ([`scan`]). Peers are rows beside ours ([`peer`]).
 
 mod cache;
 mod changes;
@@ -23,6 +24,7 @@ mod kept;
 mod peer;
 mod plot;
 mod row;
+mod scan;
 mod studies;
 mod sustained;
 
@@ -110,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "study")]
     depth: bool,
     /// Time until every entry is right after many new rules, by a search for each of them and by a
-    /// sweep over all entries
+    /// sweep over all entries; and the time of such a search by prefix, and by a scan
     #[arg(long, group = "study")]
     crossover: bool,
     /// Updates a second, in bundles, of rules that few entries met, while a worker of a running
@@ -322,6 +324,7 @@ impl Arguments {
             },
             affected: self.affected.clone(),
             sweep_at: None,
+            scan_share: None,
             takes_fewer: self.depth,
             seed: self.seed,
         }
