@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_v2p::Address;
+use thalweg_v2p::{Address, Version};
 
 use crate::config::{Config, ConfigError, Payload, Transport};
 use crate::report::Report;
@@ -18,6 +18,10 @@ const MAX_DATAGRAM: u64 = 65_507;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) address: Address,
+    /// Where it is according to the database, so that nobody need look it up by its address.
+    pub(crate) place: Address,
+    /// The version at which it came to its node.
+    pub(crate) version: Version,
     pub(crate) node: NodeId,
 }
 
@@ -44,7 +48,12 @@ impl Machines {
                 let index = machines.all.len() as u32;
                 machines.indices.insert(number, index);
                 let address = Address::from_ipv4(id.into());
-                machines.all.push(Machine { address, node });
+                machines.all.push(Machine {
+                    address,
+                    place: topology.address(node),
+                    version: Version::NONE,
+                    node,
+                });
                 id += 1;
             }
         }
@@ -73,6 +82,8 @@ pub(crate) struct Flow {
     /// The number that the trace gives it.
     pub(crate) number: u32,
     pub(crate) sent: u32,
+    /// The gateway's address for packets that their host does not resolve, of both ends.
+    pub(crate) gateway: Option<Address>,
     first_sent: Time,
     first_delivered: Time,
     last_delivered: Time,
@@ -86,6 +97,7 @@ impl Flow {
         Flow {
             number,
             sent: 0,
+            gateway: None,
             first_sent: Time::ZERO,
             first_delivered: Time::ZERO,
             last_delivered: Time::ZERO,

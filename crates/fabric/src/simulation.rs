@@ -77,7 +77,23 @@ struct Flight {
     /// The packet's number in its flow.
     sequence: u32,
     sent_at: Time,
+    /// Whether it is a tenant's.
+    is_data: bool,
+    /// The time to live; the packet's is of no meaning but while an agent has it.
+    ttl: u8,
+    /// The packet as the protocol sees it.
     packet: Packet,
+}
+
+impl Flight {
+    /// Lends the packet to an agent, which may reset its time to live.
+    #[inline]
+    fn lend<T>(&mut self, to: impl FnOnce(&mut Packet) -> T) -> T {
+        self.packet.ttl = self.ttl;
+        let result = to(&mut self.packet);
+        self.ttl = self.packet.ttl;
+        result
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -159,7 +175,7 @@ pub struct Simulation {
     /// What hosts remember, if the scheme has them remember something.
     host_memory: Option<HostMemory>,
     /// Moves that the database, or what hosts remember, will follow later.
-    late_places: VecDeque<(Time, Key, Address)>,
+    late_places: VecDeque<(Time, u32, Address)>,
     failures: Failures,
     /// `None` if no port is watched.
     watch: Option<Box<Watch>>,
@@ -233,7 +249,10 @@ impl Simulation {
             _ => None,
         };
         if let Some((flight, port)) = arrival(FAR) {
-            self.flights.ask(flight);
+            match self.caches {
+                Caches::Absent => self.flights.ask(flight),
+                _ => self.flights.ask_all(flight),
+            }
             prefetch_index(&self.ports, port.0 as usize);
         }
         if let Some((flight, port)) = arrival(NEAR) {
@@ -242,6 +261,7 @@ impl Simulation {
             if (node.0 as usize) < self.topology.switch_count() {
                 self.topology.ask_next_ports(node, under_way.destination);
             } else {
+                self.flights.ask_all(flight);
                 prefetch_index(&self.machines.all, under_way.machine as usize);
                 prefetch_index(&self.flows, under_way.flow as usize);
                 if let Some(tcp) = &self.tcp {
@@ -356,11 +376,12 @@ impl Simulation {
         let Move { at, machine, to } = self.moves[self.next_move];
         self.next_move += 1;
         self.now = at;
-        let machine = &mut self.machines.all[machine as usize];
-        let key = key_of(machine.address);
-        let from = std::mem::replace(&mut machine.node, to);
+        let known = &mut self.machines.all[machine as usize];
+        let key = key_of(known.address);
+        let from = std::mem::replace(&mut known.node, to);
         let place = self.topology.address(to);
-        let version = self.note_move(key, place);
+        let version = self.note_move(machine, place);
+        self.machines.all[machine as usize].version = version;
         if let Some(host) = self.host_mut(from) {
             host.release(key, Some(place));
         }

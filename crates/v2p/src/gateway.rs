@@ -113,11 +113,27 @@ impl GatewayAgent {
     /// Resolves a packet.
     #[inline]
     pub fn handle_packet(&mut self, database: &Database, packet: &mut Packet) -> GatewayVerdict {
+        let place = match &packet.body {
+            Body::Data(data) => database.find(data.destination_key()),
+            Body::Learning(_) | Body::Invalidation(_) => None,
+        };
+        self.handle_packet_for(place, database.version(), packet)
+    }
+
+    /// Resolves a packet, of whose destination somebody else knows what the database says at a
+    /// version: where it is, or `None` if there is no such machine.
+    #[inline]
+    pub fn handle_packet_for(
+        &mut self,
+        place: Option<Address>,
+        version: Version,
+        packet: &mut Packet,
+    ) -> GatewayVerdict {
         let Body::Data(data) = &mut packet.body else {
             self.counters.unexpected_control += 1;
             return GatewayVerdict::UnexpectedControl;
         };
-        let Some(place) = database.find(data.destination_key()) else {
+        let Some(place) = place else {
             self.counters.unknown_destination += 1;
             return GatewayVerdict::UnknownDestination;
         };
@@ -126,7 +142,7 @@ impl GatewayAgent {
         let tags = &mut data.tags;
         tags.carried = None;
         tags.misdelivery = None;
-        tags.resolved_version = database.version();
+        tags.resolved_version = version;
         if !self.rules.gateway_keeps_hit {
             tags.hit = None;
         }

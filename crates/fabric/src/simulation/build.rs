@@ -32,9 +32,12 @@ impl Simulation {
         };
         check(config, &topology)?;
         let directory = topology.directory();
-        let machines = Machines::new(&topology, config);
-        let (datagrams, flows) = datagrams_of(trace, &machines, config)?;
-        let (endpoints, database) = endpoints_of(&topology, config, &directory, &machines);
+        let mut machines = Machines::new(&topology, config);
+        let (datagrams, mut flows) = datagrams_of(trace, &machines, config)?;
+        for flow in &mut flows {
+            flow.gateway = directory.gateway_of(flow.number);
+        }
+        let (endpoints, database) = endpoints_of(&topology, config, &directory, &mut machines);
         let link = |port| match topology.is_edge(port) {
             true => config.edge_link,
             false => config.fabric_link,
@@ -137,7 +140,7 @@ fn endpoints_of(
     topology: &Topology,
     config: &Config,
     directory: &Arc<Directory>,
-    machines: &Machines,
+    machines: &mut Machines,
 ) -> (Vec<Endpoint>, Database) {
     // Without caches in the switches, hosts send on what is misdelivered ("follow-me").
     let profile = match config.scheme {
@@ -153,9 +156,10 @@ fn endpoints_of(
     };
     let mut endpoints: Vec<Endpoint> = topology.endpoints().map(endpoint).collect();
     let mut database = Database::new();
-    for machine in &machines.all {
+    for machine in &mut machines.all {
         let key = key_of(machine.address);
-        let version = database.place(key, topology.address(machine.node));
+        let version = database.place(key, machine.place);
+        machine.version = version;
         let index = machine.node.0 as usize - topology.switch_count();
         if let Endpoint::Host(host) = &mut endpoints[index] {
             host.admit(key, version);

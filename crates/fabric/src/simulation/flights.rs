@@ -12,6 +12,9 @@ use prefetch_index::prefetch_index;
 
 use super::Flight;
 
+/// A line of the processor's cache.
+const LINE_BYTES: usize = 64;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     all: Vec<Flight>,
@@ -44,10 +47,19 @@ impl Flights {
         self.free.push(place as u32);
     }
 
-    /// Has a place brought nearer.
+    /// Has the start of a place brought nearer, with what a switch without a cache needs.
     #[inline]
     pub(super) fn ask(&self, place: u32) {
         prefetch_index(&self.all, place as usize);
+    }
+
+    /// Has all of a place brought nearer.
+    #[inline]
+    pub(super) fn ask_all(&self, place: u32) {
+        let first = std::slice::from_ref(&self.all[place as usize].path);
+        for line in 0..size_of::<Flight>() / LINE_BYTES {
+            prefetch_index(first, line * (LINE_BYTES / size_of::<u64>()));
+        }
     }
 }
 

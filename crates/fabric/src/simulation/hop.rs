@@ -2,7 +2,7 @@
 
 use rand::RngCore;
 use thalweg_v2p::{
-    Address, Body, GATEWAY_DELAY, GatewayVerdict, HostVerdict, Ingress, Packet, RESEND_DELAY, Role,
+    Address, GATEWAY_DELAY, GatewayVerdict, HostVerdict, Ingress, Packet, RESEND_DELAY, Role,
     Verdict,
 };
 
@@ -81,7 +81,7 @@ impl Simulation {
     #[inline]
     fn pass_switch(&mut self, flight: u32, switch: NodeId, role: Role, port: PortId) {
         let under_way = &self.flights[flight as usize];
-        if let Body::Data(_) = under_way.packet.body {
+        if under_way.is_data {
             self.tally.packet_hops += 1;
             let bytes = under_way.bytes - self.outer_bytes;
             self.switch_bytes[switch.0 as usize] += u64::from(bytes);
@@ -116,11 +116,11 @@ impl Simulation {
     /// Decrements the time to live and sends.
     #[inline]
     pub(super) fn pass_on(&mut self, flight: u32, switch: NodeId) {
-        let packet = &mut self.flights[flight as usize].packet;
-        if packet.ttl <= 1 {
+        let under_way = &mut self.flights[flight as usize];
+        if under_way.ttl <= 1 {
             return self.drop_flight(flight, Drop::TtlExpired);
         }
-        packet.ttl -= 1;
+        under_way.ttl -= 1;
         self.forward(flight, switch);
     }
 
@@ -154,7 +154,8 @@ impl Simulation {
         let (source, destination) = outer(&under_way.packet);
         let hits = agent.counters().hits;
         let (now, random) = (self.now.to_instant(), &mut self.random);
-        let verdict = agent.handle_packet(&mut under_way.packet, from, now, || random.next_u32());
+        let verdict =
+            under_way.lend(|packet| agent.handle_packet(packet, from, now, || random.next_u32()));
         if agent.counters().hits > hits {
             count_hit(&mut self.tally.hits, role);
             if under_way.sequence == 0 {
@@ -205,6 +206,8 @@ impl Simulation {
             machine: 0,
             sequence: 0,
             sent_at: self.now,
+            is_data: false,
+            ttl: packet.ttl,
         });
         self.forward(flight as u32, switch);
     }
@@ -218,29 +221,33 @@ impl Simulation {
         }
         let endpoint = self.endpoint_index(node);
         let under_way = &mut self.flights[flight as usize];
-        let packet = &mut under_way.packet;
-        let is_here = matches!(packet.body, Body::Data(_))
-            && self.machines.all[under_way.machine as usize].node == node;
+        let machine = under_way.is_data.then_some(under_way.machine as usize);
+        let machine = machine.map(|machine| &self.machines.all[machine]);
+        let is_here = machine.is_some_and(|machine| machine.node == node);
+        let place = machine.map(|machine| machine.place);
+        let version = self.database.version();
         match &mut self.endpoints[endpoint] {
-            Endpoint::Gateway(agent) => match agent.handle_packet(&self.database, packet) {
-                GatewayVerdict::Forward => {
-                    self.tally.gateway_packets += 1;
-                    match self.wait_for_gateway(endpoint) {
-                        Some(wait) => self.hold(flight, node, wait + GATEWAY_DELAY.into()),
-                        None => self.drop_flight(flight, Drop::GatewayFull),
+            Endpoint::Gateway(agent) => {
+                match under_way.lend(|packet| agent.handle_packet_for(place, version, packet)) {
+                    GatewayVerdict::Forward => {
+                        self.tally.gateway_packets += 1;
+                        match self.wait_for_gateway(endpoint) {
+                            Some(wait) => self.hold(flight, node, wait + GATEWAY_DELAY.into()),
+                            None => self.drop_flight(flight, Drop::GatewayFull),
+                        }
+                    }
+                    GatewayVerdict::UnknownDestination => {
+                        self.tally.gateway_packets += 1;
+                        self.drop_flight(flight, Drop::UnknownDestination);
+                    }
+                    GatewayVerdict::UnexpectedControl => {
+                        self.drop_flight(flight, Drop::UnexpectedControl);
                     }
                 }
-                GatewayVerdict::UnknownDestination => {
-                    self.tally.gateway_packets += 1;
-                    self.drop_flight(flight, Drop::UnknownDestination);
-                }
-                GatewayVerdict::UnexpectedControl => {
-                    self.drop_flight(flight, Drop::UnexpectedControl);
-                }
-            },
+            }
             // The agent would say the same, and would have to search for the machine.
             Endpoint::Host(_) if is_here => self.deliver(flight),
-            Endpoint::Host(agent) => match agent.handle_packet(packet) {
+            Endpoint::Host(agent) => match under_way.lend(|packet| agent.handle_packet(packet)) {
                 HostVerdict::Deliver => self.deliver(flight),
                 HostVerdict::Resend => {
                     self.note_misdelivery();

@@ -4,11 +4,11 @@
 use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version, Vni};
 
 use super::hop::count_hit;
-use super::{Event, Simulation, key_of};
+use super::{Endpoint, Event, Simulation, key_of};
 use crate::Time;
 use crate::config::{OnDemand, Scheme};
 use crate::failure::Effect;
-use crate::flows::Machine;
+use crate::flows::{Flow, Machine};
 use crate::report::Drop;
 use crate::schemes::{Caches, Diverted, HOST_UPDATE, Known, Question, Resolution};
 use crate::topology::{NodeId, NodeKind, PortId};
@@ -19,10 +19,10 @@ impl Simulation {
     pub(super) fn packet_of(
         &mut self,
         source: Machine,
-        destination: Address,
+        destination: Machine,
         flow: u32,
     ) -> Option<(Packet, Time)> {
-        let key = key_of(destination);
+        let key = key_of(destination.address);
         let known = match (&mut self.host_memory, self.scheme) {
             (Some(memory), _) => {
                 let host = source.node.0 as usize - self.topology.switch_count();
@@ -31,48 +31,44 @@ impl Simulation {
             (None, Scheme::Direct) => Known::Shared(Time::ZERO),
             (None, _) => Known::Nothing,
         };
-        let (place, delay) = match known {
-            Known::Nothing => {
-                let host = self.host_mut(source.node)?;
-                let packet = host.packet_from(key_of(source.address), destination, flow)?;
-                return Some((packet, Time::ZERO));
-            }
-            Known::At(place) => (place, Time::ZERO),
-            Known::Shared(delay) => (self.database.find(key)?, delay),
-        };
-        self.tally.host_resolved += 1;
-        Some((
-            self.resolved_packet(source, destination, place, flow),
-            delay,
-        ))
-    }
-
-    /// The packet of a host that knows where the machine is.
-    fn resolved_packet(
-        &self,
-        source: Machine,
-        destination: Address,
-        place: Address,
-        flow: u32,
-    ) -> Packet {
+        let Flow {
+            number, gateway, ..
+        } = self.flows[flow as usize];
         let version = self.database.version();
-        let tags = Tags {
-            source_version: version,
-            resolved_version: version,
-            ..Tags::default()
+        let (place, versions, delay) = match known {
+            Known::Nothing => (gateway?, (source.version, Version::NONE), Time::ZERO),
+            Known::At(place) => (place, (version, version), Time::ZERO),
+            Known::Shared(delay) => (destination.place, (version, version), delay),
         };
-        Packet {
+        self.tally.host_resolved += u64::from(known != Known::Nothing);
+        let packet = Packet {
             outer_source: self.topology.address(source.node),
             outer_destination: place,
             ttl: INITIAL_TTL,
-            flow,
+            flow: number,
             body: Body::Data(Data {
                 vni: Vni::default(),
                 inner_source: source.address,
-                inner_destination: destination,
-                tags,
+                inner_destination: destination.address,
+                tags: Tags {
+                    source_version: versions.0,
+                    resolved_version: versions.1,
+                    ..Tags::default()
+                },
             }),
-        }
+        };
+        debug_assert!(known != Known::Nothing || self.is_what_the_host_sends(source, &packet));
+        Some((packet, delay))
+    }
+
+    /// The slow twin of [`Simulation::packet_of`]: the host's agent, which looks everything up.
+    fn is_what_the_host_sends(&self, source: Machine, packet: &Packet) -> bool {
+        let host = &self.endpoints[self.endpoint_index(source.node)];
+        let (Endpoint::Host(host), Body::Data(data)) = (host, &packet.body) else {
+            return false;
+        };
+        let key = key_of(source.address);
+        host.packet_from(key, data.inner_destination, packet.flow) == Some(*packet)
     }
 
     /// A switch that has a cache, but not the protocol: whether the packet goes on now.
@@ -179,15 +175,16 @@ impl Simulation {
         {
             self.follow_failure();
         }
-        while let Some(&(due, key, place)) = self.late_places.front()
+        while let Some(&(due, machine, place)) = self.late_places.front()
             && due <= self.now
         {
             self.late_places.pop_front();
             match self.scheme {
                 Scheme::OnDemand(OnDemand::Artifact) => {
-                    self.database.place(key, place);
+                    self.place(machine, place);
                 }
                 _ => {
+                    let key = key_of(self.machines.all[machine as usize].address);
                     if let Some(memory) = &mut self.host_memory {
                         memory.update(key, place);
                     }
@@ -218,7 +215,7 @@ impl Simulation {
     }
 
     /// A machine is somewhere else: who knows at once, and who later. Gives the version of it.
-    pub(super) fn note_move(&mut self, key: thalweg_v2p::Key, place: Address) -> Version {
+    pub(super) fn note_move(&mut self, machine: u32, place: Address) -> Version {
         if let Caches::Bluebird(tors) = &mut self.caches {
             for tor in tors.iter_mut().flatten() {
                 tor.catch_up(&self.database, self.now);
@@ -226,12 +223,19 @@ impl Simulation {
         }
         if self.host_memory.is_some() {
             self.late_places
-                .push_back((self.now + HOST_UPDATE, key, place));
+                .push_back((self.now + HOST_UPDATE, machine, place));
         }
         match self.scheme {
             Scheme::OnDemand(OnDemand::Artifact) => self.database.version(),
-            _ => self.database.place(key, place),
+            _ => self.place(machine, place),
         }
+    }
+
+    /// Tells the database, and whoever has the same from the machine.
+    fn place(&mut self, machine: u32, place: Address) -> Version {
+        let machine = &mut self.machines.all[machine as usize];
+        machine.place = place;
+        self.database.place(key_of(machine.address), place)
     }
 
     /// What a host learns from a packet that came to it.

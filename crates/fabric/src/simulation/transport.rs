@@ -154,11 +154,10 @@ impl Simulation {
     /// Sends a packet from one machine to another.
     fn launch(&mut self, pair: (u32, u32), flow_index: u32, bytes: u32, load: Option<Load>) {
         let source = self.machines.all[pair.0 as usize];
-        let destination = self.machines.all[pair.1 as usize].address;
-        let flow = &mut self.flows[flow_index as usize];
-        let (number, sequence) = (flow.number, flow.send(self.now));
+        let destination = self.machines.all[pair.1 as usize];
+        let sequence = self.flows[flow_index as usize].send(self.now);
         self.tally.sent += 1;
-        let Some((packet, delay)) = self.packet_of(source, destination, number) else {
+        let Some((packet, delay)) = self.packet_of(source, destination, flow_index) else {
             return self.tally.drops.count(Drop::NoGateway);
         };
         let Some(destination) = self.topology.node_of(packet.outer_destination) else {
@@ -174,6 +173,8 @@ impl Simulation {
             machine: pair.1,
             sequence,
             sent_at: self.now,
+            is_data: true,
+            ttl: packet.ttl,
         });
         if let (Some(tcp), Some(load)) = (&mut self.tcp, load) {
             if tcp.loads.len() <= flight {

@@ -53,17 +53,14 @@ impl Simulation {
             return;
         }
         let under_way = &self.flights[flight as usize];
+        let mut packet = under_way.packet;
+        packet.ttl = under_way.ttl;
         let link = self.ports[port.0 as usize].link();
         let content = match &self.tcp {
             Some(tcp) => tcp.content(flight),
             None => Content::Datagram,
         };
-        let mut frame = frame_of(
-            &under_way.packet,
-            content,
-            under_way.bytes,
-            self.outer_bytes,
-        );
+        let mut frame = frame_of(&packet, content, under_way.bytes, self.outer_bytes);
         let wire_bytes = frame.len() as u32;
         frame.truncate(SNAP_BYTES);
         watch.records.push_back(Captured {
