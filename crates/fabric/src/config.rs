@@ -139,6 +139,21 @@ pub struct Migration {
     pub to_server: u32,
 }
 
+/// All gateways of a ToR give their work to those of another, as when gateways move (section 4).
+///
+/// From then on flows choose among the others, and the switches have other roles. What is on its way
+/// to the old gateways is answered there. The ToR where they go is one of the shape's
+/// [`FatTree::gateway_tors`], and has idle gateways until then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatewayMove {
+    /// When.
+    pub at: Time,
+    /// From where, by the ToR's number.
+    pub from_tor: u32,
+    /// To where.
+    pub to_tor: u32,
+}
+
 /// A run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -166,6 +181,8 @@ pub struct Config {
     pub gateway_service: Option<GatewayService>,
     /// Machines that move.
     pub migrations: Vec<Migration>,
+    /// Gateways that move.
+    pub gateway_moves: Vec<GatewayMove>,
     /// Links and switches that fail.
     pub failures: Vec<Failure>,
     /// How long after a failure, or its end, switches send by other ports.
@@ -197,6 +214,7 @@ impl Config {
             inner_bytes: 20 + 8,
             gateway_service: None,
             migrations: Vec::new(),
+            gateway_moves: Vec::new(),
             failures: Vec::new(),
             reroute_after: Time::ZERO,
             seed: 1,
@@ -265,6 +283,12 @@ pub enum ConfigError {
         /// How many there are.
         servers: usize,
     },
+    /// Gateways that move from or to where there are none, or to where some are at work.
+    #[error(
+        "gateway move {0}: from or to a ToR that has no gateways, or to one whose gateways are at \
+         work; give another"
+    )]
+    GatewayMove(usize),
     /// A failure of nothing.
     #[error(
         "failure {0}: there is no such link or switch, or it ends before it begins; name two nodes \

@@ -136,9 +136,9 @@ fn ports_of(topology: &Topology, element: Element) -> Vec<PortId> {
         Element::Link(one, other) => ports
             .filter(|&port| joins(port, one, other) || joins(port, other, one))
             .collect(),
-        Element::Switch(switch) if (switch.0 as usize) < topology.switch_count() => ports
-            .filter(|&port| topology.owner(port) == switch || topology.peer(port) == switch)
-            .collect(),
+        Element::Switch(switch) if (switch.0 as usize) < topology.switch_count() => {
+            topology.link_ports(switch).collect()
+        }
         Element::Switch(_) => Vec::new(),
     }
 }

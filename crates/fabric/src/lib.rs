@@ -26,7 +26,9 @@ mod config;
 mod ecmp;
 mod failure;
 mod flows;
+mod gateways;
 mod generate;
+mod name;
 mod port;
 mod queue;
 mod report;
@@ -41,14 +43,15 @@ mod trace;
 
 pub use capture::{CaptureWriter, Captured, SNAP_BYTES};
 pub use config::{
-    Bluebird, Config, ConfigError, Controller, ControllerCost, GatewayService, Migration, OnDemand,
-    Payload, Scheme, SwitchV2p, Transport,
+    Bluebird, Config, ConfigError, Controller, ControllerCost, GatewayMove, GatewayService,
+    Migration, OnDemand, Payload, Scheme, SwitchV2p, Transport,
 };
 pub use ecmp::Ecmp;
 pub use failure::{Element, Failure};
 pub use generate::{
     BurstWorkload, FlowWorkload, IncastWorkload, RpcWorkload, Sizes, VideoWorkload,
 };
+pub use name::{NodeClass, NodeName, NodeNameError};
 pub use port::{Link, Port, PortCounters};
 pub use queue::EventQueue;
 pub use report::{Drop, Drops, Layers, Report};

@@ -97,6 +97,33 @@ impl Caches {
     }
 }
 
+impl Caches {
+    /// Gateways have moved: agents have other roles, and caches at gateways are where they are now.
+    pub(crate) fn follow_gateways(
+        &mut self,
+        topology: &Topology,
+        scheme: Scheme,
+        directory: &Arc<Directory>,
+    ) {
+        for (node, role) in switches(topology) {
+            let index = node.0 as usize;
+            match (&mut *self, scheme) {
+                (Caches::Protocol(agents), _) => {
+                    agents[index].set_role(role);
+                    agents[index].set_directory(directory.clone());
+                }
+                (Caches::Learning(caches), Scheme::GwCache { entries }) => {
+                    let is_gateway = role == Role::GatewayTor;
+                    let cache = caches[index].take().filter(|_| is_gateway);
+                    let empty = || is_gateway.then(|| LearningCache::new(entries, 0));
+                    caches[index] = cache.or_else(empty);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 fn switches(topology: &Topology) -> impl Iterator<Item = (NodeId, Role)> {
     let nodes = (0..topology.switch_count() as u32).map(NodeId);
     nodes.filter_map(|node| match topology.kind(node) {

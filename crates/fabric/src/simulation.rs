@@ -46,6 +46,7 @@ use crate::config::Scheme;
 use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
 use crate::flows::{Datagram, Flow, Machines, summarize};
+use crate::gateways::GatewayMoves;
 use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::report::{Drops, Layers, Report};
@@ -177,6 +178,7 @@ pub struct Simulation {
     /// Moves that the database, or what hosts remember, will follow later.
     late_places: VecDeque<(Time, u32, Address)>,
     failures: Failures,
+    gateway_moves: GatewayMoves,
     /// `None` if no port is watched.
     watch: Option<Box<Watch>>,
     /// By endpoint.

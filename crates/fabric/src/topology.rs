@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use thalweg_v2p::{Address, Attachment, Directory, Role, SwitchId};
 
+use crate::name::{NodeClass, NodeName};
 use crate::routes::Routes;
 use crate::shape::{FatTree, TopologyError};
 
@@ -76,6 +77,8 @@ pub struct Topology {
     first_endpoints: Vec<u32>,
     servers: Vec<NodeId>,
     gateways: Vec<NodeId>,
+    /// Of these, those that are not at work.
+    idle_gateways: Vec<NodeId>,
     routes: Routes,
     has_published_routes: bool,
 }
@@ -99,6 +102,7 @@ impl Topology {
             first_endpoints: Vec::new(),
             servers: Vec::new(),
             gateways: Vec::new(),
+            idle_gateways: Vec::new(),
             routes: Routes::default(),
             has_published_routes: false,
         };
@@ -241,21 +245,41 @@ impl Topology {
         Some(self.ports(NodeId(switch)).take(count as usize).collect())
     }
 
-    /// What a node is called: its kind, and its number among those of its kind, from 0.
-    pub fn name(&self, node: NodeId) -> String {
+    /// What a node is called.
+    pub fn name(&self, node: NodeId) -> NodeName {
         let counts = Counts::of(&self.shape);
-        let place = |list: &[NodeId]| list.binary_search(&node).unwrap_or_default();
-        match self.kind(node) {
-            NodeKind::Server => format!("server {}", place(&self.servers)),
-            NodeKind::Gateway => format!("gateway {}", place(&self.gateways)),
-            NodeKind::Switch(Role::Core) => format!("core {}", node.0),
+        let place = |list: &[NodeId]| list.binary_search(&node).unwrap_or_default() as u32;
+        let (class, number) = match self.kind(node) {
+            NodeKind::Server => (NodeClass::Server, place(&self.servers)),
+            NodeKind::Gateway => (NodeClass::Gateway, place(&self.gateways)),
+            NodeKind::Switch(Role::Core) => (NodeClass::Core, node.0),
             NodeKind::Switch(Role::Spine | Role::GatewaySpine) => {
-                format!("spine {}", node.0 - counts.cores)
+                (NodeClass::Spine, node.0 - counts.cores)
             }
             NodeKind::Switch(Role::Tor | Role::GatewayTor) => {
-                format!("ToR {}", node.0 - counts.cores - counts.spines)
+                (NodeClass::Tor, node.0 - counts.cores - counts.spines)
             }
-        }
+        };
+        NodeName { class, number }
+    }
+
+    /// The node of a name, if the fabric has it.
+    pub fn node_named(&self, NodeName { class, number }: NodeName) -> Option<NodeId> {
+        let counts = Counts::of(&self.shape);
+        let (first, count) = match class {
+            NodeClass::Core => (0, counts.cores),
+            NodeClass::Spine => (counts.cores, counts.spines),
+            NodeClass::Tor => (counts.cores + counts.spines, counts.tors),
+            NodeClass::Server => return self.servers.get(number as usize).copied(),
+            NodeClass::Gateway => return self.gateways.get(number as usize).copied(),
+        };
+        (number < count).then(|| NodeId(first + number))
+    }
+
+    /// The ports of the links of a node, in both directions.
+    pub fn link_ports(&self, node: NodeId) -> impl Iterator<Item = PortId> + '_ {
+        let ports = (0..self.port_count() as u32).map(PortId);
+        ports.filter(move |&port| self.owner(port) == node || self.peer(port) == node)
     }
 
     /// Has what [`Topology::next_ports`] reads brought nearer.
@@ -314,14 +338,39 @@ impl Topology {
 
     /// What the protocol's agents are told.
     pub fn directory(&self) -> Arc<Directory> {
-        let gateways = self.gateways.iter().map(|&node| self.address(node));
+        let is_idle = |node: &NodeId| self.idle_gateways.contains(node);
+        let at_work = self.gateways.iter().filter(|node| !is_idle(node));
+        let gateways = at_work.map(|&node| self.address(node)).collect();
+        let idle = self.idle_gateways.iter().map(|&node| self.address(node));
         let switches = &self.addresses[..self.switch_count()];
         let hosts = self.endpoints().filter_map(|node| {
             let (tor, pod) = (self.tor_of(node)?, self.pod_of(node)?);
             let tor = SwitchId(tor.0);
             Some((self.address(node), Attachment { tor, pod }))
         });
-        Arc::new(Directory::new(gateways.collect(), switches.to_vec(), hosts))
+        let directory = Directory::new(gateways, switches.to_vec(), hosts);
+        Arc::new(directory.with_idle_gateways(idle))
+    }
+
+    /// Says which ToRs' gateways are at work, and gives the switches the roles that follow.
+    pub(crate) fn set_gateways_at_work(&mut self, tors: &[u32]) {
+        let counts = Counts::of(&self.shape);
+        let first_tor = counts.cores + counts.spines;
+        let is_at_work = |tor: u32| tors.contains(&tor) && self.shape.gateways_per_tor > 0;
+        let tor_of = |node: NodeId| self.tor_of(node).map_or(0, |tor| tor.0 - first_tor);
+        let gateways = self.gateways.iter().copied();
+        self.idle_gateways = gateways.filter(|&node| !is_at_work(tor_of(node))).collect();
+        for switch in counts.cores..counts.switches() {
+            let role = match switch.checked_sub(first_tor) {
+                Some(tor) => tor_role(is_at_work(tor)),
+                None => {
+                    let pod = (switch - counts.cores) / self.shape.spines_per_pod;
+                    let first = pod * self.shape.tors_per_pod;
+                    spine_role((first..first + self.shape.tors_per_pod).any(is_at_work))
+                }
+            };
+            self.kinds[switch as usize] = NodeKind::Switch(role);
+        }
     }
 
     fn add_nodes(&mut self, counts: Counts) {
@@ -335,18 +384,12 @@ impl Topology {
         for spine in 0..counts.spines {
             let (pod, index) = (spine / shape.spines_per_pod, spine % shape.spines_per_pod);
             let mut tors = pod * shape.tors_per_pod..(pod + 1) * shape.tors_per_pod;
-            let role = match tors.any(has_gateways) {
-                true => Role::GatewaySpine,
-                false => Role::Spine,
-            };
+            let role = spine_role(tors.any(has_gateways));
             self.add_node(NodeKind::Switch(role), [2 * pods + pod + 1, index, 0, 1]);
         }
         for tor in 0..counts.tors {
             let (pod, index) = (tor / shape.tors_per_pod, tor % shape.tors_per_pod);
-            let role = match has_gateways(tor) {
-                true => Role::GatewayTor,
-                false => Role::Tor,
-            };
+            let role = tor_role(has_gateways(tor));
             self.add_node(NodeKind::Switch(role), [pods + pod + 1, 0, index, 2]);
         }
         for tor in 0..counts.tors {
@@ -445,6 +488,21 @@ impl Topology {
         ports
             .filter(|(_, peer)| *peer < counts.switches())
             .collect()
+    }
+}
+
+fn tor_role(has_gateways: bool) -> Role {
+    match has_gateways {
+        true => Role::GatewayTor,
+        false => Role::Tor,
+    }
+}
+
+/// Of a spine, by whether a ToR below it has gateways.
+fn spine_role(has_gateways: bool) -> Role {
+    match has_gateways {
+        true => Role::GatewaySpine,
+        false => Role::Spine,
     }
 }
 

@@ -24,13 +24,17 @@
 
 mod published;
 
+use std::sync::LazyLock;
+
 use published::{open, placement};
 use thalweg_fabric::*;
 use thalweg_v2p::Profile;
 
+static INCAST: LazyLock<Vec<TraceLine>> =
+    LazyLock::new(|| read_trace(open("incast.csv.gz"), "incast.csv.gz").unwrap());
+
 /// Incast of 64 sources to a machine that moves in the middle.
 fn migrate(scheme: Scheme, seed: u64) -> Report {
-    let trace = read_trace(open("incast.csv.gz"), "incast.csv.gz").unwrap();
     let config = Config {
         seed,
         migrations: vec![Migration {
@@ -40,7 +44,7 @@ fn migrate(scheme: Scheme, seed: u64) -> Report {
         }],
         ..Config::artifact(FatTree::ft8_10k(1), placement(), scheme)
     };
-    let mut run = Simulation::new(&config, &trace).unwrap();
+    let mut run = Simulation::new(&config, &INCAST).unwrap();
     run.run();
     run.report()
 }

@@ -336,6 +336,124 @@ fn what_cannot_be_run_is_refused_with_place_and_remedy() {
     );
 }
 
+/// A rack's link to a spine fails, and then the rack's other one too.
+#[test]
+fn what_fails_is_named_and_gone_around() {
+    let scene = scene();
+    let plan = PLAN.replace("seeds = [1, 2]", "seeds = [1]\nreroute_after_us = 2");
+    let one = "[[failure]]\nlink = [\"ToR 0\", \"spine 1\"]\nat_us = 20\nuntil_us = 60\n";
+    let all = "[[failure]]\nswitch = \"tor-0\"\nat_us = 30\n";
+    let drops = |name: &str, plan: String| {
+        scene.write(name, plan);
+        let result = scene.json(&["simulate", name, "--no-ledger", "--no-report"]);
+        let all = rows(&result);
+        for row in &all {
+            let figure = |key: &str| row[key].as_u64().expect("a number");
+            assert_eq!(
+                figure("packets_sent"),
+                figure("delivered") + figure("drops")
+            );
+        }
+        let of = |row: &Value| row["drops"].as_u64().expect("a number");
+        let direct = all.iter().find(|row| row["scheme"] == "direct");
+        of(direct.expect("a row"))
+    };
+    let whole = drops("plan.toml", plan.clone());
+    let part = drops("link.toml", format!("{plan}{one}"));
+    let none = drops("rack.toml", format!("{plan}{one}{all}"));
+    // While switches do not know it, something is lost; without its rack, most is.
+    assert_eq!(whole, 0);
+    assert!(part > 0 && none > 10 * part, "{part} {none}");
+    let refused = |text: &str, expected: &[&str]| {
+        scene.write("bad.toml", format!("{PLAN}{text}"));
+        scene.refuses(&["simulate", "bad.toml"], expected);
+    };
+    refused(
+        "[[failure]]\nlink = [\"tor 0\", \"spine 3\"]\nat_us = 1\n",
+        &["bad.toml:20:8: ToR 0 and spine 3 are not linked; give"],
+    );
+    refused(
+        "[[failure]]\nat_us = 1\nswitch = \"core 9\"\n",
+        &["bad.toml:21:10: the fabric has no core 9; give"],
+    );
+}
+
+/// The gateways leave their rack in the middle; the other rack of the pod has them then.
+#[test]
+fn gateways_move_and_nothing_is_lost() {
+    let scene = scene();
+    let plan = PLAN.replace("seeds = [1, 2]", "seeds = [1]");
+    let moves = "[[gateway_move]]\nat_us = 60\nfrom = \"tor 3\"\nto = \"tor 2\"\n";
+    scene.write("plan.toml", format!("{plan}{moves}"));
+    let result = scene.json(&["simulate", "plan.toml", "--no-ledger", "--no-report"]);
+    for row in rows(&result) {
+        assert_eq!(
+            (&row["delivered"], &row["gateways"]),
+            (&2_000.into(), &2.into()),
+            "{row}"
+        );
+        assert_eq!(row["misdelivered"], 0, "{row}");
+    }
+    let refused = |from: &str, to: &str, expected: &[&str]| {
+        scene.write("bad.toml", format!("{plan}{}", moves.replace(from, to)));
+        scene.refuses(&["simulate", "bad.toml"], expected);
+    };
+    refused(
+        "tor 2",
+        "tor 4",
+        &["bad.toml:22:6: the fabric has no ToR 4; give"],
+    );
+    refused(
+        "tor 2",
+        "tor 3",
+        &["bad.toml:22:6: there are gateways at ToR 3 then; give"],
+    );
+    refused(
+        "tor 3",
+        "tor 1",
+        &["there is no gateway at ToR 1 then; give"],
+    );
+    refused(
+        "tor 3",
+        "core 0",
+        &["bad.toml:21:8: core 0 has no gateways; give"],
+    );
+}
+
+/// A server's link, in each run: what was sent and what came, as the report counts it.
+#[test]
+fn links_are_captured() {
+    let scene = scene();
+    let plan = PLAN.replace("seeds = [1, 2]", "seeds = [1]");
+    scene.write("plan.toml", plan);
+    let result = scene.json(&["simulate", "plan.toml", "--capture", "server-0"]);
+    let captures = result["captures"].as_array().expect("captures");
+    assert_eq!(captures.len() as u64, RUNS / 2);
+    let sent = trace();
+    let of = |column: usize| {
+        let machine = |line: &str| line.split(',').nth(column)?.parse::<u32>().ok();
+        let on_server = |line: &&str| machine(line).is_some_and(|machine| machine < 4);
+        sent.lines().filter(on_server).count() as u64
+    };
+    for capture in captures {
+        let packets = capture["packets"].as_u64().expect("a number");
+        assert_eq!((packets, &capture["not_kept"]), (of(0) + of(1), &0.into()));
+        let file = capture["file"].as_str().expect("a file");
+        let bytes = std::fs::read(scene.path(file)).expect("it was written");
+        // Little-endian with nanoseconds; a head of 24 bytes, and of 16 for each packet.
+        assert_eq!(bytes[..4], 0xa1b2_3c4d_u32.to_ne_bytes());
+        assert!(bytes.len() as u64 > 24 + packets * (16 + 64));
+    }
+    scene.refuses(
+        &["simulate", "plan.toml", "--capture", "server-8"],
+        &["--capture: the fabric has no server 8; give"],
+    );
+    scene.refuses(
+        &["simulate", "plan.toml", "--capture", "server"],
+        &["--capture", "is no node; give"],
+    );
+}
+
 /// The flow with most packets, and how many.
 fn busiest_flow() -> (String, u32) {
     let trace = trace();

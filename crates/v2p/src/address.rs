@@ -15,6 +15,8 @@ const IPV4_BITS: u32 = 32;
 
 /// An IP address, IPv4 or IPv6; never `::`.
 ///
+/// It is aligned as a word is, so that packets, of which a simulator has many, have no holes.
+///
 /// ```
 /// use std::net::Ipv4Addr;
 /// use thalweg_v2p::Address;
@@ -24,6 +26,7 @@ const IPV4_BITS: u32 = 32;
 /// assert_eq!(Address::new("::".parse().unwrap()), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed(8))]
 pub struct Address(NonZeroU128);
 
 impl Address {
@@ -113,6 +116,7 @@ mod tests {
             assert_eq!(Address::new(address).unwrap().to_ip(), address);
         }
         assert_eq!(size_of::<Option<Address>>(), 16);
+        assert_eq!(align_of::<Address>(), 8);
     }
 
     #[test]

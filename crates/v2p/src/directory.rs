@@ -50,6 +50,13 @@ impl Directory {
         }
     }
 
+    /// The same with gateways that flows do not choose: they have moved away, or are to come, and
+    /// packets for them are unresolved all the same.
+    pub fn with_idle_gateways(mut self, gateways: impl IntoIterator<Item = Address>) -> Directory {
+        self.gateway_set.extend(gateways);
+        self
+    }
+
     /// Whether an address is a gateway's: whether packets for it are unresolved.
     #[inline]
     pub fn is_gateway(&self, address: Address) -> bool {
@@ -146,6 +153,9 @@ mod tests {
         assert_eq!(directory.switch_address(SwitchId(2)), None);
         let chosen: HashSet<_> = (0..16).map(|flow| directory.gateway_of(flow)).collect();
         assert_eq!(chosen.len(), 2);
+        let more = directory.with_idle_gateways([address(3)]);
+        assert!(more.is_gateway(address(3)) && more.is_gateway(address(1)));
+        assert!((0..64).all(|flow| more.gateway_of(flow) != Some(address(3))));
         assert_eq!(Directory::default().gateway_of(1), None);
     }
 

@@ -8,8 +8,11 @@
 
 use std::path::Path;
 
-use thalweg_config::{CacheAmount, ConfigError, Machines, Plan, TrafficSource, Transport};
-use thalweg_fabric::{Algorithm, FatTree};
+use thalweg_config::{
+    CacheAmount, ConfigError, Machines, Plan, PlannedElement, PlannedFailure, PlannedGatewayMove,
+    TrafficSource, Transport,
+};
+use thalweg_fabric::{Algorithm, FatTree, Time};
 use toml::{Table, Value};
 
 /// Words one of which is in every error, as each says what to do, or what would do.
@@ -60,6 +63,12 @@ fn without_places(mut plan: Plan) -> Plan {
     for size in &mut plan.caches {
         (size.line, size.column) = (0, 0);
     }
+    for failure in &mut plan.failures {
+        (failure.line, failure.column) = (0, 0);
+    }
+    for moved in &mut plan.gateway_moves {
+        (moved.line, moved.column) = (0, 0);
+    }
     plan
 }
 
@@ -75,6 +84,7 @@ fn written(plan: &Plan) -> Table {
             "offload_threshold_packets",
             number(plan.offload_threshold_packets.into()),
         ),
+        ("reroute_after_us", micros(plan.reroute_after)),
     ]);
     if let Some(first) = plan.caches.first() {
         let (key, sizes) = match first.amount {
@@ -106,12 +116,49 @@ fn written(plan: &Plan) -> Table {
     if let Some(migration) = plan.migration {
         let section = table([
             ("vm", number(migration.machine.into())),
-            ("at_us", number(migration.at.as_picos() / 1_000_000)),
+            ("at_us", micros(migration.at)),
             ("to_server", number(migration.to_server.into())),
         ]);
         whole.insert("migration".to_owned(), section.into());
     }
+    if !plan.failures.is_empty() {
+        let sections = plan.failures.iter().map(failure).collect();
+        whole.insert("failure".to_owned(), Value::Array(sections));
+    }
+    if !plan.gateway_moves.is_empty() {
+        let sections = plan.gateway_moves.iter().map(gateway_move).collect();
+        whole.insert("gateway_move".to_owned(), Value::Array(sections));
+    }
     whole
+}
+
+fn failure(failure: &PlannedFailure) -> Value {
+    let name = |name: thalweg_fabric::NodeName| Value::String(name.to_string());
+    let what = match failure.element {
+        PlannedElement::Switch(switch) => ("switch", name(switch)),
+        PlannedElement::Link(one, other) => ("link", vec![name(one), name(other)].into()),
+    };
+    let mut section = table([what, ("at_us", micros(failure.at))]);
+    section.extend(
+        failure
+            .until
+            .map(|until| ("until_us".to_owned(), micros(until))),
+    );
+    section.into()
+}
+
+fn gateway_move(planned: &PlannedGatewayMove) -> Value {
+    let moved = planned.moved;
+    let section = table([
+        ("at_us", micros(moved.at)),
+        ("from", format!("tor {}", moved.from_tor).into()),
+        ("to", format!("tor {}", moved.to_tor).into()),
+    ]);
+    section.into()
+}
+
+fn micros(time: Time) -> Value {
+    number(time.as_picos() / 1_000_000)
 }
 
 fn fabric(shape: &FatTree) -> Table {

@@ -14,6 +14,7 @@ use crate::config::{Config, ConfigError, Scheme, Transport};
 use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
 use crate::flows::{Machines, datagrams_of};
+use crate::gateways::GatewayMoves;
 use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::schemes::{Caches, HostMemory};
@@ -26,10 +27,13 @@ impl Simulation {
     /// # Errors
     /// If the configuration or the trace names what is not there.
     pub fn new(config: &Config, trace: &[TraceLine]) -> Result<Simulation, ConfigError> {
-        let topology = match config.ecmp {
+        let mut topology = match config.ecmp {
             Ecmp::Artifact => Topology::new(&config.shape)?.with_published_routes(),
             Ecmp::PerFlow { .. } => Topology::new(&config.shape)?,
         };
+        let gateway_moves = GatewayMoves::new(&config.shape, &config.gateway_moves)
+            .map_err(|index| ConfigError::GatewayMove(index + 1))?;
+        topology.set_gateways_at_work(gateway_moves.at_work());
         check(config, &topology)?;
         let directory = topology.directory();
         let mut machines = Machines::new(&topology, config);
@@ -58,6 +62,7 @@ impl Simulation {
             host_memory,
             failures: Failures::new(&topology, &config.failures, config.reroute_after)
                 .map_err(|index| ConfigError::Failure(index + 1))?,
+            gateway_moves,
             watch: None,
             late_places: VecDeque::new(),
             scheme: config.scheme,

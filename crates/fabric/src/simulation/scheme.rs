@@ -159,6 +159,10 @@ impl Simulation {
             .failures
             .next_time()
             .map_or(late, |time| time.min(late));
+        let late = self
+            .gateway_moves
+            .next_time()
+            .map_or(late, |time| time.min(late));
         match &self.caches {
             Caches::Planned(planner) => planner.next_plan().min(late),
             _ => late,
@@ -174,6 +178,13 @@ impl Simulation {
             .is_some_and(|time| time <= self.now)
         {
             self.follow_failure();
+        }
+        while self
+            .gateway_moves
+            .next_time()
+            .is_some_and(|time| time <= self.now)
+        {
+            self.move_gateways();
         }
         while let Some(&(due, machine, place)) = self.late_places.front()
             && due <= self.now
@@ -196,6 +207,24 @@ impl Simulation {
         {
             planner.plan(&self.topology, self.ecmp, &self.database);
         }
+    }
+
+    /// Gateways move: everybody is told, and switches have other roles.
+    fn move_gateways(&mut self) {
+        self.gateway_moves.take();
+        let at_work = self.gateway_moves.at_work();
+        self.topology.set_gateways_at_work(at_work);
+        let directory = self.topology.directory();
+        for endpoint in &mut self.endpoints {
+            if let Endpoint::Host(host) = endpoint {
+                host.set_directory(directory.clone());
+            }
+        }
+        for flow in &mut self.flows {
+            flow.gateway = directory.gateway_of(flow.number);
+        }
+        self.caches
+            .follow_gateways(&self.topology, self.scheme, &directory);
     }
 
     /// A link or switch fails or is mended, or routes follow it.

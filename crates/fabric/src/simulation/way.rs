@@ -74,7 +74,7 @@ impl Simulation {
     fn note(&mut self, node: NodeId, what: String) {
         let step = PacketStep {
             at: self.now,
-            node: self.topology.name(node),
+            node: self.topology.name(node).to_string(),
             what,
         };
         if let Some(way) = &mut self.way {
@@ -85,6 +85,7 @@ impl Simulation {
     fn destination_of(&self, flight: u32) -> String {
         self.topology
             .name(self.flights[flight as usize].destination)
+            .to_string()
     }
 
     /// The packet is about to be sent for the first time.

@@ -39,8 +39,9 @@ pub use crate::map::{parse_map, read_map};
 pub use crate::p4::{P4Program, P4Settings};
 use crate::p4::{P4RuntimeSection, P4Section};
 pub use crate::plan::{
-    CacheAmount, CacheSize, Generator, Machines, MemoryWeights, Plan, PlanProfile, PlannedTopology,
-    SchemeKind, TrafficSource, Transport, Workload,
+    CacheAmount, CacheSize, Generator, Machines, MemoryWeights, Plan, PlanProfile, PlannedElement,
+    PlannedFailure, PlannedGatewayMove, PlannedTopology, SchemeKind, TrafficSource, Transport,
+    Workload,
 };
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;

@@ -23,6 +23,7 @@
 //! cache_percent = [10, 50]         # of the machines, for all switches; or cache_entries, of one
 //! seeds = [1]
 //! offload_threshold_packets = 10   # of "offload"
+//! reroute_after_us = 0             # how long after a failure switches go round it
 //! [gateways]                       # optional: each takes no more than that
 //! packets_per_second = 50000000
 //! queue_packets = 1000
@@ -34,11 +35,21 @@
 //! vm = 5200
 //! at_us = 500
 //! to_server = 68
+//! [[failure]]                      # any number of them
+//! link = ["spine 5", "tor 4"]      # or switch = "core 0"; counted in the fabric, from 0
+//! at_us = 300
+//! until_us = 900                   # without it for ever
+//! [[gateway_move]]                 # any number of them: all gateways of a ToR
+//! at_us = 400
+//! from = "tor 0"
+//! to = "tor 5"                     # which has idle gateways until then
 //! ```
 //!
 //! A plan that was read can be run, as far as it goes: names are known, numbers have limits, and
 //! lists are not empty. What the files say, and whether there is memory for it, is seen later.
 
+mod failures;
+mod gateway_moves;
 mod schemes;
 mod topology;
 mod workload;
@@ -50,6 +61,8 @@ use serde::Deserialize;
 use thalweg_fabric::{GatewayService, Migration, Time};
 use toml::Spanned;
 
+pub use self::failures::{PlannedElement, PlannedFailure};
+pub use self::gateway_moves::PlannedGatewayMove;
 pub use self::schemes::{CacheAmount, CacheSize, MemoryWeights, PlanProfile, SchemeKind};
 pub use self::topology::PlannedTopology;
 pub use self::workload::{Generator, Machines, TrafficSource, Transport, Workload};
@@ -80,6 +93,12 @@ pub struct Plan {
     pub memory: Option<MemoryWeights>,
     /// A machine that moves.
     pub migration: Option<Migration>,
+    /// Gateways that move.
+    pub gateway_moves: Vec<PlannedGatewayMove>,
+    /// What fails.
+    pub failures: Vec<PlannedFailure>,
+    /// How long after a failure, or its end, switches send by other ports.
+    pub reroute_after: Time,
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,6 +110,10 @@ struct File {
     migration: Option<MigrationSection>,
     gateways: Option<GatewaysSection>,
     memory: Option<schemes::MemorySection>,
+    #[serde(default)]
+    failure: failures::Sections,
+    #[serde(default)]
+    gateway_move: gateway_moves::Sections,
 }
 
 #[derive(Debug, Deserialize)]
@@ -167,6 +190,9 @@ impl Plan {
                 .migration
                 .map(|section| source.migration(&section))
                 .transpose()?,
+            gateway_moves: source.gateway_moves(&file.gateway_move)?,
+            failures: source.failures(&file.failure)?,
+            reroute_after: source.reroute_after(&file.run)?,
         })
     }
 }

@@ -216,7 +216,7 @@ impl Visitor<'_> for NumberVisitor {
 }
 
 /// A list of anything, called what people know it as.
-fn list<'de, D, T>(deserializer: D, expected: &'static str) -> Result<Vec<T>, D::Error>
+pub(crate) fn list<'de, D, T>(deserializer: D, expected: &'static str) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

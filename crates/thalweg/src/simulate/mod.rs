@@ -12,6 +12,7 @@
 //! 3. What is in the ledger was made by this very program from the same configuration and traffic
 //!    (`ledger.rs`), so a command that was stopped goes on where it was.
 
+mod capture;
 mod figures;
 mod files;
 mod ledger;
@@ -71,6 +72,13 @@ pub(crate) struct Arguments {
     /// are counted from 0, those of both ends of a connection together
     #[arg(long, value_name = "FLOW[:NUMBER]", value_parser = way::packet)]
     trace_packet: Option<way::PacketId>,
+    /// Write what goes over links as pcap, a file of each run, instead of figures: all links of a
+    /// node, such as server-17 or tor-3, or one, such as tor-3:spine-1; may be given several times
+    #[arg(long, value_name = "NODE[:NODE]", conflicts_with = "trace_packet")]
+    capture: Vec<capture::Place>,
+    /// Where captures are put; else a folder named after the plan; files that exist are replaced
+    #[arg(long, value_name = "FOLDER", requires = "capture")]
+    capture_folder: Option<PathBuf>,
 }
 
 /// A part of the runs: those whose number leaves this rest.
@@ -124,6 +132,11 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     runs::check_memory(&chosen, jobs, &arguments.plan)?;
     if let Some(packet) = arguments.trace_packet {
         return way::explain(packet, &chosen, &traffic, console);
+    }
+    if !arguments.capture.is_empty() {
+        let named = || capture::folder_of(&stem(&arguments.plan));
+        let folder = arguments.capture_folder.clone().unwrap_or_else(named);
+        return capture::capture(&arguments.capture, &folder, &chosen, &traffic, console);
     }
     let ledger = ledger_of(arguments)?;
     let (rows, kept) = pool::run_all(&chosen, &traffic, jobs, ledger.as_ref(), console)?;

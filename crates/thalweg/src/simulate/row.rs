@@ -108,7 +108,7 @@ impl Row {
             cache_entries: run.entries,
             seed: run.config.seed,
             pods: run.config.shape.pods,
-            gateways: gateway_count(&run.config.shape),
+            gateways: run.gateways,
             transport: run.transport.name().to_owned(),
             loss_detection: run.transport.loss_detection(),
             hit_rate: report.hit_rate,

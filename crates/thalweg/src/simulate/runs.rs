@@ -4,10 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use thalweg_config::{
-    CacheAmount, CacheSize, Plan, PlanProfile, PlannedTopology, SchemeKind, Transport,
+    CacheAmount, CacheSize, Plan, PlanProfile, PlannedGatewayMove, PlannedTopology, SchemeKind,
+    Transport,
 };
 use thalweg_fabric::{
-    Bluebird, Config, Controller, FatTree, OnDemand, Payload, Scheme, SwitchV2p, TcpConfig, Time,
+    Bluebird, Config, Controller, Failure, FatTree, GatewayMove, OnDemand, Payload, Scheme,
+    SwitchV2p, TcpConfig, Time, Topology,
 };
 use thalweg_v2p::{MemoryPlacement, Profile};
 
@@ -26,6 +28,8 @@ pub(super) struct Run {
     pub(super) entries: Option<u32>,
     /// All entries of all switches.
     total_entries: u64,
+    /// Gateways at work.
+    pub(super) gateways: u32,
     pub(super) config: Config,
 }
 
@@ -61,6 +65,10 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
     for planned in &plan.topologies {
         let servers = servers_of(&planned.shape);
         let placement = traffic.placement(servers);
+        let shape = room_for_gateways(plan, planned, path)?;
+        let failures = failures_of(plan, &shape, path)?;
+        let moves = plan.gateway_moves.iter().map(|planned| planned.moved);
+        let gateway_moves: Vec<GatewayMove> = moves.collect();
         for &kind in &plan.schemes {
             let sizes: Vec<Option<CacheSize>> = match kind.has_cache() {
                 true => plan.caches.iter().copied().map(Some).collect(),
@@ -78,7 +86,7 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
                     transports.flat_map(|way| plan.seeds.iter().map(move |seed| (way, seed)));
                 for (&transport, &seed) in each {
                     let scheme = scheme_of(kind, plan, planned, entries);
-                    let shape = planned.shape.clone();
+                    let shape = shape.clone();
                     let placement = placement.clone().into_owned();
                     let base = match plan.profile {
                         PlanProfile::Artifact => Config::artifact(shape, placement, scheme),
@@ -91,7 +99,12 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
                         cache,
                         entries: cache.map(|_| entries),
                         total_entries,
-                        config: with_rest(base, plan, transport, seed),
+                        gateways: gateway_count(&planned.shape),
+                        config: Config {
+                            failures: failures.clone(),
+                            gateway_moves: gateway_moves.clone(),
+                            ..with_rest(base, plan, transport, seed)
+                        },
                     });
                 }
             }
@@ -100,12 +113,38 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
     Ok(runs)
 }
 
+/// A fabric with gateways where some will move to.
+fn room_for_gateways(plan: &Plan, planned: &PlannedTopology, path: &Path) -> Result<FatTree> {
+    let room = PlannedGatewayMove::make_room(&plan.gateway_moves, &planned.shape);
+    room.map_err(|(planned, what)| {
+        let (path, line, column) = (path.display(), planned.line, planned.column);
+        bad_input(format!("{path}:{line}:{column}: {what}"))
+    })
+}
+
+/// What fails in a fabric.
+fn failures_of(plan: &Plan, shape: &FatTree, path: &Path) -> Result<Vec<Failure>> {
+    if plan.failures.is_empty() {
+        return Ok(Vec::new());
+    }
+    let topology = Topology::new(shape).map_err(bad_input)?;
+    let failures = plan.failures.iter().map(|failure| {
+        let found = failure.in_fabric(&topology);
+        found.map_err(|what| {
+            let (path, line, column) = (path.display(), failure.line, failure.column);
+            bad_input(format!("{path}:{line}:{column}: {what}"))
+        })
+    });
+    failures.collect()
+}
+
 fn with_rest(base: Config, plan: &Plan, transport: Transport, seed: u64) -> Config {
     let payload = plan.workload.payload_bytes.map(Payload::Fixed);
     let mut config = Config {
         payload: payload.unwrap_or(base.payload),
         gateway_service: plan.gateway_service,
         migrations: plan.migration.into_iter().collect(),
+        reroute_after: plan.reroute_after,
         seed,
         ..base
     };

@@ -3,8 +3,10 @@
 use std::ops::{Range, RangeInclusive};
 
 use serde::Deserialize;
+use thalweg_fabric::Time;
 use toml::Spanned;
 
+use super::MICROS;
 use crate::value::{Decimal, Number, Several};
 use crate::{Result, Source};
 
@@ -105,6 +107,7 @@ pub(super) struct Section {
     cache_entries: Option<Spanned<Several<Number>>>,
     seeds: Option<Spanned<Several<Number>>>,
     offload_threshold_packets: Option<Spanned<Number>>,
+    reroute_after_us: Option<Spanned<Number>>,
 }
 
 /// Lines of SwitchV2P's switches in proportion to each other.
@@ -186,6 +189,12 @@ impl Source<'_> {
         let said = section.offload_threshold_packets.as_ref();
         let said = said.map(|said| self.number("offload_threshold_packets", said, THRESHOLD));
         Ok(said.transpose()?.unwrap_or(10) as u32)
+    }
+
+    pub(super) fn reroute_after(&self, section: &Section) -> Result<Time> {
+        let said = section.reroute_after_us.as_ref();
+        let said = said.map(|said| self.number("reroute_after_us", said, MICROS));
+        Ok(Time::from_micros(said.transpose()?.unwrap_or(0)))
     }
 
     pub(super) fn memory(&self, section: &MemorySection) -> Result<MemoryWeights> {
