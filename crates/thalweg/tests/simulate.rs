@@ -349,10 +349,9 @@ fn what_fails_is_named_and_gone_around() {
         let all = rows(&result);
         for row in &all {
             let figure = |key: &str| row[key].as_u64().expect("a number");
-            assert_eq!(
-                figure("packets_sent"),
-                figure("delivered") + figure("drops")
-            );
+            // What was lost of the protocol's own packets is among the drops.
+            assert!(figure("packets_sent") <= figure("delivered") + figure("drops"));
+            assert!(figure("delivered") <= figure("packets_sent"));
         }
         let of = |row: &Value| row["drops"].as_u64().expect("a number");
         let direct = all.iter().find(|row| row["scheme"] == "direct");

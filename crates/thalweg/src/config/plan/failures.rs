@@ -119,8 +119,7 @@ impl Source<'_> {
         let until = section.until_us.as_ref().map(|said| {
             let until = self.number("until_us", said, MICROS)?;
             if until <= at {
-                let what =
-                    format!("it ends at {until} before it begins at {at}; give a later until_us");
+                let what = format!("it ends at {until} and begins at {at}; give a later until_us");
                 return Err(self.error(&said.span(), what));
             }
             Ok(Time::from_micros(until))

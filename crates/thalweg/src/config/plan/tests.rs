@@ -37,6 +37,17 @@ tor = 9
 vm = 5200
 at_us = 500
 to_server = 68
+[[failure]]
+link = ["ToR 0", "spine 1"]
+at_us = 20
+until_us = 60
+[[failure]]
+switch = "core-3"
+at_us = 70
+[[gateway_move]]
+at_us = 80
+from = "tor 0"
+to = "tor 7"
 "#;
 
 fn parse(text: &str) -> Result<Plan> {
@@ -93,6 +104,18 @@ fn a_whole_plan_is_read() {
     let migration = plan.migration.unwrap();
     assert_eq!((migration.machine, migration.to_server), (5200, 68));
     assert_eq!(migration.at, Time::from_micros(500));
+    let name = |text: &str| text.parse().unwrap();
+    let [link, switch] = plan.failures[..] else {
+        panic!("{:?}", plan.failures);
+    };
+    let both = PlannedElement::Link(name("tor 0"), name("spine 1"));
+    assert_eq!((link.element, link.line, link.column), (both, 35, 8));
+    assert_eq!(link.until, Some(Time::from_micros(60)));
+    assert_eq!(switch.element, PlannedElement::Switch(name("core 3")));
+    assert_eq!((switch.at, switch.until), (Time::from_micros(70), None));
+    let moved = plan.gateway_moves[0].moved;
+    assert_eq!((moved.from_tor, moved.to_tor), (0, 7));
+    assert_eq!(moved.at, Time::from_micros(80));
 }
 
 #[test]
@@ -110,6 +133,8 @@ fn what_is_left_out_is_as_published() {
     assert_eq!(plan.workload.transports, [Transport::Udp]);
     assert_eq!((plan.profile, plan.seeds), (PlanProfile::Artifact, vec![1]));
     assert!(plan.caches.is_empty() && plan.migration.is_none());
+    assert!(plan.failures.is_empty() && plan.gateway_moves.is_empty());
+    assert_eq!(plan.reroute_after, Time::ZERO);
 }
 
 #[test]
@@ -274,6 +299,36 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
             "p.toml:31:6: vm must be 0 to 4294967295",
         ),
         ("vm = 5200", "", "missing field `vm`; add it"),
+        (
+            "\"spine 1\"",
+            "\"spine\"",
+            "p.toml:35:18: \"spine\" is no node; give",
+        ),
+        (
+            ", \"spine 1\"",
+            "",
+            "p.toml:35:8: a link is between two nodes; give both",
+        ),
+        (
+            "core-3",
+            "server-3",
+            "p.toml:39:10: server 3 is no switch; give",
+        ),
+        (
+            "until_us = 60",
+            "until_us = 20",
+            "p.toml:37:12: it ends at 20 and begins at 20; give a later",
+        ),
+        (
+            "switch = \"core-3\"",
+            "",
+            "p.toml:40:9: what fails? give either",
+        ),
+        (
+            "\"tor 7\"",
+            "\"spine 7\"",
+            "p.toml:44:6: spine 7 has no gateways; give",
+        ),
     ]);
     assert!(refused("").contains("missing field `topology`; add it"));
 }
