@@ -299,6 +299,13 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
             "p.toml:31:6: vm must be 0 to 4294967295",
         ),
         ("vm = 5200", "", "missing field `vm`; add it"),
+    ]);
+    assert!(refused("").contains("missing field `topology`; add it"));
+}
+
+#[test]
+fn what_fails_or_moves_and_cannot_is_refused_with_place_and_remedy() {
+    refuses(&[
         (
             "\"spine 1\"",
             "\"spine\"",
@@ -330,7 +337,6 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
             "p.toml:44:6: spine 7 has no gateways; give",
         ),
     ]);
-    assert!(refused("").contains("missing field `topology`; add it"));
 }
 
 #[test]
