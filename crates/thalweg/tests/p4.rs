@@ -16,6 +16,40 @@ fn what_is_no_program_is_refused_with_its_place() {
     scene.refuses(&["p4", "inspect", "cut.json", "--case", "5"], &["5"]);
 }
 
+/// Our own programs of the paper's four cases; what differs from its figures is in `docs/p4.md`.
+#[test]
+fn the_four_cases_of_the_examples() {
+    let scene = Scene::new();
+    let mut lines = String::new();
+    for case in 1..=4 {
+        let path = format!(
+            "{}/../../examples/p4/switch_{case}.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let report = scene.json(&["p4", "inspect", &path]);
+        let bits = &report["match_vector_bits"];
+        let outputs = &report["valid_outputs"];
+        lines += &format!(
+            "{case}: pd {} s {} sound {}, outputs {} of {} bits, odd {}, actions {}, stops {}\n",
+            bits["pd_vio"],
+            bits["s_vio"],
+            bits["sound_vio"],
+            outputs["objects"],
+            outputs["bits"],
+            report["odd_primitives"].as_array().map_or(0, Vec::len),
+            report["compound_actions"],
+            report["stop_points"].as_array().map_or(0, Vec::len),
+        );
+    }
+    expect_test::expect![[r#"
+        1: pd 189 s 164 sound 218, outputs 10 of 177 bits, odd 3, actions 8, stops 2
+        2: pd 301 s 276 sound 322, outputs 10 of 177 bits, odd 3, actions 8, stops 2
+        3: pd 304 s 279 sound 325, outputs 16 of 305 bits, odd 3, actions 8, stops 2
+        4: pd 304 s 279 sound 325, outputs 17 of 337 bits, odd 4, actions 16, stops 3
+    "#]]
+    .assert_eq(&lines);
+}
+
 /// The shared program of the paper's four cases is much like the paper's own: one that tags and
 /// untags, and drops by a meter's color.
 #[cfg(feature = "shared-data")]

@@ -94,3 +94,44 @@ fn what_cannot_be_loaded_is_refused() {
         &["cannot be used with"],
     );
 }
+
+/// A switch that starts with a program and entries and derives its P4Info; no privileges needed.
+#[test]
+fn a_switch_starts_with_its_entries() {
+    let scene = Scene::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4");
+    let input = scene.path("in.pcap");
+    let mut writer = CaptureWriter::create(Path::new(&input)).expect("the folder is ours");
+    let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 6];
+    packet.resize(60, 7);
+    for _ in 0..3 {
+        writer.write(&packet, Instant::ZERO).expect("written");
+    }
+    writer.flush().expect("written");
+    let config = |entries: &str| {
+        format!(
+            "[switch]\nname = \"p4\"\nend_when_finished = true\n\
+             [p4]\nprogram = \"{examples}/switch_1.json\"\nentries = \"{entries}\"\n\
+             [[port]]\nnumber = 1\nkind = \"pcap\"\nread = \"{input}\"\n\
+             [[port]]\nnumber = 2\nkind = \"pcap\"\nwrite = \"{}\"\n",
+            scene.path("out.pcap")
+        )
+    };
+    scene.write("p4.toml", config(&format!("{examples}/switch_1.cmds")));
+    let output = scene.run(&["--json", "run", &scene.path("p4.toml")]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(report["packets"], 3);
+    assert_eq!(report["outputs"]["2"], 3);
+    let twice = scene.write(
+        "twice.cmds",
+        "table_add rmac route 1 2 =>\ntable_add rmac route 1 2 =>\n",
+    );
+    scene.write("p4.toml", config(&twice));
+    let why = "twice.cmds:2: table `Ingress.rmac`: it has an entry";
+    scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
+    let strange = scene.write("strange.cmds", "table_add nowhere route 1 2 =>\n");
+    scene.write("p4.toml", config(&strange));
+    let why = "strange.cmds:1: there is no table";
+    scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
+}
