@@ -2,6 +2,8 @@
 //!
 //! The folder is too large, and not ours, to commit; `$THALWEG_SHARED` names it.
 
+mod pair;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -302,4 +304,64 @@ fn cells(target: &mut Target) -> Vec<String> {
         }
     }
     cells
+}
+
+/// Programs with B-Cache's table and detector in front do what they do without: p4c's vectors, the
+/// four cases with their entries, the chains and the large data planes; some have nothing to cache.
+#[test]
+fn transformed_programs_do_what_they_did() {
+    let (mut refused, mut hits, mut installed) = (Vec::new(), 0, 0);
+    let mut paths = Vec::new();
+    for name in ["stf", "l2l3", "chain", "large"] {
+        paths.extend(files(name, ".json"));
+    }
+    for path in &paths {
+        let text = std::fs::read_to_string(path).expect("the file");
+        if let Err(why) = thalweg_p4::behavior::transform::transform(&text, 16) {
+            refused.push(format!("{}: {why}", name(path)));
+            continue;
+        }
+        let mut pair = pair::Pair::new(&text, 16, 0);
+        let mut packets: Vec<(u32, Vec<u8>)> = (0..10).map(|index| (1, routed(index))).collect();
+        if let Ok(text) = std::fs::read_to_string(path.with_extension("cmds")) {
+            let read = thalweg_p4::commands::parse(&text, pair.plain.program());
+            let read = read.expect("commands").into_iter();
+            let updates: Vec<_> = read.map(|one| one.update).collect();
+            assert!(pair.write(&updates), "{}", path.display());
+        }
+        if let Ok(text) = std::fs::read_to_string(path.with_extension("stf")) {
+            let script = Script::parse(&text).expect("a script");
+            packets.extend(script.statements.iter().filter_map(|(_, one)| match one {
+                Statement::Packet { port, bytes } => Some((*port, bytes.clone())),
+                _ => None,
+            }));
+        }
+        for round in 0..6 {
+            for (port, bytes) in &packets {
+                match round {
+                    5 => pair.trace_hit(*port, bytes),
+                    _ => pair.receive(*port, bytes),
+                }
+                pair.read_reports(2);
+            }
+        }
+        pair.compare();
+        hits += pair.hits;
+        installed += pair.keeper.counts().installed;
+        assert_eq!(pair.keeper.counts().malformed, 0, "{}", path.display());
+    }
+    let done = paths.len() - refused.len();
+    assert!(
+        done > 80 && hits > 300 && installed > 300,
+        "{done} {hits} {installed}: {refused:#?}"
+    );
+    for why in &refused {
+        let known = [
+            "ingress is empty",
+            "begins with what no table",
+            "depends on no field",
+            "more than a table's key can have",
+        ];
+        assert!(known.iter().any(|known| why.contains(known)), "{why}");
+    }
 }

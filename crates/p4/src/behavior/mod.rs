@@ -35,6 +35,7 @@ mod reads;
 mod statement;
 #[cfg(test)]
 mod tests;
+pub mod transform;
 
 use std::collections::BTreeSet;
 

@@ -69,7 +69,11 @@ fn actions() -> Value {
             assign(field("g", "d"), field("h", "d")),
         ]),
         json!([call("generate_digest", json!([hex(1), hex(1)]))]),
-        json!([call("clone_ingress_pkt_to_egress", json!([hex(5), hex(1)]))]),
+        // Of packets that are no copies, so that there is an end.
+        json!([
+            call("_jump_if_zero", json!([is_new.clone(), hex(2)])),
+            call("clone_ingress_pkt_to_egress", json!([hex(5), hex(1)])),
+        ]),
         json!([call(
             "execute_meter",
             json!([array("meter", "meter"), hex(0), field("scalars", "color")])
@@ -239,8 +243,14 @@ fn table_json(index: usize) -> Value {
     table
 }
 
-fn program() -> Value {
-    let ingress: Value = (0..5).map(table_json).collect();
+/// With entries that count and time out, or without.
+pub(crate) fn program(with_counters: bool) -> Value {
+    let mut ingress: Value = (0..5).map(table_json).collect();
+    if !with_counters {
+        for key in ["with_counters", "support_timeout"] {
+            ingress[2][key] = json!(false);
+        }
+    }
     let egress: Value = (5..7).map(table_json).collect();
     with_tables(actions(), ingress, egress)
 }
@@ -255,7 +265,7 @@ struct Pair {
 
 impl Pair {
     fn new(config: BehaviorConfig) -> Pair {
-        let program = load(&program());
+        let program = load(&program(true));
         let target = || Target::new(program.clone(), Config::default()).expect("own entries");
         let mut cached = target();
         cached.cache_behaviors(Some(config));
@@ -356,7 +366,7 @@ fn random_matches(random: &mut Pcg64Mcg, shape: &Shape) -> Vec<Match> {
 }
 
 // One match, with an arm for each kind of update.
-fn random_update(random: &mut Pcg64Mcg) -> Update {
+pub(crate) fn random_update(random: &mut Pcg64Mcg) -> Update {
     let index = random.random_range(0..TABLES.len());
     let (id, shape) = (TableId(index as u32), &TABLES[index]);
     let rate = |random: &mut Pcg64Mcg| Rate {
@@ -436,7 +446,7 @@ fn random_update(random: &mut Pcg64Mcg) -> Update {
     }
 }
 
-fn random_packet(random: &mut Pcg64Mcg) -> (u32, Vec<u8>) {
+pub(crate) fn random_packet(random: &mut Pcg64Mcg) -> (u32, Vec<u8>) {
     let mut small = || random.random_range(0..4_u8);
     let mut bytes = vec![small(), small()];
     let port = u32::from(small() % 2);

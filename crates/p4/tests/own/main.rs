@@ -6,7 +6,10 @@ mod cached;
 mod examples;
 #[path = "../cache/lab.rs"]
 mod lab;
+#[path = "../pair/mod.rs"]
+mod pair;
 mod profiles;
 mod router;
 mod semantics;
 mod tables;
+mod transformed;

@@ -110,6 +110,8 @@ pub(crate) struct Flow {
     pub(crate) nodes: Vec<Option<Unfit>>,
     /// Words that anything behind the pipeline looks at.
     pub(crate) live: WordSet,
+    /// By node: words that may have been written before it; none of a node that nothing leads to.
+    pub(crate) changed: Vec<Option<WordSet>>,
 }
 
 /// What was written on the ways to a place.
@@ -171,6 +173,7 @@ impl<'p> Walker<'p> {
                     .map(|action| vec![None; action.steps.len()])
                     .collect(),
                 nodes: vec![None; program.control.nodes.len()],
+                changed: vec![None; program.control.nodes.len()],
                 ..Flow::default()
             },
             read: WordSet::default(),
@@ -189,6 +192,7 @@ impl<'p> Walker<'p> {
             let Some(here) = before[id.index()].take() else {
                 continue;
             };
+            self.flow.changed[id.index()] = Some(here.may.clone());
             for (next, after) in self.node(id, here) {
                 let Some(next) = next else { continue };
                 match &mut before[next.index()] {

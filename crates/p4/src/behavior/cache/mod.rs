@@ -31,19 +31,22 @@
 //! 3. Behaviours and reports that wait are bounded; what has no room is counted.
 //! 4. No clock: what is old is what was installed first.
 //!
+//! A way that cannot be remembered is remembered as that, under its key, so that its packets are not
+//! found hot and recorded again and again; it is given up as behaviours are.
+//!
 //! A lookup costs the packing of the key, a hash of its words and one comparison; the detector two
 //! counters. A record costs a walk again at most, and is made for hot behaviours alone.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
 
 mod detector;
-mod flow;
+pub(crate) mod flow;
 mod key;
 mod record;
 mod store;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -224,6 +227,10 @@ impl BehaviorCache {
         side.shape.fill(headers, &frame.words, &state.cells, key);
         let hash = side.store.hash(key);
         if let Some(behavior) = side.store.find(hash, key) {
+            if behavior.is_unfit {
+                self.counts.misses += 1;
+                return Look::Cold;
+            }
             self.counts.hits += 1;
             behavior.replay(frame, &mut state.tables, &mut state.cells, now);
             return Look::Done;
@@ -250,9 +257,9 @@ impl BehaviorCache {
         wishes: Wishes,
         length_change: i64,
     ) {
+        let is_unfit = record.unfit.is_some();
         if let Some(reason) = record.unfit {
             self.counts.unfit[reason as usize] += 1;
-            return;
         }
         if self.reports.len() >= self.config.reports {
             self.counts.no_room += 1;
@@ -261,7 +268,7 @@ impl BehaviorCache {
         let Some(side) = &self.sides[usize::from(!is_ingress)] else {
             return;
         };
-        self.counts.reports += 1;
+        self.counts.reports += u64::from(!is_unfit);
         self.reports.push_back(Report {
             epoch: self.epoch,
             is_ingress,

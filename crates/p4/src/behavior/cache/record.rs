@@ -24,7 +24,7 @@ pub(crate) enum Effect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Lookup {
     pub(crate) table: TableId,
-    pub(crate) key: Box<[u64]>,
+    pub(crate) key: Arc<[u64]>,
     pub(crate) is_hit: bool,
 }
 
@@ -86,6 +86,8 @@ pub(crate) struct Behavior {
     pub(crate) wishes: Wishes,
     /// Bytes by which headers that come and go change the packet's length.
     pub(crate) length_change: i64,
+    /// Nothing of this holds: all that is known is that its packets have to walk.
+    pub(crate) is_unfit: bool,
 }
 
 impl Behavior {
@@ -96,6 +98,7 @@ impl Behavior {
         wishes: Wishes,
         length_change: i64,
     ) -> Behavior {
+        let is_unfit = record.unfit.is_some();
         let mut written = record.written;
         written.intersect(&record.flow.live);
         let writes = written.iter().map(|word| (word, words[word as usize]));
@@ -105,6 +108,7 @@ impl Behavior {
             lookups: record.lookups.into(),
             wishes,
             length_change,
+            is_unfit,
         }
     }
 

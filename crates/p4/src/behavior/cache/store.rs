@@ -4,6 +4,7 @@
 //! 2. By table and key there are exactly the behaviours that asked the table with the key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use thalweg_classifier::hash::WordHash;
@@ -34,7 +35,7 @@ pub(crate) struct Store {
     ages: BTreeMap<u64, u32>,
     age_of: Vec<u64>,
     next_age: u64,
-    tables: Vec<HashMap<Box<[u64]>, Dependents>>,
+    tables: Vec<HashMap<Arc<[u64]>, Dependents, WordHash>>,
 }
 
 impl Store {
@@ -50,7 +51,9 @@ impl Store {
             ages: BTreeMap::new(),
             age_of: Vec::new(),
             next_age: 0,
-            tables: (0..tables).map(|_| HashMap::new()).collect(),
+            tables: (0..tables)
+                .map(|_| HashMap::with_hasher(WordHash::new(seed)))
+                .collect(),
         }
     }
 

@@ -19,6 +19,7 @@ fn behavior(lookups: &[(u32, u64, bool)], value: u64) -> Behavior {
         lookups: lookups.iter().map(lookup).collect(),
         wishes: Wishes::default(),
         length_change: 0,
+        is_unfit: false,
     }
 }
 

@@ -1,0 +1,129 @@
+//! The program's own actions, made to note what they do.
+//!
+//! Before a primitive that ends ways: `stop = 1`. Before one that writes a flagged output: its bit
+//! (for a header that is added, only if it was not there, since only then are its fields set).
+//! Before a count: its bit and its index. Jumps are turned to where their targets are now.
+
+use serde_json::{Value, json};
+
+use crate::behavior::cache::words::Uses;
+use crate::program::Program;
+use crate::program::action::Step;
+use crate::program::ids::ActionId;
+
+use super::PREFIX;
+use super::plan::Plan;
+
+pub(super) fn ours(field: &str) -> Value {
+    json!({"type": "field", "value": [PREFIX, field]})
+}
+
+pub(super) fn hex(number: u64) -> Value {
+    json!({"type": "hexstr", "value": format!("{number:#x}")})
+}
+
+pub(super) fn call(op: &str, parameters: Value) -> Value {
+    json!({"op": op, "parameters": parameters})
+}
+
+pub(super) fn assign(to: Value, value: Value) -> Value {
+    call("assign", json!([to, value]))
+}
+
+/// An operator's value, wrapped as p4c wraps it for a primitive.
+pub(super) fn expression(value: Value) -> Value {
+    json!({"type": "expression", "value": {"type": "expression", "value": value}})
+}
+
+/// The same within another operator.
+pub(super) fn inner(value: Value) -> Value {
+    json!({"type": "expression", "value": value})
+}
+
+/// Rewrites the actions of ingress in place.
+pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
+    let Some(actions) = json.get_mut("actions").and_then(Value::as_array_mut) else {
+        return;
+    };
+    for (index, action) in actions.iter_mut().enumerate() {
+        let id = ActionId(index as u32);
+        let steps = &program.action(id).steps;
+        let notes: Vec<Vec<Value>> = (0..steps.len())
+            .map(|step| notes(program, plan, id, step))
+            .collect();
+        if notes.iter().all(Vec::is_empty) {
+            continue;
+        }
+        let Some(primitives) = action.get_mut("primitives").and_then(Value::as_array_mut) else {
+            continue;
+        };
+        // A note on a count is made of the count's own index.
+        let mut places = Vec::new();
+        let mut rewritten = Vec::new();
+        for (mut notes, primitive) in notes.into_iter().zip(primitives.drain(..)) {
+            for note in notes
+                .iter_mut()
+                .filter(|note| note["parameters"][1].is_null())
+            {
+                note["parameters"][1] = primitive["parameters"][1].clone();
+            }
+            places.push(rewritten.len());
+            rewritten.append(&mut notes);
+            rewritten.push(primitive);
+        }
+        places.push(rewritten.len());
+        for (index, step) in steps.iter().enumerate() {
+            let (parameter, to) = match step {
+                Step::Jump(to) => (0, to),
+                Step::JumpIfZero(_, to) => (1, to),
+                _ => continue,
+            };
+            // A primitive is the last of what stands for it.
+            let place = places[index + 1] - 1;
+            rewritten[place]["parameters"][parameter] = hex(places[*to as usize] as u64);
+        }
+        *primitives = rewritten;
+    }
+}
+
+fn notes(program: &Program, plan: &Plan, id: ActionId, index: usize) -> Vec<Value> {
+    if plan.step_stops.contains(&(id, index)) {
+        return vec![assign(ours("stop"), hex(1))];
+    }
+    let step = &program.action(id).steps[index];
+    let mut flags: Vec<usize> = Uses { program }
+        .step(step)
+        .may
+        .iter()
+        .filter_map(|word| plan.flagged.get(word).copied())
+        .collect();
+    flags.sort_unstable();
+    flags.dedup();
+    let is_there = match step {
+        Step::AddHeader(header) => Some(header.example(&program.headers)),
+        _ => None,
+    };
+    let mut notes: Vec<Value> = flags
+        .into_iter()
+        .map(|output| {
+            let flag = ours(&format!("w_{output}"));
+            let value = match is_there {
+                None => hex(1),
+                Some(header) => {
+                    let name = &program.headers.header(header).name;
+                    let valid = json!({"type": "field", "value": [name, "$valid$"]});
+                    expression(json!({"op": "?", "left": flag, "right": hex(1),
+                        "cond": inner(json!({"op": "d2b", "left": null, "right": valid}))}))
+                }
+            };
+            assign(flag, value)
+        })
+        .collect();
+    let is_ours = |count: &super::Count| count.action == id && count.step == index;
+    if let Some(number) = plan.counts.iter().position(is_ours) {
+        notes.push(assign(ours(&format!("did_{number}")), hex(1)));
+        // The caller has the primitive, and so the index.
+        notes.push(assign(ours(&format!("at_{number}")), Value::Null));
+    }
+    notes
+}

@@ -1,0 +1,218 @@
+//! What the cache table matches, what its actions set, and what a report says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use num_bigint::BigUint;
+
+use crate::program::ids::{ActionId, NodeId, TableId};
+use crate::program::table::Match;
+
+use super::build::{EPOCH_BITS, INDEX_BITS};
+
+/// A field of the key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldPart {
+    /// Its header.
+    pub header: String,
+    /// Its name in the header.
+    pub field: String,
+    /// Its width.
+    pub width_bits: u32,
+    /// Whether ingress may change it, so that a copy is kept.
+    pub is_copied: bool,
+    /// Which part of the key is its header's validity, if that may differ.
+    pub validity: Option<usize>,
+}
+
+/// A field that compound actions set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// Its header.
+    pub header: String,
+    /// Its name in the header.
+    pub field: String,
+    /// Its width.
+    pub width_bits: u32,
+    /// Whether it is set only where the way wrote it: no key has it.
+    pub is_flagged: bool,
+}
+
+/// A `count` of the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Count {
+    pub(super) action: ActionId,
+    pub(super) step: usize,
+    /// The array of counters.
+    pub array: String,
+}
+
+/// A compound action: which odd primitives it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CacheAction {
+    /// Its name.
+    pub name: String,
+    /// Of [`Plan::counts`].
+    pub counts: Vec<usize>,
+    /// For each of [`Plan::headers`]: whether it comes (`true`), goes, or stays as it is.
+    pub headers: Vec<Option<bool>>,
+}
+
+/// What a transformed program is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Entries of the cache table.
+    pub entries: u32,
+    /// The key, before the epoch.
+    pub key: Vec<FieldPart>,
+    /// What compound actions set, in order.
+    pub outputs: Vec<Output>,
+    /// What they may count.
+    pub counts: Vec<Count>,
+    /// Headers that may come or go, each with its place in the key.
+    pub headers: Vec<(String, usize)>,
+    /// The compound actions.
+    pub actions: Vec<CacheAction>,
+    /// Why ways end, with the node or action.
+    pub stops: Vec<(String, &'static str)>,
+    pub(super) step_stops: BTreeSet<(ActionId, usize)>,
+    pub(super) node_stops: BTreeSet<NodeId>,
+    /// By table: for each part of its key, the part of the cache's key that is the same then.
+    pub(super) same_parts: BTreeMap<TableId, Vec<Option<usize>>>,
+    /// By word: the output that it belongs to, if that is flagged.
+    pub(super) flagged: BTreeMap<u32, usize>,
+}
+
+pub(super) fn value_name(output: usize) -> String {
+    format!("value_{output}")
+}
+
+pub(super) fn flag_name(output: usize) -> String {
+    format!("flag_{output}")
+}
+
+pub(super) fn index_name(count: usize) -> String {
+    format!("index_{count}")
+}
+
+/// What a report comes to: epoch, key, which action, its data.
+type Read = (BigUint, Vec<BigUint>, usize, Vec<BigUint>);
+
+impl FieldPart {
+    /// What the cache table calls it.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.header, self.field)
+    }
+}
+
+impl Plan {
+    /// The parameters of a compound action: names and widths.
+    pub fn data_widths(&self, action: &CacheAction) -> Vec<(String, u32)> {
+        let mut widths = Vec::new();
+        for (place, output) in self.outputs.iter().enumerate() {
+            widths.push((value_name(place), output.width_bits));
+            if output.is_flagged {
+                widths.push((flag_name(place), 1));
+            }
+        }
+        for &count in &action.counts {
+            widths.push((index_name(count), INDEX_BITS));
+        }
+        widths
+    }
+
+    /// The widths of a report's numbers.
+    pub fn report_bits(&self) -> Vec<u32> {
+        let mut bits = vec![EPOCH_BITS];
+        bits.extend(self.key.iter().map(|part| part.width_bits));
+        for output in &self.outputs {
+            bits.push(output.width_bits);
+            bits.extend(output.is_flagged.then_some(1));
+        }
+        for _ in &self.counts {
+            bits.extend([1, INDEX_BITS]);
+        }
+        bits.extend(self.headers.iter().map(|_| 1));
+        bits
+    }
+
+    /// Bits of the cache table's key.
+    pub fn key_bits(&self) -> u32 {
+        self.key.iter().map(|part| part.width_bits).sum()
+    }
+
+    /// A report as an entry; none if it has not the numbers of one.
+    pub(super) fn read(&self, numbers: &[BigUint]) -> Option<Read> {
+        let bits = self.report_bits();
+        let fits = |(number, bits): (&BigUint, &u32)| number.bits() <= u64::from(*bits);
+        if numbers.len() != bits.len() || !numbers.iter().zip(&bits).all(fits) {
+            return None;
+        }
+        let mut numbers = numbers.iter();
+        let epoch = numbers.next()?.clone();
+        let mut key: Vec<BigUint> = numbers.by_ref().take(self.key.len()).cloned().collect();
+        let mut data = Vec::new();
+        for output in &self.outputs {
+            data.push(numbers.next()?.clone());
+            if output.is_flagged {
+                data.push(numbers.next()?.clone());
+            }
+        }
+        let is_set = |number: &BigUint| number.bits() > 0;
+        let mut counts = Vec::new();
+        for count in 0..self.counts.len() {
+            let (did, index) = (numbers.next()?, numbers.next()?);
+            if is_set(did) {
+                counts.push(count);
+                data.push(index.clone());
+            }
+        }
+        let mut headers = Vec::new();
+        for (_, place) in &self.headers {
+            let (before, after) = (is_set(&key[*place]), is_set(numbers.next()?));
+            headers.push((before != after).then_some(after));
+        }
+        // Invariant 2: what a lookup reads of a header that is not there.
+        for (place, part) in self.key.iter().enumerate() {
+            let is_there = part.validity.is_none_or(|validity| is_set(&key[validity]));
+            if !is_there {
+                key[place] = BigUint::ZERO;
+            }
+        }
+        let wanted = |action: &CacheAction| action.counts == counts && action.headers == headers;
+        let action = self.actions.iter().position(wanted)?;
+        Some((epoch, key, action, data))
+    }
+
+    /// Whether a behaviour may have met a change of a table.
+    pub(super) fn is_affected(
+        &self,
+        table: TableId,
+        matches: &Option<Vec<Match>>,
+        key: &[BigUint],
+    ) -> bool {
+        // A table that only egress asks is in no behaviour.
+        let Some(parts) = self.same_parts.get(&table) else {
+            return false;
+        };
+        let Some(matches) = matches else { return true };
+        let mut asked = parts.iter().zip(matches);
+        asked.all(|(part, wanted)| match part {
+            Some(place) => may_match(wanted, &key[*place], self.key[*place].width_bits),
+            None => true,
+        })
+    }
+}
+
+/// Whether an entry may ask for a number.
+fn may_match(wanted: &Match, number: &BigUint, width_bits: u32) -> bool {
+    match wanted {
+        Match::Exact(value) => value == number,
+        Match::Lpm(value, length) => {
+            let dropped = width_bits.saturating_sub(*length);
+            value >> dropped == number >> dropped
+        }
+        Match::Ternary(value, mask) => value & mask == number & mask,
+        Match::Range(least, most) => least <= number && number <= most,
+        Match::Any => true,
+    }
+}

@@ -1,0 +1,220 @@
+//! A program beside the transformed one, with the keeper that fills its cache.
+
+use std::sync::Arc;
+
+use num_bigint::BigUint;
+use thalweg_p4::behavior::transform::{Keeper, Operation, PREFIX, Transformed, transform};
+use thalweg_p4::program::ids::{ActionId, CounterId, RegisterId, TableId};
+use thalweg_p4::program::table::Match;
+use thalweg_p4::state::{ActionCall, EntryAction, TableEntry, Update};
+use thalweg_p4::{Config, Outbox, Program, Target};
+use thalweg_packet::Instant;
+
+/// The program itself, and the transformed one with its keeper.
+pub(crate) struct Pair {
+    pub(crate) plain: Target,
+    pub(crate) cached: Target,
+    pub(crate) keeper: Keeper,
+    /// Reports that nobody has read yet.
+    pub(crate) reports: Vec<Vec<BigUint>>,
+    outboxes: [Outbox; 2],
+    nanos: u64,
+    pub(crate) hits: u64,
+}
+
+fn table(target: &Target, name: &str) -> TableId {
+    target.program().find_table(name).expect("a table")
+}
+
+fn action(target: &Target, name: &str) -> ActionId {
+    let actions = &target.program().actions;
+    let found = actions.iter().position(|action| action.name == name);
+    ActionId(found.expect("an action") as u32)
+}
+
+impl Pair {
+    pub(crate) fn new(text: &str, entries: u32, threshold: u32) -> Pair {
+        let Transformed { json, plan } =
+            transform(text, entries).unwrap_or_else(|error| panic!("{error}"));
+        let target = |text: &str| {
+            let program = Program::from_json(text).unwrap_or_else(|error| panic!("{error}"));
+            Target::new(Arc::new(program), Config::default()).expect("own entries")
+        };
+        let mut cached = target(&json.to_string());
+        let registers = &cached.program().arrays;
+        let register = registers
+            .find_register(&format!("{PREFIX}.threshold"))
+            .expect("the threshold");
+        let set = Update::SetRegister(register, 0, threshold.into());
+        cached.write(&[set], Instant::ZERO).expect("the threshold");
+        Pair {
+            plain: target(text),
+            cached,
+            keeper: Keeper::new(plan),
+            reports: Vec::new(),
+            outboxes: [Outbox::new(), Outbox::new()],
+            nanos: 0,
+            hits: 0,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.nanos)
+    }
+
+    /// What the keeper wants done to the cache table.
+    fn operate(&mut self, operations: Vec<Operation>) {
+        let id = table(&self.cached, &format!("{PREFIX}.cache"));
+        let exact = |key: Vec<BigUint>| key.into_iter().map(Match::Exact).collect();
+        let updates: Vec<Update> = operations
+            .into_iter()
+            .map(|operation| match operation {
+                Operation::Delete(key) => Update::DeleteEntry(id, exact(key), 0),
+                Operation::Insert(key, which, data) => {
+                    let name = &self.keeper.plan().actions[which].name;
+                    Update::InsertEntry(
+                        id,
+                        TableEntry {
+                            matches: exact(key),
+                            priority: 0,
+                            action: EntryAction::Call(ActionCall {
+                                action: action(&self.cached, name),
+                                data,
+                            }),
+                            idle_timeout_ns: 0,
+                        },
+                    )
+                }
+            })
+            .collect();
+        let written = self.cached.write(&updates, self.now());
+        written.unwrap_or_else(|failed| panic!("{}", failed.error));
+    }
+
+    pub(crate) fn read_reports(&mut self, count: usize) {
+        let count = count.min(self.reports.len());
+        for report in self.reports.drain(..count).collect::<Vec<_>>() {
+            let operations = self.keeper.handle_report(&report);
+            self.operate(operations);
+        }
+    }
+
+    /// The barrier of the keeper, around a change.
+    pub(crate) fn write(&mut self, updates: &[Update]) -> bool {
+        let is_done = self.plain.write(updates, self.now());
+        let changed: Vec<_> = updates.iter().flat_map(|one| self.changed(one)).collect();
+        let operations = self.keeper.begin_change(&changed);
+        self.operate(operations);
+        let renamed: Vec<Update> = updates.iter().map(|one| self.renamed(one)).collect();
+        let again = self.cached.write(&renamed, self.now());
+        let text = |failed: thalweg_p4::state::BatchError| failed.error.to_string();
+        let is_done = is_done.map_err(text);
+        assert_eq!(is_done, again.map_err(text));
+        let epoch = self.keeper.end_change();
+        let begin = Update::SetDefault(
+            table(&self.cached, &format!("{PREFIX}.begin")),
+            Some(ActionCall {
+                action: action(&self.cached, &format!("{PREFIX}.begin")),
+                data: vec![epoch.into()],
+            }),
+        );
+        self.cached.write(&[begin], self.now()).expect("the epoch");
+        is_done.is_ok()
+    }
+
+    /// Tables that an update changes, with the match of an entry.
+    fn changed(&self, update: &Update) -> Vec<(TableId, Option<Vec<Match>>)> {
+        match update {
+            Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
+                vec![(*table, Some(entry.matches.clone()))]
+            }
+            Update::DeleteEntry(table, matches, _) => vec![(*table, Some(matches.clone()))],
+            Update::SetDefault(table, _) | Update::ClearTable(table) => vec![(*table, None)],
+            Update::Member(..) | Update::Group(..) => {
+                let tables = self.plain.program().tables.iter().zip(0..);
+                let indirect = tables.filter(|(table, _)| table.profile.is_some());
+                indirect.map(|(_, id)| (TableId(id), None)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tables of egress have other numbers behind those that were added.
+    fn renamed(&self, update: &Update) -> Update {
+        let renamed = |id: &TableId| table(&self.cached, &self.plain.program().table(*id).name);
+        match update.clone() {
+            Update::InsertEntry(id, entry) => Update::InsertEntry(renamed(&id), entry),
+            Update::ModifyEntry(id, entry) => Update::ModifyEntry(renamed(&id), entry),
+            Update::DeleteEntry(id, matches, priority) => {
+                Update::DeleteEntry(renamed(&id), matches, priority)
+            }
+            Update::SetDefault(id, call) => Update::SetDefault(renamed(&id), call),
+            Update::ClearTable(id) => Update::ClearTable(renamed(&id)),
+            other => other,
+        }
+    }
+
+    pub(crate) fn receive(&mut self, port: u32, bytes: &[u8]) {
+        self.nanos += 1_000;
+        let now = self.now();
+        let targets = [&mut self.plain, &mut self.cached];
+        for (target, outbox) in targets.into_iter().zip(&mut self.outboxes) {
+            outbox.clear();
+            target.receive(port, bytes, now, outbox);
+        }
+        let [plain, cached] = &self.outboxes;
+        assert!(plain.sent().eq(cached.sent()), "{bytes:02x?} at {port}");
+        let program = self.cached.program();
+        let lists = &program.arrays.learn_lists;
+        let (ours, theirs): (Vec<_>, Vec<_>) = cached
+            .digests()
+            .partition(|digest| lists[digest.list.index()].name.starts_with(PREFIX));
+        assert!(plain.digests().eq(theirs), "{bytes:02x?} at {port}");
+        for digest in ours {
+            let mut words = digest.words;
+            let fields = lists[digest.list.index()].fields.iter();
+            let numbers = fields.map(|&field| {
+                let count = program.headers.field(field).words() as usize;
+                let (first, rest) = words.split_at(count);
+                words = rest;
+                first
+                    .iter()
+                    .fold(BigUint::ZERO, |sum, &word| (sum << 64) + word)
+            });
+            self.reports.push(numbers.collect());
+        }
+    }
+
+    /// Counters and registers of the program.
+    pub(crate) fn compare(&mut self) {
+        let arrays = &self.plain.program().arrays;
+        let (counters, registers) = (arrays.counters.len(), arrays.registers.len());
+        let [plain, cached] = [&mut self.plain, &mut self.cached].map(|one| {
+            let program = one.program().clone();
+            let state = one.state();
+            let mut all = Vec::new();
+            for cell in 0..64 {
+                for array in 0..counters as u32 {
+                    all.push(format!("{:?}", state.counter(CounterId(array), cell)));
+                }
+                for array in 0..registers as u32 {
+                    let register = state.register(&program, RegisterId(array), cell);
+                    all.push(format!("{register:?}"));
+                }
+            }
+            all
+        });
+        assert_eq!(plain, cached);
+    }
+
+    /// The same, traced: whether the cache table matched.
+    pub(crate) fn trace_hit(&mut self, port: u32, bytes: &[u8]) {
+        let id = table(&self.cached, &format!("{PREFIX}.cache"));
+        let mut outbox = Outbox::new();
+        let now = self.now();
+        let steps = self.cached.trace(port, bytes, now, &mut outbox);
+        self.plain.receive(port, bytes, now, &mut Outbox::new());
+        let is_hit = |step: &thalweg_p4::TraceStep| matches!(step, thalweg_p4::TraceStep::Table(table, Some(_), _) if *table == id);
+        self.hits += u64::from(steps.iter().any(is_hit));
+    }
+}
