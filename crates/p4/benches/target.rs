@@ -1,4 +1,5 @@
-//! What a packet costs, cache off: one table, ten, thirty, and B-Cache's four cases.
+//! What a packet costs: one table, ten, thirty, fifty, and B-Cache's four cases; without a cache, with
+//! a cache of traversals that has the packet, and with one that never has it.
 //!
 //! The programs are those of `$THALWEG_SHARED/data/p4` (chain, l2l3). Packets have 60 bytes without
 //! the frame check sequence, which is 64 on a wire. simple_switch, built with optimisation and
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use thalweg_p4::{Config, Outbox, Program, Target, commands};
+use serde_json::{Value, json};
+use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target, commands};
 use thalweg_packet::Instant;
 
 fn folder() -> PathBuf {
@@ -22,11 +24,46 @@ fn folder() -> PathBuf {
     shared.join("data/p4")
 }
 
-fn target(program: &str, entries: &str) -> Target {
+fn text(program: &str) -> String {
     let path = folder().join(program);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", path.display()));
-    let program = Arc::new(Program::from_json(&text).expect("a program"));
+    std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", path.display()))
+}
+
+/// The chain of thirty with copies of its tables, so that it has so many.
+fn chain(tables: usize) -> String {
+    let mut value: Value = serde_json::from_str(&text("chain/chain_30.json")).expect("JSON");
+    let list = value["pipelines"][0]["tables"]
+        .as_array_mut()
+        .expect("an array");
+    let last = list.pop().expect("the last");
+    let there = list.len();
+    for number in there..tables - 1 {
+        let mut table = list[number - 4].clone();
+        table["name"] = json!(format!("t{number}"));
+        table["id"] = json!(1_000 + number);
+        list.push(table);
+    }
+    for (number, table) in list.iter_mut().enumerate().skip(there - 1) {
+        let next = match number + 2 < tables {
+            true => json!(format!("t{}", number + 1)),
+            false => last["name"].clone(),
+        };
+        table["base_default_next"] = next.clone();
+        for after in table["next_tables"]
+            .as_object_mut()
+            .expect("an object")
+            .values_mut()
+        {
+            *after = next.clone();
+        }
+    }
+    list.push(last);
+    value.to_string()
+}
+
+fn target(program: &str, entries: &str) -> Target {
+    let program = Arc::new(Program::from_json(program).expect("a program"));
     let commands = commands::parse(entries, &program).expect("commands");
     let mut target = Target::new(program, Config::default()).expect("a target");
     let updates: Vec<_> = commands.into_iter().map(|command| command.update).collect();
@@ -53,25 +90,37 @@ fn packet(dst_mac: [u8; 6]) -> Vec<u8> {
 fn run(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("p4 packet");
     let mut cases = Vec::new();
-    for tables in [1, 10, 30] {
-        let target = target(&format!("chain/chain_{tables}.json"), "");
-        cases.push((
-            format!("chain of {tables}"),
-            target,
-            packet([2, 0, 0, 0, 0, 2]),
-        ));
+    for tables in [1, 10, 30, 50] {
+        let program = match tables {
+            50 => chain(tables),
+            _ => text(&format!("chain/chain_{tables}.json")),
+        };
+        cases.push((format!("chain of {tables}"), program, String::new()));
     }
     for case in 1..=4 {
         let entries = folder().join(format!("l2l3/l2l3_{case}.cmds"));
         let entries = std::fs::read_to_string(entries).expect("entries");
-        let target = target(&format!("l2l3/l2l3_{case}.json"), &entries);
-        cases.push((
-            format!("l2l3 case {case}"),
-            target,
-            packet([2, 0, 0, 0, 0, 2]),
-        ));
+        let program = text(&format!("l2l3/l2l3_{case}.json"));
+        cases.push((format!("l2l3 case {case}"), program, entries));
     }
-    for (name, mut target, packet) in cases {
+    let packet = packet([2, 0, 0, 0, 0, 2]);
+    // With room for no segment, each packet is looked up, recorded and forgotten.
+    let miss = CacheConfig {
+        segments: 0,
+        microflows: 0,
+    };
+    let caches = [
+        ("no cache", None),
+        ("hit", Some(CacheConfig::default())),
+        ("miss", Some(miss)),
+    ];
+    let all = cases
+        .iter()
+        .flat_map(|case| caches.map(|(cache, config)| (case, cache, config)));
+    for ((case, program, entries), cache, config) in all {
+        let name = format!("{case}, {cache}");
+        let mut target = target(program, entries);
+        target.cache_traversals(config);
         let mut outbox = Outbox::new();
         let mut now = 0;
         target.receive(1, &packet, Instant::ZERO, &mut outbox);

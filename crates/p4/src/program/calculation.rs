@@ -7,7 +7,7 @@ use crate::json::Node;
 
 use super::code::Code;
 use super::expression::Reader;
-use super::headers::Headers;
+use super::headers::{Headers, Lane};
 use super::ids::{CalculationId, FieldId, HeaderId};
 
 /// A function of some bytes.
@@ -82,6 +82,9 @@ pub struct Calculation {
     pub algorithm: Algorithm,
     /// What it is computed of.
     pub input: Vec<Input>,
+    /// The same as lanes, each with the word that says whether it is there; none if some of it is
+    /// no field of a fixed width.
+    pub(crate) lanes: Option<Box<[(u32, Lane)]>>,
 }
 
 /// A field that holds a checksum.
@@ -169,10 +172,29 @@ fn read_one(node: &Node<'_>, name: String, headers: &Headers) -> Result<Calculat
         });
     }
     Ok(Calculation {
+        lanes: lanes(&input, headers),
         name,
         algorithm: Algorithm::read(&node.get("algo")?)?,
         input,
     })
+}
+
+fn lanes(input: &[Input], headers: &Headers) -> Option<Box<[(u32, Lane)]>> {
+    let mut lanes = Vec::new();
+    for part in input {
+        match part {
+            Input::Field(id) if !headers.field(*id).is_varbit => {
+                let valid = headers.header(headers.field(*id).header).base;
+                lanes.extend(headers.lanes_of(*id).map(|lane| (valid, lane)));
+            }
+            Input::Header(id) => {
+                let valid = headers.header(*id).base;
+                lanes.extend(headers.lanes(*id)?.iter().map(|&lane| (valid, lane)));
+            }
+            Input::Field(_) | Input::Constant(..) | Input::Payload => return None,
+        }
+    }
+    Some(lanes.into())
 }
 
 /// The lowest bits of some words as bytes, the first bit at the top of the first byte.

@@ -107,6 +107,15 @@ impl Header {
     }
 }
 
+/// Some bits of a header on the wire: at most one word of the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lane {
+    /// Its word in the frame.
+    pub(crate) word: u32,
+    /// Bits of it: the lowest.
+    pub(crate) width_bits: u32,
+}
+
 /// A header stack.
 #[derive(Clone, Debug)]
 pub struct Stack {
@@ -157,6 +166,8 @@ pub struct Headers {
     pub union_stacks: Vec<UnionStack>,
     /// What a frame has when a packet comes in.
     pub initial: Vec<u64>,
+    /// By header: what is on the wire, in order; nothing of one with a varbit field.
+    lanes: Vec<Box<[Lane]>>,
     header_names: HashMap<String, HeaderId>,
     stack_names: HashMap<String, StackId>,
     union_names: HashMap<String, UnionId>,
@@ -189,6 +200,28 @@ impl Headers {
     /// The stack of unions.
     pub fn union_stack(&self, id: UnionStackId) -> &UnionStack {
         &self.union_stacks[id.index()]
+    }
+
+    /// What of a header is on the wire, in order; none if its length depends on the packet.
+    #[inline]
+    pub(crate) fn lanes(&self, id: HeaderId) -> Option<&[Lane]> {
+        match self.header(id).varbit {
+            None => Some(&self.lanes[id.index()]),
+            Some(_) => None,
+        }
+    }
+
+    /// The lanes of a field whose width does not depend on the packet.
+    pub(crate) fn lanes_of(&self, field: FieldId) -> impl Iterator<Item = Lane> + use<> {
+        let field = self.field(field);
+        let (first, words, width_bits) = (field.word, field.words(), field.width_bits);
+        (0..words).map(move |index| Lane {
+            word: first + index,
+            width_bits: match index {
+                0 => (width_bits - 1) % 64 + 1,
+                _ => 64,
+            },
+        })
     }
 
     /// A header by its name.
@@ -434,6 +467,10 @@ impl Headers {
         if self.header_names.insert(name.to_owned(), id).is_some() {
             return Err(node.refuse(format!("there are two headers {name:?}")));
         }
+        let fields = first_field.0..first_field.0 + shape.fields.len() as u32;
+        let lanes = fields.flat_map(|field| self.lanes_of(FieldId(field)));
+        let lanes = lanes.filter(|_| varbit.is_none()).collect();
+        self.lanes.push(lanes);
         self.headers.push(Header {
             name: name.to_owned(),
             type_name: shape.name.clone(),

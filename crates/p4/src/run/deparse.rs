@@ -1,53 +1,59 @@
 //! Headers to bytes: the deparser, the inputs of hashes, and checksums.
 
-use crate::program::calculation::Input;
+use crate::program::calculation::{Calculation, Input};
 use crate::program::headers::{Field, Headers};
 use crate::program::ids::{FieldId, HeaderId};
 
 use super::engine::{Engine, Stop};
 use super::exact::{self, Scope};
-use super::frame::{Frame, SLACK_BYTES};
+use super::frame::Frame;
 use super::outcome::{DropReason, PACKET_BYTES_MAX};
 
 /// Bits appended one after the other.
 ///
-/// A value is combined into the sixteen bytes from the one its first bit is in; the slack for that
-/// is taken away when all is written.
+/// They are gathered in a word, the first at its top, which is appended when it is full: so no byte
+/// is read that was just written.
 struct BitWriter<'a> {
     bytes: &'a mut Vec<u8>,
     from: usize,
-    bits: usize,
+    word: u64,
+    /// Bits in the word; fewer than 64.
+    filled: u32,
 }
 
 impl<'a> BitWriter<'a> {
     fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
         let from = bytes.len();
-        bytes.resize(from + SLACK_BYTES, 0);
         BitWriter {
             bytes,
             from,
-            bits: 0,
+            word: 0,
+            filled: 0,
         }
     }
 
-    /// Makes room for so many bits more.
-    fn reserve(&mut self, bits: usize) {
-        let needed = self.from + (self.bits + bits).div_ceil(8) + SLACK_BYTES;
-        if self.bytes.len() < needed {
-            self.bytes.resize(needed, 0);
-        }
+    /// How many bytes are appended, the last if it is begun.
+    fn len_bytes(&self) -> usize {
+        self.bytes.len() - self.from + self.filled.div_ceil(8) as usize
     }
 
-    /// Appends up to 64 bits, for which there is room.
+    /// Appends a value of 1 to 64 bits.
     #[inline]
     fn put(&mut self, value: u64, width_bits: u32) {
-        let first = self.from + self.bits / 8;
-        let place = &mut self.bytes[first..first + 16];
-        let there = u128::from_be_bytes((&*place).try_into().expect("16 bytes"));
-        let shift = 128 - width_bits - (self.bits % 8) as u32;
-        let all = there | u128::from(value) << shift;
-        place.copy_from_slice(&all.to_be_bytes());
-        self.bits += width_bits as usize;
+        let free = 64 - self.filled;
+        if width_bits < free {
+            self.word |= value << (free - width_bits);
+            self.filled += width_bits;
+            return;
+        }
+        let rest = width_bits - free;
+        let full = self.word | value >> rest;
+        self.bytes.extend_from_slice(&full.to_be_bytes());
+        self.word = match rest {
+            0 => 0,
+            rest => value << (64 - rest),
+        };
+        self.filled = rest;
     }
 
     /// Appends the lowest bits of some words, the most significant first.
@@ -70,16 +76,23 @@ impl<'a> BitWriter<'a> {
     }
 
     fn put_header(&mut self, headers: &Headers, id: HeaderId, frame: &Frame) {
-        self.reserve(frame.header_bytes(headers, id) * 8);
+        if let Some(lanes) = headers.lanes(id) {
+            for lane in lanes {
+                self.put(frame.words[lane.word as usize], lane.width_bits);
+            }
+            return;
+        }
         for field in headers.header(id).fields() {
             let field = headers.field(field);
             self.put_field(field, width(headers, field, frame), frame);
         }
     }
 
-    /// Takes the slack away; the last byte is filled with zeros.
+    /// Appends what is left; the last byte is filled with zeros.
     fn finish(self) {
-        self.bytes.truncate(self.from + self.bits.div_ceil(8));
+        let rest = self.filled.div_ceil(8) as usize;
+        self.bytes
+            .extend_from_slice(&self.word.to_be_bytes()[..rest]);
     }
 }
 
@@ -95,21 +108,32 @@ fn width(headers: &Headers, field: &Field, frame: &Frame) -> u32 {
 }
 
 /// Appends the input of a calculation: valid fields, bit to bit.
-pub(super) fn pack(headers: &Headers, input: &[Input], frame: &Frame, into: &mut Vec<u8>) {
+pub(super) fn pack(
+    headers: &Headers,
+    calculation: &Calculation,
+    frame: &Frame,
+    into: &mut Vec<u8>,
+) {
     let mut writer = BitWriter::new(into);
+    if let Some(lanes) = &calculation.lanes {
+        for (valid, lane) in lanes {
+            if frame.words[*valid as usize] != 0 {
+                writer.put(frame.words[lane.word as usize], lane.width_bits);
+            }
+        }
+        return writer.finish();
+    }
     let mut with_payload = false;
-    for part in input {
+    for part in &calculation.input {
         match part {
             Input::Field(field) => {
                 let field = headers.field(*field);
                 if frame.is_valid(headers, field.header) {
                     let width = width(headers, field, frame);
-                    writer.reserve(width as usize);
                     writer.put_field(field, width, frame);
                 }
             }
             Input::Constant(bytes, bits) => {
-                writer.reserve(*bits as usize);
                 let mut rest = *bits;
                 for byte in bytes {
                     let width = rest.min(8);
@@ -194,7 +218,7 @@ impl Engine<'_> {
                 writer.put_header(headers, header, frame);
             }
             // A deparser may name a header any number of times.
-            if writer.bits / 8 > PACKET_BYTES_MAX {
+            if writer.len_bytes() > PACKET_BYTES_MAX {
                 break;
             }
         }
@@ -222,7 +246,6 @@ mod tests {
     fn bits_are_appended_where_the_last_ended() {
         let mut bytes = vec![0xff];
         let mut writer = BitWriter::new(&mut bytes);
-        writer.reserve(200);
         writer.put(0b101, 3);
         writer.put(u64::MAX, 64);
         writer.put_words(&[0x1, 0x8000_0000_0000_0001], 65);

@@ -237,7 +237,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
         let calculation = &self.program.calculations.calculations[id.index()];
         self.input.clear();
-        super::deparse::pack(&self.program.headers, &calculation.input, frame, self.input);
+        super::deparse::pack(&self.program.headers, calculation, frame, self.input);
         self.cells.calculators[id.index()].compute(self.input)
     }
 }

@@ -263,22 +263,9 @@ fn scope<'a>(program: &'a Program, frame: &'a Frame) -> super::exact::Scope<'a> 
 
 /// The fields of a header without a varbit, whose bytes are there.
 fn extract_fixed(headers: &Headers, id: HeaderId, frame: &mut Frame) {
-    let header = headers.header(id);
     let mut bit = 0;
-    for field in header.fields() {
-        let field = headers.field(field);
-        let width = field.width_bits;
-        if width <= 64 {
-            frame.words[field.word as usize] = frame.read_bits(bit, width);
-            bit += width as usize;
-            continue;
-        }
-        let mut rest = width;
-        for word in super::exact::range(field) {
-            let bits = (rest - 1) % 64 + 1;
-            frame.words[word] = frame.read_bits(bit, bits);
-            bit += bits as usize;
-            rest -= bits;
-        }
+    for lane in headers.lanes(id).unwrap_or_default() {
+        frame.words[lane.word as usize] = frame.read_bits(bit, lane.width_bits);
+        bit += lane.width_bits as usize;
     }
 }

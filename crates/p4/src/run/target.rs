@@ -75,7 +75,11 @@ pub struct Target {
     counts: Counts,
     random: Pcg64Mcg,
     queue: VecDeque<Work>,
-    spare: Vec<Frame>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a box moves from list to queue; a frame would be copied"
+    )]
+    spare: Vec<Box<Frame>>,
     wide: Vec<u64>,
     input: Vec<u8>,
     again: Vec<u8>,
@@ -87,9 +91,9 @@ pub struct Target {
 /// What is still to be done for a packet.
 #[derive(Debug)]
 enum Work {
-    Ingress(Frame),
+    Ingress(Box<Frame>),
     /// With the port that it leaves by.
-    Egress(Frame, u32),
+    Egress(Box<Frame>, u32),
 }
 
 impl Target {
@@ -258,8 +262,9 @@ impl Target {
         }
         self.counts.received += 1;
         self.copies = 0;
+        let program = self.program.clone();
         let mut frame = self.spare.pop().unwrap_or_default();
-        frame.begin(&self.program, bytes);
+        frame.begin(&program, bytes);
         frame.ingress_port = port;
         frame.passes = 1;
         self.stamp_arrival(&mut frame, now);
@@ -267,7 +272,7 @@ impl Target {
         while let Some(work) = self.queue.pop_front() {
             let (frame, outcome) = match work {
                 Work::Ingress(mut frame) => {
-                    let outcome = self.ingress(&mut frame, now, outbox, &mut steps);
+                    let outcome = self.ingress(&program, &mut frame, now, outbox, &mut steps);
                     match outcome {
                         Ok(Some(port)) => {
                             self.queue.push_back(Work::Egress(frame, port));
@@ -278,7 +283,7 @@ impl Target {
                     }
                 }
                 Work::Egress(mut frame, port) => {
-                    let outcome = self.egress(&mut frame, port, now, outbox, &mut steps);
+                    let outcome = self.egress(&program, &mut frame, port, now, outbox, &mut steps);
                     (frame, outcome)
                 }
             };
@@ -318,23 +323,23 @@ impl Target {
     /// Runs the parser and ingress, and does what follows; the port if the packet goes on to one.
     fn ingress(
         &mut self,
+        program: &Program,
         frame: &mut Frame,
         now: Instant,
         outbox: &mut Outbox,
         steps: &mut Option<&mut Vec<TraceStep>>,
     ) -> Result<Option<u32>, Stop> {
-        let program = self.program.clone();
         let standard = &program.standard;
-        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        let mut engine = self.engine(program, now, steps.as_deref_mut());
         engine.note(|| TraceStep::Pass(None));
         engine.parse_and_check(frame)?;
-        self.pass(&program, true, frame, now, steps)?;
+        self.pass(program, true, frame, now, steps)?;
         let wishes = std::mem::take(&mut frame.wishes);
         // These two stay with the packet until it has passed egress.
         frame.wishes.recirculate = wishes.recirculate;
         frame.wishes.truncate_bytes = wishes.truncate_bytes;
         if let Some((session, list)) = wishes.clone {
-            self.clone_at_ingress(&program, frame, session, list, now)?;
+            self.clone_at_ingress(program, frame, session, list, now)?;
         }
         if let Some(list) = wishes.digest {
             self.counts.digests += 1;
@@ -345,7 +350,7 @@ impl Target {
             outbox.digest(list);
         }
         if let Some(list) = wishes.resubmit {
-            return self.begin_anew(&program, frame, list, instance::RESUBMITTED, None);
+            return self.begin_anew(program, frame, list, instance::RESUBMITTED, None);
         }
         let words = &mut frame.words;
         let group = standard.mcast_grp.map_or(0, |spot| spot.get(words));
@@ -353,7 +358,7 @@ impl Target {
             if let Some(kind) = standard.instance_type {
                 kind.set(words, instance::REPLICATED);
             }
-            let copies = self.replicate(&program, frame, group as u16, now)?;
+            let copies = self.replicate(program, frame, group as u16, now)?;
             return match copies {
                 0 => Err(Stop(DropReason::NoReplicas)),
                 _ => Ok(None),
@@ -366,20 +371,20 @@ impl Target {
         if let Some(kind) = standard.instance_type {
             kind.set(words, instance::NORMAL);
         }
-        self.stamp_queueing(&program, frame, now);
+        self.stamp_queueing(program, frame, now);
         Ok(Some(port))
     }
 
     /// Runs egress, and sends the packet.
     fn egress(
         &mut self,
+        program: &Program,
         frame: &mut Frame,
         port: u32,
         now: Instant,
         outbox: &mut Outbox,
         steps: &mut Option<&mut Vec<TraceStep>>,
     ) -> Result<(), Stop> {
-        let program = self.program.clone();
         let standard = &program.standard;
         let micros = self.micros(now);
         let length = frame.length_bytes.max(0) as u64;
@@ -399,24 +404,24 @@ impl Target {
                 spot.set(&mut frame.words, value);
             }
         }
-        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        let mut engine = self.engine(program, now, steps.as_deref_mut());
         engine.note(|| TraceStep::Pass(Some(port)));
-        self.pass(&program, false, frame, now, steps)?;
+        self.pass(program, false, frame, now, steps)?;
         if let Some((session, list)) = frame.wishes.clone.take() {
-            self.clone_at_egress(&program, frame, session, list, now)?;
+            self.clone_at_egress(program, frame, session, list, now)?;
         }
         if standard.egress_spec.get(&frame.words) == u64::from(self.config.drop_port) {
             return Err(Stop(DropReason::Egress));
         }
-        let mut engine = self.engine(&program, now, steps.as_deref_mut());
+        let mut engine = self.engine(program, now, steps.as_deref_mut());
         if let Some(list) = frame.wishes.recirculate.take() {
             let mut bytes = std::mem::take(&mut self.again);
             bytes.clear();
-            let mut engine = self.engine(&program, now, None);
+            let mut engine = self.engine(program, now, None);
             let outcome = engine.deparse(frame, &mut bytes);
             let begun = outcome.and_then(|()| {
                 let kind = instance::RECIRCULATED;
-                self.begin_anew(&program, frame, list, kind, Some(&bytes))
+                self.begin_anew(program, frame, list, kind, Some(&bytes))
             });
             self.again = bytes;
             return begun.map(|_| ());
