@@ -344,6 +344,7 @@ pub(super) fn read(root: &Node<'_>) -> Result<Headers, LoadError> {
         let index = found.ok_or_else(|| type_name.refuse("there is no such header type"))?;
         headers.add_instance(&node, &types[index], index)?;
     }
+    headers.add_lanes();
     headers.read_stacks(root)?;
     headers.read_unions(root)?;
     for node in root.list("field_aliases")? {
@@ -467,10 +468,7 @@ impl Headers {
         if self.header_names.insert(name.to_owned(), id).is_some() {
             return Err(node.refuse(format!("there are two headers {name:?}")));
         }
-        let fields = first_field.0..first_field.0 + shape.fields.len() as u32;
-        let lanes = fields.flat_map(|field| self.lanes_of(FieldId(field)));
-        let lanes = lanes.filter(|_| varbit.is_none()).collect();
-        self.lanes.push(lanes);
+        self.add_lanes(first_field, shape.fields.len() as u32, varbit.is_some());
         self.headers.push(Header {
             name: name.to_owned(),
             type_name: shape.name.clone(),
@@ -486,6 +484,15 @@ impl Headers {
             union: None,
         });
         Ok(())
+    }
+
+    /// What of each header is on the wire.
+    fn add_lanes(&mut self) {
+        let lanes = self.headers.iter().map(|header| {
+            let fields = header.fields().filter(|_| header.varbit.is_none());
+            fields.flat_map(|field| self.lanes_of(field)).collect()
+        });
+        self.lanes = lanes.collect();
     }
 
     fn add_field(&mut self, field: Field) {
