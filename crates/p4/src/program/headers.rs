@@ -468,7 +468,6 @@ impl Headers {
         if self.header_names.insert(name.to_owned(), id).is_some() {
             return Err(node.refuse(format!("there are two headers {name:?}")));
         }
-        self.add_lanes(first_field, shape.fields.len() as u32, varbit.is_some());
         self.headers.push(Header {
             name: name.to_owned(),
             type_name: shape.name.clone(),
