@@ -17,6 +17,7 @@
 
 mod arbitration;
 mod batch;
+mod cache_table;
 mod change;
 mod device;
 mod digests;
@@ -34,6 +35,7 @@ mod target;
 mod value;
 
 pub use arbitration::StreamId;
+pub use cache_table::{CacheTable, report_numbers};
 pub use change::*;
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
 pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder, messages_for};

@@ -50,6 +50,42 @@ fn the_four_cases_of_the_examples() {
     .assert_eq(&lines);
 }
 
+/// A cache in front of a program is a program again, and says what it does not cache.
+#[test]
+fn a_program_gets_a_cache_in_front() {
+    let scene = Scene::new();
+    scene.write("router.json", include_str!("../../p4/testdata/router.json"));
+    let made = [
+        "p4",
+        "cache",
+        "router.json",
+        "-o",
+        "cached.json",
+        "--entries",
+        "100",
+    ];
+    let report = scene.json(&made);
+    let key = report["key"].as_array().expect("a key");
+    assert!(
+        !key.is_empty() && report["key_bits"].as_u64() > Some(8),
+        "{report}"
+    );
+    assert!(report["compound_actions"].as_u64() >= Some(1), "{report}");
+    let inspected = scene.json(&["p4", "inspect", "cached.json"]);
+    let before = scene.json(&["p4", "inspect", "router.json"]);
+    // `bcache.begin` and `bcache.cache`; the others are statements.
+    let tables = |report: &serde_json::Value| report["tables"].as_u64().expect("tables");
+    assert_eq!(tables(&inspected), tables(&before) + 2);
+    scene.refuses(
+        &["p4", "cache", "cached.json", "-o", "again.json"],
+        &["cached.json", "it has a cache already"],
+    );
+    scene.refuses(
+        &["p4", "cache", "absent.json", "-o", "out.json"],
+        &["absent.json"],
+    );
+}
+
 /// The shared program of the paper's four cases is much like the paper's own: one that tags and
 /// untags, and drops by a meter's color.
 #[cfg(feature = "shared-data")]
@@ -94,6 +130,87 @@ mod shared {
             4: pi 890 pd 282 s 273 sound 319, outputs 16 of 349 bits, odd 4, stops 3
         "#]]
         .assert_eq(&lines);
+    }
+
+    /// P4Info of the new program is read again, and has what was added.
+    #[test]
+    fn p4info_comes_along() {
+        let scene = Scene::new();
+        scene.write("case.json", program(4));
+        let shared = std::env::var("THALWEG_SHARED")
+            .unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_owned());
+        let path = format!("{shared}/data/p4/l2l3/l2l3_4.p4info.txtpb");
+        let p4info = std::fs::read_to_string(&path);
+        scene.write(
+            "case.txtpb",
+            p4info.unwrap_or_else(|error| panic!("{path}: {error}")),
+        );
+        let arguments = [
+            "p4",
+            "cache",
+            "case.json",
+            "-o",
+            "out.json",
+            "--p4info",
+            "case.txtpb",
+            "--p4info-output",
+            "out.txtpb",
+        ];
+        scene.json(&arguments);
+        let text = std::fs::read_to_string(scene.path("out.txtpb")).expect("P4Info");
+        for name in [
+            "bcache.cache",
+            "bcache.begin",
+            "bcache.report",
+            "bcache.threshold",
+        ] {
+            assert!(text.contains(&format!("\"{name}\"")), "{name}");
+        }
+        assert!(
+            text.contains("ip.ttl"),
+            "the sound vector has what actions read"
+        );
+    }
+
+    /// In small: every row is there, and what must hit hits.
+    #[test]
+    fn bench_behavior_has_all_rows() {
+        let scene = Scene::new();
+        let shared = std::env::var("THALWEG_SHARED")
+            .unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").to_owned());
+        let folder = format!("{shared}/data/p4/l2l3");
+        let report = scene.json(&[
+            "bench",
+            "behavior",
+            "--programs",
+            &folder,
+            "--packets",
+            "500",
+            "--samples",
+            "1",
+            "--repetitions",
+            "2",
+            "--behaviors",
+            "64",
+            "--plot",
+            "page.html",
+        ]);
+        let rows = report["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 4 * 5);
+        for row in rows {
+            let hits = row["hits_percent"].as_f64().expect("a number");
+            // Case 4 asks a meter in ingress, so egress alone is remembered.
+            let least = if row["case"] == "4" { 45.0 } else { 99.0 };
+            match row["cache"].as_str() {
+                Some("hit") => assert!(hits > least, "{row}"),
+                Some("record") => {}
+                _ => assert!(hits < 1.0, "{row}"),
+            }
+        }
+        let barrier = report["barrier"].as_array().expect("rows");
+        assert_eq!(barrier[0]["affected"], 1);
+        assert_eq!(barrier[barrier.len() - 1]["affected"], 64);
+        assert_eq!(report["manager"].as_array().expect("rows").len(), 5);
     }
 
     #[test]

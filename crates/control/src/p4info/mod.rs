@@ -4,13 +4,15 @@
 //! say, checked and indexed; [`derive`] makes it from a program that has none.
 
 mod build;
+mod cache;
 mod catalog;
 mod derive;
 mod read;
 mod shape;
 
 pub use self::build::InfoError;
+pub use self::cache::with_cache;
 pub use self::catalog::*;
 pub use self::derive::derive;
-pub use self::read::{ReadError, read, read_text};
+pub use self::read::{ReadError, read, read_text, to_text};
 pub use self::shape::Shape;

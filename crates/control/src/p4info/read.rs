@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use prost::Message;
+use prost_reflect::text_format::FormatOptions;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
 use crate::proto::p4::config::v1::P4Info;
@@ -48,6 +49,17 @@ pub fn read_text(text: &str) -> Result<P4Info, ReadError> {
     let message = DynamicMessage::parse_text_format(descriptor().clone(), text)
         .map_err(|error| ReadError::Text(on_one_line(&error.to_string())))?;
     Ok(message.transcode_to()?)
+}
+
+/// The text form, a line for each field.
+///
+/// # Errors
+/// Never, for messages of the published definition.
+pub fn to_text(p4info: &P4Info) -> Result<String, ReadError> {
+    let mut message = DynamicMessage::new(descriptor().clone());
+    message.transcode_from(p4info)?;
+    let options = FormatOptions::new().pretty(true);
+    Ok(message.to_text_format_with_options(&options) + "\n")
 }
 
 fn descriptor() -> &'static MessageDescriptor {

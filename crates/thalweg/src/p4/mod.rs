@@ -1,5 +1,6 @@
 //! P4 programs: `thalweg p4`, and what `replay` and `trace` do with `--p4`.
 
+mod cache;
 mod inspect;
 mod replay;
 mod trace;
@@ -67,6 +68,12 @@ pub(crate) enum Command {
     /// The match vectors of B-Cache in bits, and beside them the one that is sound; valid outputs,
     /// odd primitives and compound actions; where a remembered behaviour has to stop, and why.
     Inspect(inspect::Arguments),
+    /// Put a cache of behaviours, and a detector of hot ones, in front of a program
+    ///
+    /// What comes out is BMv2's JSON again: an exact table over the sound match vector, whose hits
+    /// skip ingress, and registers that count what missed. A controller fills the table from the
+    /// digests `bcache.report`.
+    Cache(cache::Arguments),
 }
 
 /// Does it.
@@ -76,5 +83,6 @@ pub(crate) enum Command {
 pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Inspect(arguments) => inspect::execute(arguments, console),
+        Command::Cache(arguments) => cache::execute(arguments, console),
     }
 }

@@ -1,0 +1,141 @@
+//! `thalweg p4 cache`: a program with a cache of its behaviours in front (B-Cache).
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_control::proto::p4::config::v1::P4Info;
+use thalweg_p4::Program;
+use thalweg_p4::behavior::transform::transform;
+
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::input::contents;
+use crate::number::number;
+use crate::output;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The program, as p4c's back end for BMv2 writes it
+    program: PathBuf,
+    /// Where the new program goes
+    #[arg(short, long, value_name = "OUT.json")]
+    output: PathBuf,
+    /// The program's P4Info, as text or binary; it is derived from the program where none is given
+    #[arg(long, value_name = "FILE", requires = "p4info_output")]
+    p4info: Option<PathBuf>,
+    /// Where the new program's P4Info goes, as text
+    #[arg(long, value_name = "FILE")]
+    p4info_output: Option<PathBuf>,
+    /// Behaviours that the cache may have
+    #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
+    entries: u32,
+}
+
+/// What the command prints with `--json`.
+#[derive(Serialize)]
+struct Report {
+    entries: u32,
+    key: Vec<String>,
+    key_bits: u32,
+    outputs: Vec<String>,
+    /// Of them, those that are set only where the way wrote them.
+    flagged: usize,
+    odd_primitives: Vec<String>,
+    compound_actions: usize,
+    stop_points: Vec<Stop>,
+}
+
+#[derive(Serialize)]
+struct Stop {
+    node: String,
+    reason: &'static str,
+}
+
+/// Transforms a program.
+///
+/// # Errors
+/// If it cannot be read, is none that a cache can be put in front of, or a file cannot be written.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let path = arguments.program.display();
+    let text = contents(&arguments.program)?;
+    let made = transform(&text, arguments.entries);
+    let made = made.map_err(|error| bad_input(format!("{path}: {error}")))?;
+    let plan = &made.plan;
+    if let Some(to) = &arguments.p4info_output {
+        let p4info = p4info_of(arguments, &text)?;
+        let new = thalweg_control::to_text(&thalweg_control::with_cache(&p4info, plan));
+        let new = new.map_err(|error| bad_input(format!("{path}: {error}")))?;
+        output::write_text(to, &new)?;
+    }
+    output::write_text(&arguments.output, &format!("{:#}\n", made.json))?;
+    let odd = plan
+        .counts
+        .iter()
+        .map(|count| format!("count {}", count.array));
+    let headers = plan.headers.iter();
+    let odd = odd.chain(headers.map(|(header, _)| format!("add or remove {header}")));
+    let name = |header: &str, field: &str| format!("{header}.{field}");
+    let report = Report {
+        entries: plan.entries,
+        key: plan.key.iter().map(|part| part.name()).collect(),
+        key_bits: plan.key_bits(),
+        outputs: plan
+            .outputs
+            .iter()
+            .map(|output| name(&output.header, &output.field))
+            .collect(),
+        flagged: plan.outputs.iter().filter(|one| one.is_flagged).count(),
+        odd_primitives: odd.collect(),
+        compound_actions: plan.actions.len(),
+        stop_points: plan
+            .stops
+            .iter()
+            .map(|(node, reason)| Stop {
+                node: node.clone(),
+                reason,
+            })
+            .collect(),
+    };
+    console.print_json(&report)?;
+    console.headline(&format!(
+        "{}: a cache of {} behaviours in front of ingress, {} bits of key",
+        arguments.output.display(),
+        report.entries,
+        report.key_bits
+    ))?;
+    console.print(&described(&report))
+}
+
+/// The P4Info that was given, or that of the program.
+fn p4info_of(arguments: &Arguments, program: &str) -> Result<P4Info> {
+    let Some(path) = &arguments.p4info else {
+        let path = arguments.program.display();
+        let program = Program::from_json(program);
+        let program = program.map_err(|error| bad_input(format!("{path}: {error}")))?;
+        return Ok(thalweg_control::derive(&program));
+    };
+    let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    thalweg_control::read(&bytes).map_err(|error| wrong(error.to_string()))
+}
+
+fn described(report: &Report) -> String {
+    let mut lines = vec![
+        format!("key: {}", report.key.join(", ")),
+        format!(
+            "outputs: {} ({} of them only where they were written)",
+            report.outputs.join(", "),
+            report.flagged
+        ),
+        format!("compound actions: {}", report.compound_actions),
+    ];
+    if !report.odd_primitives.is_empty() {
+        lines.push(format!("odd: {}", report.odd_primitives.join(", ")));
+    }
+    for stop in &report.stop_points {
+        lines.push(format!("never cached, {}: {}", stop.node, stop.reason));
+    }
+    lines.join("\n")
+}
