@@ -38,6 +38,8 @@ fn learning() -> (String, String) {
         .replace(r#""with_counters": true"#, r#""with_counters": false"#)
         .replace(r#""support_timeout": true"#, r#""support_timeout": false"#);
     let mut program: serde_json::Value = serde_json::from_str(&program).expect("JSON");
+    let arrays = program["counter_arrays"].as_array_mut().expect("counters");
+    arrays.retain(|array| array["is_direct"] != true);
     for action in program["actions"].as_array_mut().expect("actions") {
         let primitives = action["primitives"].as_array_mut().expect("primitives");
         primitives.retain(|primitive| primitive["op"] != "register_write");
