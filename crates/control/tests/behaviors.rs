@@ -242,6 +242,8 @@ fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
     let notices = wire.notices();
     let config = EngineConfig {
         program: thalweg_p4::Config::default(),
+        traversals: None,
+        behaviors: None,
         cpu_port: None,
         clock: Arc::new(|| Instant::from_nanos(1_000)),
     };

@@ -48,6 +48,8 @@ fn text(path: &Path) -> String {
 fn engine() -> Engine {
     let config = EngineConfig {
         program: thalweg_p4::Config::default(),
+        traversals: None,
+        behaviors: None,
         cpu_port: Some(510),
         clock: Arc::new(|| Instant::ZERO),
     };

@@ -37,6 +37,8 @@ fn catalog() -> Catalog {
 fn device(text: &str) -> (Device<Engine>, Forwarder) {
     let config = EngineConfig {
         program: Config::default(),
+        traversals: None,
+        behaviors: None,
         cpu_port: None,
         clock: Arc::new(|| Instant::ZERO),
     };

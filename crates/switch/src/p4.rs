@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use thalweg_control::{Burst, Forwarder, Notices};
 use thalweg_io::{BURST, PortCounters, PortStatus};
-use thalweg_p4::Outbox;
+use thalweg_p4::behavior::cache::BehaviorCounts;
+use thalweg_p4::{CacheStatistics, Outbox};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
@@ -88,6 +89,10 @@ pub struct P4Totals {
     pub to_controller: u64,
     /// Packets that were dropped, by reason.
     pub drops: BTreeMap<&'static str, u64>,
+    /// What the cache of the program's traversals has done, if there is one.
+    pub traversals: Option<CacheStatistics>,
+    /// What became of its behaviours, and how many are remembered, if they are.
+    pub behaviors: Option<(BehaviorCounts, usize)>,
     /// Ports, in the order in which they were given.
     pub ports: Vec<(PortId, PortStatus, PortCounters)>,
 }
@@ -355,6 +360,8 @@ impl P4Worker {
 
     fn report(mut self) -> P4Totals {
         self.totals.drops = self.forwarder.drops();
+        self.totals.traversals = self.forwarder.traversals();
+        self.totals.behaviors = self.forwarder.behaviors();
         let own = [
             ("no_such_port", self.no_such_port),
             ("no_buffer", self.no_buffer),

@@ -70,10 +70,41 @@ fn a_capture_goes_through_a_program() {
     assert_eq!(report["packets"], 2);
     assert_eq!(report["outputs"], serde_json::json!({"2": 1}));
     assert_eq!(report["drops"], serde_json::json!({"p4_ingress": 1}));
+    assert_eq!(report["caches"], serde_json::json!({}));
     let mut reader = CaptureReader::open(Path::new(&format!("{out}/2.pcap"))).expect("a capture");
     let sent = reader.next().expect("a packet").expect("it is whole");
     assert_eq!(sent.bytes()[..6], [2, 0, 0, 0, 0, 7]);
     assert_eq!(sent.bytes()[22], 63);
+    let cached = scene.json(&[
+        "replay",
+        "--p4",
+        ROUTER,
+        "--entries",
+        ENTRIES,
+        "--p4-cache",
+        "traversal",
+        "--pcap",
+        &input,
+        "--pcap",
+        &input,
+    ]);
+    assert_eq!(cached["outputs"], serde_json::json!({"2": 2}));
+    assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 2}));
+    let traversals = &cached["caches"]["traversal"];
+    assert!(traversals["exact_hits"].as_u64() >= Some(2), "{traversals}");
+    assert!(traversals["entries"].as_u64() >= Some(2), "{traversals}");
+    let mut arguments = vec!["replay", "--p4", ROUTER, "--entries", ENTRIES];
+    arguments.extend(["--p4-cache", "behavior"]);
+    for _ in 0..4 {
+        arguments.extend(["--pcap", &input]);
+    }
+    let cached = scene.json(&arguments);
+    assert_eq!(cached["outputs"], serde_json::json!({"2": 4}));
+    assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 4}));
+    // Seen, hot, and twice remembered.
+    let behaviors = &cached["caches"]["behavior"];
+    assert!(behaviors["hits"].as_u64() >= Some(4), "{behaviors}");
+    assert!(behaviors["entries"].as_u64() >= Some(2), "{behaviors}");
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn written(config: &Configuration) -> Table {
 
 fn p4_sections(p4: &P4Settings) -> Table {
     let port = |port: u32| number(port.into());
-    let mut program = table([("cache", "off".into()), ("drop_port", port(p4.drop_port))]);
+    let cache = p4.cache.name();
+    let mut program = table([("cache", cache.into()), ("drop_port", port(p4.drop_port))]);
     program.extend(
         p4.cpu_port
             .map(|cpu_port| ("cpu_port".to_owned(), port(cpu_port))),

@@ -23,7 +23,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_p4::{DropReason, Outbox};
+use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
+use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Outbox};
 use thalweg_packet::Instant;
 
 pub use self::entries::messages_for;
@@ -47,6 +48,10 @@ pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 pub struct EngineConfig {
     /// The drop port and the seed.
     pub program: thalweg_p4::Config,
+    /// How large the cache of traversals of each program may be; none to have none.
+    pub traversals: Option<CacheConfig>,
+    /// The same of the cache of behaviours.
+    pub behaviors: Option<BehaviorConfig>,
     /// The port by which the program and the controller send each other packets, if there is one.
     pub cpu_port: Option<u32>,
     /// The time of writes; the worker's is the same.
@@ -127,7 +132,11 @@ impl Engine {
     }
 
     fn plane(&self, catalog: &Catalog, program: &[u8]) -> Result<(Plane, Initial)> {
-        Plane::load(catalog, program, self.config.program, self.config.cpu_port)
+        let config = &self.config;
+        let (mut plane, initial) = Plane::load(catalog, program, config.program, config.cpu_port)?;
+        plane.target.cache_traversals(config.traversals);
+        plane.target.cache_behaviors(config.behaviors);
+        Ok((plane, initial))
     }
 }
 
@@ -255,6 +264,19 @@ impl Forwarder {
     /// The controller's port.
     pub fn cpu_port(&self) -> Option<u32> {
         self.cpu_port
+    }
+
+    /// What the cache of the running program's traversals has done, if there is one.
+    pub fn traversals(&self) -> Option<CacheStatistics> {
+        let running = lock(&self.shared.running);
+        running.plane.as_ref()?.target.cache_statistics().cloned()
+    }
+
+    /// What became of the running program's behaviours, and how many are remembered, if they are.
+    pub fn behaviors(&self) -> Option<(BehaviorCounts, usize)> {
+        let running = lock(&self.shared.running);
+        let target = &running.plane.as_ref()?.target;
+        Some((target.behavior_counts()?.clone(), target.behavior_count()))
     }
 
     /// What programs dropped, by reason; of those that were dropped.

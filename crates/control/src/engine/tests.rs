@@ -54,6 +54,9 @@ impl Harness {
         };
         let config = EngineConfig {
             program: thalweg_p4::Config::default(),
+            // So that all that is tested here is tested with it.
+            traversals: Some(thalweg_p4::CacheConfig::default()),
+            behaviors: None,
             cpu_port: Some(CPU_PORT),
             clock,
         };

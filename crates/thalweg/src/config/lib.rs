@@ -36,7 +36,7 @@ use toml::Spanned;
 
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
-pub use crate::p4::{P4Program, P4Settings};
+pub use crate::p4::{P4Cache, P4Program, P4Settings};
 use crate::p4::{P4RuntimeSection, P4Section};
 pub use crate::plan::{
     CacheAmount, CacheSize, Generator, Machines, MemoryWeights, Plan, PlanProfile, PlannedElement,

@@ -39,6 +39,31 @@ pub(crate) struct P4RuntimeSection {
     insecure: bool,
 }
 
+/// What is remembered in front of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum P4Cache {
+    /// Nothing.
+    Off,
+    /// Walks through its pipelines, in segments.
+    Traversal,
+    /// Whole behaviours that are hot (B-Cache).
+    Behavior,
+}
+
+impl P4Cache {
+    /// All there are.
+    const ALL: [P4Cache; 3] = [P4Cache::Off, P4Cache::Traversal, P4Cache::Behavior];
+
+    /// As the configuration says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            P4Cache::Off => "off",
+            P4Cache::Traversal => "traversal",
+            P4Cache::Behavior => "behavior",
+        }
+    }
+}
+
 /// A program that a switch starts with, as files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct P4Program {
@@ -59,6 +84,8 @@ pub struct P4Settings {
     pub cpu_port: Option<u32>,
     /// The port that `mark_to_drop` sends to.
     pub drop_port: u32,
+    /// What is remembered in front of the program.
+    pub cache: P4Cache,
     /// Where the P4Runtime server listens.
     pub listen: Listen,
     /// Its certificates, if it listens with TLS.
@@ -81,12 +108,16 @@ impl Source<'_> {
         };
         self.refuse_beside_p4(file, section)?;
         let section = section.get_ref();
-        if let Some(cache) = &section.cache
-            && cache.get_ref() != "off"
-        {
-            let what = "caches of P4 programs are not supported yet; set cache to \"off\"";
-            return Err(self.error(&cache.span(), what));
-        }
+        let cache = match &section.cache {
+            None => P4Cache::Off,
+            Some(said) => {
+                let mut all = P4Cache::ALL.into_iter();
+                let found = all.find(|cache| cache.name() == said.get_ref());
+                let what = "there is no such cache of P4 programs; set cache to \"traversal\", \
+                            \"behavior\" or \"off\"";
+                found.ok_or_else(|| self.error(&said.span(), what))?
+            }
+        };
         let path = |said: &Option<Spanned<PathBuf>>| {
             let said = said.as_ref();
             said.map(|said| self.path(said.get_ref()))
@@ -123,6 +154,7 @@ impl Source<'_> {
             program,
             cpu_port,
             drop_port,
+            cache,
             listen,
             tls,
             device_id: device_id.transpose()?.unwrap_or(1),

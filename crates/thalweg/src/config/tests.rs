@@ -382,7 +382,7 @@ const P4: &str = r#"
 [switch]
 name = "p4/0"
 [p4]
-cache = "off"
+cache = "traversal"
 program = "l2l3.json"
 p4info = "/srv/l2l3.p4info.txtpb"
 entries = "l2l3.cmds"
@@ -412,12 +412,14 @@ fn a_p4_program_and_its_controller() {
         (p4.cpu_port, p4.drop_port, p4.device_id),
         (Some(510), 509, 7)
     );
+    assert_eq!(p4.cache, P4Cache::Traversal);
     assert_eq!(p4.listen.to_string(), "tls:127.0.0.1:9559");
     let tls = p4.tls.expect("it listens with TLS");
     assert_eq!(tls.client_authorities, Path::new("etc/clients.pem"));
     let least = parse(&format!("{PORT}[switch]\nname = \"a/b\"\n[p4]"));
     let p4 = least.expect("it is right").p4.expect("it is there");
     assert_eq!(p4.listen.to_string(), "unix:etc/a_b.p4rt");
+    assert_eq!(p4.cache, P4Cache::Off);
     assert_eq!((p4.program, p4.cpu_port, p4.drop_port), (None, None, 511));
     assert!(parse(PORT).expect("it is right").p4.is_none());
 }
@@ -428,7 +430,7 @@ fn what_a_p4_switch_cannot_do_is_refused() {
     for (text, advice) in [
         ("p4runtime = {}", "add [p4]"),
         ("p4 = { p4info = \"x\" }", "set program"),
-        ("p4 = { cache = \"behavior\" }", "set cache to \"off\""),
+        ("p4 = { cache = \"magic\" }", "set cache to \"traversal\""),
         ("p4 = { entries = \"x\" }", "set program"),
         ("p4 = { cpu_port = 512 }", "cpu_port must be 0 to 511"),
         ("p4 = { cpu_port = 511 }", "give another"),

@@ -1,6 +1,7 @@
 //! P4 programs: `thalweg p4`, and what `replay` and `trace` do with `--p4`.
 
 mod cache;
+mod cache_report;
 mod inspect;
 mod replay;
 mod trace;
@@ -9,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use thalweg_p4::{Config, Program, Target, commands};
+use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::{CacheConfig, Config, Program, Target, commands};
 use thalweg_packet::Instant;
 
+pub(crate) use cache_report::CacheReport;
 pub(crate) use replay::replay;
 pub(crate) use trace::trace;
 
@@ -28,6 +31,20 @@ pub(crate) struct ProgramArguments {
     /// Entries for the program's tables: commands as simple_switch_CLI takes them
     #[arg(long, value_name = "FILE", requires = "p4")]
     entries: Option<PathBuf>,
+    /// What is remembered in front of the program
+    #[arg(long = "p4-cache", value_enum, default_value = "off", requires = "p4")]
+    cache: Cache,
+}
+
+/// A cache in front of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Cache {
+    /// None: every packet is worked on by the interpreter
+    Off,
+    /// Walks through its pipelines, in segments
+    Traversal,
+    /// Whole behaviours that are hot (B-Cache)
+    Behavior,
 }
 
 impl ProgramArguments {
@@ -42,6 +59,10 @@ impl ProgramArguments {
         let program = Arc::new(read_program(path)?);
         let mut target = Target::new(program.clone(), Config::default())
             .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+        let cache = (self.cache == Cache::Traversal).then(CacheConfig::default);
+        target.cache_traversals(cache);
+        let cache = (self.cache == Cache::Behavior).then(BehaviorConfig::default);
+        target.cache_behaviors(cache);
         if let Some(path) = &self.entries {
             let place =
                 |line: usize, what: &str| bad_input(format!("{}:{line}: {what}", path.display()));

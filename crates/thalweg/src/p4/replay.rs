@@ -1,6 +1,6 @@
 //! `thalweg replay --p4`: a capture through a P4 program.
 //!
-//! Every packet is worked on by the interpreter: there is no cache in front of a program yet.
+//! Every packet is worked on by the interpreter, or by what `--p4-cache` puts in front of it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,6 +13,7 @@ use thalweg_p4::{DropReason, Fault, Outbox, Target};
 use crate::captures::Sources;
 use crate::console::Console;
 use crate::output::CaptureOutput;
+use crate::p4::CacheReport;
 
 /// What the command prints with `--json`.
 #[derive(Serialize)]
@@ -23,6 +24,8 @@ struct Report {
     /// What the program did to no effect.
     faults: BTreeMap<&'static str, u64>,
     digests: u64,
+    /// By name; without a cache there is none.
+    caches: BTreeMap<&'static str, CacheReport>,
 }
 
 /// Sends the captures through the program; what leaves by port N goes to `N.pcap` in a folder.
@@ -68,6 +71,9 @@ pub(crate) fn replay(
         capture.finish()?;
     }
     let counts = target.counts();
+    let behaviors = target.behavior_counts();
+    let behaviors = behaviors.map(|counts| (counts, target.behavior_count()));
+    let caches = CacheReport::all(target.cache_statistics(), behaviors);
     let drops = DropReason::ALL.map(|reason| (reason.name(), counts.drops(reason)));
     let faults = Fault::ALL.map(|fault| (fault.name(), counts.faults(fault)));
     let report = Report {
@@ -76,6 +82,7 @@ pub(crate) fn replay(
         drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
         faults: faults.into_iter().filter(|(_, count)| *count > 0).collect(),
         digests: counts.digests,
+        caches,
     };
     console.print(&describe(&report))?;
     console.print_json(&report)
@@ -93,5 +100,8 @@ fn describe(report: &Report) -> String {
         text += &format!("  without effect, {fault}: {count}\n");
     }
     text += &format!("digests: {}", report.digests);
+    for cache in report.caches.values() {
+        text += &format!("\n{}", cache.text().trim_end());
+    }
     text
 }

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use thalweg_config::{Configuration, P4Program, P4Settings};
+use thalweg_config::{Configuration, P4Cache, P4Program, P4Settings};
 use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
     Catalog, Code, Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Failure, Forwarder,
     Server, ServerConfig, ServerError, Verdicts, Wire, derive, messages_for, read,
 };
-use thalweg_p4::{Program, commands};
+use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
 
@@ -30,6 +31,7 @@ use super::{announce, open};
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
+use crate::p4::CacheReport;
 
 /// How often signals are looked for.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -104,6 +106,8 @@ fn device(
             drop_port: settings.drop_port,
             seed,
         },
+        traversals: (settings.cache == P4Cache::Traversal).then(CacheConfig::default),
+        behaviors: (settings.cache == P4Cache::Behavior).then(BehaviorConfig::default),
         cpu_port: settings.cpu_port,
         clock: Arc::new(clock),
     };
@@ -196,6 +200,8 @@ struct Report {
     to_controller: u64,
     ports: Vec<PortReport>,
     p4runtime: BTreeMap<&'static str, u64>,
+    /// By name; without a cache there is none.
+    caches: BTreeMap<&'static str, CacheReport>,
 }
 
 #[derive(Serialize)]
@@ -234,6 +240,8 @@ impl Report {
         });
         let ports: Vec<PortReport> = ports.collect();
         let outputs = ports.iter().map(|port| (port.number, port.sent_packets));
+        let behaviors = totals.behaviors.as_ref();
+        let behaviors = behaviors.map(|(counts, entries)| (counts, *entries));
         Report {
             name: config.name.clone(),
             seconds: time.as_secs_f64(),
@@ -244,6 +252,7 @@ impl Report {
             to_controller: totals.to_controller,
             p4runtime: counted(counters),
             ports,
+            caches: CacheReport::all(totals.traversals.as_ref(), behaviors),
         }
     }
 
@@ -271,6 +280,9 @@ impl Report {
         }
         for (reason, packets) in &self.drops {
             let _ = writeln!(text, "dropped {packets:>12} {reason}");
+        }
+        for cache in self.caches.values() {
+            text += &cache.text();
         }
         for (name, count) in &self.p4runtime {
             let _ = writeln!(text, "p4runtime {name:24} {count:>12}");
