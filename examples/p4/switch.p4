@@ -216,7 +216,7 @@ control Verify(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta,
+control SwitchIngress(inout headers_t hdr, inout metadata_t meta,
                 inout standard_metadata_t standard) {
     action drop() {
         mark_to_drop(standard);
@@ -564,7 +564,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta,
+control SwitchEgress(inout headers_t hdr, inout metadata_t meta,
                inout standard_metadata_t standard) {
     action drop() {
         mark_to_drop(standard);
@@ -657,4 +657,4 @@ control Deparse(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Update(), Deparse()) main;
+V1Switch(Parse(), Verify(), SwitchIngress(), SwitchEgress(), Update(), Deparse()) main;

@@ -262,7 +262,9 @@ impl Pair {
         let program = self.target.program().clone();
         let state = self.target.state();
         let register = |name: &str, line: u32| {
-            let id = program.arrays.find_register(&format!("Ingress.{name}"));
+            let id = program
+                .arrays
+                .find_register(&format!("SwitchIngress.{name}"));
             let value = state.register(&program, id.expect("it is there"), line);
             u64::try_from(value.expect("the line is there")).expect("it fits")
         };

@@ -159,7 +159,7 @@ fn a_switch_starts_with_its_entries() {
         "table_add rmac route 1 2 =>\ntable_add rmac route 1 2 =>\n",
     );
     scene.write("p4.toml", config(&twice));
-    let why = "twice.cmds:2: table `Ingress.rmac`: it has an entry";
+    let why = "twice.cmds:2: table `SwitchIngress.rmac`: it has an entry";
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
     let strange = scene.write("strange.cmds", "table_add nowhere route 1 2 =>\n");
     scene.write("p4.toml", config(&strange));

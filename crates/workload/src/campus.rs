@@ -61,7 +61,7 @@ struct Route {
 /// use thalweg_workload::Campus;
 ///
 /// let campus = Campus::new(4, 100, 1);
-/// assert!(campus.commands().contains("table_add Ingress.ipsg permit"));
+/// assert!(campus.commands().contains("table_add SwitchIngress.ipsg permit"));
 /// let (port, packet) = campus.packets(7).next().unwrap();
 /// assert!((1..=16).contains(&port) && packet.len() >= 60);
 /// ```
@@ -312,8 +312,8 @@ mod tests {
                 let words: Vec<&str> = key.split(' ').collect();
                 let key = (words[1].to_owned(), words[3..].join(" "));
                 assert!(keys.insert((key, priority.to_owned())), "{line}");
-                stations += usize::from(words[1] == "Ingress.smac");
-                routes += usize::from(words[1] == "Ingress.fib");
+                stations += usize::from(words[1] == "SwitchIngress.smac");
+                routes += usize::from(words[1] == "SwitchIngress.fib");
             }
             assert_eq!((stations, routes), (300, 300));
         }

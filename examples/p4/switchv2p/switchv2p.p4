@@ -326,8 +326,8 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
                + 5 * (bit<5>)hdr.option.has_mapping, error.MalformedOption);
         transition select(hdr.option.kind) {
             KIND_TAGS:         hit_or_not;
-            KIND_LEARNING:     control;
-            KIND_INVALIDATION: control;
+            KIND_LEARNING:     of_switches;
+            KIND_INVALIDATION: of_switches;
             default:           malformed;
         }
     }
@@ -336,7 +336,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
         transition accept;
     }
     // A learning or invalidation packet has its mapping, and nothing else.
-    state control {
+    state of_switches {
         verify(hdr.geneve.is_control == 1 && hdr.option.words == 6
                && hdr.option.has_mapping == 1 && hdr.option.is_promoted == 0,
                error.MalformedOption);
@@ -462,7 +462,7 @@ control Verify(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta,
+control SwitchIngress(inout headers_t hdr, inout metadata_t meta,
                 inout standard_metadata_t standard) {
     register<bit<24>>(CACHE_LINES) line_vnis;
     register<bit<32>>(CACHE_LINES) line_addresses;
@@ -886,7 +886,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta,
+control SwitchEgress(inout headers_t hdr, inout metadata_t meta,
                inout standard_metadata_t standard) {
     // A copy becomes the message: its own headers, and nothing behind them.
     action make_control() {
@@ -1010,4 +1010,4 @@ control Deparse(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Update(), Deparse()) main;
+V1Switch(Parse(), Verify(), SwitchIngress(), SwitchEgress(), Update(), Deparse()) main;

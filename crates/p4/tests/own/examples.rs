@@ -233,7 +233,7 @@ fn machines_of_a_domain_are_bridged() {
         if network
             .target
             .program()
-            .find_table("Ingress.ipsg")
+            .find_table("SwitchIngress.ipsg")
             .is_none()
         {
             assert_eq!(network.one(3, &tagged.bytes()), (2, BRIDGED.bytes()));
@@ -541,7 +541,7 @@ fn a_storm_is_dropped_until_the_bucket_has_filled_again() {
     assert_eq!((copies(&mut network), copies(&mut network)), (2, 0));
     let counters = &network.target.program().arrays;
     let id = counters
-        .find_counter("Ingress.storm_counter")
+        .find_counter("SwitchIngress.storm_counter")
         .expect("the counter");
     let counted = network.target.state().counter(id, 7).expect("its cell");
     assert_eq!((counted.packets, counted.bytes), (5, 300));

@@ -31,14 +31,14 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.port_vlan set_domain {port} 0 0&&&0 => {} 10",
+                    "table_add SwitchIngress.port_vlan set_domain {port} 0 0&&&0 => {} 10",
                     vid(own)
                 ),
             );
             line(
                 text,
                 format_args!(
-                    "table_add Egress.send_frame set_smac {port} => {}",
+                    "table_add SwitchEgress.send_frame set_smac {port} => {}",
                     router_mac(own)
                 ),
             );
@@ -47,7 +47,7 @@ impl Campus {
                 line(
                     text,
                     format_args!(
-                        "table_add Ingress.port_vlan set_domain {port} 1 {vid}&&&0xfff => {vid} 10"
+                        "table_add SwitchIngress.port_vlan set_domain {port} 1 {vid}&&&0xfff => {vid} 10"
                     ),
                 );
                 let (untagged, tagged) = match domain == own {
@@ -58,19 +58,21 @@ impl Campus {
                     line(
                         text,
                         format_args!(
-                            "table_add Egress.vlan_xlate {action} {port} {vid} 0 => {vid}"
+                            "table_add SwitchEgress.vlan_xlate {action} {port} {vid} 0 => {vid}"
                         ),
                     );
                     line(
                         text,
                         format_args!(
-                            "table_add Egress.vlan_xlate {tagged} {port} {vid} 1 => {vid}"
+                            "table_add SwitchEgress.vlan_xlate {tagged} {port} {vid} 1 => {vid}"
                         ),
                     );
                 } else {
                     line(
                         text,
-                        format_args!("table_add Egress.vlan_xlate {tagged} {port} {vid} 1 =>"),
+                        format_args!(
+                            "table_add SwitchEgress.vlan_xlate {tagged} {port} {vid} 1 =>"
+                        ),
                     );
                 }
             }
@@ -89,21 +91,21 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.rmac route {vid} {} =>",
+                    "table_add SwitchIngress.rmac route {vid} {} =>",
                     router_mac(domain)
                 ),
             );
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.rmac route {vid} {} =>",
+                    "table_add SwitchIngress.rmac route {vid} {} =>",
                     group_mac(domain)
                 ),
             );
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.mcast_route copy_to {vid} 239.1.{domain}.1 => {}",
+                    "table_add SwitchIngress.mcast_route copy_to {vid} 239.1.{domain}.1 => {}",
                     1_000 + domain
                 ),
             );
@@ -136,11 +138,11 @@ impl Campus {
             let (vid, mac, port) = (vid(station.domain), station.mac(), station.port);
             line(
                 text,
-                format_args!("table_add Ingress.smac NoAction {vid} {mac} {port} =>"),
+                format_args!("table_add SwitchIngress.smac NoAction {vid} {mac} {port} =>"),
             );
             line(
                 text,
-                format_args!("table_add Ingress.dmac forward {vid} {mac} => {port}"),
+                format_args!("table_add SwitchIngress.dmac forward {vid} {mac} => {port}"),
             );
         }
         for (index, route) in self.routes.iter().enumerate() {
@@ -149,13 +151,17 @@ impl Campus {
             let hop = index + 1;
             line(
                 text,
-                format_args!("table_add Ingress.fib set_nexthop {key}{address}/{length} => {hop}"),
+                format_args!(
+                    "table_add SwitchIngress.fib set_nexthop {key}{address}/{length} => {hop}"
+                ),
             );
             let station = &self.stations[(index * 7 + 3) % self.stations.len()];
             let (mac, port, vid) = (station.mac(), station.port, vid(station.domain));
             line(
                 text,
-                format_args!("table_add Ingress.nexthop forward_to {hop} => {mac} {port} {vid}"),
+                format_args!(
+                    "table_add SwitchIngress.nexthop forward_to {hop} => {mac} {port} {vid}"
+                ),
             );
         }
     }
@@ -176,7 +182,7 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.ipv4_acl deny 0&&&0 {from}&&&255.255.255.255 {to}&&&{mask} 6&&&0xff 0&&&0 23&&&0xffff 0&&&0 => {}",
+                    "table_add SwitchIngress.ipv4_acl deny 0&&&0 {from}&&&255.255.255.255 {to}&&&{mask} 6&&&0xff 0&&&0 23&&&0xffff 0&&&0 => {}",
                     index + 1
                 ),
             );
@@ -192,13 +198,13 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.nat_twice nat_idx {from} 30.0.{high}.{low} 17 5000 53 => {number}"
+                    "table_add SwitchIngress.nat_twice nat_idx {from} 30.0.{high}.{low} 17 5000 53 => {number}"
                 ),
             );
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.nat_rewrite set_both {number} => 192.0.2.1 {} {to} 5353",
+                    "table_add SwitchIngress.nat_rewrite set_both {number} => 192.0.2.1 {} {to} 5353",
                     10_000 + index
                 ),
             );
@@ -206,22 +212,22 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.nat_dst nat_idx 31.0.{high}.{low} 6 80 => {number}"
+                    "table_add SwitchIngress.nat_dst nat_idx 31.0.{high}.{low} 6 80 => {number}"
                 ),
             );
             line(
                 text,
-                format_args!("table_add Ingress.nat_rewrite set_dst {number} => {to} 8080"),
+                format_args!("table_add SwitchIngress.nat_rewrite set_dst {number} => {to} 8080"),
             );
             let number = number + self.translations;
             line(
                 text,
-                format_args!("table_add Ingress.nat_src nat_idx {from} 17 6000 => {number}"),
+                format_args!("table_add SwitchIngress.nat_src nat_idx {from} 17 6000 => {number}"),
             );
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.nat_rewrite set_src {number} => 192.0.2.2 {}",
+                    "table_add SwitchIngress.nat_rewrite set_src {number} => 192.0.2.2 {}",
                     10_000 + index
                 ),
             );
@@ -232,14 +238,14 @@ impl Campus {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.nat_flow nat_idx 10.0.0.0&&&255.0.0.0 32.0.{high}.{low}&&&255.255.255.255 6&&&0xff 0&&&0 443&&&0xffff => {number} {}",
+                    "table_add SwitchIngress.nat_flow nat_idx 10.0.0.0&&&255.0.0.0 32.0.{high}.{low}&&&255.255.255.255 6&&&0xff 0&&&0 443&&&0xffff => {number} {}",
                     index + 1
                 ),
             );
             let to = dotted(self.pair(index).1.inside(9));
             line(
                 text,
-                format_args!("table_add Ingress.nat_rewrite set_dst {number} => {to} 8443"),
+                format_args!("table_add SwitchIngress.nat_rewrite set_dst {number} => {to} 8443"),
             );
         }
     }
@@ -248,25 +254,29 @@ impl Campus {
         line(
             text,
             format_args!(
-                "table_add Ingress.packet_kind broadcast ff:ff:ff:ff:ff:ff&&&ff:ff:ff:ff:ff:ff => 1"
+                "table_add SwitchIngress.packet_kind broadcast ff:ff:ff:ff:ff:ff&&&ff:ff:ff:ff:ff:ff => 1"
             ),
         );
         line(
             text,
             format_args!(
-                "table_add Ingress.packet_kind multicast 01:00:00:00:00:00&&&01:00:00:00:00:00 => 2"
+                "table_add SwitchIngress.packet_kind multicast 01:00:00:00:00:00&&&01:00:00:00:00:00 => 2"
             ),
         );
         line(
             text,
-            format_args!("table_add Ingress.ipsg_permit permit 17&&&0xff 67&&&0xffff 0&&&0 => 1"),
+            format_args!(
+                "table_add SwitchIngress.ipsg_permit permit 17&&&0xff 67&&&0xffff 0&&&0 => 1"
+            ),
         );
         for port in 1..=PORTS {
             for kind in [2, 3] {
                 let index = port * 4 + kind;
                 line(
                     text,
-                    format_args!("table_add Ingress.storm police {port} {kind}&&&3 => {index} 1"),
+                    format_args!(
+                        "table_add SwitchIngress.storm police {port} {kind}&&&3 => {index} 1"
+                    ),
                 );
                 // 8 Mbit/s, and at most 64 kB at once.
                 line(
@@ -276,14 +286,14 @@ impl Campus {
             }
             line(
                 text,
-                format_args!("table_add Ingress.storm_action drop 2 {port} =>"),
+                format_args!("table_add SwitchIngress.storm_action drop 2 {port} =>"),
             );
         }
         for domain in 0..DOMAINS {
             line(
                 text,
                 format_args!(
-                    "table_add Ingress.vrf set_vrf {} => {}",
+                    "table_add SwitchIngress.vrf set_vrf {} => {}",
                     vid(domain),
                     1 + domain % 2
                 ),
@@ -298,7 +308,7 @@ impl Campus {
             );
             line(
                 text,
-                format_args!("table_add Ingress.ipsg permit {port} {vid} {mac} {address} =>"),
+                format_args!("table_add SwitchIngress.ipsg permit {port} {vid} {mac} {address} =>"),
             );
         }
     }
