@@ -34,9 +34,8 @@ fn a_packet_is_explained() {
     .assert_eq(&scene.says(&arguments));
 }
 
-#[test]
-fn a_capture_goes_through_a_program() {
-    let scene = Scene::new();
+/// A capture of two packets: one that the program sends on by port 2, one that it drops.
+fn two_packets(scene: &Scene) -> String {
     let input = scene.path("in.pcap");
     let mut packets = Vec::new();
     for (source, destination, protocol) in [(1, [10, 2, 3, 4], 6), (2, [10, 1, 3, 4], 17)] {
@@ -55,6 +54,13 @@ fn a_capture_goes_through_a_program() {
         writer.write(packet, Instant::ZERO).expect("written");
     }
     writer.flush().expect("written");
+    input
+}
+
+#[test]
+fn a_capture_goes_through_a_program() {
+    let scene = Scene::new();
+    let input = two_packets(&scene);
     let out = scene.path("out");
     let report = scene.json(&[
         "replay",
@@ -75,6 +81,12 @@ fn a_capture_goes_through_a_program() {
     let sent = reader.next().expect("a packet").expect("it is whole");
     assert_eq!(sent.bytes()[..6], [2, 0, 0, 0, 0, 7]);
     assert_eq!(sent.bytes()[22], 63);
+}
+
+#[test]
+fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
+    let scene = Scene::new();
+    let input = two_packets(&scene);
     let cached = scene.json(&[
         "replay",
         "--p4",
