@@ -2,35 +2,16 @@
 //!
 //! The folder is too large, and not ours, to commit; `$THALWEG_SHARED` names it.
 
+mod files;
 mod pair;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use files::{files, folder};
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{Config, Program, Target};
-
-fn folder(name: &str) -> PathBuf {
-    let shared = std::env::var_os("THALWEG_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
-    shared.join("data/p4").join(name)
-}
-
-/// The files of a folder that end so, in the order of their names.
-fn files(name: &str, ending: &str) -> Vec<PathBuf> {
-    let folder = folder(name);
-    let entries = std::fs::read_dir(&folder)
-        .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", folder.display()));
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.retain(|path| path.to_string_lossy().ends_with(ending));
-    files.sort();
-    files
-}
 
 fn load(path: &Path) -> Result<Program, String> {
     let text = std::fs::read_to_string(path).expect("the file");

@@ -5,10 +5,13 @@
 //! meters and registers, and what is remembered with what recording it anew gives.
 //! `THALWEG_P4_CHECKS` asks for more packets than the default.
 
+#[path = "../files/mod.rs"]
+mod files;
 mod lab;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use files::{files, folder};
 use lab::{Chance, Twins};
 use rand::Rng;
 use thalweg_p4::stf::{Script, Statement, run};
@@ -26,26 +29,6 @@ fn wanted_checks() -> u64 {
     wanted.map_or(CHECKS, |wanted| {
         wanted.parse().expect("a number of packets")
     })
-}
-
-fn folder(name: &str) -> PathBuf {
-    let shared = std::env::var_os("THALWEG_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
-    shared.join("data/p4").join(name)
-}
-
-fn files(name: &str, ending: &str) -> Vec<PathBuf> {
-    let folder = folder(name);
-    let entries = std::fs::read_dir(&folder)
-        .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", folder.display()));
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.retain(|path| path.to_string_lossy().ends_with(ending));
-    files.sort();
-    files
 }
 
 fn text(path: &Path) -> String {

@@ -254,11 +254,14 @@ impl Run {
         self.ns_per_packet.push(spent as f64 / count as f64);
     }
 
+    /// Of behaviours, or of segments where there is the cache of traversals.
     fn hits_percent(&self) -> f64 {
-        let counts = self.target.behavior_counts();
-        counts.map_or(0.0, |counts| {
-            let all = (counts.hits + counts.misses).max(1);
-            counts.hits as f64 * 100.0 / all as f64
-        })
+        let behaviors = self.target.behavior_counts();
+        let behaviors = behaviors.map(|counts| (counts.hits, counts.misses));
+        let traversals = self.target.cache_statistics();
+        let traversals =
+            traversals.map(|one| (one.exact_hits + one.masked_hits, one.misses + one.visits));
+        let (hits, misses) = behaviors.or(traversals).unwrap_or_default();
+        hits as f64 * 100.0 / (hits + misses).max(1) as f64
     }
 }
