@@ -178,3 +178,97 @@ fn a_switch_starts_with_its_entries() {
     let why = "strange.cmds:1: there is no table";
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
 }
+
+/// Behaviours learnt from a capture are entries of the transformed program: all of its packets hit
+/// them, so that nothing is reported, and come to the same as without a cache.
+#[test]
+fn a_cache_is_warmed_from_a_capture() {
+    let scene = Scene::new();
+    let program = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/p4/switch_1.json"
+    );
+    scene.says(&[
+        "generate",
+        "p4-entries",
+        "--case",
+        "1",
+        "--count",
+        "20",
+        "--packets",
+        "300",
+        "--pcap",
+        "in.pcap",
+        "-o",
+        "own.cmds",
+    ]);
+    let captures = std::fs::read_dir(scene.path("")).expect("the folder");
+    let ports = captures.flatten().filter_map(|file| {
+        let name = file.file_name().into_string().ok()?;
+        let port = name.strip_prefix("in-p")?.strip_suffix(".pcap")?;
+        Some(format!("--pcap={port}={name}"))
+    });
+    let ports: Vec<String> = ports.collect();
+    assert!(ports.len() > 1, "{ports:?}");
+    let with_ports = |arguments: &[&str]| {
+        let ports = ports.iter().map(String::as_str);
+        let all: Vec<&str> = arguments.iter().copied().chain(ports).collect();
+        scene.json(&all)
+    };
+    let warm = [
+        "p4",
+        "warm",
+        program,
+        "--entries",
+        "own.cmds",
+        "-o",
+        "warm.cmds",
+    ];
+    let report = with_ports(&warm);
+    assert!(report["behaviors"].as_u64() > Some(100), "{report}");
+    scene.says(&["p4", "cache", program, "-o", "cached.json"]);
+    let own = std::fs::read_to_string(scene.path("own.cmds")).expect("entries");
+    let warm = std::fs::read_to_string(scene.path("warm.cmds")).expect("commands");
+    // Whatever misses is reported.
+    let cold = format!("{own}\nregister_write bcache.threshold 0 0\n");
+    scene.write("cold.cmds", &cold);
+    scene.write("all.cmds", format!("{cold}{warm}"));
+    let replay = |program: &str, entries: &str, out: &str| {
+        with_ports(&[
+            "replay",
+            "--p4",
+            program,
+            "--entries",
+            entries,
+            "--out",
+            out,
+        ])
+    };
+    let plain = replay(program, "own.cmds", "plain");
+    let cold = replay("cached.json", "cold.cmds", "cold");
+    let warm = replay("cached.json", "all.cmds", "warm");
+    assert!(cold["digests"].as_u64() > Some(100), "{cold}");
+    for field in ["digests", "outputs", "drops"] {
+        assert_eq!(warm[field], plain[field], "{field}");
+    }
+    for port in plain["outputs"].as_object().expect("ports").keys() {
+        let sent = |out: &str| std::fs::read(scene.path(&format!("{out}/{port}.pcap"))).ok();
+        assert!(sent("plain").is_some());
+        assert_eq!(sent("plain"), sent("cold"), "port {port}");
+        assert_eq!(sent("plain"), sent("warm"), "port {port}");
+    }
+    scene.refuses(
+        &[
+            "p4",
+            "warm",
+            ROUTER,
+            "--entries",
+            "own.cmds",
+            "--pcap",
+            "in-p1.pcap",
+            "-o",
+            "x.cmds",
+        ],
+        &["own.cmds:"],
+    );
+}

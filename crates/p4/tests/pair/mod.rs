@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use num_bigint::BigUint;
-use thalweg_p4::behavior::transform::{Keeper, Operation, PREFIX, Transformed, transform};
+use thalweg_p4::behavior::transform::{
+    CacheEntries, Keeper, Operation, PREFIX, Transformed, report_of, transform,
+};
 use thalweg_p4::program::ids::{ActionId, CounterId, RegisterId, TableId};
 use thalweg_p4::program::table::Match;
-use thalweg_p4::state::{ActionCall, EntryAction, TableEntry, Update};
+use thalweg_p4::state::{ActionCall, Update};
 use thalweg_p4::{Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
@@ -15,6 +17,7 @@ pub(crate) struct Pair {
     pub(crate) plain: Target,
     pub(crate) cached: Target,
     pub(crate) keeper: Keeper,
+    entries: CacheEntries,
     /// Reports that nobody has read yet.
     pub(crate) reports: Vec<Vec<BigUint>>,
     outboxes: [Outbox; 2],
@@ -47,9 +50,11 @@ impl Pair {
             .expect("the threshold");
         let set = Update::SetRegister(register, 0, threshold.into());
         cached.write(&[set], Instant::ZERO).expect("the threshold");
+        let entries = CacheEntries::find(cached.program(), &plan).expect("the cache table");
         Pair {
             plain: target(text),
             cached,
+            entries,
             keeper: Keeper::new(plan),
             reports: Vec::new(),
             outboxes: [Outbox::new(), Outbox::new()],
@@ -64,29 +69,7 @@ impl Pair {
 
     /// What the keeper wants done to the cache table.
     fn operate(&mut self, operations: Vec<Operation>) {
-        let id = table(&self.cached, &format!("{PREFIX}.cache"));
-        let exact = |key: Vec<BigUint>| key.into_iter().map(Match::Exact).collect();
-        let updates: Vec<Update> = operations
-            .into_iter()
-            .map(|operation| match operation {
-                Operation::Delete(key) => Update::DeleteEntry(id, exact(key), 0),
-                Operation::Insert(key, which, data) => {
-                    let name = &self.keeper.plan().actions[which].name;
-                    Update::InsertEntry(
-                        id,
-                        TableEntry {
-                            matches: exact(key),
-                            priority: 0,
-                            action: EntryAction::Call(ActionCall {
-                                action: action(&self.cached, name),
-                                data,
-                            }),
-                            idle_timeout_ns: 0,
-                        },
-                    )
-                }
-            })
-            .collect();
+        let updates = self.entries.updates(operations);
         let written = self.cached.write(&updates, self.now());
         written.unwrap_or_else(|failed| panic!("{}", failed.error));
     }
@@ -170,19 +153,8 @@ impl Pair {
             .digests()
             .partition(|digest| lists[digest.list.index()].name.starts_with(PREFIX));
         assert!(plain.digests().eq(theirs), "{bytes:02x?} at {port}");
-        for digest in ours {
-            let mut words = digest.words;
-            let fields = lists[digest.list.index()].fields.iter();
-            let numbers = fields.map(|&field| {
-                let count = program.headers.field(field).words() as usize;
-                let (first, rest) = words.split_at(count);
-                words = rest;
-                first
-                    .iter()
-                    .fold(BigUint::ZERO, |sum, &word| (sum << 64) + word)
-            });
-            self.reports.push(numbers.collect());
-        }
+        let reports = ours.iter().filter_map(|digest| report_of(program, digest));
+        self.reports.extend(reports);
     }
 
     /// Counters and registers of the program.
@@ -209,7 +181,7 @@ impl Pair {
 
     /// The same, traced: whether the cache table matched.
     pub(crate) fn trace_hit(&mut self, port: u32, bytes: &[u8]) {
-        let id = table(&self.cached, &format!("{PREFIX}.cache"));
+        let id = self.entries.table;
         let mut outbox = Outbox::new();
         let now = self.now();
         let steps = self.cached.trace(port, bytes, now, &mut outbox);

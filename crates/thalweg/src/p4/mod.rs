@@ -5,6 +5,7 @@ mod cache_report;
 mod inspect;
 mod replay;
 mod trace;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,16 +65,24 @@ impl ProgramArguments {
         let cache = (self.cache == Cache::Behavior).then(BehaviorConfig::default);
         target.cache_behaviors(cache);
         if let Some(path) = &self.entries {
-            let place =
-                |line: usize, what: &str| bad_input(format!("{}:{line}: {what}", path.display()));
-            let read = commands::parse(&input::contents(path)?, &program);
-            let read = read.map_err(|error| place(error.line, &error.what))?;
-            let updates: Vec<_> = read.iter().map(|command| command.update.clone()).collect();
-            let written = target.write(&updates, Instant::ZERO);
-            written.map_err(|failed| place(read[failed.index].line, &failed.error.to_string()))?;
+            write_entries(&mut target, path)?;
         }
         Ok(Some(target))
     }
+}
+
+/// Writes a file of commands as one batch.
+///
+/// # Errors
+/// The line that is no command for this program, or is refused.
+fn write_entries(target: &mut Target, path: &Path) -> Result<()> {
+    let place = |line: usize, what: &str| bad_input(format!("{}:{line}: {what}", path.display()));
+    let read = commands::parse(&input::contents(path)?, target.program());
+    let read = read.map_err(|error| place(error.line, &error.what))?;
+    let updates: Vec<_> = read.iter().map(|command| command.update.clone()).collect();
+    let written = target.write(&updates, Instant::ZERO);
+    written.map_err(|failed| place(read[failed.index].line, &failed.error.to_string()))?;
+    Ok(())
 }
 
 fn read_program(path: &Path) -> Result<Program> {
@@ -95,6 +104,12 @@ pub(crate) enum Command {
     /// skip ingress, and registers that count what missed. A controller fills the table from the
     /// digests `bcache.report`.
     Cache(cache::Arguments),
+    /// Write the entries that such a cache has after a capture, as commands
+    ///
+    /// For a switch without a controller that fills the table, or one that takes no P4Runtime: the
+    /// commands are those of simple_switch_CLI. They are right as long as the program's own entries
+    /// are those that were given here.
+    Warm(warm::Arguments),
 }
 
 /// Does it.
@@ -105,5 +120,6 @@ pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Inspect(arguments) => inspect::execute(arguments, console),
         Command::Cache(arguments) => cache::execute(arguments, console),
+        Command::Warm(arguments) => warm::execute(arguments, console),
     }
 }

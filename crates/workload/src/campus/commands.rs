@@ -286,7 +286,7 @@ impl Campus {
             }
             line(
                 text,
-                format_args!("table_add SwitchIngress.storm_action drop 2 {port} =>"),
+                format_args!("table_add SwitchIngress.storm_action SwitchIngress.drop 2 {port} =>"),
             );
         }
         for domain in 0..DOMAINS {

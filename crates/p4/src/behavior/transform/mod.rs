@@ -36,11 +36,13 @@
 //! BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 
 mod build;
+mod entries;
 mod instrument;
 mod keeper;
 mod make;
 mod plan;
 
+pub use entries::{CacheEntries, report_of};
 pub use keeper::{Keeper, KeeperCounts, Operation};
 pub use plan::{CacheAction, Count, FieldPart, Output, Plan};
 
