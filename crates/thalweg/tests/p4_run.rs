@@ -179,29 +179,20 @@ fn a_switch_starts_with_its_entries() {
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
 }
 
+/// A command as one would type it.
+fn words(command: &str) -> Vec<&str> {
+    command.split_whitespace().collect()
+}
+
 /// Behaviours learnt from a capture are entries of the transformed program: all of its packets hit
 /// them, so that nothing is reported, and come to the same as without a cache.
 #[test]
 fn a_cache_is_warmed_from_a_capture() {
     let scene = Scene::new();
-    let program = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/p4/switch_1.json"
-    );
-    scene.says(&[
-        "generate",
-        "p4-entries",
-        "--case",
-        "1",
-        "--count",
-        "20",
-        "--packets",
-        "300",
-        "--pcap",
-        "in.pcap",
-        "-o",
-        "own.cmds",
-    ]);
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4");
+    scene.says(&words(
+        "generate p4-entries --case 1 --count 20 --packets 300 --pcap in.pcap -o own.cmds",
+    ));
     let captures = std::fs::read_dir(scene.path("")).expect("the folder");
     let ports = captures.flatten().filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
@@ -210,41 +201,25 @@ fn a_cache_is_warmed_from_a_capture() {
     });
     let ports: Vec<String> = ports.collect();
     assert!(ports.len() > 1, "{ports:?}");
-    let with_ports = |arguments: &[&str]| {
-        let ports = ports.iter().map(String::as_str);
-        let all: Vec<&str> = arguments.iter().copied().chain(ports).collect();
-        scene.json(&all)
-    };
-    let warm = [
-        "p4",
-        "warm",
-        program,
-        "--entries",
-        "own.cmds",
-        "-o",
-        "warm.cmds",
-    ];
-    let report = with_ports(&warm);
+    let ports = ports.join(" ");
+    let program = format!("{examples}/switch_1.json");
+    let warm = format!("p4 warm {program} --entries own.cmds -o warm.cmds {ports}");
+    let report = scene.json(&words(&warm));
     assert!(report["behaviors"].as_u64() > Some(100), "{report}");
-    scene.says(&["p4", "cache", program, "-o", "cached.json"]);
-    let own = std::fs::read_to_string(scene.path("own.cmds")).expect("entries");
-    let warm = std::fs::read_to_string(scene.path("warm.cmds")).expect("commands");
+    scene.says(&["p4", "cache", &program, "-o", "cached.json"]);
+    let file = |name: &str| std::fs::read_to_string(scene.path(name)).expect("commands");
     // Whatever misses is reported.
-    let cold = format!("{own}\nregister_write bcache.threshold 0 0\n");
+    let cold = format!(
+        "{}\nregister_write bcache.threshold 0 0\n",
+        file("own.cmds")
+    );
     scene.write("cold.cmds", &cold);
-    scene.write("all.cmds", format!("{cold}{warm}"));
+    scene.write("all.cmds", cold + &file("warm.cmds"));
     let replay = |program: &str, entries: &str, out: &str| {
-        with_ports(&[
-            "replay",
-            "--p4",
-            program,
-            "--entries",
-            entries,
-            "--out",
-            out,
-        ])
+        let command = format!("replay --p4 {program} --entries {entries} --out {out} {ports}");
+        scene.json(&words(&command))
     };
-    let plain = replay(program, "own.cmds", "plain");
+    let plain = replay(&program, "own.cmds", "plain");
     let cold = replay("cached.json", "cold.cmds", "cold");
     let warm = replay("cached.json", "all.cmds", "warm");
     assert!(cold["digests"].as_u64() > Some(100), "{cold}");
@@ -257,18 +232,6 @@ fn a_cache_is_warmed_from_a_capture() {
         assert_eq!(sent("plain"), sent("cold"), "port {port}");
         assert_eq!(sent("plain"), sent("warm"), "port {port}");
     }
-    scene.refuses(
-        &[
-            "p4",
-            "warm",
-            ROUTER,
-            "--entries",
-            "own.cmds",
-            "--pcap",
-            "in-p1.pcap",
-            "-o",
-            "x.cmds",
-        ],
-        &["own.cmds:"],
-    );
+    let other = format!("p4 warm {ROUTER} --entries own.cmds -o x.cmds {ports}");
+    scene.refuses(&words(&other), &["own.cmds:"]);
 }
