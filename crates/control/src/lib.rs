@@ -19,6 +19,7 @@ mod arbitration;
 mod batch;
 mod cache_table;
 mod change;
+mod client;
 mod device;
 mod digests;
 mod engine;
@@ -37,8 +38,9 @@ mod value;
 pub use arbitration::StreamId;
 pub use cache_table::{CacheTable, report_numbers};
 pub use change::*;
+pub use client::{Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping};
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
-pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder, messages_for};
+pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder, Messages, messages_for};
 pub use p4info::*;
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{

@@ -96,6 +96,24 @@ impl From<Problem> for Failure {
 }
 
 impl Failure {
+    /// What the status of a call says.
+    pub fn from_status(status: &Status) -> Failure {
+        let details = rpc::Status::decode(status.details())
+            .unwrap_or_default()
+            .details;
+        if details.is_empty() {
+            return Problem::new(status.code(), status.message()).into();
+        }
+        let verdicts = details.iter().map(|detail| {
+            let error = p4::Error::decode(detail.value.as_slice()).unwrap_or_default();
+            match Code::from_i32(error.canonical_code) {
+                Code::Ok => Ok(()),
+                code => Err(Problem::new(code, error.message)),
+            }
+        });
+        Failure::Parts(verdicts.collect())
+    }
+
     /// As the status of a call, with the details that the standard asks for.
     pub fn to_status(&self, what: &str) -> Status {
         let verdicts = match self {
@@ -150,7 +168,14 @@ mod tests {
             })
             .collect();
         assert_eq!(codes, [0, 5, 0]);
-        let whole = Failure::from(Problem::denied("not primary")).to_status("write");
+        let Failure::Parts(verdicts) = Failure::from_status(&status) else {
+            panic!("{status:?}");
+        };
+        assert_eq!(verdicts[1], Err(Problem::missing("no such entry")));
+        assert_eq!((&verdicts[0], &verdicts[2]), (&Ok(()), &Ok(())));
+        let denied = Failure::from(Problem::denied("not primary"));
+        let whole = denied.to_status("write");
+        assert_eq!(Failure::from_status(&whole), denied);
         assert_eq!(whole.code(), Code::PermissionDenied);
         assert!(whole.details().is_empty());
     }

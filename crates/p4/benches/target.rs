@@ -108,6 +108,7 @@ fn run(criterion: &mut Criterion) {
     let miss = CacheConfig {
         segments: 0,
         microflows: 0,
+        record_one_in: 1,
     };
     let caches = [
         ("no cache", None),

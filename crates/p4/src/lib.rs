@@ -31,6 +31,7 @@ pub mod cache;
 pub mod commands;
 pub mod error;
 mod json;
+mod packed;
 pub mod program;
 pub mod run;
 pub mod state;

@@ -28,7 +28,7 @@ use thalweg_pipeline::text::Rules;
 use thalweg_switch::{Switch, SwitchError, SwitchPort, replacement};
 
 use self::report::{Done, Outcome};
-use self::signals::Signal;
+pub(crate) use self::signals::{Signal, catch};
 use crate::console::Console;
 use crate::failure::{self, bad_input};
 
@@ -215,7 +215,7 @@ fn first_line(text: &str) -> String {
 }
 
 /// Says what others may wait for.
-fn announce(console: &Console, text: &str) -> Result<()> {
+pub(crate) fn announce(console: &Console, text: &str) -> Result<()> {
     if console.is_json() {
         eprintln!("{text}");
         return Ok(());

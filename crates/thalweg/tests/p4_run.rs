@@ -99,9 +99,14 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
         &input,
         "--pcap",
         &input,
+        "--pcap",
+        &input,
+        "--pcap",
+        &input,
     ]);
-    assert_eq!(cached["outputs"], serde_json::json!({"2": 2}));
-    assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 2}));
+    assert_eq!(cached["outputs"], serde_json::json!({"2": 4}));
+    assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 4}));
+    // Missed, missed again and recorded, and twice found.
     let traversals = &cached["caches"]["traversal"];
     assert!(traversals["exact_hits"].as_u64() >= Some(2), "{traversals}");
     assert!(traversals["entries"].as_u64() >= Some(2), "{traversals}");

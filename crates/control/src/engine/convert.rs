@@ -1,5 +1,7 @@
 //! Operations as the engine's updates, and the engine's values as ours.
 
+use std::collections::BTreeMap;
+
 use num_bigint::BigUint;
 use thalweg_p4::Program;
 use thalweg_p4::program::ids::{ActionId, ProfileId, TableId};
@@ -316,13 +318,13 @@ pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -
 
 /// An action of the engine's by its number in P4Info; none if a table has none of its name.
 pub(super) fn call_from(
-    bound: &BoundTable,
+    actions: &BTreeMap<u32, ActionId>,
     program: &Program,
     action: ActionId,
     data: &[BigUint],
 ) -> Option<ActionCall> {
     let name = &program.action(action).name;
-    let mut actions = bound.actions.iter();
+    let mut actions = actions.iter();
     let (id, _) = actions.find(|(_, own)| program.action(**own).name == *name)?;
     Some(ActionCall {
         action: *id,

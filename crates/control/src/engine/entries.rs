@@ -8,17 +8,22 @@
 //! 2. Messages are canonical: bits outside a mask or prefix are cleared, what matches anything is
 //!    left out.
 //!
-//! The smaller priority of a command wins, the larger of P4Runtime: `n` becomes `2^31 - 1 - n`.
+//! The smaller priority of a command wins, the larger of P4Runtime: `n` becomes `2^31 - 1 - n`. Members
+//! and groups are known by handles, of which the first is 0; a member or group 0 is none in
+//! P4Runtime, so the number of handle `n` is `n + 1`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use num_bigint::BigUint;
 use thalweg_p4::Program;
 use thalweg_p4::commands::Command;
-use thalweg_p4::program::ids::TableId;
+use thalweg_p4::program::ids::{ActionId, ProfileId, TableId, ValueSetId};
 use thalweg_p4::program::table::{Match as P4Match, MatchKind as Kind};
-use thalweg_p4::state::{ActionCall, EntryAction, MeterRates, Mirror, Replica, TableEntry, Update};
+use thalweg_p4::state::{
+    ActionCall, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update,
+};
 
-use super::binding::{Binding, BoundTable, Part};
+use super::binding::{Binding, BoundProfile, BoundTable, Part};
 use super::convert::{call_from, key_from, value_of};
 use crate::change::Match;
 use crate::p4info::Catalog;
@@ -40,14 +45,7 @@ pub fn messages_for(
     program: &Program,
     commands: &[Command],
 ) -> std::result::Result<Vec<p4::Update>, (Option<usize>, Problem)> {
-    let binding = Binding::new(catalog, program).map_err(|problem| (None, problem))?;
-    let mut writer = Writer {
-        catalog,
-        program,
-        binding,
-        groups: BTreeSet::new(),
-        sessions: BTreeSet::new(),
-    };
+    let mut writer = Messages::new(catalog, program).map_err(|problem| (None, problem))?;
     let mut messages = Vec::with_capacity(commands.len());
     for command in commands {
         let message = writer.message(&command.update);
@@ -56,7 +54,9 @@ pub fn messages_for(
     Ok(messages)
 }
 
-struct Writer<'a> {
+/// What makes messages of commands, one after the other.
+#[derive(Debug)]
+pub struct Messages<'a> {
     catalog: &'a Catalog,
     program: &'a Program,
     binding: Binding,
@@ -65,8 +65,26 @@ struct Writer<'a> {
     sessions: BTreeSet<u16>,
 }
 
-impl Writer<'_> {
-    fn message(&mut self, update: &Update) -> Result<p4::Update> {
+impl<'a> Messages<'a> {
+    /// For the commands of a program.
+    ///
+    /// # Errors
+    /// If P4Info does not fit the program.
+    pub fn new(catalog: &'a Catalog, program: &'a Program) -> Result<Messages<'a>> {
+        Ok(Messages {
+            catalog,
+            program,
+            binding: Binding::new(catalog, program)?,
+            groups: BTreeSet::new(),
+            sessions: BTreeSet::new(),
+        })
+    }
+
+    /// The message for what the next command asks for.
+    ///
+    /// # Errors
+    /// If P4Runtime has no message for it.
+    pub fn message(&mut self, update: &Update) -> Result<p4::Update> {
         let (kind, entity) = match update {
             Update::InsertEntry(table, entry) => {
                 (Type::Insert, Kinds::TableEntry(self.entry(*table, entry)?))
@@ -108,8 +126,21 @@ impl Writer<'_> {
                 };
                 (Type::Modify, Kinds::RegisterEntry(message))
             }
+            Update::Member(mode, profile, member, call) => {
+                let call = call.as_ref().ok_or_else(|| unknown("member"))?;
+                let message = self.member(*profile, *member, call)?;
+                (kind_of(*mode), Kinds::ActionProfileMember(message))
+            }
+            Update::Group(mode, profile, group, members) => {
+                let message = self.group(*profile, *group, members)?;
+                (kind_of(*mode), Kinds::ActionProfileGroup(message))
+            }
+            Update::SetValues(set, members) => {
+                let message = self.value_set(*set, members)?;
+                (Type::Modify, Kinds::ValueSetEntry(message))
+            }
             _ => {
-                let text = "a switch does not start with it; write it over P4Runtime";
+                let text = "P4Runtime has no message for this command; leave it out";
                 return Err(Problem::unsupported(text));
             }
         };
@@ -137,15 +168,28 @@ impl Writer<'_> {
             }
         });
         let asked: Vec<Match> = asked.collect();
-        let EntryAction::Call(call) = &entry.action else {
-            let text = "entries of members and groups; write them over P4Runtime";
-            return Err(Problem::unsupported(text));
+        let action = match &entry.action {
+            EntryAction::Call(call) => self.table_action(&bound.actions, call)?,
+            EntryAction::Member(member) => p4::TableAction {
+                r#type: Some(p4::table_action::Type::ActionProfileMemberId(numbered(
+                    *member,
+                )?)),
+            },
+            EntryAction::Group(group) => p4::TableAction {
+                r#type: Some(p4::table_action::Type::ActionProfileGroupId(numbered(
+                    *group,
+                )?)),
+            },
+            EntryAction::OneShot(_) => {
+                let text = "a list of actions; write it over P4Runtime";
+                return Err(Problem::unsupported(text));
+            }
         };
         let has_priorities = self.program.table(table).has_priorities;
         Ok(p4::TableEntry {
             table_id: id,
             r#match: messages_of(fields, &asked),
-            action: Some(self.action(bound, call)?),
+            action: Some(action),
             priority: priority_of(has_priorities.then_some(entry.priority))?,
             ..Default::default()
         })
@@ -153,7 +197,8 @@ impl Writer<'_> {
 
     fn default(&self, table: TableId, call: &Option<ActionCall>) -> Result<p4::TableEntry> {
         let (id, bound) = self.table(table)?;
-        let action = call.as_ref().map(|call| self.action(bound, call));
+        let action = call.as_ref();
+        let action = action.map(|call| self.table_action(&bound.actions, call));
         Ok(p4::TableEntry {
             table_id: id,
             action: action.transpose()?,
@@ -169,8 +214,86 @@ impl Writer<'_> {
         Ok((*id, bound))
     }
 
-    fn action(&self, bound: &BoundTable, call: &ActionCall) -> Result<p4::TableAction> {
-        let found = call_from(bound, self.program, call.action, &call.data);
+    fn profile(&self, profile: ProfileId) -> Result<(u32, &BoundProfile)> {
+        let mut bound = self.binding.profiles.iter();
+        let found = bound.find(|(_, own)| own.profile == profile);
+        let (id, bound) = found.ok_or_else(|| unknown("action profile"))?;
+        Ok((*id, bound))
+    }
+
+    fn member(
+        &self,
+        profile: ProfileId,
+        member: u32,
+        call: &ActionCall,
+    ) -> Result<p4::ActionProfileMember> {
+        let (id, bound) = self.profile(profile)?;
+        Ok(p4::ActionProfileMember {
+            action_profile_id: id,
+            member_id: numbered(member)?,
+            action: Some(self.action(&bound.actions, call)?),
+        })
+    }
+
+    fn group(
+        &self,
+        profile: ProfileId,
+        group: u32,
+        members: &[(u32, u32)],
+    ) -> Result<p4::ActionProfileGroup> {
+        let (id, _) = self.profile(profile)?;
+        let member = |&(member, weight): &(u32, u32)| {
+            Ok(p4::action_profile_group::Member {
+                member_id: numbered(member)?,
+                weight: i32::try_from(weight).unwrap_or(i32::MAX),
+                watch_kind: None,
+            })
+        };
+        Ok(p4::ActionProfileGroup {
+            action_profile_id: id,
+            group_id: numbered(group)?,
+            members: members.iter().map(member).collect::<Result<_>>()?,
+            max_size: 0,
+        })
+    }
+
+    /// All members of a set; each is cut into the fields that P4Info says.
+    fn value_set(&self, set: ValueSetId, members: &[BigUint]) -> Result<p4::ValueSetEntry> {
+        let mut bound = self.binding.value_sets.iter();
+        let found = bound.find(|(_, own)| own.set == set);
+        let (id, bound) = found.ok_or_else(|| unknown("value set"))?;
+        let fields = &self.catalog.value_sets[id].fields;
+        let member = |value: &BigUint| {
+            let mut rest: u32 = bound.widths.iter().sum();
+            let matches = bound.widths.iter().map(|width| {
+                rest -= width;
+                let ones = (BigUint::from(1_u8) << *width) - 1_u8;
+                Match::Exact(value_of(&((value >> rest) & ones)))
+            });
+            let matches: Vec<Match> = matches.collect();
+            p4::ValueSetMember {
+                r#match: messages_of(fields, &matches),
+            }
+        };
+        Ok(p4::ValueSetEntry {
+            value_set_id: *id,
+            members: members.iter().map(member).collect(),
+        })
+    }
+
+    fn table_action(
+        &self,
+        actions: &BTreeMap<u32, ActionId>,
+        call: &ActionCall,
+    ) -> Result<p4::TableAction> {
+        let action = self.action(actions, call)?;
+        Ok(p4::TableAction {
+            r#type: Some(p4::table_action::Type::Action(action)),
+        })
+    }
+
+    fn action(&self, actions: &BTreeMap<u32, ActionId>, call: &ActionCall) -> Result<p4::Action> {
+        let found = call_from(actions, self.program, call.action, &call.data);
         let found = found.ok_or_else(|| unknown("action"))?;
         let parameters = &self.catalog.actions[&found.action].parameters;
         if parameters.len() != found.arguments.len() {
@@ -185,13 +308,24 @@ impl Writer<'_> {
             param_id: parameter.id,
             value: value.to_bytes(),
         });
-        let action = p4::Action {
+        Ok(p4::Action {
             action_id: found.action,
             params: params.collect(),
-        };
-        Ok(p4::TableAction {
-            r#type: Some(p4::table_action::Type::Action(action)),
         })
+    }
+}
+
+/// The number of a handle.
+fn numbered(handle: u32) -> Result<u32> {
+    let found = handle.checked_add(1);
+    found.ok_or_else(|| Problem::new(Code::OutOfRange, format!("there is no handle {handle}")))
+}
+
+fn kind_of(mode: Mode) -> Type {
+    match mode {
+        Mode::Insert => Type::Insert,
+        Mode::Set | Mode::Modify => Type::Modify,
+        Mode::Delete => Type::Delete,
     }
 }
 
@@ -204,7 +338,7 @@ fn canonical(part: &Part, own: &P4Match) -> P4Match {
             P4Match::Lpm((value >> low) << low, *length)
         }
         P4Match::Exact(value) if part.kind == Kind::Ternary => {
-            let ones = (num_bigint::BigUint::from(1_u8) << part.width) - 1_u8;
+            let ones = (BigUint::from(1_u8) << part.width) - 1_u8;
             P4Match::Ternary(value.clone(), ones)
         }
         own => own.clone(),

@@ -27,7 +27,7 @@ use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
 use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Outbox};
 use thalweg_packet::Instant;
 
-pub use self::entries::messages_for;
+pub use self::entries::{Messages, messages_for};
 use self::plane::Plane;
 use crate::change::{Count, EntryRef, Operation};
 use crate::p4info::Catalog;

@@ -172,7 +172,7 @@ fn initial_of(catalog: &Catalog, program: &Program, binding: &Binding) -> Initia
             continue;
         };
         let shape = program.table(table);
-        let call = |action, data: &[BigUint]| call_from(bound, program, action, data);
+        let call = |action, data: &[BigUint]| call_from(&bound.actions, program, action, data);
         for entry in &shape.entries {
             let priority = if catalog.tables[id].has_priorities {
                 entry.priority

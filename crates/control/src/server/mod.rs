@@ -31,7 +31,9 @@ use bytes::Bytes;
 use thalweg_packet::Instant;
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use self::listen::Stream;
 pub use self::listen::{Listen, ListenError};
+pub(crate) use self::tls::{HTTP2, certificates, read as read_file, unusable};
 pub use self::tls::{TlsError, TlsFiles};
 use crate::device::{Device, DeviceCounters};
 use crate::server::actor::{Actor, Call};

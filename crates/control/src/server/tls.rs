@@ -18,7 +18,7 @@ use super::listen::Listen;
 pub(super) type Acceptor = TlsAcceptor;
 
 /// The protocol that clients must ask for (RFC 7301; HTTP/2 is `h2`).
-const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Files in PEM form.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,7 +87,7 @@ pub(super) fn acceptor(
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(path)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match certificates {
@@ -97,14 +97,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(path).map_err(|source| TlsError::Unreadable {
         path: path.to_owned(),
         source,
     })
 }
 
-fn unusable(path: &Path, what: impl ToString) -> TlsError {
+pub(crate) fn unusable(path: &Path, what: impl ToString) -> TlsError {
     TlsError::Unusable {
         path: path.to_owned(),
         what: what.to_string(),

@@ -18,6 +18,7 @@
 
 use thalweg_packet::MAX_WORDS;
 
+use crate::packed::Packing;
 use crate::program::Program;
 use crate::program::control::successors;
 use crate::program::headers::Headers;
@@ -51,6 +52,7 @@ pub(crate) struct Layout {
     pub(crate) parts: Box<[Part]>,
     /// By word of the frame: its part.
     part_of: Box<[u32]>,
+    packing: Packing,
     /// Words of a key.
     pub(crate) words: usize,
 }
@@ -84,11 +86,17 @@ impl Layout {
             part_of[part.word as usize] = index as u32;
         }
         let fits = room.len() <= MAX_WORDS && parts.len() <= PARTS_MAX;
-        fits.then(|| Layout {
-            parts: parts.into(),
-            part_of: part_of.into(),
-            // A classifier's key has a word at least.
-            words: room.len().max(1),
+        // A classifier's key has a word at least.
+        let words = room.len().max(1);
+        fits.then(|| {
+            let packed = parts.iter();
+            let packed = packed.map(|part| (part.word, usize::from(part.into), part.shift.into()));
+            Layout {
+                packing: Packing::new(words, packed),
+                parts: parts.into(),
+                part_of: part_of.into(),
+                words,
+            }
         })
     }
 
@@ -102,10 +110,7 @@ impl Layout {
     /// Packs a frame's words; `key` has [`Layout::words`] words.
     #[inline]
     pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
-        key.fill(0);
-        for part in &self.parts {
-            key[part.into as usize] |= frame[part.word as usize] << part.shift;
-        }
+        self.packing.pack(frame, key);
     }
 
     /// Puts a key's words back where they were in the frame.
@@ -291,10 +296,9 @@ impl Liveness {
         &self,
         program: &Program,
         facts: &Facts,
-        start: NodeId,
+        is_ingress: bool,
         next: Option<NodeId>,
     ) -> WordSet {
-        let is_ingress = program.control.ingress.nodes.contains(&start.0);
         let mut live = match is_ingress {
             true => self.after_ingress.clone(),
             false => self.after_egress.clone(),

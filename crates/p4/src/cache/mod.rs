@@ -13,12 +13,14 @@
 //!
 //! The parts, from a miss on:
 //!
+//! - `admission` chooses which misses are recorded; the others are the interpreter's.
 //! - `facts` has what each primitive may read and write; `layout` which words a start's key has.
 //! - `record` with `record_action` works on the packet as the interpreter does and writes down what
 //!   happens; `origin` knows where each word of the frame comes from, down to bits of the key.
 //! - `trim` takes out what nobody reads.
 //! - `store` keeps segments and finds them, `segment` performs them.
 //! - `rows` and `repair` take out what a write touches, before it returns.
+//! - `stops` tells where walks of a program may stop, and why.
 //! - `check` records all segments anew and compares: the slow twin of `repair`.
 //!
 //! **A segment holds operations, not results.** A time to live is counted down, a register read and
@@ -38,13 +40,15 @@
 //! 3. Segments, starts, operations and keys are bounded; the least recently used go, counted.
 //!
 //! Costs: a hit is a key packed and hashed and the operations that are left, whatever the number of
-//! tables. A miss is the interpreter's work and about as much again.
+//! tables. A miss that is not recorded is a key packed and hashed, looked for once in the microflows
+//! and once for each mask, and the interpreter's work; a recording about as much again.
 //!
 //! References: Pfaff et al., *The Design and Implementation of Open vSwitch*, NSDI 2015, section 5
 //! (un-wildcarding, microflows before megaflows). Zhang et al., *B-Cache: A Behavior-Level Caching
 //! Framework for the Programmable Data Plane*: what it leaves out, operations on what is not
 //! constant and state that is read, is here an operation or a stop point.
 
+mod admission;
 mod check;
 mod facts;
 mod layout;
@@ -56,10 +60,12 @@ mod repair;
 mod rows;
 mod segment;
 mod statistics;
+mod stops;
 mod store;
 mod trim;
 mod walk;
-mod words;
+pub(crate) mod words;
 
 pub use statistics::{CacheConfig, CacheStatistics, EvictReason};
+pub use stops::{CacheStop, stop_points};
 pub(crate) use store::Cache;

@@ -3,6 +3,7 @@
 use crate::program::ids::NodeId;
 
 use super::layout::{Layout, PARTS_MAX, Part};
+use super::words::ones;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,10 +37,7 @@ impl PartSet {
 
     fn iter(self) -> impl Iterator<Item = u32> {
         let words = self.0.into_iter().enumerate();
-        words.flat_map(|(index, word)| {
-            let ones = (0..64).filter(move |bit| word >> bit & 1 == 1);
-            ones.map(move |bit| index as u32 * 64 + bit)
-        })
+        words.flat_map(|(index, word)| ones(word).map(move |bit| index as u32 * 64 + bit))
     }
 }
 
@@ -95,6 +93,12 @@ impl Origins {
     #[inline]
     pub(crate) fn put(&mut self, word: u32, origin: Origin) {
         self.by_word[word as usize] = origin;
+    }
+
+    /// Words become what others are.
+    pub(crate) fn copy_block(&mut self, from: u32, to: u32, words: u32) {
+        let from = from as usize..(from + words) as usize;
+        self.by_word.copy_within(from, to as usize);
     }
 
     /// A word becomes another on the bits of a mask.

@@ -26,12 +26,10 @@
 //!
 //! [`ActionFacts::is_whole`]: super::facts::ActionFacts::is_whole
 
-use thalweg_packet::MAX_WORDS;
-
 use crate::program::code::{Code, low_mask};
 use crate::program::control::NodeKind;
 use crate::program::ids::{NodeId, TableId};
-use crate::program::table::KeyPart;
+use crate::program::table::{KeyPart, MatchKind};
 use crate::run::Fault;
 use crate::run::engine::{Engine, Stop, build_key};
 use crate::run::exact;
@@ -42,6 +40,7 @@ use super::facts::{Facts, Reads};
 use super::layout::Layout;
 use super::origin::{Obstacle, Origin, Origins};
 use super::segment::{Consult, Credit, End, NONE, Operation};
+use super::words::WordSet;
 
 /// Operations of a segment; with more it ends after the node.
 pub(crate) const OPERATIONS_MAX: usize = 512;
@@ -72,6 +71,13 @@ pub(crate) struct Recorder {
     pub(super) may_end: bool,
     /// What a primitive's words were before it.
     pub(super) before: Vec<u64>,
+    /// Room for `trim`: what is read later, and which operations stay.
+    pub(super) live: Option<WordSet>,
+    pub(super) is_kept: Vec<bool>,
+    /// Bits of a table's key that were the same for all packets before it was asked.
+    fixed: Vec<u64>,
+    /// The data of a table's action.
+    bound: Vec<u64>,
 }
 
 /// How far a recording has come.
@@ -202,8 +208,7 @@ impl Engine<'_> {
         let program = self.program;
         match &program.control.nodes[node.index()].kind {
             NodeKind::If(condition, yes, no) => {
-                self.steer_by(around, recorder, condition, &[], &[], frame);
-                let holds = condition.is_true(&self.scope(&[], &[], frame));
+                let holds = self.steer_by(around, recorder, condition, &[], &[], frame);
                 Ok(if holds { *yes } else { *no })
             }
             NodeKind::Do(action, after) => {
@@ -214,7 +219,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The walk depends on whether a value is 0.
+    /// The walk depends on whether a value is 0; whether it is not.
     pub(super) fn steer_by(
         &self,
         around: Surroundings<'_>,
@@ -223,14 +228,16 @@ impl Engine<'_> {
         data: &[u64],
         places: &[(u32, u32)],
         frame: &Frame,
-    ) {
+    ) -> bool {
         let origins = &mut recorder.origins;
         let mut seen = |word, bits| origins.steer(word, bits, around.layout);
-        if !code.examine_truth(&self.scope(data, places, frame), &mut seen) {
+        let scope = self.scope(data, places, frame);
+        code.examine_truth(&scope, &mut seen).unwrap_or_else(|| {
             let mut reads = Reads::new(&self.program.headers);
             reads.expr(code.expr());
             reads.words.iter().for_each(|&word| seen(word, u64::MAX));
-        }
+            code.is_true(&scope)
+        })
     }
 
     fn record_table(
@@ -245,19 +252,31 @@ impl Engine<'_> {
         let first = recorder.keys.len() as u32;
         let mut found = None;
         if !table.key.is_empty() {
-            let (mut key, mut examined) = ([0; MAX_WORDS], [0; MAX_WORDS]);
             let words = table.key_words as usize;
-            build_key(&table.key, &frame.words, &mut key[..words]);
-            let fixed = fixed_bits(&table.key, recorder, around.layout, frame);
-            examined[..words].copy_from_slice(&fixed[..words]);
+            let from = recorder.keys.len();
+            recorder.keys.resize(from + 2 * words, 0);
+            let (key, examined) = recorder.keys[from..].split_at_mut(words);
+            build_key(&table.key, &frame.words, key);
+            let origins = &mut recorder.origins;
             let state = &self.tables[id.index()];
-            found = state.lookup_examined(&key[..words], self.version, &mut examined[..words]);
-            recorder.keys.extend_from_slice(&key[..words]);
-            recorder.keys.extend_from_slice(&examined[..words]);
-            for (examined, fixed) in examined.iter_mut().zip(fixed) {
-                *examined &= !fixed;
+            if table.key.iter().all(|part| part.kind == MatchKind::Exact) {
+                found = state.lookup(key, self.version);
             }
-            steer_by_key(&table.key, &examined, recorder, around.layout, frame);
+            recorder.fixed.clear();
+            match found {
+                // All of it decided.
+                Some(_) => {
+                    recorder.fixed.resize(words, 0);
+                    examined.fill(u64::MAX);
+                }
+                None => {
+                    fix_bits(&table.key, origins, around.layout, frame, examined);
+                    recorder.fixed.extend_from_slice(examined);
+                    found = state.lookup_examined(key, self.version, examined);
+                }
+            }
+            let decided = (&*examined, &*recorder.fixed);
+            steer_by_key(&table.key, decided, origins, around.layout, frame);
         }
         let mut consult = Consult {
             table: id,
@@ -280,8 +299,13 @@ impl Engine<'_> {
             }
             return Ok(table.next(found.is_some(), None));
         };
-        let (action, data) = (bound.action, bound.data.clone());
-        self.record_action(around, recorder, action, &data, frame)?;
+        let action = bound.action;
+        let mut data = std::mem::take(&mut recorder.bound);
+        data.clear();
+        data.extend_from_slice(&bound.data);
+        let recorded = self.record_action(around, recorder, action, &data, frame);
+        recorder.bound = data;
+        recorded?;
         Ok(table.next(found.is_some(), table.action_index(action)))
     }
 
@@ -348,15 +372,14 @@ fn stop_at(node: NodeId, start: NodeId, obstacle: Obstacle) -> End {
     }
 }
 
-/// The bits of a table's key that are the same for all packets of the segment as it is now.
-fn fixed_bits(
+/// Adds the bits of a table's key that are the same for all packets of the segment as it is now.
+fn fix_bits(
     parts: &[KeyPart],
-    recorder: &Recorder,
+    origins: &Origins,
     layout: &Layout,
     frame: &Frame,
-) -> [u64; MAX_WORDS] {
-    let origins = &recorder.origins;
-    let mut fixed = [0; MAX_WORDS];
+    fixed: &mut [u64],
+) {
     for part in parts {
         let mut is_zero = false;
         if let Some(valid) = part.valid_word {
@@ -375,21 +398,21 @@ fn fixed_bits(
             fixed[(part.word + index) as usize] |= (bits & low_mask(width_bits)) << part.shift;
         }
     }
-    fixed
 }
 
-/// The walk depends on these bits of a table's key.
+/// The walk depends on the bits of a table's key that were examined, but for those that are fixed.
 fn steer_by_key(
     parts: &[KeyPart],
-    examined: &[u64],
-    recorder: &mut Recorder,
+    (examined, fixed): (&[u64], &[u64]),
+    origins: &mut Origins,
     layout: &Layout,
     frame: &Frame,
 ) {
     for part in parts {
         let width_bits = part.width_bits.min(64);
         let bits_of = |index: u32| {
-            let bits = examined[(part.word + index) as usize] >> part.shift & low_mask(width_bits);
+            let word = (part.word + index) as usize;
+            let bits = (examined[word] & !fixed[word]) >> part.shift & low_mask(width_bits);
             part.mask
                 .as_ref()
                 .map_or(bits, |mask| bits & mask[index as usize])
@@ -398,7 +421,7 @@ fn steer_by_key(
             continue;
         }
         if let Some(valid) = part.valid_word {
-            recorder.origins.steer(valid, 1, layout);
+            origins.steer(valid, 1, layout);
             if frame.words[valid as usize] == 0 {
                 continue;
             }
@@ -406,7 +429,7 @@ fn steer_by_key(
         for index in 0..part.words() {
             let bits = bits_of(index);
             if bits != 0 {
-                recorder.origins.steer(part.from_word + index, bits, layout);
+                origins.steer(part.from_word + index, bits, layout);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::program::action::{Action, Step};
 use crate::program::expression::HeaderExpr;
+use crate::program::headers::Headers;
 use crate::program::ids::{ActionId, HeaderId};
 use crate::run::engine::{Engine, Stop};
 use crate::run::frame::Frame;
@@ -47,9 +48,10 @@ impl Engine<'_> {
             match step {
                 Step::Jump(to) => at = *to as usize,
                 Step::JumpIfZero(value, to) => {
-                    if is_recorded {
+                    let holds = if is_recorded {
                         let before = recorder.origins.obstacle.take();
-                        self.steer_by(around, recorder, value, data, &action.places, frame);
+                        let holds =
+                            self.steer_by(around, recorder, value, data, &action.places, frame);
                         let obstacle = recorder.origins.obstacle.take();
                         is_recorded = before.is_none() && obstacle.is_none();
                         recorder.origins.obstacle = before.or(obstacle);
@@ -57,8 +59,11 @@ impl Engine<'_> {
                             recorder.origins.obstacle = None;
                             self.record_whole(recorder, mark, id, data, frame, &facts.writes);
                         }
-                    }
-                    if !value.is_true(&self.scope(data, &action.places, frame)) {
+                        holds
+                    } else {
+                        value.is_true(&self.scope(data, &action.places, frame))
+                    };
+                    if !holds {
                         at = *to as usize;
                     }
                 }
@@ -120,7 +125,7 @@ impl Engine<'_> {
             }
             Step::CopyWords(from, to, words) => {
                 self.run(primitive, frame)?;
-                recorder.copy_block(*from, *to, *words);
+                recorder.origins.copy_block(*from, *to, *words);
                 recorder.push(primitive.operation);
                 Ok(())
             }
@@ -212,18 +217,6 @@ impl Engine<'_> {
         is_known
     }
 
-    /// The words of validity that a header's becoming valid changes.
-    fn validity_words(&self, header: HeaderId) -> Vec<u32> {
-        let headers = &self.program.headers;
-        let union = headers.header(header).union;
-        let members = union.map(|union| headers.union(union).headers.as_slice());
-        let members = members.unwrap_or_default().iter().copied();
-        members
-            .chain([header])
-            .map(|header| headers.header(header).base)
-            .collect()
-    }
-
     /// A header becomes valid or invalid, and it is known what it was.
     fn record_validity(
         &mut self,
@@ -232,7 +225,8 @@ impl Engine<'_> {
         primitive: &Primitive<'_>,
         frame: &mut Frame,
     ) -> Result<(), Stop> {
-        let shape = self.program.headers.header(header);
+        let headers = &self.program.headers;
+        let shape = headers.header(header);
         let was_valid = frame.words[shape.base as usize] != 0;
         self.run(primitive, frame)?;
         match primitive.step {
@@ -240,13 +234,13 @@ impl Engine<'_> {
                 for word in shape.base..shape.base + shape.words {
                     recorder.origins.put(word, Origin::Constant);
                 }
-                for word in self.validity_words(header) {
+                for word in validity_words(headers, header) {
                     recorder.origins.put(word, Origin::Constant);
                 }
                 recorder.push(primitive.operation);
             }
             Step::ValidateHeader(_) => {
-                for word in self.validity_words(header) {
+                for word in validity_words(headers, header) {
                     recorder.set(word, frame);
                 }
             }
@@ -277,8 +271,10 @@ impl Engine<'_> {
             recorder.set(target.base, frame);
             return Ok(());
         }
-        recorder.copy_block(source.base, target.base, source.words);
-        for word in self.validity_words(to) {
+        recorder
+            .origins
+            .copy_block(source.base, target.base, source.words);
+        for word in validity_words(headers, to) {
             recorder.origins.put(word, Origin::Constant);
         }
         recorder.push(primitive.operation);
@@ -286,14 +282,12 @@ impl Engine<'_> {
     }
 }
 
-impl Recorder {
-    /// The origins of some words become those of others.
-    fn copy_block(&mut self, from: u32, to: u32, words: u32) {
-        let origins: Vec<_> = (from..from + words)
-            .map(|word| self.origins.of(word))
-            .collect();
-        for (origin, word) in origins.into_iter().zip(to..) {
-            self.origins.put(word, origin);
-        }
-    }
+/// The words of validity that a header's becoming valid changes.
+fn validity_words(headers: &Headers, header: HeaderId) -> impl Iterator<Item = u32> {
+    let union = headers.header(header).union;
+    let members = union.map(|union| headers.union(union).headers.as_slice());
+    let members = members.unwrap_or_default().iter().copied();
+    members
+        .chain([header])
+        .map(|header| headers.header(header).base)
 }

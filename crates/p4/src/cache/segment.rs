@@ -26,9 +26,10 @@ pub(crate) enum Operation {
 }
 
 /// Where a segment ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum End {
     /// With the pipeline.
+    #[default]
     Done,
     /// Before a node at which another segment begins.
     Before(NodeId),
@@ -61,8 +62,8 @@ pub(crate) struct Consult {
 /// Operations with the data of their actions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Operations {
-    pub(crate) list: Box<[Operation]>,
-    pub(crate) data: Box<[u64]>,
+    pub(crate) list: Vec<Operation>,
+    pub(crate) data: Vec<u64>,
 }
 
 impl Engine<'_> {

@@ -7,6 +7,9 @@ pub struct CacheConfig {
     pub segments: usize,
     /// Slots of the exact level of each start, rounded up to a power of two; 0 for none.
     pub microflows: usize,
+    /// Of keys that are missed for the first time, one in so many is recorded; what is missed again
+    /// soon is recorded then. With 1 each is at once, with 0 none ever.
+    pub record_one_in: u32,
 }
 
 impl Default for CacheConfig {
@@ -14,6 +17,7 @@ impl Default for CacheConfig {
         CacheConfig {
             segments: 1 << 16,
             microflows: 1 << 13,
+            record_one_in: 16,
         }
     }
 }
@@ -70,8 +74,10 @@ pub struct CacheStatistics {
     pub exact_hits: u64,
     /// Segments that were found by their mask.
     pub masked_hits: u64,
-    /// Walks that found none at a start, and were recorded.
+    /// Walks that found none at a start.
     pub misses: u64,
+    /// Of these, walks that were recorded.
+    pub recorded: u64,
     /// Of these, packets that ended on the way, so that nothing was remembered.
     pub ended: u64,
     /// Nodes that were run because a segment stopped before them.

@@ -1,17 +1,16 @@
 //! The segments, and how one is found, put in and taken out.
 
-use std::collections::HashMap;
-
-use thalweg_classifier::hash::WordHash;
 use thalweg_classifier::{
     Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{Instant, MAX_WORDS};
 
+use crate::packed::KeyHash;
 use crate::program::Program;
 use crate::program::ids::NodeId;
 use crate::state::{Cells, TableState};
 
+use super::admission::Admission;
 use super::facts::Facts;
 use super::layout::{Layout, Liveness, Shape};
 use super::microflow::Microflow;
@@ -29,6 +28,9 @@ const STARTS_MAX: usize = 64;
 /// Masks of a start that have tables of their own; with more they are merged.
 const OWN_MASKS_MAX: usize = 32;
 
+/// Segments whose room is kept.
+const SPARE_MAX: usize = 64;
+
 /// A node that has not been a start yet, or may not be one.
 const NEW: u32 = u32::MAX;
 const REFUSED: u32 = u32::MAX - 1;
@@ -40,6 +42,10 @@ pub(crate) struct Start {
     pub(crate) layout: Layout,
     /// Where the words of a frame come from at the start.
     pub(crate) origins: Box<[Origin]>,
+    is_ingress: bool,
+    hash: KeyHash,
+    /// By the node that follows a segment: what is read after it.
+    live: Vec<(Option<NodeId>, WordSet)>,
     microflow: Microflow,
     masked: MergedTuples,
     /// Of the masked level's rules.
@@ -48,23 +54,39 @@ pub(crate) struct Start {
 }
 
 /// A remembered walk from a start to a stop point or the end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) operations: Operations,
     pub(crate) end: End,
-    pub(crate) credits: Box<[Credit]>,
+    pub(crate) credits: Vec<Credit>,
     /// Packets that have not been credited yet, their bytes, and when the last came.
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) last: Instant,
     is_recent: bool,
     pub(crate) start: u32,
-    pub(crate) consults: Box<[Consult]>,
+    pub(crate) consults: Vec<Consult>,
     /// Of each consult its row among those of its table.
-    pub(super) rows: Box<[u32]>,
-    pub(crate) keys: Box<[u64]>,
+    pub(super) rows: Vec<u32>,
+    pub(crate) keys: Vec<u64>,
     /// The key of the packet that was recorded.
-    pub(crate) key: Box<[u64]>,
+    pub(crate) key: Vec<u64>,
+}
+
+impl Segment {
+    /// Has what was recorded; its rows and its key are still to come.
+    fn fill(&mut self, recorder: &Recorder, start: u32, end: End) {
+        self.operations.list.clone_from(&recorder.operations);
+        self.operations.data.clone_from(&recorder.data);
+        self.credits.clone_from(&recorder.credits);
+        self.consults.clone_from(&recorder.consults);
+        self.keys.clone_from(&recorder.keys);
+        self.rows.clear();
+        self.key.clear();
+        (self.packets, self.bytes, self.last) = (0, 0, Instant::ZERO);
+        self.is_recent = false;
+        (self.start, self.end) = (start, end);
+    }
 }
 
 /// What there is for a packet at a node.
@@ -73,6 +95,8 @@ pub(crate) enum Found {
     Segment(u32),
     /// Nothing yet: the start to record from.
     Miss(u32),
+    /// Nothing yet, and nothing is to be recorded: the packet goes its way.
+    Pass,
     /// No segment may begin here.
     Refused,
 }
@@ -84,14 +108,18 @@ pub(crate) struct Cache {
     pub(crate) facts: Facts,
     shape: Shape,
     liveness: Liveness,
-    /// By pipeline (whether it is ingress) and the node that follows: what is read after a segment.
-    live: HashMap<(bool, Option<NodeId>), WordSet>,
     by_node: Vec<u32>,
     pub(crate) starts: Vec<Start>,
     pub(super) segments: Vec<Option<Box<Segment>>>,
     /// By segment: changes when it is taken out.
     generations: Vec<u32>,
     free: Vec<u32>,
+    /// Segments that were taken out, whose room the next have.
+    #[expect(
+        clippy::vec_box,
+        reason = "a box moves from list to list; a segment would be copied"
+    )]
+    spare: Vec<Box<Segment>>,
     hand: usize,
     pub(super) rows: Vec<Rows>,
     /// Segments with packets that have not been credited.
@@ -99,11 +127,17 @@ pub(crate) struct Cache {
     pub(crate) recorder: Recorder,
     key: [u64; MAX_WORDS],
     key_hash: u64,
-    hash: WordHash,
+    seed: u64,
+    admission: Admission,
     pub(crate) statistics: CacheStatistics,
 }
 
 impl Cache {
+    /// Records as [`CacheConfig::record_one_in`] says, with another number.
+    pub(crate) fn set_record_one_in(&mut self, one_in: u32) {
+        self.admission.set(one_in);
+    }
+
     /// An empty cache for a program.
     pub(crate) fn new(program: &Program, config: CacheConfig, seed: u64) -> Cache {
         let facts = Facts::new(program);
@@ -112,19 +146,20 @@ impl Cache {
             shape: Shape::new(program, &facts),
             liveness: Liveness::new(program, &facts),
             facts,
-            live: HashMap::new(),
             by_node: vec![NEW; program.control.nodes.len()],
             starts: Vec::new(),
             segments: Vec::new(),
             generations: Vec::new(),
             free: Vec::new(),
+            spare: Vec::new(),
             hand: 0,
             rows: program.tables.iter().map(Rows::new).collect(),
             owing: Vec::new(),
             recorder: Recorder::default(),
             key: [0; MAX_WORDS],
             key_hash: 0,
-            hash: WordHash::new(seed),
+            seed,
+            admission: Admission::new(config.record_one_in),
             statistics: CacheStatistics::default(),
         }
     }
@@ -143,7 +178,7 @@ impl Cache {
         let start = &mut self.starts[index as usize];
         let key = &mut self.key[..start.layout.words];
         start.layout.pack(frame, key);
-        let hash = self.hash.hash_words(&*key);
+        let hash = start.hash.hash(key);
         if let Some((segment, generation)) = start.microflow.find(hash, key)
             && self.generations[segment as usize] == generation
         {
@@ -153,7 +188,10 @@ impl Cache {
         self.key_hash = hash;
         let Some(rule) = start.masked.lookup(key, start.version) else {
             self.statistics.misses += 1;
-            return Found::Miss(index);
+            return match self.admission.admits(hash) {
+                true => Found::Miss(index),
+                false => Found::Pass,
+            };
         };
         self.statistics.masked_hits += 1;
         let generation = self.generations[rule.0 as usize];
@@ -179,11 +217,15 @@ impl Cache {
                 (None, false) => Origin::Constant,
             }
         });
+        let seed = self.seed.wrapping_add(self.starts.len() as u64);
         let config = TupleSpaceConfig::flat(layout.words, self.starts.len() as u64);
         let index = self.starts.len() as u32;
         self.starts.push(Start {
             node,
             origins: origins.collect(),
+            is_ingress: program.control.ingress.nodes.contains(&node.0),
+            hash: KeyHash::new(layout.words, seed),
+            live: Vec::new(),
             microflow: Microflow::new(layout.words, self.config.microflows),
             masked: MergedTuples::after(OWN_MASKS_MAX, config),
             layout,
@@ -233,21 +275,22 @@ impl Cache {
             self.segments.len() as u32 - 1
         });
         self.trim(program, start, end);
-        let recorder = &self.recorder;
-        let consults: Box<[Consult]> = recorder.consults.as_slice().into();
-        let rows = consults.iter().map(|consult| {
+        let mut segment = self.spare.pop().unwrap_or_default();
+        segment.fill(&self.recorder, start, end);
+        for consult in &segment.consults {
             let rows = &mut self.rows[consult.table.index()];
-            rows.push(id, consult, &recorder.keys)
-        });
-        let rows: Box<[u32]> = rows.collect();
-        let mask = &recorder.origins.mask;
+            segment.rows.push(rows.push(id, consult, &segment.keys));
+        }
+        let mask = &self.recorder.origins.mask;
         let place = &mut self.starts[start as usize];
-        let key: Box<[u64]> = self.key[..place.layout.words].into();
-        let value: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
-        let pattern = Pattern {
-            value: &value,
-            mask,
-        };
+        let key = &self.key[..place.layout.words];
+        segment.key.extend_from_slice(key);
+        let mut value = [0; MAX_WORDS];
+        let value = &mut value[..key.len()];
+        for (value, (key, mask)) in value.iter_mut().zip(key.iter().zip(mask)) {
+            *value = key & mask;
+        }
+        let pattern = Pattern { value, mask };
         let precedence = Precedence::new(0, place.age);
         place.age += 1;
         place
@@ -255,43 +298,36 @@ impl Cache {
             .insert(pattern, precedence, RuleId(id), place.version);
         place
             .microflow
-            .put(self.key_hash, &key, id, self.generations[id as usize]);
-        self.segments[id as usize] = Some(Box::new(Segment {
-            operations: Operations {
-                list: recorder.operations.as_slice().into(),
-                data: recorder.data.as_slice().into(),
-            },
-            end,
-            credits: recorder.credits.as_slice().into(),
-            packets: 0,
-            bytes: 0,
-            last: Instant::ZERO,
-            is_recent: false,
-            start,
-            consults,
-            rows,
-            keys: recorder.keys.as_slice().into(),
-            key,
-        }));
+            .put(self.key_hash, key, id, self.generations[id as usize]);
+        self.segments[id as usize] = Some(segment);
         self.statistics.segments += 1;
         Some(id)
     }
 
     /// Takes out of the recording what need not be done.
     pub(super) fn trim(&mut self, program: &Program, start: u32, end: End) {
-        let node = self.starts[start as usize].node;
+        let start = &mut self.starts[start as usize];
         let next = match end {
             End::Done => None,
             End::Before(next) | End::Visit(next) => Some(next),
         };
-        let is_ingress = program.control.ingress.nodes.contains(&node.0);
-        let live = self.live.entry((is_ingress, next));
-        let live = live.or_insert_with(|| self.liveness.at_end(program, &self.facts, node, next));
-        trim(
-            &self.facts,
-            &mut self.recorder.operations,
-            &mut live.clone(),
-        );
+        let known = start.live.iter().position(|(node, _)| *node == next);
+        let known = known.unwrap_or_else(|| {
+            let live = self
+                .liveness
+                .at_end(program, &self.facts, start.is_ingress, next);
+            start.live.push((next, live));
+            start.live.len() - 1
+        });
+        let Recorder {
+            operations,
+            live,
+            is_kept,
+            ..
+        } = &mut self.recorder;
+        let live = live.get_or_insert_with(|| WordSet::new(0));
+        live.clone_from(&start.live[known].1);
+        trim(&self.facts, operations, live, is_kept);
         let needs_data = |operation: &Operation| {
             matches!(operation, Operation::Step(..) | Operation::Action(..))
         };
@@ -349,6 +385,9 @@ impl Cache {
         }
         self.statistics.segments -= 1;
         self.statistics.evict(reason);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(segment);
+        }
     }
 
     /// Credits the packets of all segments.

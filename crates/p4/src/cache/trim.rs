@@ -11,10 +11,17 @@ use super::facts::Facts;
 use super::segment::Operation;
 use super::words::WordSet;
 
-/// Takes out what need not be done; `live` is what is read after the last operation.
-pub(crate) fn trim(facts: &Facts, operations: &mut Vec<Operation>, live: &mut WordSet) {
-    let mut is_kept = vec![true; operations.len()];
-    for (operation, is_kept) in operations.iter().zip(&mut is_kept).rev() {
+/// Takes out what need not be done; `live` is what is read after the last operation, and `is_kept`
+/// room to work in.
+pub(crate) fn trim(
+    facts: &Facts,
+    operations: &mut Vec<Operation>,
+    live: &mut WordSet,
+    is_kept: &mut Vec<bool>,
+) {
+    is_kept.clear();
+    is_kept.resize(operations.len(), true);
+    for (operation, is_kept) in operations.iter().zip(&mut *is_kept).rev() {
         match *operation {
             Operation::Set(to, _) => {
                 *is_kept = live.contains(to);
@@ -45,6 +52,6 @@ pub(crate) fn trim(facts: &Facts, operations: &mut Vec<Operation>, live: &mut Wo
             Operation::Meter(..) | Operation::Fault(_) => {}
         }
     }
-    let mut is_kept = is_kept.into_iter();
-    operations.retain(|_| is_kept.next().expect("one for each"));
+    let mut is_kept = is_kept.iter();
+    operations.retain(|_| *is_kept.next().expect("one for each"));
 }

@@ -38,6 +38,7 @@ impl Engine<'_> {
                     }
                 }
                 Found::Miss(start) => self.fill(cache, start, frame)?,
+                Found::Pass => return self.walk_from(Some(node), frame),
                 Found::Refused => self.visit(node, frame)?,
             };
             if frame.wishes.has_exited {
@@ -61,6 +62,7 @@ impl Engine<'_> {
             facts: &cache.facts,
             layout: &start.layout,
         };
+        cache.statistics.recorded += 1;
         cache.recorder.begin(&start.origins, &start.layout);
         let outcome = self.record(around, &mut cache.recorder, start.node, frame);
         let recorded = match outcome {

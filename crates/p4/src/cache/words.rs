@@ -1,7 +1,16 @@
 //! Sets of words of a frame.
 
+/// The places of the ones of a word, from the lowest.
+pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros())?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
+}
+
 /// A set of words of a frame; one bit for each.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct WordSet {
     bits: Box<[u64]>,
 }
@@ -42,9 +51,18 @@ impl WordSet {
     /// The words, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let all = self.bits.iter().enumerate();
-        all.flat_map(|(index, &bits)| {
-            let ones = (0..64).filter(move |bit| bits >> bit & 1 == 1);
-            ones.map(move |bit| index as u32 * 64 + bit)
-        })
+        all.flat_map(|(index, &bits)| ones(bits).map(move |bit| index as u32 * 64 + bit))
+    }
+}
+
+impl Clone for WordSet {
+    fn clone(&self) -> WordSet {
+        WordSet {
+            bits: self.bits.clone(),
+        }
+    }
+
+    fn clone_from(&mut self, other: &WordSet) {
+        self.bits.clone_from(&other.bits);
     }
 }

@@ -64,30 +64,15 @@ pub struct Command {
 /// # Errors
 /// The first line that is no command, or names what the program does not have.
 pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError> {
-    let mut reader = Reader {
-        program,
-        nodes: Vec::new(),
-        groups: BTreeMap::new(),
-        profiles: BTreeMap::new(),
-        values: BTreeMap::new(),
-    };
-    let mut commands = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default();
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some((name, words)) = words.split_first() else {
-            continue;
-        };
-        let line = index + 1;
-        let update = reader.command(name, words);
-        if let Some(update) = update.map_err(|what| CommandError { line, what })? {
-            commands.push(Command { line, update });
-        }
-    }
-    Ok(commands)
+    let mut reader = Reader::new(program);
+    let lines = text.lines().map(|line| reader.read_line(line));
+    lines.filter_map(Result::transpose).collect()
 }
 
-struct Reader<'p> {
+/// Reads commands line by line; it knows the handles that lines before have made.
+#[derive(Debug)]
+pub struct Reader<'p> {
+    line: usize,
     program: &'p Program,
     nodes: Vec<Vec<Replica>>,
     groups: BTreeMap<u16, Vec<Replica>>,
@@ -95,7 +80,36 @@ struct Reader<'p> {
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
 }
 
-impl Reader<'_> {
+impl<'p> Reader<'p> {
+    /// For the commands of a program.
+    pub fn new(program: &'p Program) -> Reader<'p> {
+        Reader {
+            line: 0,
+            program,
+            nodes: Vec::new(),
+            groups: BTreeMap::new(),
+            profiles: BTreeMap::new(),
+            values: BTreeMap::new(),
+        }
+    }
+
+    /// What the next line asks for; nothing if it is empty, or only looks.
+    ///
+    /// # Errors
+    /// If it is no command, or names what the program does not have.
+    pub fn read_line(&mut self, text: &str) -> Result<Option<Command>, CommandError> {
+        self.line += 1;
+        let line = self.line;
+        let text = text.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let Some((name, words)) = words.split_first() else {
+            return Ok(None);
+        };
+        let update = self.command(name, words);
+        let update = update.map_err(|what| CommandError { line, what })?;
+        Ok(update.map(|update| Command { line, update }))
+    }
+
     // One match, with an arm for each command.
     fn command(&mut self, name: &str, words: &[&str]) -> Result<Option<Update>, String> {
         let update = match name {

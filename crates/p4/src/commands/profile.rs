@@ -9,7 +9,7 @@ use crate::stf::resolve;
 use super::{Reader, insert, number, split_at_arrow, value, word};
 
 /// What a file has made in a profile so far; handles are indices.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Handles {
     members: u32,
     /// The members of each group.

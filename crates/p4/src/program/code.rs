@@ -66,13 +66,11 @@ impl Code {
         }
     }
 
-    /// The bits of the frame that decide whether the value is 0; false if nothing is known of them,
-    /// so that all that the expression reads counts.
-    pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen<'_>) -> bool {
-        if let Some(narrow) = &self.narrow {
-            narrow.examine_truth(registers(scope), seen);
-        }
-        self.narrow.is_some()
+    /// Whether the value is not 0, and the bits of the frame that decide it; none if nothing is known
+    /// of them, so that all that the expression reads counts.
+    pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen<'_>) -> Option<bool> {
+        let narrow = self.narrow.as_ref()?;
+        Some(narrow.examine_truth(registers(scope), seen))
     }
 
     /// The value as an index or a length; the greatest there is if it is negative or greater.

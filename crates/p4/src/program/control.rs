@@ -187,3 +187,33 @@ pub(super) fn check_acyclic(
         "the node {name:?} of a pipeline is on, or behind, a cycle"
     )))
 }
+
+/// The nodes of a pipeline that a packet may meet, each before those that follow it.
+pub(crate) fn in_order(program: &super::Program, pipeline: &Pipeline) -> Vec<NodeId> {
+    let next = |id: NodeId| {
+        let node = &program.control.nodes[id.index()];
+        successors(node, &program.tables)
+    };
+    let mut is_open = vec![false; program.control.nodes.len()];
+    let mut finished = Vec::new();
+    let mut stack: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
+    if let Some(start) = pipeline.start {
+        is_open[start.index()] = true;
+        stack.push((start, next(start)));
+    }
+    while let Some((id, rest)) = stack.last_mut() {
+        match rest.pop() {
+            Some(one) if !is_open[one.index()] => {
+                is_open[one.index()] = true;
+                stack.push((one, next(one)));
+            }
+            Some(_) => {}
+            None => {
+                finished.push(*id);
+                stack.pop();
+            }
+        }
+    }
+    finished.reverse();
+    finished
+}

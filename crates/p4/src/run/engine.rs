@@ -77,7 +77,16 @@ impl<'a> Engine<'a> {
 
     /// Walks a pipeline to its end, or until `exit`.
     pub(crate) fn walk(&mut self, pipeline: &Pipeline, frame: &mut Frame) -> Result<(), Stop> {
-        let mut next = pipeline.start;
+        self.walk_from(pipeline.start, frame)
+    }
+
+    /// The same from a node on.
+    #[inline]
+    pub(crate) fn walk_from(
+        &mut self,
+        mut next: Option<NodeId>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
         while let Some(id) = next {
             next = self.visit(id, frame)?;
             if frame.wishes.has_exited {
@@ -118,8 +127,16 @@ impl<'a> Engine<'a> {
         let table = program.table(id);
         let mut found = None;
         if !table.key.is_empty() {
-            let mut key = [0; MAX_WORDS];
-            let key = &mut key[..table.key_words as usize];
+            let words = table.key_words as usize;
+            let mut short = [0; KEY_INLINE];
+            let mut long;
+            let key = match words <= KEY_INLINE {
+                true => &mut short[..words],
+                false => {
+                    long = [0; MAX_WORDS];
+                    &mut long[..words]
+                }
+            };
             build_key(&table.key, &frame.words, key);
             found = self.tables[id.index()].lookup(key, self.version);
             if self.record.is_some() {
@@ -241,6 +258,9 @@ impl<'a> Engine<'a> {
         self.cells.calculators[id.index()].compute(self.input)
     }
 }
+
+/// Words of a key that are zeroed without a thought.
+const KEY_INLINE: usize = 8;
 
 /// Words of an action's data that are copied without asking for memory.
 const DATA_INLINE: usize = 32;

@@ -61,12 +61,13 @@ impl Engine<'_> {
     pub(super) fn record_lookup(&mut self, id: TableId, key: &[u64], found: Option<u32>) {
         let table = self.program.table(id);
         self.with_record(|record| {
-            record.lookups.push(Lookup {
+            record.behavior.keys.extend_from_slice(key);
+            record.behavior.lookups.push(Lookup {
                 table: id,
-                key: key.into(),
                 is_hit: found.is_some(),
+                row: 0,
             });
-            if record.lookups.len() > crate::behavior::cache::EFFECTS_MAX {
+            if record.behavior.lookups.len() > crate::behavior::cache::EFFECTS_MAX {
                 record.end(Some(Unfit::TooLong));
             }
             let Some(index) = found else { return };
@@ -103,7 +104,10 @@ impl Engine<'_> {
             };
             if let Some(record) = &mut self.record {
                 record.note_step(id, at);
-                note_step(record, Uses { program }, step, &scope);
+                match &record.flow.writes[id.index()][at] {
+                    Some(always) => record.written.extend(always.iter().copied()),
+                    None => note_step(record, Uses { program }, step, &scope),
+                }
             }
             at += 1;
             match step {

@@ -205,6 +205,14 @@ impl Target {
         self.cache = config.map(|config| Box::new(cache(config)));
     }
 
+    /// Records the traversals of one in so many keys that are missed for the first time, as
+    /// [`CacheConfig::record_one_in`] says; with 0 what is remembered is used, and nothing added.
+    pub fn record_traversals(&mut self, one_in: u32) {
+        if let Some(cache) = &mut self.cache {
+            cache.set_record_one_in(one_in);
+        }
+    }
+
     /// What the cache of traversals has done; none if there is none.
     pub fn cache_statistics(&self) -> Option<&CacheStatistics> {
         self.cache.as_ref().map(|cache| &cache.statistics)
@@ -497,7 +505,7 @@ impl Target {
             true => &program.control.ingress,
             false => &program.control.egress,
         };
-        let cache = self.behaviors.as_ref().expect("it has looked");
+        let cache = self.behaviors.as_mut().expect("it has looked");
         let mut record = cache.begin(is_ingress);
         let faults = self.counts.all_faults();
         let length_bytes = frame.length_bytes;

@@ -41,12 +41,17 @@ fn config(seed: u64) -> CacheConfig {
         0 => CacheConfig {
             segments: 12,
             microflows: 8,
+            record_one_in: 1,
         },
         1 => CacheConfig {
             segments: 1_000,
             microflows: 0,
+            record_one_in: 3,
         },
-        _ => CacheConfig::default(),
+        _ => CacheConfig {
+            record_one_in: 1,
+            ..CacheConfig::default()
+        },
     }
 }
 

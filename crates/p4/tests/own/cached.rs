@@ -395,6 +395,7 @@ fn random_programs_answer_the_same_with_a_cache() {
         let config = CacheConfig {
             segments: [3, 40, 10_000][seed as usize % 3],
             microflows: [0, 8, 512][seed as usize / 3 % 3],
+            record_one_in: [1, 1, 3][seed as usize / 9 % 3],
         };
         let mut twins = Twins::new(program, config);
         let mut chance = Chance::new(&mut twins, templates(), seed);
@@ -433,4 +434,38 @@ fn random_programs_answer_the_same_with_a_cache() {
         "{hits} {misses} {visits} {ended}"
     );
     assert!(evictions.iter().all(|&count| count > 0), "{evictions:?}");
+}
+
+/// Wherever a walk of a random program stops, it was said that it may.
+#[test]
+fn nothing_stops_where_it_was_not_told() {
+    let (mut stopping, mut told) = (0, 0);
+    for seed in 0..PROGRAMS {
+        let value = random_program(seed).to_string();
+        let program = Program::from_json(&value).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let stops = thalweg_p4::cache::stop_points(&program);
+        let mut twins = Twins::new(
+            program,
+            CacheConfig {
+                record_one_in: 1,
+                ..CacheConfig::default()
+            },
+        );
+        let mut chance = Chance::new(&mut twins, templates(), seed);
+        for _ in 0..60 {
+            twins.receive(&chance.packet(), "a packet");
+            let updates = chance.updates();
+            twins.write(&updates, "a write");
+        }
+        let statistics = twins.cached.cache_statistics().expect("a cache");
+        // A start for each pipeline, and one for each place at which a segment stopped.
+        let has_stopped = statistics.starts > 2 || statistics.visits > 0;
+        stopping += u32::from(has_stopped);
+        told += u32::from(!stops.is_empty());
+        assert!(
+            !has_stopped || !stops.is_empty(),
+            "program {seed}: {statistics:?}"
+        );
+    }
+    assert!(stopping > 5 && told >= stopping, "{stopping} of {told}");
 }

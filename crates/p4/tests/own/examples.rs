@@ -22,7 +22,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4")
 }
 
-fn text(name: &str) -> String {
+pub(crate) fn text(name: &str) -> String {
     let path = folder().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -9,6 +9,7 @@ mod lab;
 #[path = "../pair/mod.rs"]
 mod pair;
 mod profiles;
+mod remembered;
 mod router;
 mod semantics;
 mod tables;

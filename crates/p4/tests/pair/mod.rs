@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use num_bigint::BigUint;
 use thalweg_p4::behavior::transform::{
-    CacheEntries, Keeper, Operation, PREFIX, Transformed, report_of, transform,
+    CacheEntries, Keeper, Operation, PREFIX, Transformed, changed_by, report_of, transform,
 };
 use thalweg_p4::program::ids::{ActionId, CounterId, RegisterId, TableId};
-use thalweg_p4::program::table::Match;
 use thalweg_p4::state::{ActionCall, Update};
 use thalweg_p4::{Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
@@ -85,7 +84,9 @@ impl Pair {
     /// The barrier of the keeper, around a change.
     pub(crate) fn write(&mut self, updates: &[Update]) -> bool {
         let is_done = self.plain.write(updates, self.now());
-        let changed: Vec<_> = updates.iter().flat_map(|one| self.changed(one)).collect();
+        let program = self.plain.program();
+        let changed = updates.iter().flat_map(|one| changed_by(program, one));
+        let changed: Vec<_> = changed.collect();
         let operations = self.keeper.begin_change(&changed);
         self.operate(operations);
         let renamed: Vec<Update> = updates.iter().map(|one| self.renamed(one)).collect();
@@ -103,23 +104,6 @@ impl Pair {
         );
         self.cached.write(&[begin], self.now()).expect("the epoch");
         is_done.is_ok()
-    }
-
-    /// Tables that an update changes, with the match of an entry.
-    fn changed(&self, update: &Update) -> Vec<(TableId, Option<Vec<Match>>)> {
-        match update {
-            Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
-                vec![(*table, Some(entry.matches.clone()))]
-            }
-            Update::DeleteEntry(table, matches, _) => vec![(*table, Some(matches.clone()))],
-            Update::SetDefault(table, _) | Update::ClearTable(table) => vec![(*table, None)],
-            Update::Member(..) | Update::Group(..) => {
-                let tables = self.plain.program().tables.iter().zip(0..);
-                let indirect = tables.filter(|(table, _)| table.profile.is_some());
-                indirect.map(|(_, id)| (TableId(id), None)).collect()
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// The tables of egress have other numbers behind those that were added.

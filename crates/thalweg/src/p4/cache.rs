@@ -1,6 +1,6 @@
 //! `thalweg p4 cache`: a program with a cache of its behaviours in front (B-Cache).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -64,7 +64,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let made = made.map_err(|error| bad_input(format!("{path}: {error}")))?;
     let plan = &made.plan;
     if let Some(to) = &arguments.p4info_output {
-        let p4info = p4info_of(arguments, &text)?;
+        let wrong = |error| bad_input(format!("{path}: {error}"));
+        let program = Program::from_json(&text).map_err(wrong)?;
+        let given = arguments.p4info.as_deref();
+        let p4info = p4info_of(given, &program)?;
         let new = thalweg_control::to_text(&thalweg_control::with_cache(&p4info, plan));
         let new = new.map_err(|error| bad_input(format!("{path}: {error}")))?;
         output::write_text(to, &new)?;
@@ -109,12 +112,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 }
 
 /// The P4Info that was given, or that of the program.
-fn p4info_of(arguments: &Arguments, program: &str) -> Result<P4Info> {
-    let Some(path) = &arguments.p4info else {
-        let path = arguments.program.display();
-        let program = Program::from_json(program);
-        let program = program.map_err(|error| bad_input(format!("{path}: {error}")))?;
-        return Ok(thalweg_control::derive(&program));
+pub(super) fn p4info_of(given: Option<&Path>, program: &Program) -> Result<P4Info> {
+    let Some(path) = given else {
+        return Ok(thalweg_control::derive(program));
     };
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;

@@ -92,6 +92,8 @@ pub(crate) struct TraversalReport {
     exact_hits: u64,
     masked_hits: u64,
     misses: u64,
+    /// Misses whose walks were recorded.
+    recorded: u64,
     /// Recordings of packets that ended on the way.
     ended: u64,
     /// Nodes that were run behind a stop point.
@@ -112,6 +114,7 @@ impl TraversalReport {
             exact_hits: statistics.exact_hits,
             masked_hits: statistics.masked_hits,
             misses: statistics.misses,
+            recorded: statistics.recorded,
             ended: statistics.ended,
             visits: statistics.visits,
             refused: statistics.refused,
@@ -126,10 +129,11 @@ impl TraversalReport {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "traversals: {} exact and {} masked hits, {} misses, {} entries, {} nodes run\n",
+            "traversals: {} exact and {} masked hits, {} misses, {} recorded, {} entries, {} nodes run\n",
             self.exact_hits,
             self.masked_hits,
             self.misses,
+            self.recorded,
             self.entries,
             self.visits + self.refused
         );

@@ -7,6 +7,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use thalweg_p4::behavior::{Analysis, Vector};
+use thalweg_p4::cache::stop_points;
 use thalweg_p4::{LoadError, Program};
 
 use crate::console::Console;
@@ -79,6 +80,8 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     total_primitives: Option<u64>,
     stop_points: Vec<Stop>,
+    /// Where a remembered traversal may stop, and another begins.
+    traversal_stops: Vec<Stop>,
 }
 
 #[derive(Serialize)]
@@ -122,6 +125,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         node: stop.node.clone(),
         reason: stop.reason,
     });
+    let traversal_stops = stop_points(&program).into_iter().map(|stop| Stop {
+        node: stop.node,
+        reason: stop.reason,
+    });
     let report = Report {
         tables: program.tables.len(),
         actions: program.actions.len(),
@@ -141,6 +148,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         compound_actions: analysis.compound_actions(),
         total_primitives: analysis.total_primitives(),
         stop_points: stops.collect(),
+        traversal_stops: traversal_stops.collect(),
     };
     console.print_json(&report)?;
     console.headline(&format!(
@@ -240,6 +248,15 @@ fn details(analysis: &Analysis, report: &Report) -> String {
     }
     if report.stop_points.is_empty() {
         lines.push("no stop points: a behaviour is remembered to its end".to_owned());
+    }
+    for stop in &report.traversal_stops {
+        lines.push(format!(
+            "traversals may stop at {}: {}",
+            stop.node, stop.reason
+        ));
+    }
+    if report.traversal_stops.is_empty() {
+        lines.push("traversals are remembered to the end of each pipeline".to_owned());
     }
     lines.join("\n")
 }

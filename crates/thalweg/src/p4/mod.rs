@@ -3,6 +3,7 @@
 mod cache;
 mod cache_report;
 mod inspect;
+mod keep;
 mod replay;
 mod trace;
 mod warm;
@@ -110,6 +111,13 @@ pub(crate) enum Command {
     /// commands are those of simple_switch_CLI. They are right as long as the program's own entries
     /// are those that were given here.
     Warm(warm::Arguments),
+    /// Be the controller of a switch that runs a program with such a cache, and fill it
+    ///
+    /// It gives the switch the program with the cache in front, writes its entries, installs what the
+    /// detector reports, and does the changes that lines on standard input ask for, each with the
+    /// barrier around it. It prints a line that begins with `ready` when it does so, and ends with
+    /// totals on SIGINT or SIGTERM.
+    Keep(Box<keep::Arguments>),
 }
 
 /// Does it.
@@ -121,5 +129,6 @@ pub(crate) fn execute(command: &Command, console: &Console) -> Result<()> {
         Command::Inspect(arguments) => inspect::execute(arguments, console),
         Command::Cache(arguments) => cache::execute(arguments, console),
         Command::Warm(arguments) => warm::execute(arguments, console),
+        Command::Keep(arguments) => keep::execute(arguments, console),
     }
 }

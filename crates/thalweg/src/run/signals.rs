@@ -9,7 +9,7 @@ use thalweg_switch::Interrupter;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Signal {
+pub(crate) enum Signal {
     /// To end: SIGINT or SIGTERM.
     End,
     /// To read the rules again: SIGHUP.
@@ -17,7 +17,7 @@ pub(super) enum Signal {
 }
 
 /// The signals that have been caught since [`catch`].
-pub(super) struct Caught {
+pub(crate) struct Caught {
     signals: Receiver<Signal>,
     interrupter: Sender<Interrupter>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Caught {
 ///
 /// # Errors
 /// If the operating system refuses.
-pub(super) fn catch() -> Result<Caught> {
+pub(crate) fn catch() -> Result<Caught> {
     let mut caught = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
     let (sender, signals) = channel();
     let (interrupter, interrupters) = channel::<Interrupter>();
@@ -56,13 +56,13 @@ pub(super) fn catch() -> Result<Caught> {
 
 impl Caught {
     /// Has signals end the waiting of a switch.
-    pub(super) fn interrupt(&self, interrupter: Interrupter) {
+    pub(crate) fn interrupt(&self, interrupter: Interrupter) {
         // The thread has ended if nobody gets it, and so have signals.
         let _ = self.interrupter.send(interrupter);
     }
 
     /// The next signal, if there is one.
-    pub(super) fn next(&self) -> Option<Signal> {
+    pub(crate) fn next(&self) -> Option<Signal> {
         self.signals.try_recv().ok()
     }
 }

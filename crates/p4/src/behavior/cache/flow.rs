@@ -28,7 +28,7 @@ use crate::program::Program;
 use crate::program::action::{Action, Step, Target};
 use crate::program::calculation::{Algorithm, Input};
 use crate::program::code::Code;
-use crate::program::control::{NodeKind, Pipeline};
+use crate::program::control::{NodeKind, Pipeline, in_order};
 use crate::program::expression::Expr;
 use crate::program::ids::{ActionId, CalculationId, NodeId, RegisterId};
 use crate::program::parser::ParserStep;
@@ -108,6 +108,8 @@ pub(crate) struct Flow {
     pub(crate) steps: Vec<Vec<Option<Unfit>>>,
     /// By node: the same, of conditions and keys.
     pub(crate) nodes: Vec<Option<Unfit>>,
+    /// By action and step: the words that the step writes, if these are the same for all packets.
+    pub(crate) writes: Vec<Vec<Option<Box<[u32]>>>>,
     /// Words that anything behind the pipeline looks at.
     pub(crate) live: WordSet,
     /// By node: words that may have been written before it; none of a node that nothing leads to.
@@ -156,6 +158,7 @@ pub(crate) fn analyse(program: &Program, is_ingress: bool) -> Flow {
 
 impl<'p> Walker<'p> {
     fn new(program: &'p Program) -> Walker<'p> {
+        let uses = Uses { program };
         let standard = &program.standard;
         let times = [
             standard.ingress_global_timestamp,
@@ -163,7 +166,7 @@ impl<'p> Walker<'p> {
             standard.enq_timestamp,
         ];
         Walker {
-            uses: Uses { program },
+            uses,
             program,
             times: times.iter().flatten().map(|spot| spot.word).collect(),
             flow: Flow {
@@ -171,6 +174,14 @@ impl<'p> Walker<'p> {
                     .actions
                     .iter()
                     .map(|action| vec![None; action.steps.len()])
+                    .collect(),
+                writes: program
+                    .actions
+                    .iter()
+                    .map(|action| {
+                        let steps = action.steps.iter();
+                        steps.map(|step| uses.always_written(step)).collect()
+                    })
                     .collect(),
                 nodes: vec![None; program.control.nodes.len()],
                 changed: vec![None; program.control.nodes.len()],
@@ -385,36 +396,6 @@ fn unfit_hash(program: &Program, id: CalculationId) -> Option<Unfit> {
         (false, true) => Some(Unfit::Payload),
         (false, false) => None,
     }
-}
-
-/// The nodes of a pipeline that a packet may meet, each before those that follow it.
-fn in_order(program: &Program, pipeline: &Pipeline) -> Vec<NodeId> {
-    let next = |id: NodeId| {
-        let node = &program.control.nodes[id.index()];
-        crate::program::control::successors(node, &program.tables)
-    };
-    let mut is_open = vec![false; program.control.nodes.len()];
-    let mut finished = Vec::new();
-    let mut stack: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
-    if let Some(start) = pipeline.start {
-        is_open[start.index()] = true;
-        stack.push((start, next(start)));
-    }
-    while let Some((id, rest)) = stack.last_mut() {
-        match rest.pop() {
-            Some(one) if !is_open[one.index()] => {
-                is_open[one.index()] = true;
-                stack.push((one, next(one)));
-            }
-            Some(_) => {}
-            None => {
-                finished.push(*id);
-                stack.pop();
-            }
-        }
-    }
-    finished.reverse();
-    finished
 }
 
 /// Words that may be other than 0 when a pipeline begins.

@@ -5,6 +5,7 @@
 //! bits has zeros above them (`program::headers`, invariant 1), so packed keys are equal exactly if
 //! all parts are.
 
+use crate::packed::Packing;
 use crate::program::Program;
 use crate::program::headers::Headers;
 use crate::run::exact::Scope;
@@ -21,19 +22,14 @@ const COUNT_BITS: u32 = 32;
 /// What a key is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyShape {
-    parts: Vec<Part>,
+    packing: Packing,
+    /// Words that the packing fills.
+    packed: usize,
     registers: Vec<RegisterPart>,
     /// Words of a key.
     pub(crate) words: usize,
     /// Bits of all parts together.
     pub(crate) bits: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    from: u32,
-    word: u32,
-    shift: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -48,12 +44,6 @@ impl KeyShape {
     /// The shape of a pipeline's keys; none if they would be too long.
     pub(crate) fn new(program: &Program, flow: &Flow) -> Option<KeyShape> {
         let widths = word_bits(&program.headers);
-        let mut shape = KeyShape {
-            parts: Vec::new(),
-            registers: Vec::new(),
-            words: 0,
-            bits: 0,
-        };
         let mut inputs: Vec<(u32, u32)> = flow
             .inputs
             .iter()
@@ -62,21 +52,25 @@ impl KeyShape {
         // The widest first: what is left in a word is filled by narrow ones.
         inputs.sort_unstable_by_key(|&(width, word)| (std::cmp::Reverse(width), word));
         let mut used: Vec<u32> = Vec::new();
+        let mut parts = Vec::new();
+        let mut bits = 0;
         for (width, from) in inputs {
             let place = used.iter().position(|bits| bits + width <= 64);
             let place = place.unwrap_or_else(|| {
                 used.push(0);
                 used.len() - 1
             });
-            shape.parts.push(Part {
-                from,
-                word: place as u32,
-                shift: used[place],
-            });
+            parts.push((from, place, used[place]));
             used[place] += width;
-            shape.bits += width;
+            bits += width;
         }
-        shape.words = used.len();
+        let mut shape = KeyShape {
+            packing: Packing::new(used.len(), parts),
+            packed: used.len(),
+            registers: Vec::new(),
+            words: used.len(),
+            bits,
+        };
         for register in &flow.registers {
             let array = &program.arrays.registers[register.array.index()];
             let cell_words = array.width_bits.div_ceil(64) as usize;
@@ -95,11 +89,9 @@ impl KeyShape {
     /// Packs the key of a frame at the beginning of the pipeline.
     #[inline]
     pub(crate) fn fill(&self, headers: &Headers, words: &[u64], cells: &Cells, key: &mut [u64]) {
-        key.fill(0);
-        for part in &self.parts {
-            key[part.word as usize] |= words[part.from as usize] << part.shift;
-        }
+        self.packing.pack(words, &mut key[..self.packed]);
         for part in &self.registers {
+            key[part.word..part.word + part.cell_words].fill(0);
             let scope = Scope {
                 headers,
                 words,

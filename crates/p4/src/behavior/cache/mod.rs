@@ -35,7 +35,9 @@
 //! found hot and recorded again and again; it is given up as behaviours are.
 //!
 //! A lookup costs the packing of the key, a hash of its words and one comparison; the detector two
-//! counters. A record costs a walk again at most, and is made for hot behaviours alone.
+//! counters. A record costs a walk again at most, and is made for hot behaviours alone; records,
+//! reports and behaviours have the room of those that are gone. A change goes through what asked its
+//! table.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
 
@@ -125,6 +127,18 @@ impl BehaviorCounts {
     }
 }
 
+/// Keys of reports whose room is kept.
+const SPARE_KEYS_MAX: usize = 16;
+
+/// By table, the words of its key.
+fn key_words(program: &Program) -> impl Iterator<Item = usize> {
+    let tables = program.tables.iter();
+    tables.map(|table| match table.key.is_empty() {
+        true => 0,
+        false => table.key_words as usize,
+    })
+}
+
 /// One pipeline's cache.
 #[derive(Debug)]
 struct Side {
@@ -152,7 +166,7 @@ pub(crate) enum Look {
 struct Report {
     epoch: u64,
     is_ingress: bool,
-    key: Box<[u64]>,
+    key: Vec<u64>,
     behavior: Behavior,
 }
 
@@ -164,6 +178,10 @@ pub(crate) struct BehaviorCache {
     sides: [Option<Box<Side>>; 2],
     epoch: u64,
     reports: VecDeque<Report>,
+    /// Whose room the next record has.
+    record: Option<Record>,
+    /// Keys of reports that were handled.
+    spare_keys: Vec<Vec<u64>>,
     pub(crate) counts: BehaviorCounts,
 }
 
@@ -174,7 +192,7 @@ impl BehaviorCache {
             let shape = KeyShape::new(program, &flow)?;
             let entries = config.entries.max(1);
             Some(Box::new(Side {
-                store: Store::new(entries, shape.words, program.tables.len(), seed),
+                store: Store::new(entries, shape.words, key_words(program), seed),
                 key: vec![0; shape.words],
                 flow: Arc::new(flow),
                 shape,
@@ -186,6 +204,8 @@ impl BehaviorCache {
             sides: [side(true), side(false)],
             epoch: 0,
             reports: VecDeque::new(),
+            record: None,
+            spare_keys: Vec::new(),
             counts: BehaviorCounts::default(),
         }
     }
@@ -243,16 +263,20 @@ impl BehaviorCache {
     }
 
     /// An empty record for a hot packet.
-    pub(crate) fn begin(&self, is_ingress: bool) -> Record {
-        let side = self.sides[usize::from(!is_ingress)].as_ref();
-        Record::new(side.expect("a side that looked").flow.clone())
+    pub(crate) fn begin(&mut self, is_ingress: bool) -> Record {
+        let side = self.sides[usize::from(!is_ingress)].as_mut();
+        let side = side.expect("a side that looked");
+        let record = self.record.take();
+        let mut record = record.unwrap_or_else(|| Record::new(side.flow.clone()));
+        record.begin(&side.flow, side.store.spare.pop());
+        record
     }
 
     /// Reports a walk that has ended, with the frame at its end; `wishes` are its own.
     pub(crate) fn report(
         &mut self,
         is_ingress: bool,
-        record: Record,
+        mut record: Record,
         frame: &Frame,
         wishes: Wishes,
         length_change: i64,
@@ -261,6 +285,8 @@ impl BehaviorCache {
         if let Some(reason) = record.unfit {
             self.counts.unfit[reason as usize] += 1;
         }
+        let behavior = record.end_with(&frame.words, wishes, length_change);
+        self.record = Some(record);
         if self.reports.len() >= self.config.reports {
             self.counts.no_room += 1;
             return;
@@ -269,11 +295,13 @@ impl BehaviorCache {
             return;
         };
         self.counts.reports += u64::from(!is_unfit);
+        let mut key = self.spare_keys.pop().unwrap_or_default();
+        key.clone_from(&side.key);
         self.reports.push_back(Report {
             epoch: self.epoch,
             is_ingress,
-            key: side.key.as_slice().into(),
-            behavior: Behavior::new(record, &frame.words, wishes, length_change),
+            key,
+            behavior,
         });
     }
 
@@ -305,9 +333,12 @@ impl BehaviorCache {
                 self.counts.known += 1;
                 continue;
             }
-            let replaced = side.store.insert(&report.key, report.behavior);
+            let replaced = side.store.insert(hash, &report.key, report.behavior);
             self.counts.replaced += replaced as u64;
             self.counts.installed += 1;
+            if self.spare_keys.len() < SPARE_KEYS_MAX {
+                self.spare_keys.push(report.key);
+            }
         }
         (self.counts.installed - before) as usize
     }
@@ -379,7 +410,8 @@ impl BehaviorCache {
         if shape.key.iter().all(|part| is_exact(part.kind)) && patterns.len() == 1 {
             let sides = self.sides.iter_mut().flatten();
             let key = &patterns[0].value;
-            return sides.map(|side| side.store.evict_key(table, key)).sum();
+            let evict = |side: &mut Box<Side>| side.store.evict(table, |other, _| *other == **key);
+            return sides.map(evict).sum();
         }
         self.evict_from(table, |key, _| {
             patterns.iter().any(|pattern| {

@@ -21,11 +21,12 @@ pub(crate) enum Effect {
 }
 
 /// A table was asked with a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lookup {
     pub(crate) table: TableId,
-    pub(crate) key: Arc<[u64]>,
     pub(crate) is_hit: bool,
+    /// Its row among those of the table, once it is installed.
+    pub(crate) row: u32,
 }
 
 /// What is noted while a packet walks.
@@ -35,8 +36,8 @@ pub(crate) struct Record {
     /// Where the walk is.
     pub(crate) node: NodeId,
     pub(crate) written: WordSet,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) lookups: Vec<Lookup>,
+    /// Effects and lookups so far.
+    pub(crate) behavior: Behavior,
     pub(crate) unfit: Option<Unfit>,
     /// Words of one step.
     pub(crate) scratch: Vec<u32>,
@@ -48,11 +49,37 @@ impl Record {
             flow,
             node: NodeId(0),
             written: WordSet::default(),
-            effects: Vec::new(),
-            lookups: Vec::new(),
+            behavior: Behavior::default(),
             unfit: None,
             scratch: Vec::new(),
         }
+    }
+
+    /// Begins anew; the behaviour has the room of one that is no longer used.
+    pub(crate) fn begin(&mut self, flow: &Arc<Flow>, spare: Option<Behavior>) {
+        self.flow.clone_from(flow);
+        self.written.clear();
+        self.behavior = spare.unwrap_or_default();
+        self.behavior.clear();
+        self.unfit = None;
+    }
+
+    /// The behaviour, of a way that is recorded, and the frame at its end.
+    pub(crate) fn end_with(
+        &mut self,
+        words: &[u64],
+        wishes: Wishes,
+        length_change: i64,
+    ) -> Behavior {
+        let mut behavior = std::mem::take(&mut self.behavior);
+        self.written.intersect(&self.flow.live);
+        let written = self.written.iter();
+        let writes = written.map(|word| (word, words[word as usize]));
+        behavior.writes.extend(writes);
+        behavior.wishes = wishes;
+        behavior.length_change = length_change;
+        behavior.is_unfit = self.unfit.is_some();
+        behavior
     }
 
     /// The way cannot be remembered; the first reason is kept.
@@ -69,20 +96,22 @@ impl Record {
     }
 
     pub(crate) fn effect(&mut self, effect: Effect) {
-        match self.effects.len() < EFFECTS_MAX {
-            true => self.effects.push(effect),
+        match self.behavior.effects.len() < EFFECTS_MAX {
+            true => self.behavior.effects.push(effect),
             false => self.end(Some(Unfit::TooLong)),
         }
     }
 }
 
 /// What all packets with one key come to in a pipeline.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Behavior {
     /// The words that are written and looked at later, with what they hold then.
-    pub(crate) writes: Box<[(u32, u64)]>,
-    pub(crate) effects: Box<[Effect]>,
-    pub(crate) lookups: Box<[Lookup]>,
+    pub(crate) writes: Vec<(u32, u64)>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) lookups: Vec<Lookup>,
+    /// The keys of the lookups, one after the other.
+    pub(crate) keys: Vec<u64>,
     pub(crate) wishes: Wishes,
     /// Bytes by which headers that come and go change the packet's length.
     pub(crate) length_change: i64,
@@ -91,25 +120,12 @@ pub(crate) struct Behavior {
 }
 
 impl Behavior {
-    /// Of a way that was recorded, and the frame at its end.
-    pub(crate) fn new(
-        record: Record,
-        words: &[u64],
-        wishes: Wishes,
-        length_change: i64,
-    ) -> Behavior {
-        let is_unfit = record.unfit.is_some();
-        let mut written = record.written;
-        written.intersect(&record.flow.live);
-        let writes = written.iter().map(|word| (word, words[word as usize]));
-        Behavior {
-            writes: writes.collect(),
-            effects: record.effects.into(),
-            lookups: record.lookups.into(),
-            wishes,
-            length_change,
-            is_unfit,
-        }
+    /// Forgets all but its room.
+    fn clear(&mut self) {
+        self.writes.clear();
+        self.effects.clear();
+        self.lookups.clear();
+        self.keys.clear();
     }
 
     /// Does to a packet, and to the switch, what the pipeline would.

@@ -1,23 +1,54 @@
 //! Behaviours by their keys: bounded, the oldest out first, and found by what they asked tables.
 //!
+//! Each table has a list, without gaps, of the behaviours that asked it: a row has the key and
+//! whether there was an entry. A change goes through the rows of its table and of no other. To put a
+//! behaviour in or take one out touches one row for each table that it asked, and asks for no memory
+//! but for what the largest number of behaviours needs.
+//!
 //! 1. At most `capacity` behaviours are there; the one that was installed first leaves first.
-//! 2. By table and key there are exactly the behaviours that asked the table with the key.
+//! 2. By table there are exactly the rows of the behaviours that asked it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use hashbrown::HashTable;
-use thalweg_classifier::hash::WordHash;
 
+use crate::packed::KeyHash;
 use crate::program::ids::TableId;
 
-use super::record::Behavior;
+use super::record::{Behavior, Lookup};
 
-/// Behaviours that asked a table with one key.
-#[derive(Debug, Default)]
-struct Dependents {
+/// Behaviours that left and whose room is kept.
+const SPARE_MAX: usize = 64;
+
+/// A behaviour that asked a table.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    place: u32,
+    /// Which of the behaviour's lookups this was.
+    lookup: u32,
     is_hit: bool,
-    places: BTreeSet<u32>,
+}
+
+/// Who asked a table, and with what keys.
+#[derive(Debug)]
+struct Rows {
+    /// Words of a key.
+    words: usize,
+    rows: Vec<Row>,
+    keys: Vec<u64>,
+}
+
+impl Rows {
+    /// Takes a row out; the one that has its place now, if another has.
+    fn remove(&mut self, row: u32) -> Option<Row> {
+        let (row, last) = (row as usize, self.rows.len() - 1);
+        self.rows.swap_remove(row);
+        let words = self.words;
+        self.keys
+            .copy_within(last * words..(last + 1) * words, row * words);
+        self.keys.truncate(last * words);
+        (row < last).then(|| self.rows[row])
+    }
 }
 
 /// The behaviours of one pipeline.
@@ -25,35 +56,50 @@ struct Dependents {
 pub(crate) struct Store {
     capacity: usize,
     key_words: usize,
-    hash: WordHash,
+    hash: KeyHash,
     index: HashTable<u32>,
     /// The keys one after the other, by place.
     keys: Vec<u64>,
     behaviors: Vec<Option<Behavior>>,
     free: Vec<u32>,
-    /// By number of installation, and the other way round.
-    ages: BTreeMap<u64, u32>,
-    age_of: Vec<u64>,
-    next_age: u64,
-    tables: Vec<HashMap<Arc<[u64]>, Dependents, WordHash>>,
+    /// Places in the order of installation; one whose behaviour has another number has left.
+    order: VecDeque<(u64, u32)>,
+    number_of: Vec<u64>,
+    next_number: u64,
+    tables: Vec<Rows>,
+    /// Places that are to leave.
+    leaving: Vec<u32>,
+    /// Behaviours that left, whose room the next have.
+    pub(super) spare: Vec<Behavior>,
 }
 
 impl Store {
-    pub(crate) fn new(capacity: usize, key_words: usize, tables: usize, seed: u64) -> Store {
+    /// An empty one, for keys of so many words; of each table the words of its key.
+    pub(crate) fn new(
+        capacity: usize,
+        key_words: usize,
+        tables: impl Iterator<Item = usize>,
+        seed: u64,
+    ) -> Store {
+        let rows = |words| Rows {
+            words,
+            rows: Vec::new(),
+            keys: Vec::new(),
+        };
         Store {
             capacity,
             key_words,
-            hash: WordHash::new(seed),
+            hash: KeyHash::new(key_words, seed),
             index: HashTable::new(),
             keys: Vec::new(),
             behaviors: Vec::new(),
             free: Vec::new(),
-            ages: BTreeMap::new(),
-            age_of: Vec::new(),
-            next_age: 0,
-            tables: (0..tables)
-                .map(|_| HashMap::with_hasher(WordHash::new(seed)))
-                .collect(),
+            order: VecDeque::new(),
+            number_of: Vec::new(),
+            next_number: 0,
+            tables: tables.map(rows).collect(),
+            leaving: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -63,28 +109,30 @@ impl Store {
 
     #[inline]
     pub(crate) fn hash(&self, key: &[u64]) -> u64 {
-        self.hash.hash_words(key)
+        self.hash.hash(key)
+    }
+
+    fn key_at(&self, place: u32) -> &[u64] {
+        let first = place as usize * self.key_words;
+        &self.keys[first..first + self.key_words]
     }
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<&Behavior> {
-        let words = self.key_words;
-        let same = |place: &u32| {
-            let first = *place as usize * words;
-            self.keys[first..first + words] == *key
-        };
-        let place = *self.index.find(hash, same)?;
+        let place = *self.index.find(hash, |&place| self.key_at(place) == key)?;
         self.behaviors[place as usize].as_ref()
     }
 
-    /// Adds a behaviour whose key is not there; how many had to leave for it.
-    pub(crate) fn insert(&mut self, key: &[u64], behavior: Behavior) -> usize {
+    /// Adds a behaviour whose key, with this hash, is not there; how many had to leave for it.
+    pub(crate) fn insert(&mut self, hash: u64, key: &[u64], mut behavior: Behavior) -> usize {
         let mut left = 0;
         while self.len() >= self.capacity
-            && let Some((_, &oldest)) = self.ages.first_key_value()
+            && let Some((number, oldest)) = self.order.pop_front()
         {
-            self.remove(oldest);
-            left += 1;
+            if self.is_there(number, oldest) {
+                self.remove(oldest);
+                left += 1;
+            }
         }
         let place = match self.free.pop() {
             Some(place) => {
@@ -95,49 +143,65 @@ impl Store {
             None => {
                 self.keys.extend_from_slice(key);
                 self.behaviors.push(None);
-                self.age_of.push(0);
+                self.number_of.push(0);
                 self.behaviors.len() as u32 - 1
             }
         };
-        for lookup in &behavior.lookups {
-            let known = self.tables[lookup.table.index()].entry(lookup.key.clone());
-            let dependents = known.or_default();
-            dependents.is_hit = lookup.is_hit;
-            dependents.places.insert(place);
+        let mut from = 0;
+        for (number, lookup) in (0..).zip(&mut behavior.lookups) {
+            let table = &mut self.tables[lookup.table.index()];
+            lookup.row = table.rows.len() as u32;
+            table.rows.push(Row {
+                place,
+                lookup: number,
+                is_hit: lookup.is_hit,
+            });
+            let key = &behavior.keys[from..from + table.words];
+            table.keys.extend_from_slice(key);
+            from += table.words;
         }
         self.behaviors[place as usize] = Some(behavior);
-        self.ages.insert(self.next_age, place);
-        self.age_of[place as usize] = self.next_age;
-        self.next_age += 1;
-        let (keys, words, hash) = (&self.keys, self.key_words, self.hash);
+        self.number_of[place as usize] = self.next_number;
+        self.order.push_back((self.next_number, place));
+        self.next_number += 1;
+        let (keys, words, hasher) = (&self.keys, self.key_words, &self.hash);
         let again = |place: &u32| {
             let first = *place as usize * words;
-            hash.hash_words(&keys[first..first + words])
+            hasher.hash(&keys[first..first + words])
         };
-        self.index.insert_unique(hash.hash_words(key), place, again);
+        self.index.insert_unique(hash, place, again);
         left
     }
 
+    /// Whether the installation of this number is still at its place.
+    fn is_there(&self, number: u64, place: u32) -> bool {
+        self.number_of[place as usize] == number && self.behaviors[place as usize].is_some()
+    }
+
     fn remove(&mut self, place: u32) {
+        let mut next = 0;
+        // It stays in its place meanwhile: the row that moves may be another of its own.
+        while let Some(behavior) = &self.behaviors[place as usize]
+            && let Some(&Lookup { table, row, .. }) = behavior.lookups.get(next)
+        {
+            next += 1;
+            if let Some(moved) = self.tables[table.index()].remove(row)
+                && let Some(owner) = &mut self.behaviors[moved.place as usize]
+            {
+                owner.lookups[moved.lookup as usize].row = row;
+            }
+        }
         let Some(behavior) = self.behaviors[place as usize].take() else {
             return;
         };
-        for lookup in &behavior.lookups {
-            let table = &mut self.tables[lookup.table.index()];
-            if let Some(dependents) = table.get_mut(&lookup.key) {
-                dependents.places.remove(&place);
-                if dependents.places.is_empty() {
-                    table.remove(&lookup.key);
-                }
-            }
-        }
-        let first = place as usize * self.key_words;
-        let hash = self.hash(&self.keys[first..first + self.key_words]);
+        let hash = self.hash(self.key_at(place));
         if let Ok(found) = self.index.find_entry(hash, |&other| other == place) {
             found.remove();
         }
-        self.ages.remove(&self.age_of[place as usize]);
         self.free.push(place);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(behavior);
+        }
     }
 
     /// Behaviours that asked a table in a way that this says yes to leave; how many.
@@ -146,57 +210,71 @@ impl Store {
         table: TableId,
         is_affected: impl Fn(&[u64], bool) -> bool,
     ) -> usize {
-        let all = self.tables[table.index()].iter();
-        let affected = all.filter(|(key, dependents)| is_affected(key, dependents.is_hit));
-        let places: BTreeSet<u32> = affected
-            .flat_map(|(_, dependents)| dependents.places.iter().copied())
-            .collect();
-        self.remove_all(&places)
-    }
-
-    /// The same for one key alone, found at once.
-    pub(crate) fn evict_key(&mut self, table: TableId, key: &[u64]) -> usize {
-        match self.tables[table.index()].get(key) {
-            Some(dependents) => {
-                let places = dependents.places.clone();
-                self.remove_all(&places)
+        let table = &self.tables[table.index()];
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.clear();
+        for (index, row) in table.rows.iter().enumerate() {
+            let key = &table.keys[index * table.words..(index + 1) * table.words];
+            if is_affected(key, row.is_hit) {
+                leaving.push(row.place);
             }
-            None => 0,
         }
-    }
-
-    fn remove_all(&mut self, places: &BTreeSet<u32>) -> usize {
-        for &place in places {
+        leaving.sort_unstable();
+        leaving.dedup();
+        let count = leaving.len();
+        for &place in &leaving {
             self.remove(place);
         }
-        places.len()
+        self.leaving = leaving;
+        self.forget_order();
+        count
+    }
+
+    /// What has left by a change stays in the order until there is more of it than of what is there.
+    fn forget_order(&mut self) {
+        if self.order.len() > 2 * self.len() + SPARE_MAX {
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|&(number, place)| self.is_there(number, place));
+            self.order = order;
+        }
     }
 
     /// All leave; how many.
     pub(crate) fn clear(&mut self) -> usize {
-        let places: BTreeSet<u32> = self.ages.values().copied().collect();
-        self.remove_all(&places)
+        let count = self.len();
+        for place in 0..self.behaviors.len() as u32 {
+            self.remove(place);
+        }
+        self.order.clear();
+        count
     }
 
     /// Invariants 1 and 2, for tests.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(self.len() <= self.capacity);
-        assert_eq!(self.len(), self.ages.len());
-        let mut expected = 0;
+        let there = self.behaviors.iter().flatten();
+        assert_eq!(self.len(), there.clone().count());
+        let order = self.order.iter();
+        let live = order.filter(|&&(number, place)| self.is_there(number, place));
+        assert_eq!(self.len(), live.count());
+        assert!(self.order.len() <= 2 * self.capacity + SPARE_MAX + 1);
+        let lookups: usize = there.map(|behavior| behavior.lookups.len()).sum();
+        let rows: usize = self.tables.iter().map(|table| table.rows.len()).sum();
+        assert_eq!(lookups, rows);
         for (place, behavior) in self.behaviors.iter().enumerate() {
             let Some(behavior) = behavior else { continue };
-            let mut asked = BTreeSet::new();
-            for lookup in &behavior.lookups {
-                let dependents = &self.tables[lookup.table.index()][&lookup.key];
-                assert!(dependents.places.contains(&(place as u32)));
-                assert_eq!(dependents.is_hit, lookup.is_hit);
-                asked.insert((lookup.table, lookup.key.clone()));
+            let mut from = 0;
+            for (number, lookup) in behavior.lookups.iter().enumerate() {
+                let table = &self.tables[lookup.table.index()];
+                let row = table.rows[lookup.row as usize];
+                assert_eq!((row.place, row.lookup), (place as u32, number as u32));
+                assert_eq!(row.is_hit, lookup.is_hit);
+                let at = lookup.row as usize * table.words;
+                let key = &behavior.keys[from..from + table.words];
+                assert_eq!(&table.keys[at..at + table.words], key);
+                from += table.words;
             }
-            expected += asked.len();
         }
-        let listed = self.tables.iter().flat_map(HashMap::values);
-        let listed: usize = listed.map(|dependents| dependents.places.len()).sum();
-        assert_eq!(listed, expected);
     }
 }

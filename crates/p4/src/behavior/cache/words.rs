@@ -5,6 +5,7 @@
 //! *surely* is less than it does, never more; what it *may* write is more, never less. What it
 //! writes for one packet is told exactly ([`Uses::written`]).
 
+use crate::cache::words::ones;
 use crate::program::Program;
 use crate::program::action::{AnyStack, Step, Target};
 use crate::program::calculation::Input;
@@ -24,6 +25,10 @@ impl WordSet {
             self.0.resize(place + 1, 0);
         }
         self.0[place] |= 1 << (word % 64);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     pub(crate) fn contains(&self, word: u32) -> bool {
@@ -58,11 +63,7 @@ impl WordSet {
     /// The words, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let places = self.0.iter().enumerate();
-        places.flat_map(|(place, &bits)| {
-            (0..64)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| place as u32 * 64 + bit)
-        })
+        places.flat_map(|(place, &bits)| ones(bits).map(move |bit| place as u32 * 64 + bit))
     }
 }
 
@@ -357,6 +358,26 @@ impl<'p> Uses<'p> {
             words.may.extend(self.block(header));
             words.may.extend(self.siblings(header));
         }
+    }
+
+    /// The words that a primitive writes whatever the packet is, if it writes no others.
+    pub(crate) fn always_written(self, step: &Step) -> Option<Box<[u32]>> {
+        let depends = matches!(
+            step,
+            Step::AssignHeader(..)
+                | Step::AssignUnion(..)
+                | Step::AssignStack(..)
+                | Step::AddHeader(_)
+                | Step::ValidateHeader(_)
+                | Step::RemoveHeader(_)
+                | Step::Assign(Target::FieldOf(..), _)
+                | Step::Hash(Target::FieldOf(..), ..)
+                | Step::ReadRegister(..)
+                // They write no words, and are noted as effects.
+                | Step::Count(..)
+                | Step::WriteRegister(..)
+        );
+        (!depends).then(|| self.step(step).may.into())
     }
 
     /// The words that a primitive is about to write for this packet, and no others.

@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use num_bigint::BigUint;
 
+use crate::program::Program;
 use crate::program::ids::TableId;
 use crate::program::table::Match;
+use crate::state::Update;
 
 use super::plan::Plan;
 
@@ -29,6 +31,41 @@ pub enum Operation {
     Delete(Vec<BigUint>),
     /// An entry comes: the key, which of [`Plan::actions`], its data.
     Insert(Vec<BigUint>, usize, Vec<BigUint>),
+}
+
+/// A table that a change touches, and the match of the entry; none if all of the table may be
+/// touched.
+pub type Changed = (TableId, Option<Vec<Match>>);
+
+/// What an update of a program touches of its tables, for [`Keeper::begin_change`].
+pub fn changed_by(program: &Program, update: &Update) -> Vec<Changed> {
+    match update {
+        Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
+            vec![(*table, Some(entry.matches.clone()))]
+        }
+        Update::DeleteEntry(table, matches, _) => vec![(*table, Some(matches.clone()))],
+        Update::SetDefault(table, _) | Update::ClearTable(table) => vec![(*table, None)],
+        Update::Member(_, profile, ..) | Update::Group(_, profile, ..) => {
+            let tables = program.tables.iter().zip(0..);
+            let users = tables.filter(|(table, _)| table.profile == Some(*profile));
+            users.map(|(_, id)| (TableId(id), None)).collect()
+        }
+        // What a hash selects may be anywhere.
+        Update::SetCrc(..) => {
+            let all = 0..program.tables.len() as u32;
+            all.map(|id| (TableId(id), None)).collect()
+        }
+        // Met by each packet as they are, since no way through them is remembered, or after
+        // ingress; the parser is in front of the cache.
+        Update::SetRegister(..)
+        | Update::SetCounter(..)
+        | Update::SetEntryCounter(..)
+        | Update::SetMeter(..)
+        | Update::SetEntryMeter(..)
+        | Update::SetValues(..)
+        | Update::Mirror(..)
+        | Update::Multicast(..) => Vec::new(),
+    }
 }
 
 /// What became of reports and behaviours.
@@ -133,7 +170,7 @@ impl Keeper {
     /// `changed` are the tables, numbered as in the program before the transformation, each with
     /// the match of an entry that comes, goes or changes, or none for all else: a default action,
     /// members, groups.
-    pub fn begin_change(&mut self, changed: &[(TableId, Option<Vec<Match>>)]) -> Vec<Operation> {
+    pub fn begin_change(&mut self, changed: &[Changed]) -> Vec<Operation> {
         self.is_changing = true;
         let mut affected = Vec::new();
         for (key, &age) in &self.installed {

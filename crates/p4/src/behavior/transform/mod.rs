@@ -43,7 +43,7 @@ mod make;
 mod plan;
 
 pub use entries::{CacheEntries, report_of};
-pub use keeper::{Keeper, KeeperCounts, Operation};
+pub use keeper::{Changed, Keeper, KeeperCounts, Operation, changed_by};
 pub use plan::{CacheAction, Count, FieldPart, Output, Plan};
 
 use serde_json::Value;

@@ -26,13 +26,14 @@ use super::{Narrow, Registers, Two};
 pub(crate) type Seen<'s> = dyn FnMut(u32, u64) + 's;
 
 impl Narrow {
-    /// The bits that decide whether the value is 0.
-    pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) {
+    /// Whether the value is not 0, and the bits that decide it.
+    pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) -> bool {
         let value = self.evaluate(registers) as u128;
         match value {
             0 => self.examine(registers, u128::MAX, seen),
             _ => self.examine(registers, highest(value), seen),
         }
+        value != 0
     }
 
     /// The bits that decide the bits of `need` of the value.
@@ -159,13 +160,16 @@ impl Two {
                     bit => both(!(bit - 1)),
                 }
             }
-            Two::BothTrue if one == 0 => left.examine_truth(registers, seen),
-            Two::BothTrue if other == 0 => right.examine_truth(registers, seen),
-            Two::EitherTrue if one != 0 => left.examine_truth(registers, seen),
-            Two::EitherTrue if other != 0 => right.examine_truth(registers, seen),
             Two::BothTrue | Two::EitherTrue => {
-                left.examine_truth(registers, seen);
-                right.examine_truth(registers, seen);
+                // One that is false, or true, decides alone.
+                let deciding = self == Two::EitherTrue;
+                let [is_left, is_right] = values.map(|value| (value != 0) == deciding);
+                if is_left || !is_right {
+                    left.examine_truth(registers, seen);
+                }
+                if !is_left {
+                    right.examine_truth(registers, seen);
+                }
             }
             Two::Divide
             | Two::Remainder

@@ -234,7 +234,10 @@ fn bits_that_were_not_examined_do_not_matter() {
         }
         let mut examined = vec![0; words.len()];
         let mut seen = |word: u32, bits: u64| examined[word as usize] |= bits;
-        if !code.examine_truth(&scope(&headers, &words), &mut seen) {
+        if code
+            .examine_truth(&scope(&headers, &words), &mut seen)
+            .is_none()
+        {
             continue;
         }
         let was_true = code.is_true(&scope(&headers, &words));

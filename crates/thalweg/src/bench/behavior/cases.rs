@@ -6,9 +6,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde::Serialize;
 use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::program::table::Match;
+use thalweg_p4::state::Update;
 use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target, commands};
 use thalweg_packet::Instant;
 
+use super::control::route;
 use crate::bench::clock::processor_time_ns;
 use crate::bench::spread::Spread;
 use crate::failure::bad_input;
@@ -19,7 +22,7 @@ pub(super) struct Case {
     pub(super) name: String,
     program: Arc<Program>,
     path: PathBuf,
-    updates: Vec<thalweg_p4::state::Update>,
+    updates: Vec<Update>,
     /// A packet that leaves.
     pub(super) port: u32,
     pub(super) packet: Vec<u8>,
@@ -29,9 +32,12 @@ pub(super) struct Case {
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Row {
     pub(super) case: String,
-    /// `off`, `miss`, `hit`, `record` (every packet is recorded and installed), or `traversal`: the
-    /// cache of traversals in place of behaviours, all hits.
+    /// What is in front: `off`, `behavior` or `traversal`.
     pub(super) cache: &'static str,
+    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `hit`, `record`
+    /// (a miss that is recorded and installed, with room for it), or `replace` (the same where
+    /// another has to leave for it).
+    pub(super) what: &'static str,
     pub(super) ns_per_packet: Spread,
     pub(super) packets_per_second: f64,
     /// Of the walks through ingress and egress, those that were remembered.
@@ -41,8 +47,16 @@ pub(super) struct Row {
 /// Between two packets.
 const STEP_NS: u64 = 1_000;
 
-/// Behaviours that are there when each packet is recorded, and the packets that differ.
+/// What the cache has room for where each packet takes another's; twice as many differ.
 const FEW: usize = 32;
+
+/// By which packets come that the measured one has nothing in common with.
+const OTHER_PORT: u32 = 2;
+
+/// Where the destination of an IPv4 packet without a tag is.
+pub(super) const DESTINATION: usize = 30;
+/// What the flows' destinations begin with: 10.64.0.0/16.
+pub(super) const NETWORK: u32 = 0x0a40_0000;
 
 /// Where the time to live of an IPv4 packet without a tag is, and the checksum.
 const TTL: usize = 22;
@@ -115,6 +129,14 @@ impl Case {
         target.cache_behaviors(cache);
         Ok(target)
     }
+
+    /// Its packet, to another destination.
+    pub(super) fn packet_to(&self, address: u32) -> Vec<u8> {
+        let mut packet = self.packet.clone();
+        packet[DESTINATION..DESTINATION + 4].copy_from_slice(&address.to_be_bytes());
+        set_checksum(&mut packet);
+        packet
+    }
 }
 
 /// Packets of 60 bytes that the examples' networks route, UDP and TCP over IPv4.
@@ -155,60 +177,36 @@ pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
     set_checksum(packet);
 }
 
-pub(super) fn set_checksum(packet: &mut [u8]) {
+fn set_checksum(packet: &mut [u8]) {
     packet[CHECKSUM..CHECKSUM + 2].fill(0);
     let sum = thalweg_packet::checksum::checksum(&packet[14..34]);
     packet[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// The rows of one case; samples of the rows take turns.
+///
+/// # Errors
+/// If the case has no route for our packets, or an entry is refused.
 pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<Row>> {
-    let config = |threshold, entries| {
-        Some(BehaviorConfig {
-            threshold,
-            entries,
-            ..BehaviorConfig::default()
-        })
-    };
-    let one = vec![case.packet.clone()];
-    let differing: Vec<Vec<u8>> = (0..2 * FEW)
-        .map(|index| {
-            let mut packet = case.packet.clone();
-            set_ttl(&mut packet, 100 + index as u8);
-            packet
-        })
-        .collect();
-    let mut runs = vec![
-        ("off", Run::new(case.target(None)?, one.clone(), case.port)),
-        (
-            "miss",
-            Run::new(case.target(config(u16::MAX, 1024))?, one.clone(), case.port),
-        ),
-        (
-            "hit",
-            Run::new(case.target(config(0, 1024))?, one, case.port),
-        ),
-        (
-            "record",
-            Run::new(case.target(config(0, FEW))?, differing, case.port),
-        ),
-    ];
-    let mut traversals = case.target(None)?;
-    traversals.cache_traversals(Some(CacheConfig::default()));
-    let run = Run::new(traversals, vec![case.packet.clone()], case.port);
-    runs.push(("traversal", run));
-    for _ in 0..=samples {
-        for (_, run) in &mut runs {
-            run.sample(packets);
+    let mut runs = vec![(("off", "miss"), Run::new(case.target(None)?, case))];
+    for cache in ["behavior", "traversal"] {
+        for what in ["miss", "hit", "record", "replace"] {
+            runs.push(((cache, what), run(case, cache, what)?));
         }
     }
-    let rows = runs.into_iter().map(|(cache, mut run)| {
+    for _ in 0..=samples {
+        for (_, run) in &mut runs {
+            run.sample(packets)?;
+        }
+    }
+    let rows = runs.into_iter().map(|((cache, what), mut run)| {
         // The first is for warmth.
         run.ns_per_packet.remove(0);
         let spread = Spread::of(&run.ns_per_packet);
         Row {
             case: case.name.clone(),
             cache,
+            what,
             ns_per_packet: spread,
             packets_per_second: 1e9 / spread.median,
             hits_percent: run.hits_percent(),
@@ -217,51 +215,167 @@ pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<R
     Ok(rows.collect())
 }
 
+/// A target with a cache, and packets to which this happens.
+fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
+    let room = if what == "replace" { FEW } else { 1_024 };
+    let mut target = case.target(None)?;
+    match cache {
+        "behavior" => target.cache_behaviors(Some(BehaviorConfig {
+            threshold: 0,
+            entries: room,
+            ..BehaviorConfig::default()
+        })),
+        _ => target.cache_traversals(Some(CacheConfig {
+            segments: room,
+            record_one_in: 1,
+            ..CacheConfig::default()
+        })),
+    }
+    let mut run = Run::new(target, case);
+    match what {
+        "miss" => {
+            // The cache has what other packets left, and takes no more.
+            for packet in others(case) {
+                run.receive(OTHER_PORT, &packet);
+            }
+            run.target.set_behavior_threshold(u16::MAX);
+            run.target.record_traversals(0);
+            run.forget_counts();
+        }
+        "hit" => {
+            let packet = case.packet.clone();
+            (0..3).for_each(|_| run.receive(case.port, &packet));
+            run.forget_counts();
+        }
+        _ => {
+            let (routes, packets) = routed_apart(case)?;
+            run.write(&routes.come)?;
+            run.packets = packets;
+            run.routes = (what == "record").then_some(routes);
+        }
+    }
+    Ok(run)
+}
+
+/// Packets of the same network that are nothing like the case's.
+fn others(case: &Case) -> Vec<Vec<u8>> {
+    let other = |index: usize| {
+        let mut packet = case.packet.clone();
+        packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, (index % 8) as u8, 2, 0, 0, 0, 0, 2]);
+        set_ttl(&mut packet, 100 + index as u8);
+        packet
+    };
+    (0..2 * FEW).map(other).collect()
+}
+
+/// Packets of which each has a route of its own, so that each is remembered by itself.
+fn routed_apart(case: &Case) -> Result<(Routes, Vec<Vec<u8>>)> {
+    let mut target = case.target(None)?;
+    let (table, entry, part) = route(&mut target, case)?;
+    let (mut routes, mut packets) = (Routes::default(), Vec::new());
+    for flow in 0..2 * FEW as u32 {
+        let mut route = entry.clone();
+        route.matches[part] = Match::Lpm((NETWORK + flow).into(), 32);
+        let gone = Update::DeleteEntry(table, route.matches.clone(), route.priority);
+        routes.come.push(Update::InsertEntry(table, route));
+        routes.gone.push(gone);
+        packets.push(case.packet_to(NETWORK + flow));
+    }
+    Ok((routes, packets))
+}
+
+/// What inserts routes, and what deletes them.
+#[derive(Default)]
+struct Routes {
+    come: Vec<Update>,
+    gone: Vec<Update>,
+}
+
 struct Run {
     target: Target,
     packets: Vec<Vec<u8>>,
+    /// Entries that go and come again when all packets have been sent, and what they have brought
+    /// into the cache goes with them.
+    routes: Option<Routes>,
     port: u32,
     now_ns: u64,
     outbox: Outbox,
     ns_per_packet: Vec<f64>,
+    counted: (u64, u64),
 }
 
 impl Run {
-    fn new(target: Target, packets: Vec<Vec<u8>>, port: u32) -> Run {
+    /// Sends the case's packet again and again.
+    fn new(target: Target, case: &Case) -> Run {
         Run {
             target,
-            packets,
-            port,
+            packets: vec![case.packet.clone()],
+            routes: None,
+            port: case.port,
             now_ns: 0,
             outbox: Outbox::new(),
             ns_per_packet: Vec::new(),
+            counted: (0, 0),
         }
     }
 
-    fn sample(&mut self, count: u64) {
-        let start = processor_time_ns();
-        let mut packets = self.packets.iter().cycle();
-        for _ in 0..count {
-            let Some(packet) = packets.next() else { break };
-            self.now_ns += STEP_NS;
-            self.outbox.clear();
-            let now = Instant::from_nanos(self.now_ns);
-            self.target
-                .receive(self.port, packet, now, &mut self.outbox);
-            std::hint::black_box(self.outbox.sent().count());
-        }
-        let spent = processor_time_ns() - start;
-        self.ns_per_packet.push(spent as f64 / count as f64);
+    fn receive(&mut self, port: u32, packet: &[u8]) {
+        self.now_ns += STEP_NS;
+        self.outbox.clear();
+        let now = Instant::from_nanos(self.now_ns);
+        self.target.receive(port, packet, now, &mut self.outbox);
+        std::hint::black_box(self.outbox.sent().count());
     }
 
-    /// Of behaviours, or of segments where there is the cache of traversals.
-    fn hits_percent(&self) -> f64 {
+    fn write(&mut self, updates: &[Update]) -> Result<()> {
+        let written = self.target.write(updates, Instant::from_nanos(self.now_ns));
+        written.map_err(|failed| bad_input(failed.error.to_string()))
+    }
+
+    fn sample(&mut self, count: u64) -> Result<()> {
+        let packets = std::mem::take(&mut self.packets);
+        let routes = self.routes.take();
+        // Without routes that come and go, all of it is measured in one piece.
+        let piece = match routes {
+            Some(_) => packets.len() as u64,
+            None => count,
+        };
+        let (mut spent, mut sent) = (0, 0);
+        let mut next = packets.iter().cycle();
+        while sent < count {
+            if let Some(routes) = &routes {
+                self.write(&routes.gone)?;
+                self.write(&routes.come)?;
+            }
+            let start = processor_time_ns();
+            for packet in next.by_ref().take(piece as usize) {
+                self.receive(self.port, packet);
+            }
+            spent += processor_time_ns() - start;
+            sent += piece;
+        }
+        self.ns_per_packet.push(spent as f64 / sent as f64);
+        (self.packets, self.routes) = (packets, routes);
+        Ok(())
+    }
+
+    /// Hits and misses of behaviours, or of segments where there is the cache of traversals.
+    fn counts(&self) -> (u64, u64) {
         let behaviors = self.target.behavior_counts();
         let behaviors = behaviors.map(|counts| (counts.hits, counts.misses));
         let traversals = self.target.cache_statistics();
         let traversals =
             traversals.map(|one| (one.exact_hits + one.masked_hits, one.misses + one.visits));
-        let (hits, misses) = behaviors.or(traversals).unwrap_or_default();
+        behaviors.or(traversals).unwrap_or_default()
+    }
+
+    fn forget_counts(&mut self) {
+        self.counted = self.counts();
+    }
+
+    fn hits_percent(&self) -> f64 {
+        let (hits, misses) = self.counts();
+        let (hits, misses) = (hits - self.counted.0, misses - self.counted.1);
         hits as f64 * 100.0 / (hits + misses).max(1) as f64
     }
 }

@@ -12,16 +12,11 @@ use thalweg_p4::state::{TableEntry, Update};
 use thalweg_p4::{Outbox, Target, TraceStep};
 use thalweg_packet::Instant;
 
-use super::cases::{Case, set_checksum, set_ttl};
+use super::cases::{Case, DESTINATION, NETWORK, set_ttl};
 use crate::bench::spread::Spread;
 
 /// Reports a second that are tried.
 const RATES: [u64; 5] = [100, 400, 1_000, 10_000, 100_000];
-
-/// Where the destination of an IPv4 packet without a tag is.
-const DESTINATION: usize = 30;
-/// What the flows' destinations begin with: 10.64.0.0/16.
-const NETWORK: u32 = 0x0a40_0000;
 
 /// Delay at a rate of reports.
 #[derive(Serialize, Clone, Debug)]
@@ -150,7 +145,10 @@ pub(super) fn barrier(
 }
 
 /// The table with the route that the case's packet takes, its entry, and the part that is a prefix.
-fn route(target: &mut Target, case: &Case) -> Result<(TableId, TableEntry, usize)> {
+///
+/// # Errors
+/// If no table with a prefix routes the packet.
+pub(super) fn route(target: &mut Target, case: &Case) -> Result<(TableId, TableEntry, usize)> {
     let mut outbox = Outbox::new();
     let steps = target.trace(case.port, &case.packet, Instant::ZERO, &mut outbox);
     let program = target.program().clone();
@@ -174,7 +172,10 @@ fn route(target: &mut Target, case: &Case) -> Result<(TableId, TableEntry, usize
             return Ok((table, found, part));
         }
     }
-    anyhow::bail!("case 1 routes its packet by no table with a prefix")
+    anyhow::bail!(
+        "case {} routes its packet by no table with a prefix",
+        case.name
+    )
 }
 
 /// Lets each flow be remembered that is not.
@@ -183,10 +184,7 @@ fn fill(target: &mut Target, case: &Case, behaviors: usize) {
     // A packet to be found hot, and one so that what it reported is installed.
     for _ in 0..2 {
         for flow in 0..behaviors as u32 {
-            let mut packet = case.packet.clone();
-            let address = NETWORK + flow;
-            packet[DESTINATION..DESTINATION + 4].copy_from_slice(&address.to_be_bytes());
-            set_checksum(&mut packet);
+            let packet = case.packet_to(NETWORK + flow);
             outbox.clear();
             target.receive(case.port, &packet, Instant::ZERO, &mut outbox);
         }

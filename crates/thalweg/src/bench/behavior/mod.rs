@@ -1,9 +1,12 @@
 //! `thalweg bench behavior`: what remembering behaviours gains and costs, as in B-Cache's figures 9
 //! and 10.
 //!
-//! Figure 9: the four cases, each with no cache, with a cache that never has the packet, and with one
-//! that always has; processor time of one thread, packets of 60 bytes (64 on a wire) through memory.
-//! A row more says what it costs to record and install behaviours with every packet.
+//! Figure 9: the four cases, each with no cache, and with the caches of behaviours and of traversals:
+//! where the cache has other packets, looks this one up and counts it, and records nothing (`miss`);
+//! where it always has it (`hit`); where each packet is recorded and installed, with room for it
+//! (`record`), and where another has to leave for it (`replace`). Processor time of one thread,
+//! packets of 60 bytes (64 on a wire) through memory. Packets that are recorded have routes of their
+//! own in ingress and leave alike, so that egress, which half of the lookups are for, has them.
 //!
 //! Figure 10, on case 1: the delay from a report to its installation against reports a second, and
 //! that of a change against the behaviours that it affects, by the clock. There is no message between
@@ -153,6 +156,7 @@ fn cases_table(rows: &[Row]) -> Table {
     let mut table = Table::new("Cost of a packet, processor time (figure 9)")
         .with_words("case")
         .with_words("cache")
+        .with_words("each packet")
         .with_numbers("ns/packet")
         .with_numbers("min")
         .with_numbers("max")
@@ -169,6 +173,7 @@ fn cases_table(rows: &[Row]) -> Table {
         table.push(vec![
             row.case.clone(),
             row.cache.to_owned(),
+            if row.cache == "off" { "–" } else { row.what }.to_owned(),
             format!("{:.0}", ns.median),
             format!("{:.0}", ns.min),
             format!("{:.0}", ns.max),
@@ -179,7 +184,7 @@ fn cases_table(rows: &[Row]) -> Table {
         ]);
     }
     let quoted = |what: String, delay: String, throughput: String| {
-        let mut cells = vec![what, "hit".to_owned()];
+        let mut cells = vec![what, "behavior".to_owned(), "hit".to_owned()];
         cells.extend(std::iter::repeat_n("–".to_owned(), 4));
         cells.extend([delay, throughput, "–".to_owned()]);
         cells
@@ -192,6 +197,7 @@ fn cases_table(rows: &[Row]) -> Table {
     table.push(vec![
         "4, simple_switch, quoted".to_owned(),
         "off".to_owned(),
+        "–".to_owned(),
         format!("{:.0}", QUOTED_SIMPLE_SWITCH_US * 1e3),
         "–".to_owned(),
         "–".to_owned(),

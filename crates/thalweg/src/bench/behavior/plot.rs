@@ -6,13 +6,22 @@ use crate::report::{Axis, Lines, Series, Shape, Unit};
 
 /// All three.
 pub(super) fn pictures(rows: &[Row], manager: &[ReportRow], barrier: &[BarrierRow]) -> Vec<Lines> {
-    let caches = ["off", "miss", "hit"].map(|cache| {
-        let points = rows.iter().filter(|row| row.cache == cache);
+    let lines = [
+        ("off", "miss", "no cache"),
+        ("behavior", "miss", "behaviours, miss"),
+        ("behavior", "hit", "behaviours, hit"),
+        ("traversal", "miss", "traversals, miss"),
+        ("traversal", "hit", "traversals, hit"),
+    ];
+    let caches = lines.map(|(cache, what, name)| {
+        let points = rows
+            .iter()
+            .filter(|row| row.cache == cache && row.what == what);
         let points = points.filter_map(|row| {
             let case = row.case.parse::<f64>().ok()?;
             Some((case, row.ns_per_packet.median))
         });
-        series(&format!("cache: {cache}"), points.collect())
+        series(name, points.collect())
     });
     let reports = manager
         .iter()

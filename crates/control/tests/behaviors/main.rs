@@ -1,6 +1,8 @@
 //! B-Cache as a program, under a controller: a keeper over gRPC fills the cache table from digests, and
 //! its barrier is around changes.
 
+mod keeping;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as Clock;
@@ -13,7 +15,7 @@ use thalweg_control::proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
 use thalweg_control::{
     CacheTable, Device, DeviceConfig, Engine, EngineConfig, Forwarder, Notices, Server,
-    ServerConfig, Wire, read_text, report_numbers, to_text, with_cache,
+    ServerConfig, TlsFiles, Wire, read_text, report_numbers, to_text, with_cache,
 };
 use thalweg_p4::Outbox;
 use thalweg_p4::behavior::transform::{Keeper, transform};
@@ -34,7 +36,7 @@ const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 /// The switch that learns, without counters and time-outs of entries and without its register, which
 /// no cache can remember.
 fn learning() -> (String, String) {
-    let program = include_str!("../testdata/learning.json")
+    let program = include_str!("../../testdata/learning.json")
         .replace(r#""with_counters": true"#, r#""with_counters": false"#)
         .replace(r#""support_timeout": true"#, r#""support_timeout": false"#);
     let mut program: serde_json::Value = serde_json::from_str(&program).expect("JSON");
@@ -45,7 +47,7 @@ fn learning() -> (String, String) {
         primitives.retain(|primitive| primitive["op"] != "register_write");
     }
     let program = program.to_string();
-    let p4info = include_str!("../testdata/learning.p4info.txtpb")
+    let p4info = include_str!("../../testdata/learning.p4info.txtpb")
         .replace("idle_timeout_behavior: NOTIFY_CONTROL", "")
         .replace("direct_resource_ids: 0x13000001", "");
     let (before, rest) = p4info.split_once("direct_counters {").expect("a counter");
@@ -234,10 +236,8 @@ impl Plane {
     }
 }
 
-#[test]
-fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("p4rt.sock");
+/// A switch without a program, and its data plane.
+fn switch(listen: &str, tls: Option<TlsFiles>) -> (Server, Plane) {
     let wire = Wire::default();
     let notices = wire.notices();
     let config = EngineConfig {
@@ -250,12 +250,19 @@ fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
     let (engine, forwarder) = Engine::new(config, || {});
     let device = Device::new(DeviceConfig::default(), engine);
     let config = ServerConfig {
-        listen: format!("unix:{}", path.display()).parse().unwrap(),
-        tls: None,
+        listen: listen.parse().unwrap(),
+        tls,
         start: Clock::now(),
     };
     let server = Server::start(&config, wire, device).unwrap();
-    let plane = Plane { forwarder, notices };
+    (server, Plane { forwarder, notices })
+}
+
+#[test]
+fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p4rt.sock");
+    let (server, plane) = switch(&format!("unix:{}", path.display()), None);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap().block_on(async {
         let mut controller = Controller::start(&path).await;

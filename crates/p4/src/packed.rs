@@ -1,0 +1,175 @@
+//! Words of a frame packed into the words of a key, and hashed: what both caches look up by.
+//!
+//! ```text
+//!   word of the key = part << shift | part << shift | ...           parts are words of the frame
+//!   hash            = sum over pairs of words:  low half ^ high half of (a ^ s) * (b ^ t)
+//! ```
+//!
+//! A miss pays for this and has nothing of it, so it waits for as little as possible. A word of the
+//! key is put together in a register and stored once. The hash is the multiply-and-fold step of
+//! [`thalweg_classifier::hash`], but of pairs, and the products are summed: none waits for another,
+//! where a chain would wait for a multiplication with each word. Every word has a secret of its own,
+//! drawn from the seed, so that words that change places have another hash, and a sender who does
+//! not know the seed cannot make keys collide.
+//!
+//! 1. A word of the key has the parts that it was given and zeros elsewhere.
+//! 2. The same seed and key give the same hash, on every machine and in every run.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// A word of a frame in a key.
+#[derive(Clone, Copy, Debug)]
+struct Gather {
+    from: u32,
+    shift: u32,
+}
+
+/// Which words of a frame make up which words of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Packing {
+    /// Those of the key's first word, then those of the next.
+    gathers: Box<[Gather]>,
+    /// How many each word of the key has.
+    counts: Box<[u32]>,
+}
+
+impl Packing {
+    /// Of parts (word of the frame, word of the key, shift), for so many words of the key.
+    pub(crate) fn new(words: usize, parts: impl IntoIterator<Item = (u32, usize, u32)>) -> Packing {
+        let mut parts: Vec<_> = parts.into_iter().collect();
+        parts.sort_unstable_by_key(|&(_, into, shift)| (into, shift));
+        let mut counts = vec![0; words];
+        for &(_, into, _) in &parts {
+            counts[into] += 1;
+        }
+        let gathers = parts.iter().map(|&(from, _, shift)| Gather { from, shift });
+        Packing {
+            gathers: gathers.collect(),
+            counts: counts.into(),
+        }
+    }
+
+    /// Fills as many words of the key as it is for.
+    #[inline]
+    pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
+        let mut gathers = self.gathers.iter();
+        for (into, &count) in key.iter_mut().zip(&self.counts) {
+            let mut word = 0;
+            for gather in gathers.by_ref().take(count as usize) {
+                word |= frame[gather.from as usize] << gather.shift;
+            }
+            *into = word;
+        }
+    }
+}
+
+/// The hash of keys of one length.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyHash {
+    secrets: Box<[[u64; 2]]>,
+}
+
+impl KeyHash {
+    /// For keys of so many words.
+    pub(crate) fn new(words: usize, seed: u64) -> KeyHash {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut pair = || [random.random(), random.random()];
+        KeyHash {
+            secrets: (0..words.div_ceil(2)).map(|_| pair()).collect(),
+        }
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u64]) -> u64 {
+        let pairs = key.chunks(2).zip(&self.secrets);
+        pairs.fold(0, |sum: u64, (pair, secret)| {
+            let second = pair.get(1).copied().unwrap_or_default();
+            let product = u128::from(pair[0] ^ secret[0]) * u128::from(second ^ secret[1]);
+            sum.wrapping_add(product as u64 ^ (product >> 64) as u64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Against the sum of all parts, one by one.
+    #[test]
+    fn words_of_the_key_have_the_parts_they_were_given() {
+        let mut random = Pcg64Mcg::seed_from_u64(3);
+        for _ in 0..500 {
+            let words = random.random_range(1..6);
+            let mut parts = Vec::new();
+            for into in 0..words {
+                let mut shift = random.random_range(0..8);
+                while shift < 64 && random.random_bool(0.7) {
+                    let width = random.random_range(1..=64 - shift);
+                    parts.push((random.random_range(0..40_u32), into, shift, width));
+                    shift += width;
+                }
+            }
+            let frame: Vec<u64> = (0..40).map(|_| random.random()).collect();
+            // A frame has no bits above a part's width.
+            let ones = |width: u32| u64::MAX >> (64 - width);
+            let mut expected = vec![0; words];
+            let mut own = frame.clone();
+            for (index, &(_, into, shift, width)) in parts.iter().enumerate() {
+                own.push(frame[index % 40] & ones(width));
+                expected[into] |= (frame[index % 40] & ones(width)) << shift;
+            }
+            let numbered = parts.iter().enumerate();
+            let packing = Packing::new(
+                words,
+                numbered.map(|(index, part)| (40 + index as u32, part.1, part.2)),
+            );
+            let mut key = vec![u64::MAX; words];
+            packing.pack(&own, &mut key);
+            assert_eq!(key, expected, "{parts:?}");
+        }
+    }
+
+    /// Keys with a bit or two in them, of each length: 65,536 places of the low and of the high bits
+    /// are hit as often as by chance, and no two keys have one hash.
+    #[test]
+    fn keys_that_differ_little_have_hashes_that_differ_much() {
+        for words in 1..8_usize {
+            let hash = KeyHash::new(words, 9);
+            let mut keys: HashSet<Vec<u64>> = HashSet::new();
+            for first in 0..words * 64 {
+                for second in 0..words * 64 {
+                    let mut key = vec![0; words];
+                    key[first / 64] |= 1 << (first % 64);
+                    key[second / 64] |= 1 << (second % 64);
+                    keys.insert(key);
+                }
+            }
+            let hashes: Vec<u64> = keys.iter().map(|key| hash.hash(key)).collect();
+            let distinct = |part: fn(u64) -> u64| {
+                let parts: HashSet<u64> = hashes.iter().map(|&hash| part(hash)).collect();
+                parts.len() as f64
+            };
+            assert_eq!(distinct(|hash| hash), keys.len() as f64, "{words} words");
+            let places = 65_536.0_f64;
+            let chance = places * (1.0 - (1.0 - 1.0 / places).powf(keys.len() as f64));
+            for part in [|hash| hash & 0xffff, |hash: u64| hash >> 48] {
+                assert!(distinct(part) > 0.95 * chance, "{words} words");
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_change_places_have_another_hash() {
+        let hash = KeyHash::new(4, 1);
+        let key = [1, 2, 3, 4];
+        for (one, other) in [(0, 1), (0, 2), (1, 2), (2, 3), (1, 3)] {
+            let mut swapped = key;
+            swapped.swap(one, other);
+            assert_ne!(hash.hash(&key), hash.hash(&swapped));
+        }
+    }
+}

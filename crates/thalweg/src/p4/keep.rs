@@ -1,0 +1,247 @@
+//! `thalweg p4 keep`: the controller of a switch that runs a program with a cache in front (B-Cache).
+//!
+//! ```text
+//!   connect; give the switch the program with the cache; write the entries; say `ready`
+//!   until a signal, or the end of the input if that was asked for:
+//!     a line of the input:   a change of entries, with the barrier around it
+//!     a list of reports:     behaviours into the cache table
+//! ```
+//!
+//! The switch may be any that speaks P4Runtime and runs v1model in BMv2's JSON.
+
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use thalweg_control::{
+    Catalog, Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping, Listen,
+};
+use thalweg_p4::Program;
+use thalweg_p4::commands::Reader;
+
+use super::cache::p4info_of;
+use crate::console::Console;
+use crate::failure::bad_input;
+use crate::input::contents;
+use crate::number::number;
+use crate::run::{Signal, announce, catch};
+
+/// How often signals and the input are looked at.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Lines of the input that may wait.
+const LINES: usize = 64;
+
+/// What the command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The program as p4c's back end for BMv2 writes it, without a cache
+    program: PathBuf,
+    /// Where the switch's P4Runtime is: `unix:PATH`, `tls:ADDRESS:PORT` or `tcp:ADDRESS:PORT`
+    #[arg(long, value_name = "ADDRESS")]
+    connect: Listen,
+    /// The program's P4Info, as text or binary; it is derived from the program where none is given
+    #[arg(long, value_name = "FILE")]
+    p4info: Option<PathBuf>,
+    /// Entries to begin with: commands as simple_switch_CLI takes them
+    #[arg(long, value_name = "FILE")]
+    entries: Option<PathBuf>,
+    /// Behaviours that the cache may have
+    #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
+    behaviors: u32,
+    /// A behaviour that was seen more often than this is hot
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u16>(0..=65_535))]
+    threshold: u16,
+    /// The number of the switch
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1..))]
+    device_id: u64,
+    /// Of several controllers, the one with the largest is the primary
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1..))]
+    election_id: u64,
+    /// For `tls:`, the certificate that the switch is shown
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// For `tls:`, its private key
+    #[arg(long, value_name = "FILE", requires = "authorities")]
+    key: Option<PathBuf>,
+    /// For `tls:`, the authorities whose switches are believed
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    authorities: Option<PathBuf>,
+    /// End when the input does
+    #[arg(long)]
+    end_with_input: bool,
+}
+
+/// What the command prints at its end with `--json`.
+#[derive(Serialize, Default)]
+struct Report {
+    /// Lines of the input that were done, and those that were refused.
+    changes: u64,
+    refused: u64,
+    reports: u64,
+    installed: u64,
+    stale: u64,
+    known: u64,
+    malformed: u64,
+    replaced: u64,
+    affected: u64,
+    /// Behaviours that are there at the end.
+    behaviors: usize,
+}
+
+/// Keeps the cache of a switch.
+///
+/// # Errors
+/// If a file cannot be used, or the switch is not there, refuses what is asked, or ends.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let signals = catch()?;
+    let path = arguments.program.display();
+    let text = contents(&arguments.program)?;
+    let program = Program::from_json(&text);
+    let program = program.map_err(|error| bad_input(format!("{path}: {error}")))?;
+    let info = p4info_of(arguments.p4info.as_deref(), &program)?;
+    let catalog = Catalog::new(&info).map_err(|error| bad_input(format!("{path}: {error}")))?;
+    let client = connect(arguments)?;
+    let size = (arguments.behaviors, arguments.threshold);
+    let started = Keeping::start(client, &text, &program, (&info, &catalog), size);
+    let mut keeping = started.map_err(|error| match error {
+        KeepError::Client(error) => failed(error),
+        error => bad_input(format!("{path}: {error}")),
+    })?;
+    let mut reader = Reader::new(&program);
+    if let Some(path) = &arguments.entries {
+        let place = |error: String| bad_input(format!("{}: {error}", path.display()));
+        let lines = contents(path)?;
+        let mut first = Reader::new(&program);
+        let lines = lines.lines().map(|line| first.read_line(line));
+        let commands: Result<Vec<_>, _> = lines.filter_map(Result::transpose).collect();
+        let commands = commands.map_err(|error| place(error.to_string()))?;
+        keeping.change(&commands).map_err(|error| match error {
+            KeepError::Client(error) => failed(error),
+            error => place(error.to_string()),
+        })?;
+        // Handles go on where the file has ended.
+        reader = first;
+    }
+    let text = format!("ready {} is kept on {}", path, arguments.connect);
+    announce(console, &text)?;
+    let input = input();
+    let mut report = Report::default();
+    loop {
+        match input.try_recv() {
+            Ok(line) => change(&mut keeping, &mut reader, &line, &mut report)?,
+            Err(TryRecvError::Disconnected) if arguments.end_with_input => break,
+            Err(_) => {
+                let handled = keeping.handle_reports(PATIENCE);
+                handled.map_err(anyhow::Error::new)?;
+            }
+        }
+        if signals.next() == Some(Signal::End) {
+            break;
+        }
+    }
+    said(report, &keeping, console)
+}
+
+fn connect(arguments: &Arguments) -> Result<Client> {
+    let files = (
+        &arguments.certificate,
+        &arguments.key,
+        &arguments.authorities,
+    );
+    let tls = match files {
+        (Some(certificate), Some(key), Some(authorities)) => Some(ClientFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            server_authorities: authorities.clone(),
+        }),
+        _ => None,
+    };
+    let client = Client::connect(ClientConfig {
+        address: arguments.connect.clone(),
+        tls,
+        device_id: arguments.device_id,
+        election_id: arguments.election_id.into(),
+    });
+    client.map_err(failed)
+}
+
+fn failed(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::Tls(error) => bad_input(error),
+        error => anyhow::Error::new(error),
+    }
+}
+
+/// The lines of standard input, on a thread of its own; closed at its end.
+fn input() -> Receiver<String> {
+    let (sender, lines) = sync_channel(LINES);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// Does what a line asks for; one that cannot be done is told on standard error, and counted.
+fn change(
+    keeping: &mut Keeping<'_>,
+    reader: &mut Reader<'_>,
+    line: &str,
+    report: &mut Report,
+) -> Result<()> {
+    let command = match reader.read_line(line) {
+        Ok(None) => return Ok(()),
+        Ok(Some(command)) => command,
+        Err(error) => {
+            report.refused += 1;
+            eprintln!("thalweg: {line:?}: {}", error.what);
+            return Ok(());
+        }
+    };
+    match keeping.change(&[command]) {
+        Ok(()) => {
+            report.changes += 1;
+            eprintln!("done {line}");
+            Ok(())
+        }
+        Err(KeepError::Command { problem, .. }) => {
+            report.refused += 1;
+            eprintln!("thalweg: {line:?}: {}", problem.message);
+            Ok(())
+        }
+        Err(error) => Err(error).context("the switch"),
+    }
+}
+
+fn said(report: Report, keeping: &Keeping<'_>, console: &Console) -> Result<()> {
+    let counts = keeping.counts();
+    let report = Report {
+        reports: counts.reports,
+        installed: counts.installed,
+        stale: counts.stale,
+        known: counts.known,
+        malformed: counts.malformed,
+        replaced: counts.replaced,
+        affected: counts.affected,
+        behaviors: keeping.len(),
+        ..report
+    };
+    console.print_json(&report)?;
+    console.print(&format!(
+        "{} reports, {} installed, {} stale; {} behaviours left for others and {} for {} changes; \
+         {} are there",
+        report.reports,
+        report.installed,
+        report.stale,
+        report.replaced,
+        report.affected,
+        report.changes,
+        report.behaviors
+    ))
+}
