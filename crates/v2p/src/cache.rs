@@ -16,6 +16,7 @@
 //! 4. In a cache of versions, a mapping that this cache has thrown out as wrong, because it was
 //!    invalidated or because a newer one says another place, never comes back (`floors.rs`), and a
 //!    newer one is never replaced by an older. A mapping without a version is not believed at all.
+//! 5. Divided among tenants (`partitions.rs`), a mapping displaces none of another partition.
 //!
 //! Cost: one hash ([`Cache::locate`], to be shared by the operations on a key), then one or two
 //! cache lines of the processor for each way. Memory is 48 bytes a line, taken from the operating
@@ -23,12 +24,13 @@
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, sections 3.2 and 3.2.1. Departures: the tenant in the key; ways, seeds
-//! and versions, which [`CacheConfig::new`] leaves out.
+//! and versions, which [`CacheConfig::new`] leaves out; partitions, which the paper leaves open.
 
 use crate::Address;
 use crate::floors::Floors;
 use crate::hash::IndexHash;
 use crate::mapping::{Key, Mapping, Version, Vni};
+use crate::partitions::{Division, Partitions, Sets};
 
 /// Virtual address and physical address in two words each, version, then tenant and flags.
 type Line = [u64; 6];
@@ -78,6 +80,19 @@ impl CacheConfig {
 #[derive(Clone, Copy, Debug)]
 pub struct Set {
     first_line: usize,
+    /// 0 if the key's tenant has no lines.
+    ways: usize,
+}
+
+impl Set {
+    const NONE: Set = Set {
+        first_line: 0,
+        ways: 0,
+    };
+
+    fn lines(self) -> std::ops::Range<usize> {
+        self.first_line..self.first_line + self.ways
+    }
 }
 
 /// What a lookup found.
@@ -107,7 +122,7 @@ pub enum Admission {
 /// Why an insertion was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The cache has no lines.
+    /// The cache has no lines, or none for this tenant.
     NoMemory,
     /// The line in the way has its access bit set.
     Active,
@@ -170,6 +185,8 @@ pub struct Cache {
     hands: Vec<u8>,
     set_count: u32,
     ways: usize,
+    /// `None` if all tenants share all sets.
+    division: Option<Box<Division>>,
     hash: IndexHash,
     seed: u32,
     clears_on_refresh: bool,
@@ -193,6 +210,7 @@ impl Cache {
             hands: vec![0; hand_count],
             set_count,
             ways: ways as usize,
+            division: None,
             hash: config.hash,
             seed: config.seed,
             clears_on_refresh: config.clears_on_refresh,
@@ -219,15 +237,30 @@ impl Cache {
         self.hands.fill(0);
     }
 
+    /// Divides the lines among tenants, or (with `None`) no longer; forgets all mappings.
+    pub fn set_partitions(&mut self, partitions: Option<Partitions>) {
+        let divide = |partitions: Partitions| Box::new(partitions.divide(self.set_count));
+        self.division = partitions.map(divide);
+        self.clear();
+    }
+
     /// Where a key would be.
     #[inline]
     pub fn locate(&self, key: Key) -> Set {
-        if self.set_count == 0 {
-            return Set { first_line: 0 };
+        let sets = match &self.division {
+            None => Sets {
+                first: 0,
+                count: self.set_count,
+            },
+            Some(division) => division.sets_of(key.vni),
+        };
+        if sets.count == 0 {
+            return Set::NONE;
         }
-        let set = self.hash.set_of(key, self.seed, self.set_count);
+        let set = sets.first + self.hash.set_of(key, self.seed, sets.count);
         Set {
             first_line: set as usize * self.ways,
+            ways: self.ways,
         }
     }
 
@@ -252,7 +285,7 @@ impl Cache {
     /// Puts a mapping in, where the admission allows it.
     #[inline]
     pub fn put(&mut self, set: Set, mapping: Mapping, admission: Admission) -> Put {
-        if self.ways == 0 {
+        if set.ways == 0 {
             return Put::Refused(Refusal::NoMemory);
         }
         if let Some(refusal) = self.is_versioned.then(|| self.doubt(mapping)).flatten() {
@@ -324,8 +357,7 @@ impl Cache {
     }
 
     fn put_anew(&mut self, set: Set, mapping: Mapping, admission: Admission) -> Put {
-        let lines = set.first_line..set.first_line + self.ways;
-        if let Some(index) = lines.clone().find(|&index| self.is_free(index)) {
+        if let Some(index) = set.lines().find(|&index| self.is_free(index)) {
             // Only the artifact's key 0 leaves a free line with its bit set, for `Free` to keep.
             let is_kept = admission == Admission::Free;
             let flags = if is_kept {
@@ -355,8 +387,7 @@ impl Cache {
         let bits = key.address.to_bits();
         let [high, low] = [(bits >> 64) as u64, bits as u64];
         let meta = IN_USE | u64::from(key.vni.number());
-        let mut lines = set.first_line..set.first_line + self.ways;
-        lines.find(|&index| {
+        set.lines().find(|&index| {
             let line = &self.lines[index];
             (line[0] ^ high) | (line[1] ^ low) | ((line[META] & !ACTIVE) ^ meta) == 0
         })
@@ -365,7 +396,7 @@ impl Cache {
     /// A miss in a set: one line loses its access bit.
     #[inline]
     fn cool(&mut self, set: Set) {
-        if self.ways == 0 {
+        if set.ways == 0 {
             return;
         }
         let hand = self.hand(set);

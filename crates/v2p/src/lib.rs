@@ -30,6 +30,7 @@
 mod address;
 mod cache;
 mod counters;
+mod demand;
 mod directory;
 mod floors;
 mod gateway;
@@ -37,6 +38,7 @@ mod hash;
 mod host;
 mod mapping;
 mod packet;
+mod partitions;
 mod rules;
 mod switch;
 pub mod wire;
@@ -44,12 +46,14 @@ pub mod wire;
 pub use address::Address;
 pub use cache::{Admission, Cache, CacheConfig, Found, Invalidated, Put, Refusal, Set};
 pub use counters::Counters;
+pub use demand::Demand;
 pub use directory::{Attachment, Directory};
 pub use gateway::{Database, GatewayAgent, GatewayCounters, GatewayVerdict};
 pub use hash::{IndexHash, gateway_index};
 pub use host::{HostAgent, HostCounters, HostVerdict};
 pub use mapping::{Key, Mapping, SwitchId, Version, Vni};
 pub use packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet, Stale, Tags};
+pub use partitions::{PartitionError, Partitions};
 pub use rules::{
     BASE_RTT, GATEWAY_DELAY, LEARNING_PROBABILITY, MemoryPlacement, Profile, RESEND_DELAY, Role,
 };

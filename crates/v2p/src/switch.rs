@@ -48,10 +48,12 @@ use self::misdelivery::TimestampVector;
 use crate::Address;
 use crate::cache::{Cache, CacheConfig, Invalidated};
 use crate::counters::Counters;
+use crate::demand::Demand;
 use crate::directory::Directory;
 use crate::hash::IndexHash;
 use crate::mapping::{Key, Mapping, SwitchId, Version};
 use crate::packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet};
+use crate::partitions::Partitions;
 use crate::rules::{BASE_RTT, LEARNING_PROBABILITY, Profile, Role, Rules};
 
 /// Control packets that wait to be collected.
@@ -204,6 +206,8 @@ pub struct SwitchAgent {
     directory: Arc<Directory>,
     outbox: VecDeque<Packet>,
     counters: Counters,
+    /// What caches of other sizes would have done, if somebody wants to know.
+    demand: Option<Box<Demand>>,
 }
 
 impl SwitchAgent {
@@ -233,6 +237,7 @@ impl SwitchAgent {
             directory,
             outbox: VecDeque::with_capacity(OUTBOX_LEN),
             counters: Counters::default(),
+            demand: None,
         }
     }
 
@@ -273,6 +278,25 @@ impl SwitchAgent {
     /// The cache as it is.
     pub fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Divides the cache among tenants, or no longer; it is empty then (section 4, "multitenancy
+    /// support").
+    pub fn set_partitions(&mut self, partitions: Option<Partitions>) {
+        self.cache.set_partitions(partitions);
+    }
+
+    /// Notes from now on what caches of other sizes would have hit, up to so many lines.
+    ///
+    /// # Panics
+    /// If that is none, or more than 2^30.
+    pub fn measure_demand(&mut self, most_entries: usize) {
+        self.demand = Some(Box::new(Demand::new(most_entries)));
+    }
+
+    /// What was noted since [`SwitchAgent::measure_demand`]; `None` if nothing was to be.
+    pub fn demand(&self) -> Option<&Demand> {
+        self.demand.as_deref()
     }
 
     /// The role.
@@ -335,6 +359,7 @@ impl SwitchAgent {
     /// Step 5.
     fn resolve(&mut self, data: &mut Data, destination: &mut Address) {
         let key = data.destination_key();
+        self.note_question(key);
         let Some(found) = self.cache.lookup(self.cache.locate(key), key) else {
             self.counters.misses += 1;
             return;
@@ -359,8 +384,16 @@ impl SwitchAgent {
         let Some(found) = self.cache.lookup(self.cache.locate(key), key) else {
             return false;
         };
+        self.note_question(key);
         self.promote(data, key, found.place, found.version);
         true
+    }
+
+    #[inline]
+    fn note_question(&mut self, key: Key) {
+        if let Some(demand) = &mut self.demand {
+            demand.note_question(key);
+        }
     }
 
     fn promote(&mut self, data: &mut Data, key: Key, place: Address, version: Version) {

@@ -35,6 +35,8 @@ pub const OPTION_TYPE: u8 = 0x01;
 /// The layout of the records; a change of it is another number.
 const FORMAT: u8 = 1;
 const FIXED_LEN: usize = 4;
+/// Class, type and length of an option (RFC 8926 section 3.5).
+const GENEVE_LEN: usize = 4;
 
 const KIND_DATA: u8 = 0;
 const KIND_LEARNING: u8 = 1;
@@ -203,6 +205,21 @@ impl OptionRepr {
         };
         let [high, low] = writer.flags.to_be_bytes();
         bytes[..FIXED_LEN].copy_from_slice(&[FORMAT, kind, high, low]);
+    }
+}
+
+/// Bytes of our option, Geneve's four in front among them, that say a packet's tags; 0 if there is
+/// nothing to say, and so no option.
+///
+/// Where mappings have no versions (`is_versioned` is false), none are said of the packet.
+pub fn tag_bytes(tags: &Tags, is_versioned: bool) -> u32 {
+    let mut said = *tags;
+    if !is_versioned {
+        (said.source_version, said.resolved_version) = (Version::NONE, Version::NONE);
+    }
+    match said == Tags::default() {
+        true => 0,
+        false => (GENEVE_LEN + OptionRepr::Data(said).buffer_len()) as u32,
     }
 }
 

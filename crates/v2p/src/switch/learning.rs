@@ -126,6 +126,9 @@ impl SwitchAgent {
 
     #[inline]
     pub(super) fn insert(&mut self, mapping: Mapping, admission: Admission) -> Put {
+        if let Some(demand) = &mut self.demand {
+            demand.note_offer(mapping.key);
+        }
         let set = self.cache.locate(mapping.key);
         let put = self.cache.put(set, mapping, admission);
         self.counters.count_put(&put);

@@ -1,0 +1,242 @@
+//! What caches of other sizes would have hit: the miss-ratio curve of a switch.
+//!
+//! ```text
+//!   offered(key)   the key goes to the front of a list, from wherever it was
+//!   asked(key)     its place in the list, from 1, is counted; or "absent"
+//!
+//!   hits of a cache of n lines = questions whose place was n or less
+//! ```
+//!
+//! A cache that holds the `n` keys that were last offered to it holds the first `n` of the list, so
+//! one pass over a switch's packets gives the hits of every size at once. What the pass says of our
+//! caches is an estimate: they are divided into sets, admit by role, and are asked for less when the
+//! switches before them hit more.
+//!
+//! The list is not a list: a key has the number of its last offer, a Fenwick tree counts the numbers
+//! that are some key's last, and a place is how many of them are not below the key's own.
+//!
+//! 1. `hits(n)` never falls with `n`; at `n` of all keys it is the questions whose key was known.
+//! 2. Keys beyond the limit are forgotten, the one first that was offered longest ago; places up to
+//!    the limit are exact all the same.
+//!
+//! Cost: the logarithm of the limit for each offer and question, 8 bytes for each of twice the limit,
+//! and a map of the keys. Nothing of it is there until somebody wants it.
+
+use crate::directory::PlainMap;
+use crate::mapping::Key;
+
+/// Offers and questions of one switch.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use thalweg_v2p::{Demand, Key, Vni};
+///
+/// let key = |last| Key { vni: Vni::default(), address: Ipv4Addr::new(10, 0, 0, last).into() };
+/// let mut demand = Demand::new(100);
+/// demand.note_offer(key(1));
+/// demand.note_offer(key(2));
+/// demand.note_question(key(1)); // one line would hold key 2 only
+/// assert_eq!((demand.hits(1), demand.hits(2)), (0, 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// When a key was last offered: its number.
+    last: PlainMap<Key, u32>,
+    /// By number, the key whose last offer it is.
+    keys: Vec<Option<Key>>,
+    tree: Fenwick,
+    next: u32,
+    limit: usize,
+    /// Questions by place, from 1.
+    places: Vec<u64>,
+    absent: u64,
+}
+
+impl Demand {
+    /// Nothing noted yet; of at most so many keys the places are known.
+    ///
+    /// # Panics
+    /// If that is none, or more than 2^30.
+    pub fn new(most_keys: usize) -> Demand {
+        assert!(
+            (1..=1 << 30).contains(&most_keys),
+            "1 to 2^30 keys, not {most_keys}"
+        );
+        Demand {
+            last: PlainMap::default(),
+            keys: vec![None; 2 * most_keys],
+            tree: Fenwick::new(2 * most_keys),
+            next: 0,
+            limit: most_keys,
+            places: Vec::new(),
+            absent: 0,
+        }
+    }
+
+    /// A mapping of the key would be put in now.
+    pub fn note_offer(&mut self, key: Key) {
+        if self.next as usize == self.keys.len() {
+            self.number_anew();
+        }
+        let number = self.next;
+        self.next += 1;
+        if let Some(old) = self.last.insert(key, number) {
+            self.keys[old as usize] = None;
+            self.tree.add(old as usize, -1);
+        }
+        self.keys[number as usize] = Some(key);
+        self.tree.add(number as usize, 1);
+    }
+
+    /// The key is looked up.
+    pub fn note_question(&mut self, key: Key) {
+        let place = match self.last.get(&key) {
+            None => usize::MAX,
+            Some(&number) => self.last.len() - self.tree.sum_before(number as usize),
+        };
+        if place > self.limit {
+            self.absent += 1;
+            return;
+        }
+        if self.places.len() < place {
+            self.places.resize(place, 0);
+        }
+        self.places[place - 1] += 1;
+    }
+
+    /// Questions that a cache of so many lines would have answered.
+    pub fn hits(&self, entries: usize) -> u64 {
+        self.places.iter().take(entries).sum()
+    }
+
+    /// All questions.
+    pub fn questions(&self) -> u64 {
+        self.places.iter().sum::<u64>() + self.absent
+    }
+
+    /// Questions by the least number of lines that answers them, from 1; the rest is answered by no
+    /// number.
+    pub fn questions_by_place(&self) -> &[u64] {
+        &self.places
+    }
+
+    /// All numbers are given away: keys get new ones in the same order, and those beyond the limit
+    /// are forgotten.
+    fn number_anew(&mut self) {
+        let mut kept: Vec<Key> = self.keys.iter().flatten().copied().collect();
+        kept.drain(..kept.len().saturating_sub(self.limit));
+        self.last.clear();
+        self.keys.fill(None);
+        self.tree.clear();
+        for (number, key) in kept.iter().enumerate() {
+            self.last.insert(*key, number as u32);
+            self.keys[number] = Some(*key);
+            self.tree.add(number, 1);
+        }
+        self.next = kept.len() as u32;
+    }
+}
+
+/// Counts by index, whose sums up to an index are cheap.
+#[derive(Clone, Debug)]
+struct Fenwick {
+    /// At `i`, the sum of the `i & -i` counts before `i`.
+    sums: Vec<i32>,
+}
+
+impl Fenwick {
+    fn new(len: usize) -> Fenwick {
+        Fenwick {
+            sums: vec![0; len + 1],
+        }
+    }
+
+    fn clear(&mut self) {
+        self.sums.fill(0);
+    }
+
+    fn add(&mut self, index: usize, count: i32) {
+        let mut at = index + 1;
+        while at < self.sums.len() {
+            self.sums[at] += count;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// The sum of all counts below an index.
+    fn sum_before(&self, index: usize) -> usize {
+        let (mut sum, mut at) = (0, index);
+        while at > 0 {
+            sum += self.sums[at];
+            at &= at - 1;
+        }
+        sum as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Address, Vni};
+
+    fn key(number: u32) -> Key {
+        Key {
+            vni: Vni::default(),
+            address: Address::from_ipv4(number.into()),
+        }
+    }
+
+    /// The slow twin: the list, and for every size the cache that it stands for.
+    #[derive(Default)]
+    struct Twin {
+        list: Vec<u32>,
+        /// Hits of caches of 0, 1, 2, ... lines.
+        hits: Vec<u64>,
+    }
+
+    impl Twin {
+        fn offer(&mut self, number: u32) {
+            self.list.retain(|other| *other != number);
+            self.list.insert(0, number);
+        }
+
+        fn ask(&mut self, number: u32) {
+            for (size, hits) in self.hits.iter_mut().enumerate() {
+                let held = &self.list[..size.min(self.list.len())];
+                *hits += u64::from(held.contains(&number));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_is_a_cache_of_every_size(
+            limit in 1..12_usize,
+            steps in prop::collection::vec((any::<bool>(), 0..16_u32), 1..400),
+        ) {
+            let mut demand = Demand::new(limit);
+            let mut twin = Twin { hits: vec![0; limit + 1], ..Twin::default() };
+            let mut questions = 0;
+            for (is_offer, number) in steps {
+                match is_offer {
+                    true => {
+                        demand.note_offer(key(number));
+                        twin.offer(number);
+                    }
+                    false => {
+                        demand.note_question(key(number));
+                        twin.ask(number);
+                        questions += 1;
+                    }
+                }
+            }
+            for (size, hits) in twin.hits.iter().enumerate() {
+                prop_assert_eq!(demand.hits(size), *hits);
+            }
+            prop_assert_eq!(demand.questions(), questions);
+            prop_assert!(demand.last.len() <= 2 * limit);
+        }
+    }
+}
