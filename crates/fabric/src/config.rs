@@ -21,6 +21,7 @@ use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
 use thiserror::Error;
 
 pub use crate::schemes::{Bluebird, Controller, ControllerCost, OnDemand};
+pub use crate::tenants::Tenant;
 use crate::{
     Ecmp, Failure, FatTree, Link, Placement, TcpConfig, TcpConfigError, Time, TopologyError,
 };
@@ -78,6 +79,8 @@ pub struct SwitchV2p {
     pub sends_invalidations: bool,
     /// Whether the timestamp vector holds them back.
     pub has_timestamp_vector: bool,
+    /// Whether each tenant has lines of its own, as many as [`Tenant::memory`] says.
+    pub is_partitioned: bool,
 }
 
 impl SwitchV2p {
@@ -90,6 +93,7 @@ impl SwitchV2p {
             learning_probability: LEARNING_PROBABILITY,
             sends_invalidations: true,
             has_timestamp_vector: true,
+            is_partitioned: false,
         }
     }
 }
@@ -177,6 +181,12 @@ pub struct Config {
     pub outer_bytes: u32,
     /// Bytes of the headers of a tenant's datagram: inner IP and UDP.
     pub inner_bytes: u32,
+    /// Whether packets are longer by the option that says their tags ([`thalweg_v2p::wire`]).
+    pub charges_tags: bool,
+    /// Whose the flows are; one tenant's if there are none.
+    pub tenants: Vec<Tenant>,
+    /// Lines of each switch of SwitchV2P, by its number, whatever the scheme says.
+    pub switch_entries: Option<Vec<u32>>,
     /// What a gateway can take; `None` is everything.
     pub gateway_service: Option<GatewayService>,
     /// Machines that move.
@@ -212,6 +222,9 @@ impl Config {
             payload: Payload::Fixed(64),
             outer_bytes: 2 + 20 + 8,
             inner_bytes: 20 + 8,
+            charges_tags: false,
+            tenants: Vec::new(),
+            switch_entries: None,
             gateway_service: None,
             migrations: Vec::new(),
             gateway_moves: Vec::new(),
@@ -221,8 +234,8 @@ impl Config {
         }
     }
 
-    /// A run as the text of the paper has it: IP in IP, sizes as traced, exact times, and paths by
-    /// flow, which the seed spreads.
+    /// A run as the text of the paper has it: IP in IP, sizes as traced, exact times, tags that take
+    /// bytes, and paths by flow, which the seed spreads.
     pub fn paper(shape: FatTree, placement: Placement, scheme: Scheme, seed: u64) -> Config {
         let base = Config::artifact(shape, placement, scheme);
         let exact = |link| Link {
@@ -235,6 +248,7 @@ impl Config {
             ecmp: Ecmp::PerFlow { seed },
             payload: Payload::Traced,
             outer_bytes: 2 + 20,
+            charges_tags: true,
             seed,
             ..base
         }
@@ -295,6 +309,17 @@ pub enum ConfigError {
          that are linked, or a switch, and a later end"
     )]
     Failure(usize),
+    /// Tenants of which no one sends, has memory, or can be told from another.
+    #[error("{0} tenants: give at most 2^24, of which one has traffic and one has memory")]
+    Tenants(usize),
+    /// Lines of other switches than there are.
+    #[error("lines of {said} switches, in a fabric of {switches}: give a number for each switch")]
+    SwitchEntries {
+        /// How many numbers there are.
+        said: usize,
+        /// How many switches.
+        switches: usize,
+    },
     /// A probability that is none.
     #[error("a learning probability of {0}: give 0 to 1")]
     Probability(String),

@@ -54,7 +54,13 @@ impl Ecmp {
             Ecmp::Artifact => path,
             Ecmp::PerFlow { .. } => mixed(path ^ u64::from(switch.0)),
         };
-        (hash % count as u64) as usize
+        let count = count as u64;
+        // The same, without a division.
+        let chosen = match count.is_power_of_two() {
+            true => hash & (count - 1),
+            false => hash % count,
+        };
+        chosen as usize
     }
 }
 

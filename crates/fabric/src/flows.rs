@@ -1,14 +1,16 @@
 //! What is sent, and what came of each flow.
 //!
 //! The lines of a trace are sorted by time; lines of one time keep their order. Machines and flows
-//! get numbers from 0 in the order in which they appear, so that a packet names them by index.
+//! get numbers from 0 in the order in which they appear, so that a packet names them by index. Each
+//! tenant has all machines of the placement, the first tenant's first ([`crate::Tenant`]).
 
 use std::collections::HashMap;
 
-use thalweg_v2p::{Address, Version};
+use thalweg_v2p::{Address, Key, Version, Vni};
 
 use crate::config::{Config, ConfigError, Payload, Transport};
 use crate::report::Report;
+use crate::tenants::TrafficShares;
 use crate::topology::{NodeId, NodeKind, Topology};
 use crate::{Time, TraceLine};
 
@@ -23,6 +25,18 @@ pub(crate) struct Machine {
     /// The version at which it came to its node.
     pub(crate) version: Version,
     pub(crate) node: NodeId,
+    /// Whose it is.
+    pub(crate) vni: Vni,
+}
+
+impl Machine {
+    #[inline]
+    pub(crate) fn key(&self) -> Key {
+        Key {
+            vni: self.vni,
+            address: self.address,
+        }
+    }
 }
 
 /// All machines, by index, and the indices of their numbers.
@@ -36,6 +50,27 @@ impl Machines {
     /// Gives machines their virtual addresses: they and the gateways are counted in the order of
     /// endpoints, and the count is the address (as in the published code).
     pub(crate) fn new(topology: &Topology, config: &Config) -> Machines {
+        let mut machines = Machines::of_one_tenant(topology, config);
+        let servers = &topology.servers()[..config.placement.servers().len()];
+        let own = machines.all.len();
+        for tenant in 1..config.tenants.len() {
+            for index in 0..own {
+                let first = machines.all[index];
+                // Servers are in the order of nodes. The same machine of another tenant is on another.
+                let server = servers.binary_search(&first.node).unwrap_or_default();
+                let node = servers[(server + tenant) % servers.len()];
+                machines.all.push(Machine {
+                    place: topology.address(node),
+                    node,
+                    vni: vni_of(tenant),
+                    ..first
+                });
+            }
+        }
+        machines
+    }
+
+    fn of_one_tenant(topology: &Topology, config: &Config) -> Machines {
         let mut servers = config.placement.servers().iter();
         let mut machines = Machines::default();
         let mut id = 0_u32;
@@ -53,6 +88,7 @@ impl Machines {
                     place: topology.address(node),
                     version: Version::NONE,
                     node,
+                    vni: Vni::default(),
                 });
                 id += 1;
             }
@@ -60,9 +96,20 @@ impl Machines {
         machines
     }
 
+    /// The index of the first tenant's machine of a number.
     pub(crate) fn index_of(&self, number: u32) -> Option<u32> {
         self.indices.get(&number).copied()
     }
+
+    /// Machines of one tenant.
+    fn len_of_tenant(&self) -> u32 {
+        self.indices.len() as u32
+    }
+}
+
+/// The network of a tenant: the first has 0, as in the published code.
+pub(crate) fn vni_of(tenant: usize) -> Vni {
+    Vni::new(tenant as u32).unwrap_or_default()
 }
 
 /// A packet that will be sent, or a connection that will be opened.
@@ -81,6 +128,8 @@ pub(crate) struct Datagram {
 pub(crate) struct Flow {
     /// The number that the trace gives it.
     pub(crate) number: u32,
+    /// Whose it is, by position.
+    pub(crate) tenant: u32,
     pub(crate) sent: u32,
     /// The gateway's address for packets that their host does not resolve, of both ends.
     pub(crate) gateway: Option<Address>,
@@ -93,9 +142,10 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(number: u32) -> Flow {
+    fn new(number: u32, tenant: u32) -> Flow {
         Flow {
             number,
+            tenant,
             sent: 0,
             gateway: None,
             first_sent: Time::ZERO,
@@ -138,16 +188,18 @@ pub(crate) fn datagrams_of(
     let mut flows = Vec::new();
     let mut indices: HashMap<u32, u32> = HashMap::new();
     let mut datagrams = Vec::with_capacity(trace.len());
+    let tenants = TrafficShares::new(&config.tenants);
     for (index, line) in trace.iter().enumerate() {
-        let find = |machine| {
-            let position = index + 1;
-            let error = ConfigError::TraceMachine { position, machine };
-            machines.index_of(machine).ok_or(error)
-        };
         let flow = *indices.entry(line.flow).or_insert_with(|| {
-            flows.push(Flow::new(line.flow));
+            flows.push(Flow::new(line.flow, tenants.of_flow(line.flow)));
             flows.len() as u32 - 1
         });
+        let first = flows[flow as usize].tenant * machines.len_of_tenant();
+        let find = |machine| -> Result<u32, ConfigError> {
+            let position = index + 1;
+            let error = ConfigError::TraceMachine { position, machine };
+            Ok(first + machines.index_of(machine).ok_or(error)?)
+        };
         datagrams.push(Datagram {
             at: line.start,
             source: find(line.source)?,
@@ -164,15 +216,32 @@ pub(crate) fn datagrams_of(
     Ok((datagrams, flows))
 }
 
-/// Means over flows that had a packet delivered.
+/// Means over flows that had a packet delivered; of each tenant, too, if there are several.
 pub(crate) fn summarize(flows: &[Flow], report: &mut Report) {
-    let done = || flows.iter().filter(|flow| flow.delivered > 0);
-    let mean = |span: fn(&Flow) -> Time| {
-        let total: f64 = done().map(|flow| span(flow).as_micros_f64()).sum();
-        total / done().count().max(1) as f64
+    let means = |tenant: Option<u32>| {
+        let is_meant = move |flow: &&Flow| tenant.is_none_or(|tenant| tenant == flow.tenant);
+        let done = || {
+            flows
+                .iter()
+                .filter(is_meant)
+                .filter(|flow| flow.delivered > 0)
+        };
+        let mean = |span: fn(&Flow) -> Time| {
+            let total: f64 = done().map(|flow| span(flow).as_micros_f64()).sum();
+            total / done().count().max(1) as f64
+        };
+        (
+            mean(|flow| flow.last_delivered - flow.first_sent),
+            mean(|flow| flow.first_delivered - flow.first_sent),
+        )
     };
-    report.mean_fct_us = mean(|flow| flow.last_delivered - flow.first_sent);
-    report.mean_first_packet_us = mean(|flow| flow.first_delivered - flow.first_sent);
+    (report.mean_fct_us, report.mean_first_packet_us) = means(None);
+    for (tenant, row) in (0..).zip(&mut report.tenants) {
+        (row.mean_fct_us, row.mean_first_packet_us) = means(Some(tenant));
+        let own = flows.iter().filter(|flow| flow.tenant == tenant);
+        row.packets_sent = own.map(|flow| u64::from(flow.sent)).sum();
+        row.hit_rate = 1.0 - row.gateway_packets as f64 / row.packets_sent.max(1) as f64;
+    }
 }
 
 #[cfg(test)]

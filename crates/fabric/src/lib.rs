@@ -28,6 +28,7 @@ mod failure;
 mod flows;
 mod gateways;
 mod generate;
+mod memory;
 mod name;
 mod port;
 mod queue;
@@ -37,6 +38,7 @@ mod schemes;
 mod shape;
 mod simulation;
 mod tcp;
+mod tenants;
 mod time;
 mod topology;
 mod trace;
@@ -44,17 +46,18 @@ mod trace;
 pub use capture::{CaptureWriter, Captured, SNAP_BYTES};
 pub use config::{
     Bluebird, Config, ConfigError, Controller, ControllerCost, GatewayMove, GatewayService,
-    Migration, OnDemand, Payload, Scheme, SwitchV2p, Transport,
+    Migration, OnDemand, Payload, Scheme, SwitchV2p, Tenant, Transport,
 };
 pub use ecmp::Ecmp;
 pub use failure::{Element, Failure};
 pub use generate::{
     BurstWorkload, FlowWorkload, IncastWorkload, RpcWorkload, Sizes, VideoWorkload,
 };
+pub use memory::place_memory;
 pub use name::{NodeClass, NodeName, NodeNameError};
 pub use port::{Link, Port, PortCounters};
 pub use queue::EventQueue;
-pub use report::{Drop, Drops, Layers, Report};
+pub use report::{Drop, Drops, Layers, Report, TenantReport};
 pub use schemes::ControllerReport;
 pub use shape::{FatTree, TopologyError};
 pub use simulation::{Census, PacketStep, Simulation};

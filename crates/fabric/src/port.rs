@@ -13,8 +13,9 @@
 //! 3. What was offered was sent or dropped; what was sent has arrived or is under way.
 //!
 //! Cost: a multiplication, or a division where a byte takes no whole number of picoseconds; a list is
-//! touched only while the port is busy. What an idle port needs is in one line of the processor's
-//! cache.
+//! touched only while the port is busy. What a port needs to take a packet while it is idle, and to
+//! note that one has arrived, is in one line of the processor's cache ([`Hot`]): a large fabric has
+//! tens of thousands of ports, and most are idle when a packet comes.
 
 use std::collections::VecDeque;
 
@@ -90,17 +91,34 @@ pub struct PortCounters {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Port {
+    hot: Hot,
     link: Link,
-    busy_until: Time,
-    /// If a byte takes whole picoseconds, how many; else 0.
-    byte_picos: u64,
-    /// How often it has failed.
-    generation: u32,
-    is_down: bool,
     /// Packets that wait: when each starts to be sent, and its bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
+    /// Those that are not hot.
     counters: PortCounters,
+}
+
+/// What every packet needs.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Hot {
+    busy_until: Time,
+    /// Of the link.
+    delay: Time,
+    sent: u64,
+    sent_bytes: u64,
+    arrived: u64,
+    /// If a byte takes whole picoseconds, how many; else 0.
+    byte_picos: u32,
+    /// How often it has failed.
+    generation: u32,
+    is_down: bool,
+    /// Of the link.
+    cuts_to_nanos: bool,
+    /// More waits than the link's mark.
+    is_marking: bool,
 }
 
 impl Port {
@@ -111,17 +129,24 @@ impl Port {
     pub fn new(link: Link) -> Port {
         assert!(link.rate_bps > 0, "a link has a rate");
         let byte_picos = BITS_PER_BYTE * PICOS_PER_SECOND;
+        let whole = byte_picos.is_multiple_of(link.rate_bps);
+        let byte_picos = u32::try_from(byte_picos / link.rate_bps).unwrap_or(0);
         Port {
-            link,
-            busy_until: Time::ZERO,
-            byte_picos: match byte_picos.is_multiple_of(link.rate_bps) {
-                true => byte_picos / link.rate_bps,
-                false => 0,
+            hot: Hot {
+                busy_until: Time::ZERO,
+                delay: link.delay,
+                sent: 0,
+                sent_bytes: 0,
+                arrived: 0,
+                byte_picos: if whole { byte_picos } else { 0 },
+                generation: 0,
+                is_down: false,
+                cuts_to_nanos: link.cuts_to_nanos,
+                is_marking: false,
             },
+            link,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            is_down: false,
-            generation: 0,
             counters: PortCounters::default(),
         }
     }
@@ -131,28 +156,30 @@ impl Port {
     /// `now` never runs backwards.
     #[inline]
     pub fn offer(&mut self, now: Time, bytes: u32) -> Option<Time> {
-        let start = match self.busy_until <= now {
+        let start = match self.hot.busy_until <= now {
             true => {
-                self.waiting.clear();
-                self.waiting_bytes = 0;
+                // What waited has been sent; `wait` will see it.
+                self.hot.is_marking = false;
                 now
             }
             false => self.wait(now, bytes)?,
         };
-        self.busy_until = start + self.serialization(bytes);
-        self.counters.sent += 1;
-        self.counters.sent_bytes += u64::from(bytes);
-        Some(self.busy_until + self.link.delay)
+        let busy_until = start + self.serialization(bytes);
+        let hot = &mut self.hot;
+        hot.busy_until = busy_until;
+        hot.sent += 1;
+        hot.sent_bytes += u64::from(bytes);
+        Some(busy_until + hot.delay)
     }
 
     /// What [`Link::serialization`] is, without a division for the usual rates.
     #[inline]
     fn serialization(&self, bytes: u32) -> Time {
-        if self.byte_picos == 0 {
+        if self.hot.byte_picos == 0 {
             return self.link.serialization(bytes);
         }
-        let time = Time::from_picos(u64::from(bytes) * self.byte_picos);
-        match self.link.cuts_to_nanos {
+        let time = Time::from_picos(u64::from(bytes) * u64::from(self.hot.byte_picos));
+        match self.hot.cuts_to_nanos {
             true => time.whole_nanos(),
             false => time,
         }
@@ -161,30 +188,31 @@ impl Port {
     /// Whether the packet that was just offered is to be marked.
     #[inline]
     pub fn is_marking(&self) -> bool {
-        self.waiting_bytes > self.link.mark_bytes
+        self.hot.is_marking
     }
 
     /// Fails, and loses what it has; or works again, empty.
     pub(crate) fn set_up(&mut self, now: Time, is_up: bool) {
-        self.is_down = !is_up;
+        self.hot.is_down = !is_up;
         if !is_up {
-            self.generation = self.generation.wrapping_add(1);
+            self.hot.generation = self.hot.generation.wrapping_add(1);
             self.waiting.clear();
             self.waiting_bytes = 0;
+            self.hot.is_marking = false;
         }
-        self.busy_until = now;
+        self.hot.busy_until = now;
     }
 
     /// Whether it has failed.
     #[inline]
     pub(crate) fn is_down(&self) -> bool {
-        self.is_down
+        self.hot.is_down
     }
 
     /// What says whether it has failed since.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
-        self.generation
+        self.hot.generation
     }
 
     /// Notes that a packet was on the link when it failed.
@@ -200,12 +228,17 @@ impl Port {
     /// Notes that a packet has reached the other end.
     #[inline]
     pub fn note_arrival(&mut self) {
-        self.counters.arrived += 1;
+        self.hot.arrived += 1;
     }
 
     /// What was done since the start.
-    pub fn counters(&self) -> &PortCounters {
-        &self.counters
+    pub fn counters(&self) -> PortCounters {
+        PortCounters {
+            sent: self.hot.sent,
+            sent_bytes: self.hot.sent_bytes,
+            arrived: self.hot.arrived,
+            ..self.counters
+        }
     }
 
     /// The link.
@@ -227,8 +260,9 @@ impl Port {
         }
         self.waiting_bytes = waiting_bytes;
         self.counters.waiting_bytes_max = self.counters.waiting_bytes_max.max(waiting_bytes);
-        self.waiting.push_back((self.busy_until, bytes));
-        Some(self.busy_until)
+        self.hot.is_marking = waiting_bytes > self.link.mark_bytes;
+        self.waiting.push_back((self.hot.busy_until, bytes));
+        Some(self.hot.busy_until)
     }
 }
 

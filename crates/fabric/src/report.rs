@@ -101,6 +101,21 @@ impl Drops {
     }
 }
 
+/// The figures of one of several tenants.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct TenantReport {
+    /// Packets that it sent.
+    pub packets_sent: u64,
+    /// Times that one of them came to a gateway.
+    pub gateway_packets: u64,
+    /// As of all, of its own packets.
+    pub hit_rate: f64,
+    /// As of all, of its own flows.
+    pub mean_fct_us: f64,
+    /// As of all, of its own flows.
+    pub mean_first_packet_us: f64,
+}
+
 /// The figures of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
@@ -154,4 +169,6 @@ pub struct Report {
     pub hits_by_layer: Layers,
     /// Hits of the first packets of flows.
     pub first_hits_by_layer: Layers,
+    /// Of each tenant, if there are several.
+    pub tenants: Vec<TenantReport>,
 }

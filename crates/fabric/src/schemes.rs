@@ -36,7 +36,8 @@ pub use self::controller::{Controller, ControllerCost, ControllerReport};
 pub(crate) use self::learning::LearningCache;
 pub use self::on_demand::OnDemand;
 pub(crate) use self::on_demand::{HOST_UPDATE, HostMemory, Known};
-use crate::config::{Scheme, SwitchV2p};
+use crate::config::{Config, Scheme, SwitchV2p};
+use crate::tenants::partitions_of;
 use crate::topology::{NodeId, NodeKind, Topology};
 
 /// What the switches of a run have in them, by switch.
@@ -58,17 +59,22 @@ impl Caches {
     /// The caches of a scheme, empty.
     pub(crate) fn new(
         topology: &Topology,
-        scheme: Scheme,
+        config: &Config,
         directory: &Arc<Directory>,
         random: &mut impl RngCore,
     ) -> Caches {
-        match scheme {
+        match config.scheme {
             Scheme::NoCache | Scheme::Direct | Scheme::OnDemand(_) => Caches::Absent,
             Scheme::SwitchV2p(settings) => Caches::Protocol(
                 switches(topology)
                     .map(|(node, role)| {
-                        let config = switch_config(topology, node, role, settings);
-                        SwitchAgent::new(&config, directory.clone())
+                        let switch = switch_config(topology, node, role, settings);
+                        let switch = with_entries(switch, config.switch_entries.as_deref());
+                        let mut agent = SwitchAgent::new(&switch, directory.clone());
+                        if settings.is_partitioned {
+                            agent.set_partitions(partitions_of(&config.tenants));
+                        }
+                        agent
                     })
                     .collect(),
             ),
@@ -148,6 +154,15 @@ fn switch_config(
         has_timestamp_vector: settings.has_timestamp_vector,
         ..config
     }
+}
+
+/// The same with the lines that a list says, if there is one.
+fn with_entries(mut config: SwitchConfig, entries: Option<&[u32]>) -> SwitchConfig {
+    let said = entries.and_then(|entries| entries.get(config.id.0 as usize));
+    if let Some(&said) = said {
+        config.cache.capacity_entries = said;
+    }
+    config
 }
 
 /// What a switch without the protocol made of a packet.

@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 use prefetch_index::prefetch_index;
 use rand_pcg::Pcg64;
 use thalweg_v2p::{
-    Address, Counters, Database, GatewayAgent, HostAgent, Key, Packet, SwitchAgent, Vni,
+    Address, Body, Counters, Database, Demand, GatewayAgent, HostAgent, Packet, SwitchAgent, wire,
 };
 
 pub use self::way::PacketStep;
@@ -49,7 +49,7 @@ use crate::flows::{Datagram, Flow, Machines, summarize};
 use crate::gateways::GatewayMoves;
 use crate::port::Port;
 use crate::queue::EventQueue;
-use crate::report::{Drops, Layers, Report};
+use crate::report::{Drops, Layers, Report, TenantReport};
 use crate::schemes::ControllerReport;
 use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeId, PortId, Topology};
@@ -87,13 +87,37 @@ struct Flight {
 }
 
 impl Flight {
-    /// Lends the packet to an agent, which may reset its time to live.
+    /// Lends the packet to an agent, which may reset its time to live, and change its tags.
     #[inline]
-    fn lend<T>(&mut self, to: impl FnOnce(&mut Packet) -> T) -> T {
+    fn lend<T>(&mut self, charge: TagCharge, to: impl FnOnce(&mut Packet) -> T) -> T {
         self.packet.ttl = self.ttl;
+        let before = charge.bytes_of(&self.packet);
         let result = to(&mut self.packet);
+        self.bytes = self.bytes - before + charge.bytes_of(&self.packet);
         self.ttl = self.packet.ttl;
         result
+    }
+}
+
+/// What tags add to a packet's bytes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TagCharge {
+    Nothing,
+    /// What the option takes.
+    Option {
+        is_versioned: bool,
+    },
+}
+
+impl TagCharge {
+    #[inline]
+    fn bytes_of(self, packet: &Packet) -> u32 {
+        match (self, &packet.body) {
+            (TagCharge::Option { is_versioned }, Body::Data(data)) => {
+                wire::tag_bytes(&data.tags, is_versioned)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -120,6 +144,8 @@ struct Tally {
     consumed: u64,
     drops: Drops,
     gateway_packets: u64,
+    /// By tenant, if there are several.
+    tenant_gateway_packets: Vec<u64>,
     host_resolved: u64,
     control_plane_packets: u64,
     misdelivered: u64,
@@ -169,6 +195,7 @@ pub struct Simulation {
     paths: Paths,
     outer_bytes: u32,
     inner_bytes: u32,
+    tag_charge: TagCharge,
     ports: Vec<Port>,
     queue: EventQueue<Packed>,
     flights: Flights,
@@ -240,7 +267,8 @@ impl Simulation {
     }
 
     /// Asks for what later events will need, so that it is in the processor's cache by then: of one
-    /// far ahead the packet and its port, of one nearer what those lead to.
+    /// far ahead the packet and its port, of one nearer what those lead to. To ask for what those lead
+    /// to, the next port and the lines of a cache, costs more than it spares.
     #[inline]
     fn look_ahead(&self) {
         /// How many events are handled while memory answers, twice.
@@ -289,7 +317,7 @@ impl Simulation {
     }
 
     /// What a port has done.
-    pub fn port_counters(&self, port: PortId) -> &PortCounters {
+    pub fn port_counters(&self, port: PortId) -> PortCounters {
         self.ports[port.0 as usize].counters()
     }
 
@@ -300,6 +328,26 @@ impl Simulation {
             _ => &[],
         };
         agents.iter().map(SwitchAgent::counters)
+    }
+
+    /// Has the switches' agents note what caches of other sizes would hit, up to so many lines.
+    ///
+    /// # Panics
+    /// If that is none, or more than 2^30.
+    pub fn measure_demand(&mut self, most_entries: usize) {
+        if let Caches::Protocol(agents) = &mut self.caches {
+            let all = agents.iter_mut();
+            all.for_each(|agent| agent.measure_demand(most_entries));
+        }
+    }
+
+    /// What they have noted, by switch; nothing if they were not asked, or the scheme has none.
+    pub fn demand(&self) -> impl Iterator<Item = &Demand> {
+        let agents = match &self.caches {
+            Caches::Protocol(agents) => agents.as_slice(),
+            _ => &[],
+        };
+        agents.iter().filter_map(SwitchAgent::demand)
     }
 
     /// How good the controller's plans were; `None` if there is no controller.
@@ -347,6 +395,11 @@ impl Simulation {
             switch_bytes: self.switch_bytes.clone(),
             hits_by_layer: tally.hits,
             first_hits_by_layer: tally.first_hits,
+            tenants: tally
+                .tenant_gateway_packets
+                .iter()
+                .map(tenant_report)
+                .collect(),
             ..Report::default()
         };
         if let Some(tcp) = &self.tcp {
@@ -359,6 +412,16 @@ impl Simulation {
         }
         summarize(&self.flows, &mut report);
         report
+    }
+
+    /// Counts a packet that came to a gateway.
+    #[inline]
+    fn count_at_gateway(&mut self, flow: u32) {
+        self.tally.gateway_packets += 1;
+        if !self.tally.tenant_gateway_packets.is_empty() {
+            let tenant = self.flows[flow as usize].tenant;
+            self.tally.tenant_gateway_packets[tenant as usize] += 1;
+        }
     }
 
     fn endpoint_index(&self, node: NodeId) -> usize {
@@ -379,7 +442,7 @@ impl Simulation {
         self.next_move += 1;
         self.now = at;
         let known = &mut self.machines.all[machine as usize];
-        let key = key_of(known.address);
+        let key = known.key();
         let from = std::mem::replace(&mut known.node, to);
         let place = self.topology.address(to);
         let version = self.note_move(machine, place);
@@ -393,10 +456,10 @@ impl Simulation {
     }
 }
 
-/// The key of a virtual address: all machines are one tenant's.
-fn key_of(address: Address) -> Key {
-    Key {
-        vni: Vni::default(),
-        address,
+/// What is known of a tenant before its flows are looked at.
+fn tenant_report(gateway_packets: &u64) -> TenantReport {
+    TenantReport {
+        gateway_packets: *gateway_packets,
+        ..TenantReport::default()
     }
 }

@@ -91,7 +91,7 @@ fn before_routes_follow_packets_run_into_the_failure() {
     // About half of 20 packets: mended, the link is not used for 20 µs more, which loses nothing.
     assert!((5..=15).contains(&lost), "{lost}");
     let ports = (0..run.topology().port_count() as u32).map(PortId);
-    let counters = ports.map(|port| *run.port_counters(port));
+    let counters = ports.map(|port| run.port_counters(port));
     let counted: u64 = counters
         .map(|counters| counters.refused + counters.lost)
         .sum();

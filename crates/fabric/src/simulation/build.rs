@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
-use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile};
+use thalweg_v2p::{Database, Directory, GatewayAgent, HostAgent, Profile, Vni};
 
 use super::flights::Flights;
 use super::transport::Tcp;
-use super::{Endpoint, Move, Simulation, Tally, key_of};
+use super::{Endpoint, Move, Simulation, TagCharge, Tally};
 use crate::config::{Config, ConfigError, Scheme, Transport};
 use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
@@ -19,7 +19,7 @@ use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeKind, PortId, Topology};
-use crate::{Time, TraceLine};
+use crate::{Tenant, Time, TraceLine};
 
 impl Simulation {
     /// Builds the fabric, places the machines, and sorts what will be sent.
@@ -51,14 +51,14 @@ impl Simulation {
         let moves = moves_of(config, &topology, &machines)?;
         let host_memory = match config.scheme {
             Scheme::OnDemand(kind) => {
-                let key = |moved: &Move| key_of(machines.all[moved.machine as usize].address);
+                let key = |moved: &Move| machines.all[moved.machine as usize].key();
                 let movers = moves.iter().map(key).collect();
                 Some(HostMemory::new(kind, endpoints.len(), movers))
             }
             _ => None,
         };
         Ok(Simulation {
-            caches: Caches::new(&topology, config.scheme, &directory, &mut random),
+            caches: Caches::new(&topology, config, &directory, &mut random),
             host_memory,
             failures: Failures::new(&topology, &config.failures, config.reroute_after)
                 .map_err(|index| ConfigError::Failure(index + 1))?,
@@ -70,6 +70,7 @@ impl Simulation {
             paths: Paths::new(config.ecmp),
             outer_bytes: config.outer_bytes,
             inner_bytes: config.inner_bytes,
+            tag_charge: tag_charge(config),
             ports: ports.collect(),
             queue: EventQueue::new(),
             flights: Flights::default(),
@@ -88,7 +89,7 @@ impl Simulation {
             random,
             now: Time::ZERO,
             switch_bytes: vec![0; topology.switch_count()],
-            tally: Tally::default(),
+            tally: Tally::of(config),
             gateway_free_at: vec![Time::ZERO; topology.endpoints().count()],
             gateway_service: config.gateway_service,
             way: None,
@@ -97,7 +98,30 @@ impl Simulation {
     }
 }
 
+impl Tally {
+    /// Nothing counted yet; of each tenant, if there are several.
+    fn of(config: &Config) -> Tally {
+        Tally {
+            tenant_gateway_packets: match config.tenants.len() {
+                0 | 1 => Vec::new(),
+                count => vec![0; count],
+            },
+            ..Tally::default()
+        }
+    }
+}
+
+fn tag_charge(config: &Config) -> TagCharge {
+    match config.scheme {
+        Scheme::SwitchV2p(settings) if config.charges_tags => TagCharge::Option {
+            is_versioned: settings.profile == Profile::Plus,
+        },
+        _ => TagCharge::Nothing,
+    }
+}
+
 fn check(config: &Config, topology: &Topology) -> Result<(), ConfigError> {
+    check_tenants(config, topology)?;
     let (placed, servers) = (config.placement.servers().len(), topology.servers().len());
     if placed > servers {
         return Err(ConfigError::Servers { placed, servers });
@@ -115,6 +139,19 @@ fn check(config: &Config, topology: &Topology) -> Result<(), ConfigError> {
         return Err(ConfigError::Probability(probability));
     }
     Ok(())
+}
+
+fn check_tenants(config: &Config, topology: &Topology) -> Result<(), ConfigError> {
+    let (tenants, switches) = (&config.tenants, topology.switch_count());
+    let has = |weight: fn(&Tenant) -> u32| tenants.iter().any(|tenant| weight(tenant) > 0);
+    let can_be = has(|tenant| tenant.traffic) && has(|tenant| tenant.memory);
+    if !tenants.is_empty() && (!can_be || tenants.len() > Vni::MAX.number() as usize) {
+        return Err(ConfigError::Tenants(tenants.len()));
+    }
+    match config.switch_entries.as_ref().map(Vec::len) {
+        Some(said) if said != switches => Err(ConfigError::SwitchEntries { said, switches }),
+        _ => Ok(()),
+    }
 }
 
 fn moves_of(
@@ -162,7 +199,7 @@ fn endpoints_of(
     let mut endpoints: Vec<Endpoint> = topology.endpoints().map(endpoint).collect();
     let mut database = Database::new();
     for machine in &mut machines.all {
-        let key = key_of(machine.address);
+        let key = machine.key();
         let version = database.place(key, machine.place);
         machine.version = version;
         let index = machine.node.0 as usize - topology.switch_count();

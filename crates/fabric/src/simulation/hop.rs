@@ -127,14 +127,20 @@ impl Simulation {
     /// Sends a packet by one of the ports that are nearest to its destination.
     #[inline]
     fn forward(&mut self, flight: u32, switch: NodeId) {
-        let under_way = &self.flights[flight as usize];
-        let ports = self.topology.next_ports(switch, under_way.destination);
-        let port = match ports {
-            [] => return self.drop_flight(flight, Drop::NoRoute),
-            [port] => *port,
-            ports => ports[self.ecmp.choose(under_way.path, switch, ports.len())],
-        };
-        self.transmit(flight, port);
+        match self.next_port(&self.flights[flight as usize], switch) {
+            Some(port) => self.transmit(flight, port),
+            None => self.drop_flight(flight, Drop::NoRoute),
+        }
+    }
+
+    /// The port by which a switch sends a packet; `None` if there is no way.
+    #[inline]
+    pub(super) fn next_port(&self, under_way: &Flight, switch: NodeId) -> Option<PortId> {
+        match self.topology.next_ports(switch, under_way.destination) {
+            [] => None,
+            [port] => Some(*port),
+            ports => Some(ports[self.ecmp.choose(under_way.path, switch, ports.len())]),
+        }
     }
 
     /// The protocol's step; control packets that come of it are sent at once.
@@ -154,8 +160,10 @@ impl Simulation {
         let (source, destination) = outer(&under_way.packet);
         let hits = agent.counters().hits;
         let (now, random) = (self.now.to_instant(), &mut self.random);
-        let verdict =
-            under_way.lend(|packet| agent.handle_packet(packet, from, now, || random.next_u32()));
+        let charge = self.tag_charge;
+        let verdict = under_way.lend(charge, |packet| {
+            agent.handle_packet(packet, from, now, || random.next_u32())
+        });
         if agent.counters().hits > hits {
             count_hit(&mut self.tally.hits, role);
             if under_way.sequence == 0 {
@@ -226,18 +234,21 @@ impl Simulation {
         let is_here = machine.is_some_and(|machine| machine.node == node);
         let place = machine.map(|machine| machine.place);
         let version = self.database.version();
+        let (flow, charge) = (under_way.flow, self.tag_charge);
         match &mut self.endpoints[endpoint] {
             Endpoint::Gateway(agent) => {
-                match under_way.lend(|packet| agent.handle_packet_for(place, version, packet)) {
+                match under_way.lend(charge, |packet| {
+                    agent.handle_packet_for(place, version, packet)
+                }) {
                     GatewayVerdict::Forward => {
-                        self.tally.gateway_packets += 1;
+                        self.count_at_gateway(flow);
                         match self.wait_for_gateway(endpoint) {
                             Some(wait) => self.hold(flight, node, wait + GATEWAY_DELAY.into()),
                             None => self.drop_flight(flight, Drop::GatewayFull),
                         }
                     }
                     GatewayVerdict::UnknownDestination => {
-                        self.tally.gateway_packets += 1;
+                        self.count_at_gateway(flow);
                         self.drop_flight(flight, Drop::UnknownDestination);
                     }
                     GatewayVerdict::UnexpectedControl => {
@@ -247,20 +258,22 @@ impl Simulation {
             }
             // The agent would say the same, and would have to search for the machine.
             Endpoint::Host(_) if is_here => self.deliver(flight),
-            Endpoint::Host(agent) => match under_way.lend(|packet| agent.handle_packet(packet)) {
-                HostVerdict::Deliver => self.deliver(flight),
-                HostVerdict::Resend => {
-                    self.note_misdelivery();
-                    self.hold(flight, node, RESEND_DELAY.into());
+            Endpoint::Host(agent) => {
+                match under_way.lend(charge, |packet| agent.handle_packet(packet)) {
+                    HostVerdict::Deliver => self.deliver(flight),
+                    HostVerdict::Resend => {
+                        self.note_misdelivery();
+                        self.hold(flight, node, RESEND_DELAY.into());
+                    }
+                    HostVerdict::NoGateway => {
+                        self.note_misdelivery();
+                        self.drop_flight(flight, Drop::NoGateway);
+                    }
+                    HostVerdict::UnexpectedControl => {
+                        self.drop_flight(flight, Drop::UnexpectedControl);
+                    }
                 }
-                HostVerdict::NoGateway => {
-                    self.note_misdelivery();
-                    self.drop_flight(flight, Drop::NoGateway);
-                }
-                HostVerdict::UnexpectedControl => {
-                    self.drop_flight(flight, Drop::UnexpectedControl);
-                }
-            },
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! The schemes in a run: what a host writes onto a packet, what a switch without the protocol does
 //! with it, and what is done from time to time.
 
-use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version, Vni};
+use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version};
 
 use super::hop::count_hit;
-use super::{Endpoint, Event, Simulation, key_of};
+use super::{Endpoint, Event, Simulation};
 use crate::Time;
 use crate::config::{OnDemand, Scheme};
 use crate::failure::Effect;
@@ -22,7 +22,7 @@ impl Simulation {
         destination: Machine,
         flow: u32,
     ) -> Option<(Packet, Time)> {
-        let key = key_of(destination.address);
+        let key = destination.key();
         let known = match (&mut self.host_memory, self.scheme) {
             (Some(memory), _) => {
                 let host = source.node.0 as usize - self.topology.switch_count();
@@ -47,7 +47,7 @@ impl Simulation {
             ttl: INITIAL_TTL,
             flow: number,
             body: Body::Data(Data {
-                vni: Vni::default(),
+                vni: source.vni,
                 inner_source: source.address,
                 inner_destination: destination.address,
                 tags: Tags {
@@ -67,7 +67,7 @@ impl Simulation {
         let (Endpoint::Host(host), Body::Data(data)) = (host, &packet.body) else {
             return false;
         };
-        let key = key_of(source.address);
+        let key = source.key();
         host.packet_from(key, data.inner_destination, packet.flow) == Some(*packet)
     }
 
@@ -195,7 +195,7 @@ impl Simulation {
                     self.place(machine, place);
                 }
                 _ => {
-                    let key = key_of(self.machines.all[machine as usize].address);
+                    let key = self.machines.all[machine as usize].key();
                     if let Some(memory) = &mut self.host_memory {
                         memory.update(key, place);
                     }
@@ -264,7 +264,7 @@ impl Simulation {
     fn place(&mut self, machine: u32, place: Address) -> Version {
         let machine = &mut self.machines.all[machine as usize];
         machine.place = place;
-        self.database.place(key_of(machine.address), place)
+        self.database.place(machine.key(), place)
     }
 
     /// What a host learns from a packet that came to it.

@@ -167,7 +167,7 @@ impl Simulation {
             packet,
             destination,
             path: self.paths.of(&packet),
-            bytes: bytes + self.outer_bytes,
+            bytes: bytes + self.outer_bytes + self.tag_charge.bytes_of(&packet),
             link_generation: 0,
             flow: flow_index,
             machine: pair.1,

@@ -1,0 +1,223 @@
+//! Where memory does most good: lines dealt out to switches by their miss-ratio curves.
+//!
+//! ```text
+//!   hits                      each switch: hits of its cache by its lines (`thalweg_v2p::Demand`)
+//!    |        ___----x        the curve's upper hull: straight pieces, each less steep than the last
+//!    |   __x--                 all pieces of all switches, the steepest first, until memory is gone
+//!    | x
+//!    +------------- lines
+//! ```
+//!
+//! A curve may have steps: 10 lines that hold one thing less than a loop of 11 hit nothing. So pieces
+//! of the hull are dealt out, not lines one by one, which would stop before a step.
+//!
+//! What is best for hulls is near the best for switches, no more. A curve is measured with some
+//! division of memory, and with another one a switch is asked for less or for more than it was.
+//!
+//! 1. Lines dealt out are `total`, or less by what no switch can use: whole sets, and no more than
+//!    2^28 for one switch.
+//! 2. No other division has more hits by the hulls, but for the last piece, of which there may be a
+//!    part.
+//!
+//! Cost: a sort of all pieces.
+
+use thalweg_v2p::Demand;
+
+/// As large as a cache can be.
+const MOST_ENTRIES: u64 = 1 << 28;
+
+/// A straight piece of a switch's hull.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    switch: usize,
+    entries: u64,
+    hits: u64,
+}
+
+impl Piece {
+    /// Whether it has fewer hits a line than another.
+    fn is_less_steep(&self, other: &Piece) -> bool {
+        let product = |hits: u64, entries: u64| u128::from(hits) * u128::from(entries);
+        product(self.hits, other.entries) < product(other.hits, self.entries)
+    }
+}
+
+/// Lines of each switch, by its number, so that hits are most by what was measured; `total` in all.
+///
+/// Each gets a multiple of `set_entries`, the lines of a set. What no curve asks for is spread evenly.
+///
+/// # Panics
+/// If a set has no lines.
+pub fn place_memory<'a>(
+    demands: impl IntoIterator<Item = &'a Demand>,
+    total: u64,
+    set_entries: u32,
+) -> Vec<u32> {
+    assert!(set_entries > 0, "a set has a line at least");
+    let curves = demands.into_iter().map(Demand::questions_by_place);
+    let mut hulls: Vec<Vec<Piece>> = Vec::new();
+    for (switch, places) in curves.enumerate() {
+        hulls.push(hull_of(switch, places));
+    }
+    let mut pieces: Vec<Piece> = hulls.iter().flatten().copied().collect();
+    // Stable, so a switch's pieces stay in order, and of equal ones the first switch's comes first.
+    pieces.sort_by(|one, other| match () {
+        () if other.is_less_steep(one) => std::cmp::Ordering::Less,
+        () if one.is_less_steep(other) => std::cmp::Ordering::Greater,
+        () => std::cmp::Ordering::Equal,
+    });
+    let mut shares = vec![0_u64; hulls.len()];
+    let mut left = total;
+    for piece in pieces {
+        let entries = piece.entries.min(left);
+        shares[piece.switch] += entries;
+        left -= entries;
+    }
+    in_sets(&mut shares, left, u64::from(set_entries));
+    shares.iter().map(|entries| *entries as u32).collect()
+}
+
+/// Rounds shares down to whole sets, and deals out what is left evenly.
+fn in_sets(shares: &mut [u64], mut left: u64, set: u64) {
+    let most = MOST_ENTRIES / set * set;
+    for share in &mut *shares {
+        let whole = (*share / set * set).min(most);
+        left += *share - whole;
+        *share = whole;
+    }
+    while left >= set {
+        let open: Vec<usize> = (0..shares.len())
+            .filter(|&switch| shares[switch] < most)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let each = (left / open.len() as u64 / set * set).max(set);
+        for switch in open {
+            let more = each.min(left / set * set).min(most - shares[switch]);
+            shares[switch] += more;
+            left -= more;
+        }
+    }
+}
+
+/// The pieces of the upper hull of a switch's curve, from no lines on.
+fn hull_of(switch: usize, places: &[u64]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for &hits in places {
+        let mut piece = Piece {
+            switch,
+            entries: 1,
+            hits,
+        };
+        // A piece that is as steep as the one before it, or steeper, is one with it.
+        while let Some(last) = pieces.pop_if(|last| !piece.is_less_steep(last)) {
+            piece.entries += last.entries;
+            piece.hits += last.hits;
+        }
+        pieces.push(piece);
+    }
+    pieces.retain(|piece| piece.hits > 0);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use thalweg_v2p::{Address, Key, Vni};
+
+    use super::*;
+
+    /// A switch whose cache of `n` lines hits as often as the first `n` numbers say.
+    fn demand(places: &[u8]) -> Demand {
+        let key = |number: usize| Key {
+            vni: Vni::default(),
+            address: Address::from_ipv4((number as u32 + 1).into()),
+        };
+        let mut demand = Demand::new(64);
+        // The key that was offered last is in the first place.
+        (0..places.len())
+            .rev()
+            .for_each(|place| demand.note_offer(key(place)));
+        for (place, &count) in places.iter().enumerate() {
+            (0..count).for_each(|_| demand.note_question(key(place)));
+        }
+        demand
+    }
+
+    /// The height of the least concave curve above another, at each number of lines.
+    fn concave(places: &[u8]) -> Vec<f64> {
+        let mut sums = vec![0.0];
+        for &count in places {
+            sums.push(sums[sums.len() - 1] + f64::from(count));
+        }
+        let height = |at: usize| {
+            let mut highest = sums[at];
+            for before in 0..=at {
+                for after in at..sums.len() {
+                    if before < after {
+                        let part = (at - before) as f64 / (after - before) as f64;
+                        let between = sums[before] + part * (sums[after] - sums[before]);
+                        highest = highest.max(between);
+                    }
+                }
+            }
+            highest
+        };
+        (0..sums.len()).map(height).collect()
+    }
+
+    /// The slow twin: the most that any division reaches.
+    fn best(curves: &[Vec<f64>], total: usize) -> f64 {
+        let Some((first, rest)) = curves.split_first() else {
+            return 0.0;
+        };
+        let with = |entries: usize| first[entries] + best(rest, total - entries);
+        (0..first.len().min(total + 1))
+            .map(with)
+            .fold(0.0, f64::max)
+    }
+
+    proptest! {
+        #[test]
+        fn no_division_is_better_by_the_hulls(
+            places in prop::collection::vec(prop::collection::vec(0..9_u8, 0..7), 1..4),
+            total in 0..20_usize,
+        ) {
+            let demands: Vec<Demand> = places.iter().map(|places| demand(places)).collect();
+            let curves: Vec<Vec<f64>> = places.iter().map(|places| concave(places)).collect();
+            let shares = place_memory(&demands, total as u64, 1);
+            prop_assert_eq!(shares.iter().map(|share| *share as usize).sum::<usize>(), total);
+            let reached = shares.iter().zip(&curves).map(|(share, curve)| {
+                curve[(*share as usize).min(curve.len() - 1)]
+            });
+            let reached: f64 = reached.sum();
+            prop_assert!((reached - best(&curves, total)).abs() < 1e-9, "{shares:?}");
+        }
+
+        #[test]
+        fn sets_are_whole(
+            places in prop::collection::vec(prop::collection::vec(0..9_u8, 0..7), 1..5),
+            total in 0..60_u64,
+            set in 1..5_u32,
+        ) {
+            let demands: Vec<Demand> = places.iter().map(|places| demand(places)).collect();
+            let shares = place_memory(&demands, total, set);
+            prop_assert!(shares.iter().all(|share| share % set == 0));
+            let sum: u64 = shares.iter().map(|share| u64::from(*share)).sum();
+            prop_assert_eq!(sum, total / u64::from(set) * u64::from(set));
+        }
+    }
+
+    #[test]
+    fn who_is_asked_gets_the_lines() {
+        let (busy, idle) = (demand(&[9, 7, 5]), demand(&[]));
+        assert_eq!(place_memory([&busy, &idle], 2, 1), [2, 0]);
+        // What nobody asks for is spread.
+        assert_eq!(place_memory([&busy, &idle], 7, 1), [5, 2]);
+        // Nine lines with 80 hits come after one with nine hits, and before one with seven.
+        let loops = demand(&[0, 0, 0, 0, 0, 0, 0, 0, 80]);
+        assert_eq!(place_memory([&loops, &busy], 10, 1), [9, 1]);
+        assert_eq!(place_memory([], 9, 1), [0_u32; 0]);
+    }
+}
