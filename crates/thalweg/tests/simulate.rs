@@ -638,3 +638,88 @@ fn data_may_be_packed_and_elsewhere() {
     };
     assert_eq!(rows(&run("packed.toml")), rows(&run("plan.toml")));
 }
+
+/// Two tenants, with lines of their own and without; and memory where it was asked for.
+#[test]
+fn tenants_and_memory_by_curves_are_in_rows_tables_and_the_ledger() {
+    let scene = scene();
+    let from = PLAN.find("schemes").expect("it has some");
+    let plan = format!(
+        "{}schemes = [\"nocache\", \"switchv2p\", \"switchv2p-partitions\", \"switchv2p+\",\n\
+         \"switchv2p+curves\"]\ncache_percent = 200\nmeasure_percent = 50\n\
+         [[tenant]]\ntraffic = 3\n[[tenant]]\ntraffic = 1\n",
+        &PLAN[..from]
+    );
+    scene.write("plan.toml", &plan);
+    let result = scene.json(&["simulate", "plan.toml"]);
+    let all = rows(&result);
+    let of = |scheme: &str| {
+        let row = all.iter().find(|row| row["scheme"] == scheme);
+        row.expect("a row of each scheme")
+    };
+    let number = |value: &Value| value.as_u64().expect("a number");
+    for row in &all {
+        assert_eq!(
+            (&row["delivered"], &row["misdelivered"]),
+            (&2_000.into(), &0.into())
+        );
+        let tenants = row["tenants"].as_array().expect("a list");
+        let sent: Vec<u64> = tenants
+            .iter()
+            .map(|one| number(&one["packets_sent"]))
+            .collect();
+        assert_eq!((sent.len(), sent[0] + sent[1]), (2, 2_000));
+        assert!(sent[0] > 2 * sent[1] && sent[1] > 200, "{sent:?}");
+        let at_gateways = tenants.iter().map(|one| number(&one["gateway_packets"]));
+        assert_eq!(at_gateways.sum::<u64>(), number(&row["gateway_packets"]));
+        let is_placed = row["scheme"] == "switchv2p+curves";
+        assert_eq!(!row["placed_entries"].is_null(), is_placed, "{row}");
+    }
+    // 64 lines for 10 switches are 6 each; 60 are dealt out, in sets of four.
+    let placed = &of("switchv2p+curves")["placed_entries"];
+    let lines = ["core", "spine", "tor"].map(|layer| number(&placed[layer]));
+    assert_eq!(lines.iter().sum::<u64>(), 60, "{lines:?}");
+    assert!(lines.iter().all(|lines| lines % 4 == 0), "{lines:?}");
+    for (one, other) in [
+        ("switchv2p", "switchv2p-partitions"),
+        ("switchv2p+", "switchv2p+curves"),
+    ] {
+        assert_ne!(
+            of(one)["gateway_packets"],
+            of(other)["gateway_packets"],
+            "{other}"
+        );
+    }
+    let page = std::fs::read_to_string(scene.path("plan.html")).expect("it is there");
+    for part in [
+        "What runs came to for each tenant",
+        "Where miss-ratio curves put memory",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    the_ledger_knows_what_was_measured(&scene, &plan, &all);
+}
+
+/// What was measured by is a part of what a run is.
+fn the_ledger_knows_what_was_measured(scene: &Scene, plan: &str, all: &[Value]) {
+    let again = scene.json(&["simulate", "plan.toml", "--no-report"]);
+    assert_eq!(
+        (&again["from_ledger"], &rows(&again)),
+        (&5.into(), &all.to_vec())
+    );
+    scene.write(
+        "plan.toml",
+        plan.replace("measure_percent = 50", "measure_percent = 90"),
+    );
+    let other = scene.json(&["simulate", "plan.toml", "--no-report"]);
+    assert_eq!(other["from_ledger"], 4);
+    // A packet's way is that of the run with placed memory.
+    let said = scene.json(&["simulate", "plan.toml", "--trace-packet", "0"]);
+    assert_eq!(said["runs"].as_array().map(Vec::len), Some(5));
+    scene.write(
+        "plan.toml",
+        PLAN.replace("\"nocache\"", "\"switchv2p-partitions\""),
+    );
+    let expected = ["plan.toml:", "add [[tenant]] sections"];
+    scene.refuses(&["simulate", "plan.toml"], &expected);
+}

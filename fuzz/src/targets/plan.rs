@@ -85,6 +85,7 @@ fn written(plan: &Plan) -> Table {
             number(plan.offload_threshold_packets.into()),
         ),
         ("reroute_after_us", micros(plan.reroute_after)),
+        ("measure_percent", number(plan.measure_percent.into())),
     ]);
     if let Some(first) = plan.caches.first() {
         let (key, sizes) = match first.amount {
@@ -120,6 +121,16 @@ fn written(plan: &Plan) -> Table {
             ("to_server", number(migration.to_server.into())),
         ]);
         whole.insert("migration".to_owned(), section.into());
+    }
+    if !plan.tenants.is_empty() {
+        let sections = plan.tenants.iter().map(|tenant| {
+            let section = table([
+                ("traffic", number(tenant.traffic.into())),
+                ("memory", number(tenant.memory.into())),
+            ]);
+            Value::from(section)
+        });
+        whole.insert("tenant".to_owned(), Value::Array(sections.collect()));
     }
     if !plan.failures.is_empty() {
         let sections = plan.failures.iter().map(failure).collect();

@@ -23,6 +23,7 @@
 //! cache_percent = [10, 50]         # of the machines, for all switches; or cache_entries, of one
 //! seeds = [1]
 //! offload_threshold_packets = 10   # of "offload"
+//! measure_percent = 25             # of the trace, by which "switchv2p+curves" places memory
 //! reroute_after_us = 0             # how long after a failure switches go round it
 //! [gateways]                       # optional: each takes no more than that
 //! packets_per_second = 50000000
@@ -31,6 +32,9 @@
 //! core = 1
 //! spine = 2
 //! tor = 4
+//! [[tenant]]                       # any number of them; each has all machines
+//! traffic = 9                      # its part of the flows, in proportion
+//! memory = 1                       # of each switch, for "switchv2p-partitions"
 //! [migration]                      # optional
 //! vm = 5200
 //! at_us = 500
@@ -51,6 +55,7 @@
 mod failures;
 mod gateway_moves;
 mod schemes;
+mod tenants;
 mod topology;
 mod workload;
 
@@ -58,7 +63,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Deserialize;
-use thalweg_fabric::{GatewayService, Migration, Time};
+use thalweg_fabric::{GatewayService, Migration, Tenant, Time};
 use toml::Spanned;
 
 pub use self::failures::{PlannedElement, PlannedFailure};
@@ -91,6 +96,10 @@ pub struct Plan {
     pub gateway_service: Option<GatewayService>,
     /// How SwitchV2P's memory is divided; equally if nothing is said.
     pub memory: Option<MemoryWeights>,
+    /// Of the trace, what is measured before memory is placed by curves, in percent.
+    pub measure_percent: u32,
+    /// Who shares the fabric; one tenant has it if there are none.
+    pub tenants: Vec<Tenant>,
     /// A machine that moves.
     pub migration: Option<Migration>,
     /// Gateways that move.
@@ -110,6 +119,8 @@ struct File {
     migration: Option<MigrationSection>,
     gateways: Option<GatewaysSection>,
     memory: Option<schemes::MemorySection>,
+    #[serde(default)]
+    tenant: tenants::Sections,
     #[serde(default)]
     failure: failures::Sections,
     #[serde(default)]
@@ -174,6 +185,8 @@ impl Plan {
             topologies: source.topologies(&file.topology)?,
             workload: source.workload(&file.workload, profile)?,
             profile,
+            tenants: source.tenants(&file.tenant, &schemes)?,
+            measure_percent: source.measure_percent(&file.run)?,
             schemes,
             caches,
             seeds,

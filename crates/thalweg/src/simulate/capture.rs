@@ -13,6 +13,7 @@ use serde_json::json;
 use thalweg_fabric::{CaptureWriter, NodeName, PortId, Simulation, Topology};
 
 use super::files::Traffic;
+use super::placing;
 use super::runs::Run;
 use crate::console::Console;
 use crate::failure::bad_input;
@@ -126,7 +127,8 @@ fn file_name(number: usize, run: &Run) -> String {
 
 /// Gives how many packets there were, and how many more than could be kept.
 fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Result<(u64, u64)> {
-    let simulation = Simulation::new(&run.config, &traffic.trace);
+    let config = placing::placed(run, traffic)?;
+    let simulation = Simulation::new(&config, &traffic.trace);
     let mut simulation = simulation.map_err(bad_input)?;
     ports.iter().for_each(|&port| simulation.watch(port));
     let file = File::create(path).map_err(|error| cannot(path, &error))?;

@@ -73,7 +73,8 @@ impl Ledger {
 
     /// All that a run depends on.
     fn key(&self, run: &Run, traffic: &Traffic) -> Hash {
-        let text = format!("{} {} {:?}", self.program, traffic.hash, run.config);
+        let (program, trace, measured) = (self.program, traffic.hash, run.measure_percent);
+        let text = format!("{program} {trace} {measured:?} {:?}", run.config);
         Hash::of(text.as_bytes())
     }
 

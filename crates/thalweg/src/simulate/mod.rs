@@ -6,6 +6,8 @@
 //!   rows ---> text, JSON, Parquet, a page
 //! ```
 //!
+//! What memory is placed by (`placing.rs`) is a run of its own before the one that gives the row.
+//!
 //! 1. A run has nothing in common with another: what it comes to depends on its configuration, its
 //!    traffic and its seed, never on threads, shards, or what was done before.
 //! 2. Rows are in the order of the plan, however the runs ended.
@@ -18,6 +20,7 @@ mod files;
 mod ledger;
 mod page;
 mod parquet;
+mod placing;
 mod pool;
 mod row;
 mod runs;

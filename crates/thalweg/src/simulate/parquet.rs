@@ -1,7 +1,7 @@
 //! The rows as Parquet: a column for each figure, lists and layers among them.
 //!
 //! Columns have the names of `--json`; those of an object are `object_key`, and `switch_bytes` is a
-//! list. What a row does not have is null.
+//! list. What a row does not have is null. What a run came to for each tenant is in `--json` only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ enum Column {
     List(fn(&Row) -> &[u64]),
 }
 
-const COLUMNS: [(&str, Column); 42] = [
+const COLUMNS: [(&str, Column); 45] = [
     ("scheme", Column::Text(|row| row.scheme.clone())),
     ("profile", Column::Text(|row| row.profile.clone())),
     ("cache_percent", Column::MaybeReal(|row| row.cache_percent)),
@@ -121,6 +121,18 @@ const COLUMNS: [(&str, Column); 42] = [
     (
         "controller_largest_gap",
         Column::MaybeReal(|row| Some(row.controller?.largest_gap)),
+    ),
+    (
+        "placed_entries_core",
+        Column::MaybeWhole(|row| Some(row.placed_entries?.core)),
+    ),
+    (
+        "placed_entries_spine",
+        Column::MaybeWhole(|row| Some(row.placed_entries?.spine)),
+    ),
+    (
+        "placed_entries_tor",
+        Column::MaybeWhole(|row| Some(row.placed_entries?.tor)),
     ),
     ("cpu_seconds", Column::Real(|row| row.cpu_seconds)),
 ];

@@ -10,6 +10,7 @@ use thalweg_fabric::{Simulation, Time};
 
 use super::files::Traffic;
 use super::ledger::Ledger;
+use super::placing;
 use super::row::Row;
 use super::runs::Run;
 use crate::console::Console;
@@ -75,7 +76,8 @@ fn run_one(
 ) -> Result<Row> {
     progress.set_message(run.text());
     let start = thread_seconds();
-    let simulation = Simulation::new(&run.config, &traffic.trace);
+    let config = placing::placed(run, traffic)?;
+    let simulation = Simulation::new(&config, &traffic.trace);
     let mut simulation = simulation.map_err(bad_input)?;
     let last = traffic.trace.iter().map(|line| line.start).max();
     let mut meter = Meter {
@@ -91,7 +93,7 @@ fn run_one(
         }
     }
     meter.finish();
-    let row = Row::new(run, &simulation, thread_seconds() - start);
+    let row = Row::new(run, &config, &simulation, thread_seconds() - start);
     if let Some(ledger) = ledger {
         ledger.keep(run, traffic, &row)?;
     }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thalweg_config::Plan;
-use thalweg_fabric::{Drop, Layers, Report, Simulation};
+use thalweg_fabric::{
+    Config, Drop, Layers, NodeId, NodeKind, Report, Simulation, TenantReport, Topology,
+};
+use thalweg_v2p::Role;
 
 use super::runs::{Run, gateway_count};
 
@@ -50,6 +53,10 @@ pub(super) struct Row {
     pub(super) first_hits_by_layer: Hits,
     pub(super) packet_hops: u64,
     pub(super) controller: Option<Plans>,
+    /// Lines of all switches of a layer, where they were placed by miss-ratio curves.
+    pub(super) placed_entries: Option<Hits>,
+    /// Of each tenant, if there are several, in the order of the plan.
+    pub(super) tenants: Vec<TenantRow>,
     /// The only figure that is not the same each time.
     pub(super) cpu_seconds: f64,
 }
@@ -60,6 +67,28 @@ pub(super) struct Hits {
     pub(super) core: u64,
     pub(super) spine: u64,
     pub(super) tor: u64,
+}
+
+/// What a run came to for one of several tenants.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct TenantRow {
+    pub(super) packets_sent: u64,
+    pub(super) gateway_packets: u64,
+    pub(super) hit_rate: f64,
+    pub(super) mean_fct_us: f64,
+    pub(super) mean_first_packet_us: f64,
+}
+
+impl From<&TenantReport> for TenantRow {
+    fn from(report: &TenantReport) -> TenantRow {
+        TenantRow {
+            packets_sent: report.packets_sent,
+            gateway_packets: report.gateway_packets,
+            hit_rate: report.hit_rate,
+            mean_fct_us: report.mean_fct_us,
+            mean_first_packet_us: report.mean_first_packet_us,
+        }
+    }
 }
 
 /// How good a controller's plans were.
@@ -89,7 +118,12 @@ impl Hits {
 
 impl Row {
     /// The row of a run that has ended.
-    pub(super) fn new(run: &Run, simulation: &Simulation, cpu_seconds: f64) -> Row {
+    pub(super) fn new(
+        run: &Run,
+        config: &Config,
+        simulation: &Simulation,
+        cpu_seconds: f64,
+    ) -> Row {
         let report: Report = simulation.report();
         let reasons = Drop::ALL.into_iter().map(|reason| {
             let name = reason.name().to_owned();
@@ -138,6 +172,11 @@ impl Row {
             first_hits_by_layer: report.first_hits_by_layer.into(),
             packet_hops: report.packet_hops,
             controller,
+            placed_entries: config
+                .switch_entries
+                .as_deref()
+                .map(|entries| by_layer(simulation.topology(), entries)),
+            tenants: report.tenants.iter().map(TenantRow::from).collect(),
             cpu_seconds,
         }
     }
@@ -163,6 +202,19 @@ impl Row {
             && self.seed == other.seed
             && self.loss_detection == other.loss_detection
     }
+}
+
+/// Lines of the switches of each layer.
+fn by_layer(topology: &Topology, entries: &[u32]) -> Hits {
+    let mut layers = Hits::default();
+    for (number, &entries) in (0..).zip(entries) {
+        *match topology.kind(NodeId(number)) {
+            NodeKind::Switch(Role::Core) => &mut layers.core,
+            NodeKind::Switch(Role::Spine | Role::GatewaySpine) => &mut layers.spine,
+            _ => &mut layers.tor,
+        } += u64::from(entries);
+    }
+    layers
 }
 
 /// Whether a plan has several of something.

@@ -27,7 +27,9 @@ pub(super) struct Run {
     /// Entries of each switch that has a cache.
     pub(super) entries: Option<u32>,
     /// All entries of all switches.
-    total_entries: u64,
+    pub(super) total_entries: u64,
+    /// Of the trace, what memory is placed by, in percent; `None` if it is placed as it is said.
+    pub(super) measure_percent: Option<u32>,
     /// Gateways at work.
     pub(super) gateways: u32,
     pub(super) config: Config,
@@ -99,6 +101,8 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
                         cache,
                         entries: cache.map(|_| entries),
                         total_entries,
+                        measure_percent: (kind == SchemeKind::SwitchV2pCurves)
+                            .then_some(plan.measure_percent),
                         gateways: gateway_count(&planned.shape),
                         config: Config {
                             failures: failures.clone(),
@@ -143,6 +147,7 @@ fn with_rest(base: Config, plan: &Plan, transport: Transport, seed: u64) -> Conf
     let mut config = Config {
         payload: payload.unwrap_or(base.payload),
         gateway_service: plan.gateway_service,
+        tenants: plan.tenants.clone(),
         migrations: plan.migration.into_iter().collect(),
         reroute_after: plan.reroute_after,
         seed,
@@ -285,7 +290,11 @@ fn scheme_of(kind: SchemeKind, plan: &Plan, planned: &PlannedTopology, entries: 
             memory: MemoryPlacement::TorsOnly,
             ..v2p
         }),
-        SchemeKind::SwitchV2pPlus => Scheme::SwitchV2p(SwitchV2p {
+        SchemeKind::SwitchV2pPartitions => Scheme::SwitchV2p(SwitchV2p {
+            is_partitioned: true,
+            ..v2p
+        }),
+        SchemeKind::SwitchV2pPlus | SchemeKind::SwitchV2pCurves => Scheme::SwitchV2p(SwitchV2p {
             profile: Profile::Plus,
             ..v2p
         }),

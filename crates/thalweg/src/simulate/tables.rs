@@ -1,4 +1,5 @@
-//! The rows as tables: all figures, the paper's Table 4 of a migration, and its Table 5 of hits.
+//! The rows as tables: all figures, the paper's Table 4 of a migration, and its Table 5 of hits; then
+//! tenants, and where memory is.
 
 use thalweg_config::Plan;
 
@@ -16,6 +17,12 @@ pub(super) fn all(plan: &Plan, rows: &[Row]) -> Vec<Table> {
     }
     if rows.iter().any(|row| row.hits_by_layer.total() > 0) {
         tables.push(layers(plan, rows));
+    }
+    if rows.iter().any(|row| !row.tenants.is_empty()) {
+        tables.push(tenants(plan, rows));
+    }
+    if rows.iter().any(|row| row.placed_entries.is_some()) {
+        tables.push(placed(plan, rows));
     }
     if rows.iter().any(|row| row.controller.is_some()) {
         tables.push(plans(plan, rows));
@@ -180,6 +187,56 @@ fn layers(plan: &Plan, rows: &[Row]) -> Table {
         cells.extend(shares(row.hits_by_layer));
         cells.extend(shares(row.first_hits_by_layer));
         table.push(cells);
+    }
+    table
+}
+
+/// What runs came to for each tenant.
+fn tenants(plan: &Plan, rows: &[Row]) -> Table {
+    let variety = Variety::of(plan);
+    let table = Table::new("What runs came to for each tenant");
+    let mut table = with_run(table, &variety)
+        .with_numbers("tenant")
+        .with_numbers("traffic")
+        .with_numbers("memory")
+        .with_numbers("packets")
+        .with_numbers("hit rate")
+        .with_numbers("FCT µs")
+        .with_numbers("first packet µs");
+    for row in rows {
+        let shares = plan.tenants.iter().zip(&row.tenants);
+        for (number, (said, came)) in (1..).zip(shares) {
+            let mut cells = run_cells(row, &variety);
+            cells.extend([
+                number.to_string(),
+                said.traffic.to_string(),
+                said.memory.to_string(),
+                format_count(came.packets_sent),
+                Unit::Share.format(came.hit_rate),
+                micros(came.mean_fct_us),
+                micros(came.mean_first_packet_us),
+            ]);
+            table.push(cells);
+        }
+    }
+    table
+}
+
+/// Where miss-ratio curves put memory.
+fn placed(plan: &Plan, rows: &[Row]) -> Table {
+    let variety = Variety::of(plan);
+    let table = Table::new("Where miss-ratio curves put memory");
+    let mut table = with_run(table, &variety)
+        .with_numbers("lines")
+        .with_numbers("core")
+        .with_numbers("spine")
+        .with_numbers("ToR");
+    for row in rows {
+        if let Some(entries) = row.placed_entries {
+            let mut cells = run_cells(row, &variety);
+            cells.extend(shares(entries));
+            table.push(cells);
+        }
     }
     table
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use thalweg_fabric::{PacketStep, Simulation};
 
 use super::files::Traffic;
+use super::placing;
 use super::runs::Run;
 use crate::console::Console;
 use crate::failure::bad_input;
@@ -43,7 +44,8 @@ pub(super) fn explain(
     }
     let (mut ways, mut texts, mut is_found) = (Vec::new(), Vec::new(), false);
     for run in runs {
-        let simulation = Simulation::new(&run.config, &traffic.trace);
+        let config = placing::placed(run, traffic)?;
+        let simulation = Simulation::new(&config, &traffic.trace);
         let mut simulation = simulation.map_err(bad_input)?;
         simulation.watch_packet(packet.flow, packet.number);
         simulation.run();

@@ -75,7 +75,9 @@ schemes! {
     SwitchV2pNoInvalidations, "switchv2p-noinval", "Without invalidation packets.";
     SwitchV2pNoTimestamps, "switchv2p-notsvector", "Without the timestamp vector.";
     SwitchV2pTors, "switchv2p-tor", "With memory in ToRs only.";
+    SwitchV2pPartitions, "switchv2p-partitions", "With lines of its own for each tenant.";
     SwitchV2pPlus, "switchv2p+", "With versions, ways and seeds.";
+    SwitchV2pCurves, "switchv2p+curves", "The same, with memory placed by miss-ratio curves.";
 }
 
 impl SchemeKind {
@@ -107,6 +109,7 @@ pub(super) struct Section {
     cache_entries: Option<Spanned<Several<Number>>>,
     seeds: Option<Spanned<Several<Number>>>,
     offload_threshold_packets: Option<Spanned<Number>>,
+    measure_percent: Option<Spanned<Number>>,
     reroute_after_us: Option<Spanned<Number>>,
 }
 
@@ -189,6 +192,12 @@ impl Source<'_> {
         let said = section.offload_threshold_packets.as_ref();
         let said = said.map(|said| self.number("offload_threshold_packets", said, THRESHOLD));
         Ok(said.transpose()?.unwrap_or(10) as u32)
+    }
+
+    pub(super) fn measure_percent(&self, section: &Section) -> Result<u32> {
+        let said = section.measure_percent.as_ref();
+        let said = said.map(|said| self.number("measure_percent", said, 1..=100));
+        Ok(said.transpose()?.unwrap_or(25) as u32)
     }
 
     pub(super) fn reroute_after(&self, section: &Section) -> Result<Time> {

@@ -48,6 +48,11 @@ at_us = 70
 at_us = 80
 from = "tor 0"
 to = "tor 7"
+[[tenant]]
+traffic = 9
+[[tenant]]
+traffic = 1
+memory = 3
 "#;
 
 fn parse(text: &str) -> Result<Plan> {
@@ -99,6 +104,10 @@ fn a_whole_plan_is_read() {
         (service.packets_per_second, service.queue_packets),
         (1000, 4)
     );
+    assert_eq!(plan.measure_percent, 25);
+    let tenants = plan.tenants.iter();
+    let tenants: Vec<(u32, u32)> = tenants.map(|one| (one.traffic, one.memory)).collect();
+    assert_eq!(tenants, [(9, 1), (1, 3)]);
     let memory = plan.memory.unwrap();
     assert_eq!((memory.core, memory.spine, memory.tor), (1, 0, 9));
     let migration = plan.migration.unwrap();
@@ -304,6 +313,51 @@ fn runs_that_cannot_be_are_refused_with_place_and_remedy() {
 }
 
 #[test]
+fn tenants_and_measurements_that_cannot_be_are_refused_with_place_and_remedy() {
+    let tenants = "[[tenant]]\ntraffic = 9\n[[tenant]]\ntraffic = 1\nmemory = 3\n";
+    assert!(WHOLE.ends_with(tenants));
+    refuses(&[
+        (
+            "traffic = 9",
+            "traffic = 1000001",
+            "p.toml:46:11: traffic must be 0 to 1000000",
+        ),
+        (
+            tenants,
+            "[[tenant]]\ntraffic = 0\n",
+            "p.toml:46:11: nobody sends; give one tenant traffic above 0",
+        ),
+        (
+            tenants,
+            "[[tenant]]\ntraffic = 1\nmemory = 0\n",
+            "p.toml:46:11: nobody has memory; give one tenant some above 0",
+        ),
+        ("traffic = 9", "trafic = 9", "p.toml:46:1: unknown field"),
+        (
+            "seeds = [1, 7]",
+            "measure_percent = 0",
+            "p.toml:21:19: measure_percent must be 1 to 100, not 0",
+        ),
+    ]);
+    let without = WHOLE
+        .replace(tenants, "")
+        .replace("switchv2p+", "switchv2p-partitions");
+    let error = refused(&without);
+    assert!(
+        error.contains("divides memory among tenants; add [[tenant]]"),
+        "{error}"
+    );
+    let more = format!(
+        "{}{}",
+        WHOLE.replace(tenants, ""),
+        "[[tenant]]\ntraffic = 1\n".repeat(4_097)
+    );
+    assert!(refused(&more).contains("4097 tenants; give at most 4096"));
+    let measured = WHOLE.replace("seeds = [1, 7]", "measure_percent = 40");
+    assert_eq!(parse(&measured).unwrap().measure_percent, 40);
+}
+
+#[test]
 fn what_fails_or_moves_and_cannot_is_refused_with_place_and_remedy() {
     refuses(&[
         (
@@ -423,7 +477,7 @@ fn all_plans_can_be_read() {
             count += 1;
         }
     }
-    assert_eq!(count, 13);
+    assert_eq!(count, 14);
 }
 
 /// What is put in place of what in the plan, and what is said of it.
