@@ -54,7 +54,7 @@
 //! of the model and the starts, and of one group; a bucket may have
 //! [`LearnedConfig::bucket_max`] rules, and copies let a rule lie in
 //! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 45
-//! bytes in its bucket and 60 for slot and id, vacant slots included. On ClassBench's sets and generated ones
+//! bytes in its bucket and 45 for slot and id. On ClassBench's sets and generated ones
 //! (`benches/learned.rs`, one core, the median of five runs, uniform headers that rules match),
 //! nanoseconds a lookup in bursts of 32:
 //!
