@@ -271,14 +271,6 @@ impl Classifier for Auto {
         self.succession.note(id, died, self.oldest);
     }
 
-    fn foresee(&self, pattern: Pattern<'_>, precedence: Precedence) {
-        self.held.index().foresee(pattern, precedence);
-    }
-
-    fn foresee_removal(&self, id: RuleId) {
-        self.held.index().foresee_removal(id);
-    }
-
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
         self.watch(key, 1, version);
         self.held.index().lookup(key, version)

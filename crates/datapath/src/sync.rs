@@ -4,60 +4,7 @@
 //! `switch/tests/model.rs` chooses who runs next wherever one is taken or given back. Any other
 //! build has the standard library's, and does not know of shuttle.
 
-use std::sync::{PoisonError, TryLockError};
-
 #[cfg(thalweg_model)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock};
 #[cfg(not(thalweg_model))]
-pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
-
-/// How often a reader tries again before it sleeps: some 40 microseconds, which is what it would
-/// take to be woken. In a model check, which has no time, once.
-const TRIES: u32 = if cfg!(thalweg_model) { 1 } else { 256 };
-/// Pauses between two tries.
-const PAUSES: u32 = 4;
-
-/// Locks for reading, as [`RwLock::read`] does, for one who must not sleep because of a writer that
-/// is over in a moment; who panicked with the lock is not asked.
-///
-/// A writer that waits comes first, as with any other reader: nobody is starved.
-pub fn read_soon<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    for _ in 0..TRIES {
-        match lock.try_read() {
-            Ok(guard) => return guard,
-            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
-            }
-        }
-    }
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(all(test, not(thalweg_model)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reader_waits_for_a_writer_however_long() {
-        let lock = RwLock::new(0);
-        assert_eq!(*read_soon(&lock), 0);
-        std::thread::scope(|scope| {
-            let mut guard = lock.write().expect("nobody has panicked");
-            let reader = scope.spawn(|| *read_soon(&lock));
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            assert!(!reader.is_finished());
-            *guard = 7;
-            drop(guard);
-            assert_eq!(reader.join().expect("it does not panic"), 7);
-        });
-        std::thread::scope(|scope| {
-            let panicking = scope.spawn(|| {
-                let _guard = lock.write();
-                panic!("on purpose");
-            });
-            assert!(panicking.join().is_err());
-        });
-        assert_eq!(*read_soon(&lock), 7);
-    }
-}
+pub(crate) use std::sync::{Mutex, MutexGuard, RwLock};

@@ -1,7 +1,5 @@
 //! From one index to the next, slice by slice; the invariants are those of `auto`.
 
-use std::collections::VecDeque;
-
 use crate::learned::Snapshot;
 use crate::{Pattern, RuleId, Version};
 
@@ -24,8 +22,8 @@ pub(super) enum Succession {
 /// Rules that the new index has not as they are now.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    /// Each once, in the order in which they changed: so the younger of two comes later.
-    queue: VecDeque<RuleId>,
+    /// Each once.
+    queue: Vec<RuleId>,
     /// A bit for each id, set if it is in the queue.
     is_queued: Vec<u64>,
     /// What was born or died at a version that may yet be aborted.
@@ -40,12 +38,12 @@ impl Stale {
         }
         if self.is_queued[word] & bit == 0 {
             self.is_queued[word] |= bit;
-            self.queue.push_back(id);
+            self.queue.push(id);
         }
     }
 
     fn take(&mut self) -> Option<RuleId> {
-        let id = self.queue.pop_front()?;
+        let id = self.queue.pop()?;
         self.is_queued[id.0 as usize / 64] &= !(1 << (id.0 % 64));
         Some(id)
     }

@@ -37,9 +37,8 @@ impl Learned {
             }
         });
         let (mut value, mut mask) = (vec![0; words], vec![0; words]);
-        let occupied = self.trained.iter().flat_map(|one| one.slots.occupied());
-        for (slot, rule, fate) in occupied {
-            if fate.born > oldest || fate.died != Version::NEVER {
+        for (slot, rule) in self.trained.iter().flat_map(|one| one.slots.occupied()) {
+            if rule.died != Version::NEVER {
                 others.push(rule.id);
                 continue;
             }
@@ -77,11 +76,11 @@ impl Learned {
             && let Some(slot) = trained.slots.find(id)
         {
             trained.pattern_into(slot, value, mask);
-            let fate = trained.slots.fate(slot);
+            let rule = trained.slots.get(slot);
             return Some(Life {
-                precedence: trained.slots.get(slot).precedence,
-                born: fate.born,
-                died: fate.died,
+                precedence: rule.precedence,
+                born: Version::FIRST,
+                died: rule.died,
             });
         }
         self.remainder.read(id, value, mask)
@@ -98,8 +97,8 @@ impl Learned {
         if let Some(trained) = &mut self.trained
             && let Some(slot) = trained.slots.find(id)
         {
-            let fate = trained.slots.fate(slot);
-            self.history.forget(id, fate.born, fate.died);
+            let died = trained.slots.get(slot).died;
+            self.history.forget(id, Version::FIRST, died);
             trained.vacate(slot);
             return;
         }
