@@ -122,9 +122,9 @@ fn artifact_hash(source: Address, destination: Address, ports: &[u8]) -> u64 {
 }
 
 /// SplitMix64's step (Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
-/// OOPSLA 2014, figure 16).
+/// OOPSLA 2014).
 #[inline]
-fn mixed(word: u64) -> u64 {
+pub(crate) fn mixed(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

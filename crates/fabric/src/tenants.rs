@@ -10,6 +10,7 @@
 
 use thalweg_v2p::{Partitions, Vni};
 
+use crate::ecmp::mixed;
 use crate::flows::vni_of;
 
 /// A tenant beside others.
@@ -45,7 +46,7 @@ impl TrafficShares {
             Some(&total) if total > 0 => total,
             _ => return 0,
         };
-        let point = spread(number) % total;
+        let point = mixed(u64::from(number)) % total;
         self.sums.partition_point(|sum| *sum <= point) as u32
     }
 }
@@ -58,15 +59,6 @@ pub(crate) fn partitions_of(tenants: &[Tenant]) -> Option<Partitions> {
     let shares = shares.map(|(tenant, said)| (vni_of(tenant), said.memory));
     let shares: Vec<(Vni, u32)> = shares.collect();
     Partitions::new(shares, 0).ok()
-}
-
-/// SplitMix64's step (Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
-/// OOPSLA 2014, figure 16).
-fn spread(number: u32) -> u64 {
-    let word = u64::from(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -1,23 +1,14 @@
 //! Runs of small fabrics: closed forms, conservation, chance, and what is refused.
 
+mod small;
+
 use expect_test::expect;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use thalweg_fabric::*;
 use thalweg_v2p::Profile;
 
-/// Two pods of two ToRs; the last ToR has two gateways; 8 servers with 4 machines each.
-fn small() -> FatTree {
-    FatTree {
-        pods: 2,
-        tors_per_pod: 2,
-        spines_per_pod: 2,
-        core_links_per_spine: 1,
-        servers_per_tor: 2,
-        gateway_tors: vec![3],
-        gateways_per_tor: 2,
-    }
-}
+use small::small;
 
 fn config(scheme: Scheme) -> Config {
     Config::artifact(small(), Placement::even(32, 8), scheme)

@@ -1,22 +1,13 @@
 //! Tenants that share a fabric, memory by what was measured, and bytes of tags.
 
+mod small;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use thalweg_fabric::*;
 use thalweg_v2p::{Demand, Profile};
 
-/// Two pods of two ToRs; the last ToR has two gateways; 8 servers with 4 machines each.
-fn small() -> FatTree {
-    FatTree {
-        pods: 2,
-        tors_per_pod: 2,
-        spines_per_pod: 2,
-        core_links_per_spine: 1,
-        servers_per_tor: 2,
-        gateway_tors: vec![3],
-        gateways_per_tor: 2,
-    }
-}
+use small::small;
 
 fn config(scheme: Scheme) -> Config {
     Config::artifact(small(), Placement::even(32, 8), scheme)

@@ -55,7 +55,7 @@ fn crc32_of(key: Key, seed: u32) -> u32 {
 /// A hash of 64 bits in which each bit of key and seed changes half of the bits.
 ///
 /// The rounds are those of SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number
-/// Generators*, OOPSLA 2014, figure 16).
+/// Generators*, OOPSLA 2014).
 #[inline]
 pub(crate) fn mixed(key: Key, seed: u64) -> u64 {
     let bits = key.address.to_bits();
