@@ -44,6 +44,7 @@ mod policy;
 mod statistics;
 mod succession;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::learned::Changes;
@@ -136,6 +137,8 @@ pub struct Auto {
     changes: Changes,
     /// Updates since then, and since the first lookup.
     updates_in_use: usize,
+    /// Updates of versions that are not settled.
+    open_updates: BTreeMap<Version, usize>,
     verdict: Option<Verdict>,
     succession: Succession,
     /// No rule has this id or a higher one.
@@ -163,6 +166,7 @@ impl Auto {
             observed: Observed::new(words),
             changes: Changes::default(),
             updates_in_use: 0,
+            open_updates: BTreeMap::new(),
             verdict: None,
             succession: Succession::Idle,
             ids_end: 0,
@@ -238,8 +242,12 @@ impl Auto {
         }
     }
 
-    fn note_update(&mut self) {
-        self.changes.updates += 1;
+    /// Counts an update, now or when it is settled.
+    fn note_update(&mut self, version: Version) {
+        match version <= self.oldest {
+            true => self.changes.updates += 1,
+            false => *self.open_updates.entry(version).or_default() += 1,
+        }
         self.updates_in_use += usize::from(self.observed.is_in_use());
     }
 
@@ -260,15 +268,23 @@ impl Auto {
 impl Classifier for Auto {
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
         self.held.index_mut().insert(pattern, precedence, id, born);
-        self.note_update();
+        self.note_update(born);
         self.ids_end = self.ids_end.max(id.0.saturating_add(1));
         self.succession.note(id, born, self.oldest);
     }
 
     fn remove(&mut self, id: RuleId, died: Version) {
         self.held.index_mut().remove(id, died);
-        self.note_update();
+        self.note_update(died);
         self.succession.note(id, died, self.oldest);
+    }
+
+    fn foresee(&self, pattern: Pattern<'_>, precedence: Precedence) {
+        self.held.index().foresee(pattern, precedence);
+    }
+
+    fn foresee_removal(&self, id: RuleId) {
+        self.held.index().foresee_removal(id);
     }
 
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
@@ -307,6 +323,7 @@ impl Classifier for Auto {
 
     fn abort(&mut self, version: Version) {
         self.held.index_mut().abort(version);
+        self.open_updates.remove(&version);
         self.succession.note_abort(version);
     }
 
@@ -314,6 +331,9 @@ impl Classifier for Auto {
         self.oldest = self.oldest.max(oldest);
         let freed = self.held.index_mut().reclaim(oldest);
         self.succession.note_settled(&freed, self.oldest);
+        let open = self.open_updates.split_off(&self.oldest.next());
+        let settled = std::mem::replace(&mut self.open_updates, open);
+        self.changes.updates += settled.into_values().sum::<usize>();
         if self.held.rule_count() == 0 {
             self.ids_end = 0;
         }

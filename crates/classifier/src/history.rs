@@ -66,6 +66,12 @@ impl History {
         self.births.get(&version).map_or(&[], Vec::as_slice)
     }
 
+    /// The rules of which the births are open until `oldest` is settled.
+    pub(crate) fn born_by(&self, oldest: Version) -> impl Iterator<Item = RuleId> + '_ {
+        let births = self.births.range(..=oldest);
+        births.flat_map(|(_, ids)| ids.iter().copied())
+    }
+
     /// The rules that settling up to `oldest` would give.
     pub(crate) fn dead_by(&self, oldest: Version) -> impl Iterator<Item = RuleId> + '_ {
         let deaths = self.deaths.range(..=oldest);

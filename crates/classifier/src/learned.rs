@@ -17,12 +17,17 @@
 //!       look in the remainder, which is merged tuples, for what beats the best so far
 //! ```
 //!
-//! Rules are inserted into the remainder, and removed where they are. A training puts rules into
-//! iSets: it chooses fields (`choose`), puts rules into buckets (`partition`), keeps as many iSets
-//! as make lookups cheapest (`cost`), and trains the models (`pieces`, `perceptrons`); what is left
-//! goes into a new remainder. Its outcome is another classifier, which is made beside this one:
-//! [`Learned::train_now`] does it in the caller's time, [`Auto`](crate::Auto) on a thread, and
-//! brings it up to date before it takes this one's place (`rebuild`).
+//! Rules are removed where they are. A rule that comes is put into the bucket where a training would
+//! look for it, if it lies in one alone and there is room (`Trained::insert`); else into the
+//! remainder. So lookups stay fast while rules come and go, and a training is needed when other rules
+//! come than those that went, or all at once: then the slots of those that go are not free yet.
+//!
+//! A training puts rules into iSets: it chooses fields (`choose`), puts rules into buckets
+//! (`partition`), keeps as many iSets as make lookups cheapest (`cost`), and trains the models
+//! (`pieces`, `perceptrons`); what is left goes into a new remainder. Its outcome is another
+//! classifier, which is made beside this one: [`Learned::train_now`] does it in the caller's time,
+//! [`Auto`](crate::Auto) on a thread, and brings it up to date before it takes this one's place
+//! (`rebuild`).
 //!
 //! What differs from NuevoMatch and NuevoMatchUP, and why:
 //!
@@ -41,20 +46,20 @@
 //! - *Two models.* Linear pieces under a radix tree are the default: with the RQ-RMI a lookup took
 //!   some 30 to 45 ns more; their windows are shorter too. Training either takes a few milliseconds of
 //!   what a training takes; choosing the fields takes most.
+//! - *Inserts in place*, where NuevoMatch has them in the remainder until the next training.
 //! - *Versions.* Lookups take one, as with all classifiers here.
 //!
 //! 1. Every rule is in the remainder or has a slot, not both. One that has a slot is in one iSet.
-//! 2. Rules with a slot were born, and their births settled, when they were put there.
-//! 3. Of rules with a slot only deaths are open, and `history` has them; that of all others is with
-//!    the remainder.
+//! 2. `history` has the births and deaths of rules with a slot that are open; those of all others
+//!    are with the remainder.
 //!
 //! Costs: an iSet takes 15 to 30 ns a lookup in a burst, as the machine's caches allow: the lines
 //! of the model and the starts, and of one group; a bucket may have
 //! [`LearnedConfig::bucket_max`] rules, and copies let a rule lie in
 //! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 45
-//! bytes in its bucket and 45 for slot and id. On ClassBench's sets and generated ones
-//! (`benches/learned.rs`, one core, the median of five runs, uniform headers that rules match),
-//! nanoseconds a lookup in bursts of 32:
+//! bytes in its bucket and 60 for slot and id, vacant slots included. On ClassBench's sets and
+//! generated ones (`benches/learned.rs`, one core, the median of five runs, uniform headers that
+//! rules match), nanoseconds a lookup in bursts of 32:
 //!
 //! ```text
 //!                          rules   covered   merged tuples   learned
@@ -187,7 +192,7 @@ pub struct Learned {
     config: LearnedConfig,
     remainder: MergedTuples,
     trained: Option<Box<Trained>>,
-    /// The deaths of rules of iSets.
+    /// The births and deaths of rules of iSets.
     history: History,
     /// The latest `oldest` that was reclaimed to.
     oldest: Version,
@@ -240,6 +245,15 @@ impl Classifier for Learned {
             .as_ref()
             .and_then(|trained| trained.slots.find(id));
         assert!(known.is_none(), "rule id in use");
+        if let Some(trained) = &mut self.trained {
+            pattern.check(trained.key_words);
+            let is_known = self.remainder.precedence(id).is_some();
+            assert!(!is_known, "rule id in use");
+            if trained.insert(pattern, precedence, id, born) {
+                self.history.record_birth(id, born);
+                return;
+            }
+        }
         self.remainder.insert(pattern, precedence, id, born);
     }
 
@@ -249,11 +263,20 @@ impl Classifier for Learned {
         {
             let is_living = trained.is_living(slot);
             assert!(is_living, "the caller names a living rule");
-            trained.set_died(slot, died);
+            let born = trained.slots.fate(slot).born;
+            assert!(born <= died, "a death before the birth");
+            trained.end(slot, died);
             self.history.record_death(id, died);
             return;
         }
         self.remainder.remove(id, died);
+    }
+
+    fn foresee(&self, pattern: Pattern<'_>, precedence: Precedence) {
+        std::hint::black_box(self.find(pattern, precedence.priority()));
+        if let Some(trained) = &self.trained {
+            trained.foresee(precedence);
+        }
     }
 
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
@@ -327,18 +350,39 @@ impl Classifier for Learned {
 
     fn abort(&mut self, version: Version) {
         self.remainder.abort(version);
-        // No rule of an iSet was born in a version that is open.
-        let (_, deaths) = self.history.take_version(version);
+        let (births, deaths) = self.history.take_version(version);
+        let Some(trained) = &mut self.trained else {
+            return;
+        };
+        for id in births {
+            let slot = trained.slots.find(id);
+            let slot = slot.expect("rules of an open version are present");
+            let died = trained.slots.fate(slot).died;
+            if died != Version::NEVER && died != version {
+                self.history.forget_death(id, died);
+            }
+            trained.vacate(slot);
+        }
         for id in deaths {
-            let trained = self.trained.as_mut().expect("deaths are of rules of iSets");
-            let slot = trained.slots.find(id).expect("a dying rule is present");
-            trained.set_died(slot, Version::NEVER);
+            // Those that were born in the same version are gone already.
+            if let Some(slot) = trained.slots.find(id) {
+                trained.live_on(slot, self.oldest);
+            }
         }
     }
 
     fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
         self.oldest = self.oldest.max(oldest);
         let mut freed = self.remainder.reclaim(oldest);
+        if let Some(trained) = &mut self.trained {
+            for id in self.history.born_by(oldest) {
+                let slot = trained
+                    .slots
+                    .find(id)
+                    .expect("a rule that was born is present");
+                trained.settle_birth(slot);
+            }
+        }
         let dead = self.history.settle(oldest);
         if let Some(trained) = &mut self.trained {
             for &id in &dead {
@@ -358,7 +402,8 @@ impl Classifier for Learned {
             .trained
             .as_ref()
             .map_or(0, |trained| trained.slots.len());
-        slots - self.history.died_by(version) + self.remainder.len(version)
+        let others = self.history.born_after(version) + self.history.died_by(version);
+        slots - others + self.remainder.len(version)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -99,6 +99,11 @@ impl Precedence {
         Precedence((priority as u64) << Self::AGE_BITS | ((1 << Self::AGE_BITS) - 1 - age))
     }
 
+    /// The precedence of this priority that only `left` others of it are below.
+    pub(crate) const fn youngest(priority: u16, left: u64) -> Precedence {
+        Precedence((priority as u64) << Self::AGE_BITS | left)
+    }
+
     /// The priority part.
     pub const fn priority(self) -> u16 {
         (self.0 >> Self::AGE_BITS) as u16
@@ -161,6 +166,19 @@ pub trait Classifier {
     /// If a value has a bit outside its mask, or the pattern does not have the classifier's number
     /// of words, or `id` is in use by a rule that has not been reclaimed.
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version);
+
+    /// Looks at what inserting such a rule will look at, and changes nothing.
+    ///
+    /// For a writer that keeps readers waiting while it changes rules: with this before, while
+    /// readers go on, what it needs is in its cache by then.
+    fn foresee(&self, pattern: Pattern<'_>, precedence: Precedence) {
+        std::hint::black_box(self.find(pattern, precedence.priority()));
+    }
+
+    /// The same for what ending a rule will look at, if there is such a rule.
+    fn foresee_removal(&self, id: RuleId) {
+        std::hint::black_box(self.pattern(id));
+    }
 
     /// Ends a rule: it does not exist at version `died` and later.
     ///

@@ -292,7 +292,8 @@ fn ids_that_are_used_again_during_a_training() {
     }
     put_to_use(&mut subject, job.run());
     assert_eq!(subject.choice().map(|choice| choice.replaced), Some(1));
-    assert_eq!(subject.figures().coverage, (64 - 30 - 5) as f64 / 44.0);
+    // Those that have changed meanwhile have been put into iSets one by one.
+    assert_eq!(subject.figures().coverage, 1.0);
     for id in 0..10u32 {
         assert_eq!(subject.lookup(key(id + 10), Version(3)), Some(RuleId(id)));
         assert_eq!(subject.lookup(key(id + 10), version), None);
@@ -379,7 +380,9 @@ fn slices_are_bounded() {
     }
     subject.reclaim(Version(2));
     assert_eq!(put_to_use(&mut subject, job.run()), 200);
-    assert_eq!(subject.figures().coverage, 0.8);
+    // All that came lie behind the last start: of these its bucket has room for a few groups.
+    let coverage = subject.figures().coverage;
+    assert!(coverage > 0.8 && coverage < 0.85, "{coverage}");
     let statistics = subject.choice().expect("there is a choice");
     assert_eq!(
         (statistics.trials, statistics.replaced, statistics.given_up),
@@ -419,6 +422,59 @@ fn a_policy_asks_for_training_once_and_again() {
         (statistics.trials, statistics.replaced, statistics.given_up),
         (2, 1, 1)
     );
+}
+
+/// What comes during a training lies beside the model that comes of it. However much that is, it is
+/// not what the next training is compared with.
+#[test]
+fn what_came_during_a_training_is_trained_next() {
+    let list = points((0..3_000).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    load(&mut subject, &list[..1_500]);
+    let Tended::Job(job) = subject.tend(1_000) else {
+        panic!("there are enough rules");
+    };
+    for (number, rule) in list.iter().enumerate().skip(1_500) {
+        insert(&mut subject, rule, number as u32, number as u64, Version(2));
+    }
+    subject.reclaim(Version(2));
+    subject.install(job.run());
+    while matches!(subject.tend(1_000), Tended::More) {}
+    let coverage = subject.figures().coverage;
+    assert!((0.5..0.6).contains(&coverage), "{coverage}");
+    let Tended::Job(again) = subject.tend(1_000) else {
+        panic!("half of the rules are beside the model");
+    };
+    assert_eq!(again.rule_count(), 3_000);
+    put_to_use(&mut subject, again.run());
+    assert_eq!(subject.figures().coverage, 1.0);
+    assert!(matches!(subject.tend(1_000), Tended::Idle));
+}
+
+/// A training takes no notice of rules that may yet be undone, so it waits until enough are settled.
+#[test]
+fn rules_that_are_not_settled_are_not_trained() {
+    let list = points((0..3_000).map(|index| index * 1_000));
+    let mut subject = trained_by(TrainingPolicy::default());
+    let put = |subject: &mut Auto, version| {
+        for (number, rule) in list.iter().enumerate() {
+            insert(subject, rule, number as u32, number as u64, version);
+        }
+        assert!(matches!(subject.tend(1_000), Tended::Idle));
+    };
+    put(&mut subject, Version(2));
+    subject.abort(Version(2));
+    subject.reclaim(Version(2));
+    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    put(&mut subject, Version(3));
+    subject.reclaim(Version(3));
+    let Tended::Job(job) = subject.tend(1_000) else {
+        panic!("they are settled");
+    };
+    assert_eq!(job.rule_count(), 3_000);
+    put_to_use(&mut subject, job.run());
+    assert_eq!(subject.figures().coverage, 1.0);
+    assert!(matches!(subject.tend(1_000), Tended::Idle));
 }
 
 /// Prefixes of many lengths and ports, as access lists have them.

@@ -3,6 +3,9 @@
 
 mod harness;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use harness::WORDS;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -357,6 +360,129 @@ fn memory_follows_the_rules() {
     (0..2_000).for_each(|id| learned.remove(RuleId(id), Version(99)));
     assert_eq!(learned.reclaim(Version(99)).len(), 2_000);
     assert!(learned.memory_bytes() <= fresh + 2_000);
+}
+
+/// A learned index that is trained now and then, and counts the rules that came into iSets later.
+struct Trained {
+    learned: Learned,
+    random: Pcg64Mcg,
+    in_place: Rc<Cell<usize>>,
+}
+
+impl Classifier for Trained {
+    fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version) {
+        let before = self.learned.statistics().covered;
+        self.learned.insert(pattern, precedence, id, born);
+        let more = self.learned.statistics().covered - before;
+        self.in_place.set(self.in_place.get() + more);
+    }
+
+    fn remove(&mut self, id: RuleId, died: Version) {
+        self.learned.remove(id, died);
+    }
+
+    fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
+        self.learned.lookup(key, version)
+    }
+
+    fn lookup_examined(
+        &self,
+        key: &[u64],
+        version: Version,
+        examined: &mut [u64],
+    ) -> Option<RuleId> {
+        self.learned.lookup_examined(key, version, examined)
+    }
+
+    fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+        self.learned.lookup_batch(keys, version, answers);
+    }
+
+    fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
+        self.learned.find(pattern, priority)
+    }
+
+    fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
+        self.learned.find_within(pattern, found);
+    }
+
+    fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        self.learned.pattern(id)
+    }
+
+    fn abort(&mut self, version: Version) {
+        self.learned.abort(version);
+    }
+
+    fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let freed = self.learned.reclaim(oldest);
+        if self.random.random_range(0..25) == 0 {
+            self.learned.train_now();
+        }
+        freed
+    }
+
+    fn len(&self, version: Version) -> usize {
+        self.learned.len(version)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.learned.memory_bytes()
+    }
+}
+
+/// Rules that come after a training, with all that may become of them: undone, modified, replaced.
+#[test]
+fn rules_come_into_isets_between_trainings() {
+    let in_place = Rc::new(Cell::new(0));
+    for seed in 0..24 {
+        let trained = Trained {
+            learned: Learned::new(config(seed)),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            in_place: in_place.clone(),
+        };
+        let rules = [20, 60, 200, 500][seed as usize % 4];
+        let driver = harness::Driver::new(Box::new(trained), rules, seed);
+        let masks = [0, 3, 8][seed as usize % 3];
+        let mut driver = match masks {
+            0 => driver,
+            _ => driver.with_masks(masks),
+        };
+        driver.run(harness::checks() / 60);
+        driver.clear();
+    }
+    let in_place = in_place.get();
+    assert!(in_place > 1_000, "{in_place} rules came into iSets only");
+}
+
+/// What went comes back, as old as it was or younger, without a training.
+#[test]
+fn coverage_stays_while_rules_come_and_go() {
+    let list = points((0..4_000).map(|index| index * 1_000), false);
+    let mut learned = Learned::new(config(3));
+    load(&mut learned, &list);
+    learned.train_now();
+    assert_eq!(learned.statistics().covered, 4_000);
+    let bytes = learned.memory_bytes();
+    let mut version = V1;
+    for round in 1..30u64 {
+        let ids = (0..400u32).map(|id| (id * 11 + round as u32 * 13) % 4_000);
+        version = version.next();
+        let all = ids.clone();
+        all.for_each(|id| learned.remove(RuleId(id), version));
+        learned.reclaim(version);
+        version = version.next();
+        for (id, younger) in ids.zip(10_000..) {
+            let (value, mask, priority) = &list[id as usize];
+            // In the last round they are younger: there are vacant slots for as many.
+            let age = if round < 29 { id } else { younger };
+            let precedence = Precedence::new(*priority, age.into());
+            learned.insert(Pattern { value, mask }, precedence, RuleId(id), version);
+        }
+        learned.reclaim(version);
+        assert_eq!(learned.statistics().covered, 4_000, "round {round}");
+    }
+    assert!(learned.memory_bytes() < bytes * 2);
 }
 
 #[test]

@@ -20,8 +20,6 @@
 //! 3. An entry is in one slot of the exact-match cache. It goes when another gets that slot, at the
 //!    end of the burst.
 
-use std::sync::PoisonError;
-
 use thalweg_packet::{Headers, Instant, Packet, standard};
 use thalweg_pipeline::{
     Counters, Delta, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation, run,
@@ -32,7 +30,7 @@ use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::ledger::{Ledger, Tally};
 use crate::maintain::Caches as _;
 use crate::statistics::{EvictReason, RefuseReason};
-use crate::sync::RwLock;
+use crate::sync::{RwLock, read_soon};
 
 /// What answering packets by the rules needs, kept from burst to burst.
 #[derive(Debug, Default)]
@@ -63,8 +61,7 @@ impl<const W: usize> Core<W> {
         let found = burst.found.iter().enumerate();
         let unknown = found.filter(|(_, found)| found.is_none());
         scratch.unknown.extend(unknown.map(|(index, _)| index));
-        let pipeline = (!scratch.unknown.is_empty())
-            .then(|| pipeline.read().unwrap_or_else(PoisonError::into_inner));
+        let pipeline = (!scratch.unknown.is_empty()).then(|| read_soon(pipeline));
         if let Some(pipeline) = &pipeline {
             self.statistics.computed += scratch.unknown.len() as u64;
             self.look_up_first(burst, is_first, pipeline, &mut scratch);

@@ -18,7 +18,7 @@
 //! 4. A packet and its copies together have [`MAX_PASSES`] passes, as in the reference: copies that
 //!    recirculate and are copied again could else multiply without end.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use thalweg_classifier::Version;
 use thalweg_packet::{
@@ -38,7 +38,7 @@ use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
-use crate::sync::RwLock;
+use crate::sync::{RwLock, read_soon};
 
 /// Times that one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
@@ -426,7 +426,7 @@ impl<const W: usize> Core<W> {
         if burst.found.iter().all(Option::is_some) {
             return;
         }
-        let pipeline = pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        let pipeline = read_soon(pipeline);
         for index in 0..burst.found.len() {
             if burst.found[index].is_some() {
                 continue;

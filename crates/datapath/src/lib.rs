@@ -52,5 +52,6 @@ pub use maintain::{
 };
 pub use megaflow::{CacheChoice, CacheIndex};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
+pub use sync::read_soon;
 pub use thalweg_classifier::LearnedStatistics;
 pub use training::{Learnt, Tending, Training};

@@ -2,7 +2,10 @@
 //!
 //! A worker reads the pipeline for each upcall. A change of 200,000 rules, the counts of as many
 //! and their end take a good part of a second; here the pipeline is held for some hundred of them
-//! at a time, which is some hundred microseconds.
+//! at a time, which is some hundred microseconds; a change of few rules is made and published at
+//! once. Before that the same rules are looked at while workers read, so that what the change needs
+//! is near by then. A worker that comes meanwhile waits awake for as long as a step of a change
+//! usually takes (`thalweg_datapath::read_soon`).
 //!
 //! 1. Between steps readers of the published version see nothing of a change.
 
@@ -14,9 +17,11 @@ use thalweg_pipeline::{Change, ChangeError, Delta, Pipeline, Progress, Version};
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Rules that are changed, credited or forgotten while readers wait. In a model check, whose changes
-/// are small, so few that they take several steps.
+/// Rules that are credited or forgotten while readers wait. In a model check, whose changes are
+/// small, so few that they take several steps.
 const PARTS: usize = if cfg!(thalweg_model) { 2 } else { 128 };
+/// Rules that are changed while readers wait.
+const CHANGED: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 
 /// Makes a change and publishes it.
 ///
@@ -27,21 +32,31 @@ pub(crate) fn apply(
     change: &Change,
     now: Instant,
 ) -> Result<Delta, ChangeError> {
-    let mut plan = read(pipeline).plan(change)?;
-    write(pipeline).begin(&mut plan, now);
+    let reader = read(pipeline);
+    let mut plan = reader.plan(change)?;
+    reader.foresee(&plan, CHANGED);
+    drop(reader);
+    let mut writer = write(pipeline);
+    writer.begin(&mut plan, now);
     loop {
-        if plan.needs_search() {
-            read(pipeline).search(&mut plan);
-        }
-        let progress = write(pipeline).perform(&mut plan, PARTS);
-        match progress {
-            Ok(Progress::Unfinished) => {}
-            Ok(Progress::Finished) => return Ok(write(pipeline).publish()),
-            Err(error) => {
-                while write(pipeline).undo(PARTS) == Progress::Unfinished {}
-                return Err(error);
+        // What selects rules finds them while others read.
+        if !plan.needs_search() {
+            match writer.perform(&mut plan, CHANGED) {
+                Ok(Progress::Unfinished) => {}
+                Ok(Progress::Finished) => return Ok(writer.publish()),
+                Err(error) => {
+                    drop(writer);
+                    while write(pipeline).undo(PARTS) == Progress::Unfinished {}
+                    return Err(error);
+                }
             }
         }
+        drop(writer);
+        let reader = read(pipeline);
+        reader.search(&mut plan);
+        reader.foresee(&plan, CHANGED);
+        drop(reader);
+        writer = write(pipeline);
     }
 }
 

@@ -118,7 +118,7 @@ fn rules_come_and_go_and_threads_look_up() {
         "--samples",
         "2",
         "--sample-ms",
-        "40",
+        "100",
     ]);
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), CLASSIFIERS.len() * 4);

@@ -62,7 +62,7 @@ pub struct Figures {
     pub kind: IndexKind,
     /// Rules, at whichever version.
     pub rules: usize,
-    /// Rules inserted or removed.
+    /// Rules inserted or removed, of versions that are settled.
     pub updates: usize,
     /// Of these, how many after the first lookup: loading a table says nothing of its use.
     pub updates_in_use: usize,

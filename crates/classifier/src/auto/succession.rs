@@ -1,5 +1,7 @@
 //! From one index to the next, slice by slice; the invariants are those of `auto`.
 
+use std::collections::VecDeque;
+
 use crate::learned::Snapshot;
 use crate::{Pattern, RuleId, Version};
 
@@ -22,8 +24,8 @@ pub(super) enum Succession {
 /// Rules that the new index has not as they are now.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    /// Each once.
-    queue: Vec<RuleId>,
+    /// Each once, in the order in which they changed: so the younger of two comes later.
+    queue: VecDeque<RuleId>,
     /// A bit for each id, set if it is in the queue.
     is_queued: Vec<u64>,
     /// What was born or died at a version that may yet be aborted.
@@ -38,12 +40,12 @@ impl Stale {
         }
         if self.is_queued[word] & bit == 0 {
             self.is_queued[word] |= bit;
-            self.queue.push(id);
+            self.queue.push_back(id);
         }
     }
 
     fn take(&mut self) -> Option<RuleId> {
-        let id = self.queue.pop()?;
+        let id = self.queue.pop_front()?;
         self.is_queued[id.0 as usize / 64] &= !(1 << (id.0 % 64));
         Some(id)
     }
@@ -264,7 +266,9 @@ impl Auto {
 
     fn decided(&mut self, verdict: super::Verdict) {
         self.changes.is_training = false;
-        self.changes.share = Some(self.held.coverage());
+        // Not the share of now: what has changed meanwhile may lie beside iSets, and if it is much,
+        // the next training is due at once.
+        self.changes.share = verdict.coverage;
         if matches!(self.config.selection, Selection::Measured(_)) {
             self.changes.updates = 0;
         }

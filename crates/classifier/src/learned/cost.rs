@@ -1,7 +1,8 @@
 //! How many of the iSets are worth it: what a lookup costs with each number of them.
 //!
 //! ```text
-//!   cost = iSets * ISET + tables of the remainder visited * TABLE + patterns compared * PATTERN
+//!   cost = iSets * ISET + ENTRY if any table of the remainder is visited
+//!        + tables visited * TABLE + patterns compared * PATTERN
 //! ```
 //!
 //! The counts are of keys drawn from rules, which is how traffic is measured as well. The weights
@@ -18,6 +19,8 @@ use super::snapshot::Snapshot;
 /// What an iSet costs, and what a visit of a table does, where all is near.
 const ISET: f64 = 16.0;
 const TABLE: f64 = 3.0;
+/// What it costs to begin with tables at all: hashing, and waiting for the first of them.
+const ENTRY: f64 = 12.0;
 /// What is added for each doubling of the rules, from so many on: they are further away.
 const DOUBLING: f64 = 2.0;
 const NEAR_RULES: f64 = 4096.0;
@@ -58,7 +61,8 @@ pub(crate) fn cost_of_isets(isets: usize, covered: usize) -> f64 {
 
 /// What it costs a lookup to visit tables of so many rules, and to compare patterns there.
 pub(crate) fn cost_of_visits(visited: usize, compared: usize, rules: usize) -> f64 {
-    visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN
+    let entry = if visited > 0 { ENTRY } else { 0.0 };
+    entry + visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN
 }
 
 /// What is added to a visit because of how many rules there are.

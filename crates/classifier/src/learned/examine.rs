@@ -51,7 +51,7 @@ impl Trained {
             if best.is_some_and(|best| rule.precedence <= best) {
                 return;
             }
-            if rule.is_vacant || !self.slots.exists_at(slot, version) {
+            if !self.slots.exists_at(slot, version) {
                 continue;
             }
             let (value, mask): (Vec<u64>, Vec<u64>) = iset.groups.words(lane).unzip();

@@ -4,10 +4,10 @@ use thalweg_packet::MAX_WORDS;
 
 use crate::merged_tuples::MergedTuples;
 use crate::simd::Work;
-use crate::{Pattern, RuleId, Version};
+use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::batch::BURST;
-use super::groups::Lane;
+use super::groups::{Groups, Lane};
 use super::iset::Iset;
 use super::packing::{PACKED_WORDS_MAX, Packing};
 use super::slots::{NO_SLOT, Slots};
@@ -61,11 +61,11 @@ impl Trained {
 
     /// The same, into places of the caller's.
     pub(super) fn pattern_into(&self, slot: u32, value: &mut [u64], mask: &mut [u64]) {
-        let slot = self.slots.get(slot);
-        let iset = &self.isets[usize::from(slot.iset)];
+        let iset = &self.isets[usize::from(self.slots.get(slot).iset)];
+        let home = self.slots.fate(slot).home;
         let mut packed = [[0; PACKED_WORDS_MAX]; 2];
         let words = self.packing.words();
-        for (word, (value, mask)) in iset.groups.words(slot.home).enumerate() {
+        for (word, (value, mask)) in iset.groups.words(home).enumerate() {
             (packed[0][word], packed[1][word]) = (value, mask);
         }
         value.fill(0);
@@ -74,31 +74,114 @@ impl Trained {
         self.packing.unpack(&packed[1][..words], mask);
     }
 
-    /// Every place of a rule that is not vacant.
-    fn lanes(&self, slot: u32) -> Vec<Lane> {
-        let (value, mask) = self.pattern(slot);
-        let iset = &self.isets[usize::from(self.slots.get(slot).iset)];
-        iset.lanes_of(slot, &value, &mask)
+    /// Does something with the groups at every place of a rule that is not vacant.
+    fn at_lanes(&mut self, slot: u32, mut work: impl FnMut(&mut Groups, Lane)) {
+        let rule = *self.slots.get(slot);
+        let home = self.slots.fate(slot).home;
+        let copies = rule.has_copies.then(|| {
+            let (value, mask) = self.pattern(slot);
+            self.isets[usize::from(rule.iset)].lanes_of(slot, &value, &mask)
+        });
+        let groups = &mut self.isets[usize::from(rule.iset)].groups;
+        match copies {
+            Some(copies) => copies.into_iter().for_each(|lane| work(groups, lane)),
+            None => work(groups, home),
+        }
     }
 
-    /// Ends a rule, or lets it live on.
-    pub(super) fn set_died(&mut self, slot: u32, died: Version) {
-        let lanes = self.lanes(slot);
-        let iset = &mut self.isets[usize::from(self.slots.get(slot).iset)];
-        for lane in lanes {
-            iset.groups.set_plain(lane, died == Version::NEVER);
+    /// Puts a rule into an iSet, if one has room for it; says whether one had.
+    ///
+    /// It has room if the rule reads no bits but those that are kept, lies within one bucket, and
+    /// there is a slot between those of better rules and those of worse.
+    pub(super) fn insert(
+        &mut self,
+        pattern: Pattern<'_>,
+        precedence: Precedence,
+        id: RuleId,
+        born: Version,
+    ) -> bool {
+        let Some(room) = self.slots.room_for(precedence) else {
+            return false;
+        };
+        let Some((value, mask)) = self.packed(pattern) else {
+            return false;
+        };
+        let buckets = self
+            .isets
+            .iter()
+            .map(|iset| iset.buckets_of(pattern.value, pattern.mask));
+        let mut alone = buckets
+            .enumerate()
+            .filter(|(_, buckets)| buckets.start() == buckets.end());
+        let Some((number, bucket)) = alone.next() else {
+            return false;
+        };
+        for (from, to) in room.moves() {
+            self.move_slot(from, to);
         }
+        let (slot, iset) = (room.slot, &mut self.isets[number]);
+        let Some(moves) = iset.groups.insert(*bucket.start(), slot, &value, &mask) else {
+            return false;
+        };
+        iset.rules += 1;
+        iset.best = iset.best.min(slot);
+        self.slots.occupy(slot, precedence, id, number as u8, born);
+        for moved in moves {
+            match moved.from {
+                Lane::NONE => self.slots.add_lane(slot, moved.to),
+                from => self.slots.move_lane(moved.slot, from, moved.to),
+            }
+        }
+        true
+    }
+
+    /// Gives a rule without copies the vacant slot beside its own.
+    fn move_slot(&mut self, from: u32, to: u32) {
+        self.slots.relocate(from, to);
+        let iset = &mut self.isets[usize::from(self.slots.get(to).iset)];
+        iset.best = iset.best.min(to);
+        iset.groups.renumber(self.slots.fate(to).home, to);
+    }
+
+    /// Looks at what [`Trained::insert`] would write to make room.
+    pub(super) fn foresee(&self, precedence: Precedence) {
+        let moves = self
+            .slots
+            .room_for(precedence)
+            .map(super::slots::Room::moves);
+        for (slot, _) in moves.into_iter().flatten() {
+            let rule = self.slots.get(slot);
+            let groups = &self.isets[usize::from(rule.iset)].groups;
+            std::hint::black_box(groups.words(self.slots.fate(slot).home).next());
+            std::hint::black_box(self.slots.find(rule.id));
+        }
+    }
+
+    /// Says that the birth of a rule cannot be undone any more.
+    pub(super) fn settle_birth(&mut self, slot: u32) {
+        if self.slots.fate(slot).died == Version::NEVER {
+            self.at_lanes(slot, |groups, lane| groups.set_plain(lane, true));
+        }
+    }
+
+    /// Ends a rule.
+    pub(super) fn end(&mut self, slot: u32, died: Version) {
+        self.at_lanes(slot, |groups, lane| groups.set_plain(lane, false));
         self.slots.set_died(slot, died);
+    }
+
+    /// Lets a rule that was ended live on; no version before `settled` is looked up.
+    pub(super) fn live_on(&mut self, slot: u32, settled: Version) {
+        self.slots.set_died(slot, Version::NEVER);
+        if self.slots.fate(slot).born <= settled {
+            self.settle_birth(slot);
+        }
     }
 
     /// Forgets a rule.
     pub(super) fn vacate(&mut self, slot: u32) {
-        let lanes = self.lanes(slot);
-        let iset = &mut self.isets[usize::from(self.slots.get(slot).iset)];
-        for lane in lanes {
-            iset.groups.vacate(lane);
-        }
-        iset.rules -= 1;
+        self.at_lanes(slot, Groups::vacate);
+        self.isets[usize::from(self.slots.get(slot).iset)].rules -= 1;
         self.slots.vacate(slot);
     }
 
@@ -146,7 +229,10 @@ impl Trained {
                         mask & !own_mask == 0 && own_value & mask == *value
                     };
                 // Of its copies a rule's home counts.
-                if rule.home == lane && self.is_living(slot) && words.all(is_within) {
+                if self.slots.fate(slot).home == lane
+                    && self.is_living(slot)
+                    && words.all(is_within)
+                {
                     found.push(rule.id);
                 }
             }
@@ -154,8 +240,7 @@ impl Trained {
     }
 
     pub(super) fn is_living(&self, slot: u32) -> bool {
-        let rule = self.slots.get(slot);
-        !rule.is_vacant && rule.died == Version::NEVER
+        !self.slots.get(slot).is_vacant && self.slots.fate(slot).died == Version::NEVER
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -192,6 +277,9 @@ impl Work for Search<'_> {
         let buckets = &mut buckets[..self.best.len()];
         for iset in &trained.isets {
             iset.burst(self.keys, key_words, buckets);
+            for &bucket in &*buckets {
+                iset.groups.prefetch_next(bucket as usize);
+            }
             for (key, (best, &bucket)) in self.best.iter_mut().zip(&*buckets).enumerate() {
                 let words = packed.iter().skip(key).step_by(BURST).copied();
                 *best = iset.groups.improve(

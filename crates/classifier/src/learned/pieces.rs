@@ -16,7 +16,7 @@
 //! the line never falls. What belongs to a place is a range of numbers; the line is furthest from
 //! it at the two ends of that range, and both are tried for every place.
 //!
-//! Costs: a load a level, two or three levels; 16 bytes a cell.
+//! Costs: a load a level, two or three levels; 12 bytes a cell.
 
 use super::model::Number;
 
@@ -42,16 +42,18 @@ pub(super) struct Pieces {
 struct Cell {
     /// Of an inner cell the node's first cell; of a leaf the place at bits of zero.
     base: i32,
-    mask: u32,
     slope: u32,
     shift: u8,
+    /// Bits that are taken: 32 at most.
+    width: u8,
     is_leaf: bool,
 }
 
 impl Cell {
     #[inline(always)]
     fn bits<N: Number>(&self, number: N) -> u32 {
-        number.bits_from(self.shift.into()) as u32 & self.mask
+        let mask = (1u64 << self.width) - 1;
+        (number.bits_from(self.shift.into()) & mask) as u32
     }
 
     #[inline(always)]
@@ -148,9 +150,9 @@ impl<N: Number> Builder<'_, N> {
         }
         Cell {
             base: base as i32,
-            mask: (1 << node_bits) - 1,
             slope: 0,
             shift: below as u8,
+            width: node_bits as u8,
             is_leaf: false,
         }
     }
@@ -161,8 +163,8 @@ impl<N: Number> Builder<'_, N> {
         let bits = region.bits.min(32);
         let flat = Cell {
             base: 0,
-            mask: u32::MAX.checked_shr(32 - bits).unwrap_or(0),
             slope: 0,
+            width: bits as u8,
             // A region without bits has no place to shift to.
             shift: (region.bits - bits).min(N::BITS - 1) as u8,
             is_leaf: true,

@@ -2,7 +2,8 @@
 
 /// When a learned index is trained again.
 ///
-/// An update is a rule inserted or removed. Whoever wants a pause between two trainings that is
+/// An update is a rule inserted or removed, and counts when its version is settled: of what may yet
+/// be undone a training takes no notice. Whoever wants a pause between two trainings that is
 /// counted in seconds asks for work no sooner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrainingPolicy {
@@ -10,8 +11,8 @@ pub struct TrainingPolicy {
     pub rules_min: usize,
     /// No training before so many updates since the last one began.
     pub updates_min: usize,
-    /// Training once the covered share of the rules fell below so many percent of what it was
-    /// after the last training.
+    /// Training once the covered share of the rules fell below so many percent of the share that the
+    /// last training covered of those it knew.
     pub coverage_kept_percent: u32,
 }
 
@@ -36,11 +37,12 @@ impl Default for TrainingPolicy {
 /// What happened since the last training.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
-    /// Inserts and removals since the last training began.
+    /// Inserts and removals of versions that were settled since the last training began: it knows
+    /// none of them, and the next one may.
     pub(crate) updates: usize,
     /// Whether one has begun that has not ended.
     pub(crate) is_training: bool,
-    /// The covered share after the last training, if there was one.
+    /// The share of the rules that the last training covered, if there was one.
     pub(crate) share: Option<f64>,
     /// How many rules there were when the last training began.
     pub(crate) rules: usize,

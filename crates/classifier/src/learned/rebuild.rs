@@ -37,8 +37,9 @@ impl Learned {
             }
         });
         let (mut value, mut mask) = (vec![0; words], vec![0; words]);
-        for (slot, rule) in self.trained.iter().flat_map(|one| one.slots.occupied()) {
-            if rule.died != Version::NEVER {
+        let occupied = self.trained.iter().flat_map(|one| one.slots.occupied());
+        for (slot, rule, fate) in occupied {
+            if fate.born > oldest || fate.died != Version::NEVER {
                 others.push(rule.id);
                 continue;
             }
@@ -76,11 +77,11 @@ impl Learned {
             && let Some(slot) = trained.slots.find(id)
         {
             trained.pattern_into(slot, value, mask);
-            let rule = trained.slots.get(slot);
+            let fate = trained.slots.fate(slot);
             return Some(Life {
-                precedence: rule.precedence,
-                born: Version::FIRST,
-                died: rule.died,
+                precedence: trained.slots.get(slot).precedence,
+                born: fate.born,
+                died: fate.died,
             });
         }
         self.remainder.read(id, value, mask)
@@ -97,8 +98,8 @@ impl Learned {
         if let Some(trained) = &mut self.trained
             && let Some(slot) = trained.slots.find(id)
         {
-            let died = trained.slots.get(slot).died;
-            self.history.forget(id, Version::FIRST, died);
+            let fate = trained.slots.fate(slot);
+            self.history.forget(id, fate.born, fate.died);
             trained.vacate(slot);
             return;
         }

@@ -82,10 +82,12 @@ impl TrainingJob {
             .filter(|(_, iset)| **iset != u8::MAX)
         {
             let (precedence, id) = self.snapshot.rule(rule as u32);
-            slot_of[rule] = slots.end();
+            let slot = slots.push(precedence, id, iset);
+            slot_of[rule] = slot;
+            rule_of.resize(slot as usize, NO_SLOT);
             rule_of.push(rule as u32);
-            slots.push(precedence, id, iset);
         }
+        slots.push_spares();
         let mut isets = Vec::new();
         for (number, mut plan) in plans.into_iter().enumerate() {
             for rule in &mut plan.buckets.rules {
@@ -107,7 +109,7 @@ impl TrainingJob {
             );
             for bucket in 0..iset.bucket_count() {
                 for (lane, slot) in iset.groups.bucket(bucket) {
-                    slots.set_home(slot, lane);
+                    slots.add_lane(slot, lane);
                 }
             }
             let rules = iset_of.iter().filter(|iset| **iset == number as u8).count();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thalweg_classifier::{Pattern, RuleId, Version};
+use thalweg_classifier::{Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{FieldId, Instant, Layout};
 
 use crate::action::TableId;
@@ -174,6 +174,41 @@ impl Pipeline {
             && let Some((_, operation)) = plan.next_numbered()
         {
             plan.found(|| self.meant_by(operation));
+        }
+    }
+
+    /// Looks at what the next parts of a change will look at, so that it is near when they are
+    /// performed, while others read. It changes nothing, and need not be done.
+    pub fn foresee(&self, plan: &Plan<'_>, parts: usize) {
+        // Until then, the tables have keys of another layout.
+        if plan.layout.is_some() && plan.begun_at.is_none() {
+            return;
+        }
+        let found = plan.found.iter().flatten().skip(plan.part);
+        for id in found.take(parts) {
+            if let Some(table) = self.rule(*id).and_then(|rule| self.table(rule.table)) {
+                table.classifier.foresee_removal(*id);
+            }
+        }
+        for operation in plan
+            .change
+            .operations
+            .iter()
+            .skip(plan.operation)
+            .take(parts)
+        {
+            let (Operation::Add(flow) | Operation::AddChecked(flow)) = operation else {
+                continue;
+            };
+            if let Some(table) = self.table(flow.table) {
+                let (value, mask) = flow.matching.compile(self.layout());
+                let pattern = Pattern {
+                    value: &value,
+                    mask: &mask,
+                };
+                let precedence = Precedence::new(flow.priority, self.next_age + 1);
+                table.classifier.foresee(pattern, precedence);
+            }
         }
     }
 

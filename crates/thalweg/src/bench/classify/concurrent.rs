@@ -1,9 +1,11 @@
 //! Lookups on several threads while rules come and go, as in a switch.
 //!
 //! The classifier is behind a lock, as the tables of a pipeline are: a reader holds it for a burst
-//! and looks up at the newest version; the writer takes it for a version of up to 64 changes,
-//! publishes it and frees what died, before it lets go. Changes come at a rate by the wall clock:
-//! rules of the set that are drawn evenly go, and come back a thousand changes later or so.
+//! and looks up at the newest version, as a worker does (`thalweg_datapath::read_soon`); the writer
+//! looks at what it will change while readers go on, and then takes the lock for a version of up to
+//! 32 changes, publishes it and frees what died, before it lets go: a step of the control side
+//! (`switch::steps`). Changes come at a rate by the wall clock: rules of the set that are drawn evenly
+//! go, and come back a thousand changes later or so, as the youngest of their priority.
 //!
 //! A classifier that replaces its index does so in slices under the lock, of which the longest is
 //! reported (processor time), and builds the new one on a thread of its own.
@@ -19,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_classifier::{Job, RuleId, Tended, Version};
+use thalweg_classifier::{Job, Precedence, RuleId, Tended, Version};
+use thalweg_datapath::read_soon;
 
 use super::lookups::burst;
 use super::oracle::{Event, Oracle};
@@ -29,7 +32,7 @@ use super::traffic::Trace;
 use crate::bench::clock::processor_time_ns;
 
 /// Changes of one version, at most.
-const VERSION_MAX: usize = 64;
+const VERSION_MAX: usize = 32;
 /// Rules that are away at a time.
 const AWAY_MAX: usize = 500;
 /// Rules of a slice of a training, or so.
@@ -155,7 +158,7 @@ fn read(
     while !is_over.load(Ordering::Relaxed) {
         // The clock is looked at once in sixteen bursts.
         for _ in 0..16 {
-            let subject = shared.read().expect("no thread has panicked");
+            let subject = read_soon(shared);
             let version = subject.version;
             burst(
                 subject.classifier(),
@@ -202,12 +205,14 @@ fn change(
     let mut away = Away {
         queue: VecDeque::new(),
         is_away: vec![false; set.len()],
+        // Later than all that there were.
+        age: read_soon(shared).version.0 << 20 | set.len() as u64,
     };
     let (mut changes, mut has_more) = (Changes::default(), false);
     loop {
         let elapsed = start.elapsed();
         if elapsed >= setting.sample {
-            restore(shared, set, &away);
+            restore(shared, set, &mut away);
             return changes;
         }
         let due = (elapsed.as_secs_f64() * setting.rate as f64) as usize;
@@ -216,16 +221,20 @@ fn change(
             std::thread::sleep(NAP.min(setting.sample - elapsed));
             continue;
         }
-        let mut subject = shared.write().expect("no thread has panicked");
         let before = processor_time_ns();
-        let next = subject.version.next();
-        for _ in 0..count {
-            changes.done += usize::from(away.step(&mut subject, set, next, &mut random));
-        }
         if count > 0 {
+            let subject = read_soon(shared);
+            let next = subject.version.next();
+            let steps = away.draw(count, set, next, &mut random);
+            steps.iter().for_each(|step| step.foresee(&subject, set));
+            drop(subject);
+            changes.done += steps.len();
+            let mut subject = shared.write().expect("no thread has panicked");
+            steps
+                .iter()
+                .for_each(|step| step.perform(&mut subject, set, next));
             publish(&mut subject, next);
         }
-        drop(subject);
         let mut subject = shared.write().expect("no thread has panicked");
         let slice = processor_time_ns();
         let tended = subject.classifier_mut().tend(SLICE);
@@ -240,54 +249,89 @@ fn change(
     }
 }
 
+/// A change of one rule.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Go(u32),
+    /// With a precedence that is its own.
+    Come(u32, Precedence),
+}
+
+impl Step {
+    fn foresee(self, subject: &Subject, set: &RuleSet) {
+        let classifier = subject.classifier();
+        match self {
+            Step::Go(rule) => classifier.foresee_removal(RuleId(rule)),
+            Step::Come(rule, precedence) => {
+                classifier.foresee(set.pattern(rule as usize), precedence);
+            }
+        }
+    }
+
+    fn perform(self, subject: &mut Subject, set: &RuleSet, next: Version) {
+        let classifier = subject.classifier_mut();
+        let (rule, precedence) = match self {
+            Step::Go(rule) => {
+                classifier.remove(RuleId(rule), next);
+                (rule, None)
+            }
+            Step::Come(rule, precedence) => {
+                let pattern = set.pattern(rule as usize);
+                classifier.insert(pattern, precedence, RuleId(rule), next);
+                (rule, Some(precedence))
+            }
+        };
+        subject.events.push(Event {
+            version: next,
+            rule,
+            precedence,
+        });
+    }
+}
+
 /// Rules that are not there, since a version; who went first is first.
 struct Away {
     queue: VecDeque<(u32, Version)>,
     is_away: Vec<bool>,
+    /// Of the last rule that came.
+    age: u64,
 }
 
 impl Away {
-    /// A rule goes, or the one that went first comes back; says whether either was possible.
-    fn step(
+    /// The next changes, so many or one less each time that none is possible: a rule goes, or the
+    /// one that went first comes back.
+    fn draw(
         &mut self,
-        subject: &mut Subject,
+        count: usize,
         set: &RuleSet,
         next: Version,
         random: &mut Pcg64Mcg,
-    ) -> bool {
-        let rule = random.random_range(0..set.len() as u32);
-        let has_room = self.queue.len() < AWAY_MAX.min(set.len() / 2);
-        if has_room && !self.is_away[rule as usize] {
-            subject.classifier_mut().remove(RuleId(rule), next);
-            note(subject, rule, next, false);
-            self.queue.push_back((rule, next));
-            self.is_away[rule as usize] = true;
-            return true;
-        }
-        match self.queue.front() {
-            // Whoever went at this very version is not reclaimed, so that its id is in use.
-            Some((rule, since)) if *since < next => {
-                insert(subject, set, *rule, next);
-                self.is_away[*rule as usize] = false;
-                self.queue.pop_front();
-                true
+    ) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(count);
+        for _ in 0..count {
+            let rule = random.random_range(0..set.len() as u32);
+            let has_room = self.queue.len() < AWAY_MAX.min(set.len() / 2);
+            if has_room && !self.is_away[rule as usize] {
+                self.queue.push_back((rule, next));
+                self.is_away[rule as usize] = true;
+                steps.push(Step::Go(rule));
+                continue;
             }
-            _ => false,
+            // Whoever went at this very version is not reclaimed, so that its id is in use.
+            if let Some((rule, _)) = self.queue.pop_front_if(|(_, since)| *since < next) {
+                self.is_away[rule as usize] = false;
+                steps.push(self.come(rule, set));
+            }
         }
+        steps
     }
-}
 
-fn insert(subject: &mut Subject, set: &RuleSet, rule: u32, next: Version) {
-    set.insert_into(subject.classifier_mut(), rule as usize, next);
-    note(subject, rule, next, true);
-}
-
-fn note(subject: &mut Subject, rule: u32, version: Version, lives: bool) {
-    subject.events.push(Event {
-        version,
-        rule,
-        lives,
-    });
+    /// The youngest of its priority comes.
+    fn come(&mut self, rule: u32, set: &RuleSet) -> Step {
+        self.age += 1;
+        let priority = set.precedence(rule as usize).priority();
+        Step::Come(rule, Precedence::new(priority, self.age))
+    }
 }
 
 /// Makes a version the newest; none older is read from now on.
@@ -297,11 +341,11 @@ fn publish(subject: &mut Subject, next: Version) {
 }
 
 /// Brings all rules back.
-fn restore(shared: &RwLock<Subject>, set: &RuleSet, away: &Away) {
+fn restore(shared: &RwLock<Subject>, set: &RuleSet, away: &mut Away) {
     let mut subject = shared.write().expect("no thread has panicked");
     let next = subject.version.next();
-    for (rule, _) in &away.queue {
-        insert(&mut subject, set, *rule, next);
+    while let Some((rule, _)) = away.queue.pop_front() {
+        away.come(rule, set).perform(&mut subject, set, next);
     }
     publish(&mut subject, next);
 }

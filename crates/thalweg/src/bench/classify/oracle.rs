@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 
-use thalweg_classifier::{RuleId, Version};
+use thalweg_classifier::{Precedence, RuleId, Version};
 
 use super::set::RuleSet;
 
-/// A rule that was inserted (true) or removed at a version.
+/// A rule that was inserted, with a precedence, or removed at a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) version: Version,
     pub(super) rule: u32,
-    pub(super) lives: bool,
+    pub(super) precedence: Option<Precedence>,
 }
 
 /// A search from the top.
@@ -24,7 +24,7 @@ pub(super) struct Oracle<'a> {
     /// The rules, the best first.
     order: Vec<u32>,
     /// What happened to rules that did not always live, in order.
-    events: HashMap<u32, Vec<(Version, bool)>>,
+    events: HashMap<u32, Vec<(Version, Option<Precedence>)>>,
 }
 
 impl<'a> Oracle<'a> {
@@ -41,24 +41,41 @@ impl<'a> Oracle<'a> {
     pub(super) fn follow(&mut self, events: &[Event]) {
         for event in events {
             let of_rule = self.events.entry(event.rule).or_default();
-            of_rule.push((event.version, event.lives));
+            of_rule.push((event.version, event.precedence));
         }
     }
 
     /// The answer for a key at a version.
+    ///
+    /// A rule that went and came back has the priority that it had, and is younger.
     pub(super) fn answer(&self, key: &[u64], version: Version) -> Option<RuleId> {
-        let best = self.order.iter().find(|&&rule| {
-            self.set.pattern(rule as usize).matches(key) && self.lives(rule, version)
-        });
-        best.map(|rule| RuleId(*rule))
+        let mut best: Option<(Precedence, u32)> = None;
+        for &rule in &self.order {
+            let priority = self.set.precedence(rule as usize).priority();
+            if best.is_some_and(|(best, _)| best.priority() > priority) {
+                break;
+            }
+            if self.set.pattern(rule as usize).matches(key)
+                && let Some(precedence) = self.precedence(rule, version)
+                && best.is_none_or(|(best, _)| precedence > best)
+            {
+                best = Some((precedence, rule));
+            }
+        }
+        best.map(|(_, rule)| RuleId(rule))
     }
 
-    fn lives(&self, rule: u32, version: Version) -> bool {
+    /// The precedence of a rule at a version, if it lives.
+    fn precedence(&self, rule: u32, version: Version) -> Option<Precedence> {
+        let first = Some(self.set.precedence(rule as usize));
         let Some(events) = self.events.get(&rule) else {
-            return true;
+            return first;
         };
         let until = events.partition_point(|(at, _)| *at <= version);
-        until == 0 || events[until - 1].1
+        match until {
+            0 => first,
+            _ => events[until - 1].1,
+        }
     }
 
     /// How many keys can be asked about in a second or so.
@@ -77,12 +94,13 @@ mod tests {
         let mut oracle = Oracle::new(&set);
         let key = set.pattern(0).value.to_vec();
         let best = oracle.answer(&key, Version(1)).expect("rule 0 matches");
-        let event = |version, lives| Event {
+        let precedence = set.precedence(best.0 as usize);
+        let event = |version, precedence| Event {
             version: Version(version),
             rule: best.0,
-            lives,
+            precedence,
         };
-        oracle.follow(&[event(5, false), event(9, true)]);
+        oracle.follow(&[event(5, None), event(9, Some(precedence))]);
         for version in 0..12 {
             let answer = oracle.answer(&key, Version(version));
             let is_gone = (5..9).contains(&version);

@@ -147,6 +147,10 @@ impl RuleSet {
         subject.insert(pattern, precedence, RuleId(rule as u32), born);
     }
 
+    pub(super) fn precedence(&self, rule: usize) -> Precedence {
+        self.precedences[rule]
+    }
+
     /// The rules, the best first.
     pub(super) fn by_precedence(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
