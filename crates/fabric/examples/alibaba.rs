@@ -10,6 +10,9 @@ use std::time::Instant;
 use thalweg_fabric::*;
 use thalweg_v2p::Profile;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (shape, machines, servers, switches) = match arguments.get(2).map(String::as_str) {

@@ -21,6 +21,9 @@ const CACHES: u32 = 80;
 const FRAMING_BYTES: u32 = 2;
 const MACHINES: u32 = 10_240;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments.get(index).map(|text| text.parse::<u64>());

@@ -11,7 +11,7 @@
 //! computed when a packet gets its outer addresses, not at every switch, and what was computed is
 //! kept for as long as no other pair of addresses takes its place ([`Paths`]).
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use thalweg_v2p::{Address, Body, Packet};
 
@@ -112,13 +112,34 @@ fn artifact_hash(source: Address, destination: Address, ports: &[u8]) -> u64 {
     let mut text = [0_u8; 96];
     let room = text.len();
     let mut rest = &mut text[..];
-    let written = write!(rest, "{source}{destination}")
+    let written = write_address(&mut rest, source)
+        .and_then(|()| write_address(&mut rest, destination))
         .and_then(|()| rest.write_all(&[UDP]))
         .and_then(|()| rest.write_all(ports));
     written.expect("two addresses and ports fit");
     let len = room - rest.len();
     let hash = murmur3::murmur3_x86_128(&mut &text[..len], MURMUR_SEED);
     hash.expect("a slice can be read") as u64
+}
+
+/// Writes an address as its `Display` does, for IPv4 without the machinery of formatting.
+fn write_address(rest: &mut &mut [u8], address: Address) -> io::Result<()> {
+    let Some(address) = address.to_ipv4() else {
+        return write!(rest, "{address}");
+    };
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            rest.write_all(b".")?;
+        }
+        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
+        let first = match octet {
+            0..10 => 2,
+            10..100 => 1,
+            _ => 0,
+        };
+        rest.write_all(&digits[first..])?;
+    }
+    Ok(())
 }
 
 /// SplitMix64's step (Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
@@ -151,6 +172,18 @@ mod tests {
         ] {
             let found = artifact_hash(address(source), address(destination), b"667667");
             assert_eq!(found, hash, "{source} {destination}: {found:x}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_written_as_they_are_displayed() {
+        let octets = (0..=u8::MAX).map(|octet| format!("{octet}.0.{}.9", u8::MAX - octet));
+        for said in octets.chain(["2001:db8::1".to_owned()]) {
+            let mut text = [0; 40];
+            let mut rest = &mut text[..];
+            write_address(&mut rest, address(&said)).unwrap();
+            let len = 40 - rest.len();
+            assert_eq!(&text[..len], address(&said).to_string().as_bytes());
         }
     }
 

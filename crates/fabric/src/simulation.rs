@@ -197,6 +197,8 @@ pub struct Simulation {
     inner_bytes: u32,
     tag_charge: TagCharge,
     ports: Vec<Port>,
+    /// Whether they, and what else a hop needs, exceed the processor's cache.
+    is_large: bool,
     queue: EventQueue<Packed>,
     flights: Flights,
     caches: Caches,
@@ -267,13 +269,16 @@ impl Simulation {
     }
 
     /// Asks for what later events will need, so that it is in the processor's cache by then: of one
-    /// far ahead the packet and its port, of one nearer what those lead to. To ask for what those lead
-    /// to, the next port and the lines of a cache, costs more than it spares.
+    /// far ahead the packet and its port, of one nearer what those lead to.
+    ///
+    /// In a fabric that exceeds the processor's cache also the switch's agent, the lines of its cache
+    /// and the next port; in others that costs more than it spares.
     #[inline]
     fn look_ahead(&self) {
-        /// How many events are handled while memory answers, twice.
+        /// How many events are handled while memory answers, each time.
         const FAR: usize = 8;
         const NEAR: usize = 4;
+        const NEXT: usize = 2;
         let arrival = |after| match Event::from(self.queue.upcoming(after)?) {
             Event::Arrive { flight, port } => Some((flight, port)),
             _ => None,
@@ -284,20 +289,47 @@ impl Simulation {
                 _ => self.flights.ask_all(flight),
             }
             prefetch_index(&self.ports, port.0 as usize);
+            if self.is_large {
+                self.ask_switch(self.topology.peer(port));
+            }
         }
         if let Some((flight, port)) = arrival(NEAR) {
             let node = self.topology.peer(port);
             let under_way = &self.flights[flight as usize];
             if (node.0 as usize) < self.topology.switch_count() {
                 self.topology.ask_next_ports(node, under_way.destination);
+                if self.is_large
+                    && let Caches::Protocol(agents) = &self.caches
+                {
+                    agents[node.0 as usize].prefetch(&under_way.packet);
+                }
             } else {
                 self.flights.ask_all(flight);
+                prefetch_index(&self.endpoints, self.endpoint_index(node));
                 prefetch_index(&self.machines.all, under_way.machine as usize);
                 prefetch_index(&self.flows, under_way.flow as usize);
                 if let Some(tcp) = &self.tcp {
                     tcp.ask(flight);
                 }
             }
+        }
+        if self.is_large
+            && let Some((flight, port)) = arrival(NEXT)
+        {
+            let node = self.topology.peer(port);
+            if (node.0 as usize) < self.topology.switch_count()
+                && let Some(next) = self.next_port(&self.flights[flight as usize], node)
+            {
+                prefetch_index(&self.ports, next.0 as usize);
+            }
+        }
+    }
+
+    /// Asks for what a switch's agent begins with.
+    #[inline]
+    fn ask_switch(&self, node: NodeId) {
+        if let Caches::Protocol(agents) = &self.caches {
+            prefetch_index(agents, node.0 as usize);
         }
     }
 

@@ -37,7 +37,7 @@
 //! 2. A port never blocks, and never allocates per packet once its buffers have grown to the
 //!    longest packet they carry.
 //! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture time.
-//! 4. `unsafe` is in `sys` only, which wraps system calls and knows no ports.
+//! 4. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no ports.
 
 mod af_packet;
 mod capture;
@@ -61,6 +61,6 @@ pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
-pub use sys::release_free_memory;
+pub use sys::{Allocator, release_free_memory};
 pub use tap::TapPort;
 pub use trace::TracePort;

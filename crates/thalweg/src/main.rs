@@ -37,6 +37,9 @@ use clap::{Parser, Subcommand};
 
 use crate::console::Console;
 
+#[global_allocator]
+static ALLOCATOR: thalweg_io::Allocator = thalweg_io::Allocator;
+
 /// A virtual switch whose caches are never stale.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]

@@ -26,6 +26,8 @@
 //! Networks*, SIGCOMM 2024, sections 3.2 and 3.2.1. Departures: the tenant in the key; ways, seeds
 //! and versions, which [`CacheConfig::new`] leaves out; partitions, which the paper leaves open.
 
+use prefetch_index::prefetch_index;
+
 use crate::Address;
 use crate::floors::Floors;
 use crate::hash::IndexHash;
@@ -262,6 +264,12 @@ impl Cache {
             first_line: set as usize * self.ways,
             ways: self.ways,
         }
+    }
+
+    /// Has the first line of a set brought nearer to the processor.
+    #[inline]
+    pub fn prefetch(&self, set: Set) {
+        prefetch_index(&self.lines, set.first_line);
     }
 
     /// Looks a key up, and lets the access bits know.

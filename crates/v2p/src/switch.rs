@@ -262,6 +262,19 @@ impl SwitchAgent {
         }
     }
 
+    /// Has what a packet will need of the cache brought nearer to the processor, if it will be handled
+    /// soon; nothing else happens.
+    #[inline]
+    pub fn prefetch(&self, packet: &Packet) {
+        if let Body::Data(data) = &packet.body {
+            if self.role == Role::Tor {
+                self.cache.prefetch(self.cache.locate(data.source_key()));
+            }
+            self.cache
+                .prefetch(self.cache.locate(data.destination_key()));
+        }
+    }
+
     /// The next learning or invalidation packet to send; `None` if there is none.
     ///
     /// A packet that is handled adds one at most. 64 wait; further ones are counted and lost.

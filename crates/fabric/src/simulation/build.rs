@@ -21,6 +21,9 @@ use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeKind, PortId, Topology};
 use crate::{Tenant, Time, TraceLine};
 
+/// With so many ports they fit a processor's second cache, of 1 or 2 MiB.
+const SMALL_PORT_COUNT: usize = 4_096;
+
 impl Simulation {
     /// Builds the fabric, places the machines, and sorts what will be sent.
     ///
@@ -72,6 +75,7 @@ impl Simulation {
             inner_bytes: config.inner_bytes,
             tag_charge: tag_charge(config),
             ports: ports.collect(),
+            is_large: topology.port_count() > SMALL_PORT_COUNT,
             queue: EventQueue::new(),
             flights: Flights::default(),
             endpoints,
@@ -82,10 +86,7 @@ impl Simulation {
             datagrams,
             next_datagram: 0,
             flows,
-            tcp: match config.transport {
-                Transport::Udp => None,
-                Transport::Tcp(settings) => Some(Tcp::new(settings)),
-            },
+            tcp: tcp_of(config),
             random,
             now: Time::ZERO,
             switch_bytes: vec![0; topology.switch_count()],
@@ -95,6 +96,13 @@ impl Simulation {
             way: None,
             topology,
         })
+    }
+}
+
+fn tcp_of(config: &Config) -> Option<Tcp> {
+    match config.transport {
+        Transport::Udp => None,
+        Transport::Tcp(settings) => Some(Tcp::new(settings)),
     }
 }
 

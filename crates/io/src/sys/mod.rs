@@ -10,7 +10,7 @@
 //! 4. Memory that is shared with the kernel is mapped by one structure, for as long as it lives,
 //!    and is read only while the kernel has handed it over: see `receive_ring.rs`.
 
-mod free_memory;
+mod allocator;
 mod interface;
 mod messages;
 mod packet_socket;
@@ -21,7 +21,7 @@ mod tap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use free_memory::release_free_memory;
+pub use allocator::{Allocator, release_free_memory};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
