@@ -18,11 +18,12 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A word of a frame in a key.
+/// A word of a frame in a key: moved up by a multiplication, which takes one step where a shift by a
+/// number of bits that is loaded takes three.
 #[derive(Clone, Copy, Debug)]
 struct Gather {
     from: u32,
-    shift: u32,
+    factor: u64,
 }
 
 /// Which words of a frame make up which words of a key.
@@ -43,7 +44,10 @@ impl Packing {
         for &(_, into, _) in &parts {
             counts[into] += 1;
         }
-        let gathers = parts.iter().map(|&(from, _, shift)| Gather { from, shift });
+        let gathers = parts.iter().map(|&(from, _, shift)| Gather {
+            from,
+            factor: 1 << shift,
+        });
         Packing {
             gathers: gathers.collect(),
             counts: counts.into(),
@@ -53,15 +57,49 @@ impl Packing {
     /// Fills as many words of the key as it is for.
     #[inline]
     pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
-        let mut gathers = self.gathers.iter();
+        let mut rest = &self.gathers[..];
         for (into, &count) in key.iter_mut().zip(&self.counts) {
-            let mut word = 0;
-            for gather in gathers.by_ref().take(count as usize) {
-                word |= frame[gather.from as usize] << gather.shift;
-            }
-            *into = word;
+            let (own, others) = rest.split_at(count as usize);
+            let parts = own.iter();
+            *into = parts.fold(0, |word, gather| {
+                word | frame[gather.from as usize].wrapping_mul(gather.factor)
+            });
+            rest = others;
         }
     }
+
+    /// The same, and the key's hash by the way, for keys that have no other words.
+    #[inline]
+    pub(crate) fn pack_and_hash(&self, hash: &KeyHash, frame: &[u64], key: &mut [u64]) -> u64 {
+        let mut rest = &self.gathers[..];
+        let mut next = |count: u32| {
+            let (own, others) = rest.split_at(count as usize);
+            rest = others;
+            own.iter().fold(0, |word, gather| {
+                word | frame[gather.from as usize].wrapping_mul(gather.factor)
+            })
+        };
+        let mut sum = 0_u64;
+        let pairs = key.chunks_mut(2).zip(self.counts.chunks(2));
+        for ((into, counts), secret) in pairs.zip(&hash.secrets) {
+            let first = next(counts[0]);
+            into[0] = first;
+            let mut second = 0;
+            if let ([_, into], [_, count]) = (into, counts) {
+                second = next(*count);
+                *into = second;
+            }
+            sum = sum.wrapping_add(fold(first, second, secret));
+        }
+        sum
+    }
+}
+
+/// A step of the hash.
+#[inline]
+fn fold(first: u64, second: u64, secret: &[u64; 2]) -> u64 {
+    let product = u128::from(first ^ secret[0]) * u128::from(second ^ secret[1]);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// The hash of keys of one length.
@@ -83,12 +121,16 @@ impl KeyHash {
     /// The hash of a key.
     #[inline]
     pub(crate) fn hash(&self, key: &[u64]) -> u64 {
-        let pairs = key.chunks(2).zip(&self.secrets);
-        pairs.fold(0, |sum: u64, (pair, secret)| {
-            let second = pair.get(1).copied().unwrap_or_default();
-            let product = u128::from(pair[0] ^ secret[0]) * u128::from(second ^ secret[1]);
-            sum.wrapping_add(product as u64 ^ (product >> 64) as u64)
-        })
+        let (pairs, last) = key.as_chunks::<2>();
+        let mut sum = 0_u64;
+        for ([first, second], secret) in pairs.iter().zip(&self.secrets) {
+            sum = sum.wrapping_add(fold(*first, *second, secret));
+        }
+        // An odd one is paired with 0.
+        match (last, self.secrets.last()) {
+            (&[word], Some(secret)) => sum.wrapping_add(fold(word, 0, secret)),
+            _ => sum,
+        }
     }
 }
 
@@ -130,6 +172,11 @@ mod tests {
             let mut key = vec![u64::MAX; words];
             packing.pack(&own, &mut key);
             assert_eq!(key, expected, "{parts:?}");
+            key.fill(u64::MAX);
+            let hash = KeyHash::new(words, 3);
+            let both = packing.pack_and_hash(&hash, &own, &mut key);
+            assert_eq!(key, expected, "{parts:?}");
+            assert_eq!(both, hash.hash(&key));
         }
     }
 

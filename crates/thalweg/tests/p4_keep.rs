@@ -44,6 +44,8 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
     let lines = "table_add routes set_hop 10.2.0.0/16 => 7\n# nothing\n\
                  table_add routes set_hop 10.2.0.0/16 => 8\ntable_add nowhere set_hop 1 =>\n";
     input.write_all(lines.as_bytes()).expect("it reads");
+    let lines = b"table_add \xff\ntable_add routes set_hop 10.3.0.0/16 => 7\n";
+    input.write_all(lines).expect("it reads");
     drop(input);
     assert_eq!(next(), "done table_add routes set_hop 10.2.0.0/16 => 7");
     let refused = next();
@@ -52,11 +54,17 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
         "{refused}"
     );
     assert!(next().contains("there is no table"));
+    let refused = next();
+    assert!(
+        refused.contains("line 5") && refused.contains("utf-8"),
+        "{refused}"
+    );
+    assert_eq!(next(), "done table_add routes set_hop 10.3.0.0/16 => 7");
     let output = keep.wait_with_output().expect("it ends with its input");
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
-    assert_eq!(report["changes"], 1, "{report}");
-    assert_eq!(report["refused"], 2, "{report}");
+    assert_eq!(report["changes"], 2, "{report}");
+    assert_eq!(report["refused"], 3, "{report}");
     assert_eq!(report["behaviors"], 0, "{report}");
     let ended = switch.end(Signal::TERM);
     assert_eq!(ended.status, Some(0));

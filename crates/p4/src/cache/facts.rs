@@ -472,18 +472,14 @@ fn step_facts(program: &Program, step: &Step) -> StepFacts {
     }
 }
 
-/// What may decide where a node leads to: the words of its keys and conditions, and those by which
-/// its actions jump. Its actions are appended.
-pub(crate) fn steering(
-    program: &Program,
-    node: &GraphNode,
-    actions: &mut Vec<ActionId>,
-) -> Vec<u32> {
+/// The words that decide which entry or way a node takes, but for jumps within its actions; and
+/// whether nothing else does.
+pub(crate) fn deciding(program: &Program, node: &GraphNode) -> (Vec<u32>, bool) {
     let mut reads = Reads::new(&program.headers);
-    let first = actions.len();
+    let mut is_pure = true;
     match &node.kind {
         NodeKind::If(condition, ..) => reads.expr(condition.expr()),
-        NodeKind::Do(action, _) => actions.push(*action),
+        NodeKind::Do(..) => {}
         NodeKind::Table(table) => {
             let table = program.table(*table);
             for part in &table.key {
@@ -493,13 +489,34 @@ pub(crate) fn steering(
             }
             let profile = table.profile.map(|id| &program.profiles[id.index()]);
             if let Some(selector) = profile.and_then(|profile| profile.selector) {
-                reads.calculation(program, selector);
+                is_pure = reads.calculation(program, selector);
             }
-            actions.extend(&table.actions);
-            // A member may have an action of another table of its profile.
-            actions.extend(profile.iter().flat_map(|profile| &profile.actions));
         }
     }
+    (reads.words, is_pure)
+}
+
+/// What may decide where a node leads to: the words of its keys and conditions, and those by which
+/// its actions jump. Its actions are appended.
+pub(crate) fn steering(
+    program: &Program,
+    node: &GraphNode,
+    actions: &mut Vec<ActionId>,
+) -> Vec<u32> {
+    let first = actions.len();
+    match &node.kind {
+        NodeKind::If(..) => {}
+        NodeKind::Do(action, _) => actions.push(*action),
+        NodeKind::Table(table) => {
+            let table = program.table(*table);
+            actions.extend(&table.actions);
+            // A member may have an action of another table of its profile.
+            let profile = table.profile.map(|id| &program.profiles[id.index()]);
+            actions.extend(profile.into_iter().flat_map(|profile| &profile.actions));
+        }
+    }
+    let mut reads = Reads::new(&program.headers);
+    reads.words = deciding(program, node).0;
     for action in &actions[first..] {
         for step in &program.action(*action).steps {
             match step {

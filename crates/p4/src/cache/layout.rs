@@ -18,7 +18,7 @@
 
 use thalweg_packet::MAX_WORDS;
 
-use crate::packed::Packing;
+use crate::packed::{KeyHash, Packing};
 use crate::program::Program;
 use crate::program::control::successors;
 use crate::program::headers::Headers;
@@ -107,10 +107,10 @@ impl Layout {
         (part != NONE).then_some(part)
     }
 
-    /// Packs a frame's words; `key` has [`Layout::words`] words.
+    /// Packs a frame's words; `key` has [`Layout::words`] words. The key's hash.
     #[inline]
-    pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
-        self.packing.pack(frame, key);
+    pub(crate) fn pack(&self, hash: &KeyHash, frame: &[u64], key: &mut [u64]) -> u64 {
+        self.packing.pack_and_hash(hash, frame, key)
     }
 
     /// Puts a key's words back where they were in the frame.

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::program::Program;
 use crate::program::action::Step;
-use crate::program::control::{GraphNode, NodeKind, Pipeline, in_order, successors};
+use crate::program::control::{NodeKind, Pipeline, in_order, successors};
 use crate::program::ids::ActionId;
 use crate::run::exact;
 
-use super::facts::{Facts, Reads, steering};
+use super::facts::{Facts, deciding, steering};
 use super::layout::Shape;
 
 /// A node at which a remembered walk may stop.
@@ -112,30 +112,6 @@ fn walk(program: &Program, facts: &Facts, pipeline: &Pipeline, stops: &mut Vec<C
             }
         }
     }
-}
-
-/// The words that decide which entry or way a node takes, but for jumps within its actions; and
-/// whether nothing else does.
-fn deciding(program: &Program, node: &GraphNode) -> (Vec<u32>, bool) {
-    let mut reads = Reads::new(&program.headers);
-    let mut is_pure = true;
-    match &node.kind {
-        NodeKind::If(condition, ..) => reads.expr(condition.expr()),
-        NodeKind::Do(..) => {}
-        NodeKind::Table(table) => {
-            let table = program.table(*table);
-            for part in &table.key {
-                reads.words.extend(part.valid_word);
-                let words = part.from_word..part.from_word + part.words();
-                reads.words.extend(words);
-            }
-            let profile = table.profile.map(|id| &program.profiles[id.index()]);
-            if let Some(selector) = profile.and_then(|profile| profile.selector) {
-                is_pure = reads.calculation(program, selector);
-            }
-        }
-    }
-    (reads.words, is_pure)
 }
 
 /// What an action leaves that is no function of the key; by what it steers is added to the reasons.

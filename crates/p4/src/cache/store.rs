@@ -177,8 +177,7 @@ impl Cache {
         }
         let start = &mut self.starts[index as usize];
         let key = &mut self.key[..start.layout.words];
-        start.layout.pack(frame, key);
-        let hash = start.hash.hash(key);
+        let hash = start.layout.pack(&start.hash, frame, key);
         if let Some((segment, generation)) = start.microflow.find(hash, key)
             && self.generations[segment as usize] == generation
         {

@@ -52,7 +52,7 @@ impl Code {
     #[inline]
     pub(crate) fn low_bits(&self, scope: &Scope<'_>) -> i128 {
         match &self.narrow {
-            Some(narrow) => narrow.evaluate(registers(scope)),
+            Some(narrow) => narrow.evaluate(&registers(scope)),
             None => low_bits(&scope.evaluate(&self.expr)),
         }
     }
@@ -61,7 +61,7 @@ impl Code {
     #[inline]
     pub(crate) fn is_true(&self, scope: &Scope<'_>) -> bool {
         match &self.narrow {
-            Some(narrow) => narrow.evaluate(registers(scope)) != 0,
+            Some(narrow) => narrow.is_true(&registers(scope)),
             None => scope.evaluate(&self.expr).sign() != Sign::NoSign,
         }
     }
@@ -77,7 +77,7 @@ impl Code {
     #[inline]
     pub(crate) fn index(&self, scope: &Scope<'_>) -> u64 {
         match &self.narrow {
-            Some(narrow) => u64::try_from(narrow.evaluate(registers(scope))).unwrap_or(u64::MAX),
+            Some(narrow) => u64::try_from(narrow.evaluate(&registers(scope))).unwrap_or(u64::MAX),
             None => u64::try_from(&scope.evaluate(&self.expr)).unwrap_or(u64::MAX),
         }
     }
@@ -86,7 +86,7 @@ impl Code {
     #[inline]
     pub(crate) fn value(&self, scope: &Scope<'_>) -> Stored {
         match &self.narrow {
-            Some(narrow) => Stored::Narrow(narrow.evaluate(registers(scope))),
+            Some(narrow) => Stored::Narrow(narrow.evaluate(&registers(scope))),
             None => Stored::Wide(scope.evaluate(&self.expr)),
         }
     }

@@ -65,6 +65,9 @@ pub(crate) enum Narrow {
         words: u32,
         shift: u32,
     },
+    /// `word & mask` and `~word & mask`, which parsers are full of: the word, the bits that are
+    /// turned, the mask.
+    Masked(u32, u64, u64),
     Both(Two, Box<(Narrow, Narrow)>),
     Select(Box<(Narrow, Narrow, Narrow)>),
 }
@@ -338,7 +341,13 @@ impl Compiler<'_> {
                     true => Bound::signed(left.signed_bits() + right.signed_bits()),
                 }),
             ),
-            Binary::And => closed(Two::And, masked(left_bound, right_bound)),
+            Binary::And => {
+                let bound = masked(left_bound, right_bound);
+                match masked_word(&left, &right).or_else(|| masked_word(&right, &left)) {
+                    Some(narrow) => Some((narrow, bound.and_then(Bound::fitting))),
+                    None => closed(Two::And, bound),
+                }
+            }
             Binary::Or => closed(Two::Or, both.map(|(left, right)| either(left, right))),
             Binary::Xor => closed(Two::Xor, both.map(|(left, right)| either(left, right))),
             Binary::BothTrue | Binary::EitherTrue => {
@@ -516,6 +525,22 @@ fn either(left: Bound, right: Bound) -> Bound {
     }
 }
 
+/// A word, or its complement, under a mask of 64 bits.
+fn masked_word(value: &Narrow, mask: &Narrow) -> Option<Narrow> {
+    let Narrow::Constant(mask) = mask else {
+        return None;
+    };
+    let mask = u64::try_from(*mask).ok()?;
+    match value {
+        Narrow::Word(at) => Some(Narrow::Masked(*at, 0, mask)),
+        Narrow::Complement(of) => match **of {
+            Narrow::Word(at) => Some(Narrow::Masked(at, u64::MAX, mask)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// A number that is not negative bounds what it is combined with by `&`.
 fn masked(left: Option<Bound>, right: Option<Bound>) -> Option<Bound> {
     let positive = |bound: Option<Bound>| bound.filter(|bound| !bound.is_signed);
@@ -557,9 +582,32 @@ fn comparable((left, right): (Bound, Bound)) -> Option<bool> {
 }
 
 impl Narrow {
+    /// Whether the value for a packet is not 0: conditions are asked more often than numbers, and need
+    /// no number of their own.
+    #[inline]
+    pub(crate) fn is_true(&self, registers: &Registers<'_>) -> bool {
+        match self {
+            Narrow::Word(at) => registers.words[*at as usize] != 0,
+            Narrow::Not(operand) => !operand.is_true(registers),
+            Narrow::ToBool(operand) => operand.is_true(registers),
+            Narrow::Both(two, both) => match (two, &both.0, &both.1) {
+                (Two::BothTrue, left, right) => left.is_true(registers) && right.is_true(registers),
+                (Two::EitherTrue, left, right) => {
+                    left.is_true(registers) || right.is_true(registers)
+                }
+                (Two::Equal, Narrow::Word(at), Narrow::Constant(number)) => {
+                    i128::from(registers.words[*at as usize]) == *number
+                }
+                _ => self.evaluate(registers) != 0,
+            },
+            _ => self.evaluate(registers) != 0,
+        }
+    }
+
     /// The value for a packet.
-    // One match, with a line or two for each node.
-    pub(crate) fn evaluate(&self, registers: Registers<'_>) -> i128 {
+    // One match, with a line or two for each node. What is read is handed on by its address: a copy
+    // for each node of the tree would take longer than most nodes.
+    pub(crate) fn evaluate(&self, registers: &Registers<'_>) -> i128 {
         let word = |word: u32| registers.words[word as usize];
         let pair = |word: u32| {
             let words = &registers.words[word as usize..word as usize + 2];
@@ -621,6 +669,7 @@ impl Narrow {
                 let both = u128::from(high) << 64 | u128::from(registers.words[at as usize]);
                 i128::from((both >> (shift % 64)) as u64)
             }
+            Narrow::Masked(at, turned, mask) => i128::from((word(*at) ^ turned) & mask),
             Narrow::Both(two, both) => {
                 two.apply(both.0.evaluate(registers), both.1.evaluate(registers))
             }

@@ -1,7 +1,7 @@
 //! Headers to bytes: the deparser, the inputs of hashes, and checksums.
 
-use crate::program::calculation::{Calculation, Input};
-use crate::program::headers::{Field, Headers};
+use crate::program::calculation::{Algorithm, Calculation, Input};
+use crate::program::headers::{Field, Headers, Lane};
 use crate::program::ids::{FieldId, HeaderId};
 
 use super::engine::{Engine, Stop};
@@ -9,32 +9,60 @@ use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{DropReason, PACKET_BYTES_MAX};
 
+/// What takes bits as they come, in words.
+trait Words {
+    /// Takes the first bytes of a word, most significant first; what is behind them is zero. All but
+    /// the last word have eight.
+    fn push(&mut self, word: u64, bytes: usize);
+}
+
+impl Words for Vec<u8> {
+    #[inline]
+    fn push(&mut self, word: u64, bytes: usize) {
+        self.extend_from_slice(&word.to_be_bytes()[..bytes]);
+    }
+}
+
+/// The sum of RFC 1071: 2^16 is 1 in it, so whole words are summed, and folded once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum(u128);
+
+impl Words for Sum {
+    #[inline]
+    fn push(&mut self, word: u64, _: usize) {
+        self.0 += u128::from(word);
+    }
+}
+
+impl Sum {
+    /// The checksum of what was taken.
+    fn checksum(self) -> u16 {
+        let mut sum = (self.0 >> 64) as u64 + (self.0 as u64 >> 32) + (self.0 as u64 & 0xffff_ffff);
+        while sum > 0xffff {
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        !(sum as u16)
+    }
+}
+
 /// Bits appended one after the other.
 ///
 /// They are gathered in a word, the first at its top, which is appended when it is full: so no byte
 /// is read that was just written.
-struct BitWriter<'a> {
-    bytes: &'a mut Vec<u8>,
-    from: usize,
+struct BitWriter<'a, W> {
+    into: &'a mut W,
     word: u64,
     /// Bits in the word; fewer than 64.
     filled: u32,
 }
 
-impl<'a> BitWriter<'a> {
-    fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
-        let from = bytes.len();
+impl<'a, W: Words> BitWriter<'a, W> {
+    fn new(into: &'a mut W) -> BitWriter<'a, W> {
         BitWriter {
-            bytes,
-            from,
+            into,
             word: 0,
             filled: 0,
         }
-    }
-
-    /// How many bytes are appended, the last if it is begun.
-    fn len_bytes(&self) -> usize {
-        self.bytes.len() - self.from + self.filled.div_ceil(8) as usize
     }
 
     /// Appends a value of 1 to 64 bits.
@@ -48,7 +76,7 @@ impl<'a> BitWriter<'a> {
         }
         let rest = width_bits - free;
         let full = self.word | value >> rest;
-        self.bytes.extend_from_slice(&full.to_be_bytes());
+        self.into.push(full, 8);
         self.word = match rest {
             0 => 0,
             rest => value << (64 - rest),
@@ -88,11 +116,18 @@ impl<'a> BitWriter<'a> {
         }
     }
 
+    /// Appends lanes of headers that are valid.
+    fn put_lanes(&mut self, lanes: &[(u32, Lane)], frame: &Frame) {
+        for (valid, lane) in lanes {
+            if frame.words[*valid as usize] != 0 {
+                self.put(frame.words[lane.word as usize], lane.width_bits);
+            }
+        }
+    }
+
     /// Appends what is left; the last byte is filled with zeros.
     fn finish(self) {
-        let rest = self.filled.div_ceil(8) as usize;
-        self.bytes
-            .extend_from_slice(&self.word.to_be_bytes()[..rest]);
+        self.into.push(self.word, self.filled.div_ceil(8) as usize);
     }
 }
 
@@ -116,11 +151,7 @@ pub(super) fn pack(
 ) {
     let mut writer = BitWriter::new(into);
     if let Some(lanes) = &calculation.lanes {
-        for (valid, lane) in lanes {
-            if frame.words[*valid as usize] != 0 {
-                writer.put(frame.words[lane.word as usize], lane.width_bits);
-            }
-        }
+        writer.put_lanes(lanes, frame);
         return writer.finish();
     }
     let mut with_payload = false;
@@ -153,6 +184,19 @@ pub(super) fn pack(
     if with_payload {
         into.extend_from_slice(frame.payload());
     }
+}
+
+/// The checksum over a calculation's input, without the bytes between; none if it is another function
+/// or has other input than lanes.
+#[inline]
+pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u64> {
+    let is_sum = calculation.algorithm == Algorithm::Csum16;
+    let lanes = calculation.lanes.as_ref().filter(|_| is_sum)?;
+    let mut sum = Sum::default();
+    let mut writer = BitWriter::new(&mut sum);
+    writer.put_lanes(lanes, frame);
+    writer.finish();
+    Some(sum.checksum().into())
 }
 
 impl Engine<'_> {
@@ -218,7 +262,7 @@ impl Engine<'_> {
                 writer.put_header(headers, header, frame);
             }
             // A deparser may name a header any number of times.
-            if writer.len_bytes() > PACKET_BYTES_MAX {
+            if writer.into.len() - from > PACKET_BYTES_MAX {
                 break;
             }
         }
@@ -240,6 +284,9 @@ fn low_word(field: FieldId, headers: &Headers, frame: &Frame) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
     use super::*;
 
     #[test]
@@ -279,5 +326,29 @@ mod tests {
         wanted.extend([67, 68, 131]);
         assert_eq!(ones, wanted);
         assert_eq!(bytes[1], expected[0]);
+    }
+
+    /// Against the checksum of the bytes, over lanes of any width, all zeros and all ones among them.
+    #[test]
+    fn a_sum_of_words_is_the_checksum_of_the_bytes() {
+        let mut random = Pcg64Mcg::seed_from_u64(8);
+        for round in 0..20_000 {
+            let (mut bytes, mut sum) = (Vec::new(), Sum::default());
+            let mut writers = (BitWriter::new(&mut bytes), BitWriter::new(&mut sum));
+            for _ in 0..random.random_range(0..24) {
+                let width = random.random_range(1..=64);
+                let value = match round % 4 {
+                    0 => 0,
+                    1 => u64::MAX,
+                    _ => random.random(),
+                } & crate::program::code::low_mask(width);
+                writers.0.put(value, width);
+                writers.1.put(value, width);
+            }
+            writers.0.finish();
+            writers.1.finish();
+            let expected = thalweg_packet::checksum::checksum(&bytes);
+            assert_eq!(sum.checksum(), expected, "{bytes:x?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::program::Program;
 use crate::program::action::AnyStack;
-use crate::program::headers::{Headers, Stack};
+use crate::program::headers::{Headers, Lane, Stack};
 use crate::program::ids::{FieldListId, HeaderId, LearnListId, UnionId};
 
 /// Bytes behind a packet's own, all zero: so that a field is read with one wide load.
@@ -94,6 +94,30 @@ impl Frame {
         let load: [u8; 16] = self.bytes[first..first + 16].try_into().expect("16 bytes");
         let bits = u128::from_be_bytes(load) << (bit % 8);
         (bits >> 64) as u64 >> (64 - width_bits)
+    }
+
+    /// Fills the words of lanes, one after the other, from the unread part on; their bits must be
+    /// there.
+    #[inline]
+    pub(super) fn read_lanes(&mut self, lanes: &[Lane]) {
+        let rest = &self.bytes[self.parsed_bytes..];
+        let mut bit = 0;
+        for lane in lanes {
+            let (first, skipped) = (bit / 8, bit as u32 % 8);
+            bit += lane.width_bits as usize;
+            let unused = 64 - lane.width_bits;
+            // All but wide lanes that begin within a byte are in eight bytes.
+            self.words[lane.word as usize] = match skipped <= unused {
+                true => {
+                    let load = rest[first..first + 8].try_into().expect("8 bytes");
+                    u64::from_be_bytes(load) << skipped >> unused
+                }
+                false => {
+                    let load = rest[first..first + 16].try_into().expect("16 bytes");
+                    (u128::from_be_bytes(load) << skipped >> 64) as u64 >> unused
+                }
+            };
+        }
     }
 
     /// The same into words, the most significant first.

@@ -9,6 +9,9 @@ use super::engine::{Engine, Stop};
 use super::frame::Frame;
 use super::outcome::{DropReason, PARSER_STATES_MAX};
 
+/// Words of a state's key that are zeroed without a thought.
+const KEY_INLINE: usize = 4;
+
 /// How a state ends early.
 enum Halt {
     /// Parsing ends with an error of this number; the packet goes on.
@@ -197,8 +200,15 @@ impl Engine<'_> {
         if state.cases.is_empty() {
             return Ok(state.default_next);
         }
-        let mut key = [0; KEY_WORDS_MAX];
-        let key = &mut key[..state.key_words];
+        let mut short = [0; KEY_INLINE];
+        let mut long;
+        let key = match state.key_words <= KEY_INLINE {
+            true => &mut short[..state.key_words],
+            false => {
+                long = [0; KEY_WORDS_MAX];
+                &mut long[..state.key_words]
+            }
+        };
         let mut at = 0;
         for part in &state.key {
             let into = &mut key[at..at + part.words()];
@@ -263,9 +273,5 @@ fn scope<'a>(program: &'a Program, frame: &'a Frame) -> super::exact::Scope<'a> 
 
 /// The fields of a header without a varbit, whose bytes are there.
 fn extract_fixed(headers: &Headers, id: HeaderId, frame: &mut Frame) {
-    let mut bit = 0;
-    for lane in headers.lanes(id).unwrap_or_default() {
-        frame.words[lane.word as usize] = frame.read_bits(bit, lane.width_bits);
-        bit += lane.width_bits as usize;
-    }
+    frame.read_lanes(headers.lanes(id).unwrap_or_default());
 }

@@ -9,7 +9,6 @@
 //!
 //! The switch may be any that speaks P4Runtime and runs v1model in BMv2's JSON.
 
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use thalweg_p4::Program;
 use thalweg_p4::commands::Reader;
 
 use super::cache::p4info_of;
+use super::lines::Lines;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input::contents;
@@ -110,20 +110,18 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         KeepError::Client(error) => failed(error),
         error => bad_input(format!("{path}: {error}")),
     })?;
+    // It reads the input, too: handles go on where the file has ended.
     let mut reader = Reader::new(&program);
     if let Some(path) = &arguments.entries {
         let place = |error: String| bad_input(format!("{}: {error}", path.display()));
         let lines = contents(path)?;
-        let mut first = Reader::new(&program);
-        let lines = lines.lines().map(|line| first.read_line(line));
+        let lines = lines.lines().map(|line| reader.read_line(line));
         let commands: Result<Vec<_>, _> = lines.filter_map(Result::transpose).collect();
         let commands = commands.map_err(|error| place(error.to_string()))?;
         keeping.change(&commands).map_err(|error| match error {
             KeepError::Client(error) => failed(error),
             error => place(error.to_string()),
         })?;
-        // Handles go on where the file has ended.
-        reader = first;
     }
     let text = format!("ready {} is kept on {}", path, arguments.connect);
     announce(console, &text)?;
@@ -131,7 +129,11 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let mut report = Report::default();
     loop {
         match input.try_recv() {
-            Ok(line) => change(&mut keeping, &mut reader, &line, &mut report)?,
+            Ok(Ok(line)) => change(&mut keeping, &mut reader, &line, &mut report)?,
+            Ok(Err(what)) => {
+                report.refused += 1;
+                eprintln!("thalweg: {what}");
+            }
             Err(TryRecvError::Disconnected) if arguments.end_with_input => break,
             Err(_) => {
                 let handled = keeping.handle_reports(PATIENCE);
@@ -175,11 +177,11 @@ fn failed(error: ClientError) -> anyhow::Error {
     }
 }
 
-/// The lines of standard input, on a thread of its own; closed at its end.
-fn input() -> Receiver<String> {
+/// The lines of standard input, on a thread of its own, or what is wrong with one; closed at its end.
+fn input() -> Receiver<Result<String, String>> {
     let (sender, lines) = sync_channel(LINES);
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        for line in Lines::new(std::io::stdin().lock()) {
             if sender.send(line).is_err() {
                 return;
             }

@@ -4,6 +4,7 @@ mod cache;
 mod cache_report;
 mod inspect;
 mod keep;
+mod lines;
 mod replay;
 mod trace;
 mod warm;

@@ -5,7 +5,7 @@
 //! bits has zeros above them (`program::headers`, invariant 1), so packed keys are equal exactly if
 //! all parts are.
 
-use crate::packed::Packing;
+use crate::packed::{KeyHash, Packing};
 use crate::program::Program;
 use crate::program::headers::Headers;
 use crate::run::exact::Scope;
@@ -86,9 +86,18 @@ impl KeyShape {
         (shape.words <= KEY_WORDS_MAX).then_some(shape)
     }
 
-    /// Packs the key of a frame at the beginning of the pipeline.
+    /// Packs the key of a frame at the beginning of the pipeline; its hash.
     #[inline]
-    pub(crate) fn fill(&self, headers: &Headers, words: &[u64], cells: &Cells, key: &mut [u64]) {
+    pub(crate) fn fill(
+        &self,
+        headers: &Headers,
+        words: &[u64],
+        cells: &Cells,
+        (key, hash): (&mut [u64], &KeyHash),
+    ) -> u64 {
+        if self.registers.is_empty() {
+            return self.packing.pack_and_hash(hash, words, key);
+        }
         self.packing.pack(words, &mut key[..self.packed]);
         for part in &self.registers {
             key[part.word..part.word + part.cell_words].fill(0);
@@ -107,6 +116,7 @@ impl KeyShape {
                 key[part.word..part.word + part.cell_words].copy_from_slice(cell);
             }
         }
+        hash.hash(key)
     }
 }
 

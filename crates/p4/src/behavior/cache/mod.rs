@@ -244,8 +244,8 @@ impl BehaviorCache {
         };
         let key = &mut side.key[..];
         let headers = &program.headers;
-        side.shape.fill(headers, &frame.words, &state.cells, key);
-        let hash = side.store.hash(key);
+        let hasher = &side.store.hash;
+        let hash = (side.shape).fill(headers, &frame.words, &state.cells, (key, hasher));
         if let Some(behavior) = side.store.find(hash, key) {
             if behavior.is_unfit {
                 self.counts.misses += 1;
@@ -328,7 +328,7 @@ impl BehaviorCache {
             let Some(side) = &mut self.sides[usize::from(!report.is_ingress)] else {
                 continue;
             };
-            let hash = side.store.hash(&report.key);
+            let hash = side.store.hash.hash(&report.key);
             if side.store.find(hash, &report.key).is_some() {
                 self.counts.known += 1;
                 continue;

@@ -56,7 +56,8 @@ impl Rows {
 pub(crate) struct Store {
     capacity: usize,
     key_words: usize,
-    hash: KeyHash,
+    /// Of keys.
+    pub(super) hash: KeyHash,
     index: HashTable<u32>,
     /// The keys one after the other, by place.
     keys: Vec<u64>,
@@ -105,11 +106,6 @@ impl Store {
 
     pub(crate) fn len(&self) -> usize {
         self.index.len()
-    }
-
-    #[inline]
-    pub(crate) fn hash(&self, key: &[u64]) -> u64 {
-        self.hash.hash(key)
     }
 
     fn key_at(&self, place: u32) -> &[u64] {
@@ -194,7 +190,7 @@ impl Store {
         let Some(behavior) = self.behaviors[place as usize].take() else {
             return;
         };
-        let hash = self.hash(self.key_at(place));
+        let hash = self.hash.hash(self.key_at(place));
         if let Ok(found) = self.index.find_entry(hash, |&other| other == place) {
             found.remove();
         }

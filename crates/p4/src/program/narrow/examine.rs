@@ -28,7 +28,7 @@ pub(crate) type Seen<'s> = dyn FnMut(u32, u64) + 's;
 impl Narrow {
     /// Whether the value is not 0, and the bits that decide it.
     pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) -> bool {
-        let value = self.evaluate(registers) as u128;
+        let value = self.evaluate(&registers) as u128;
         match value {
             0 => self.examine(registers, u128::MAX, seen),
             _ => self.examine(registers, highest(value), seen),
@@ -58,7 +58,7 @@ impl Narrow {
             }
             Narrow::Element(index, words) => {
                 index.examine(registers, all, seen);
-                let index = usize::try_from(index.evaluate(registers)).ok();
+                let index = usize::try_from(index.evaluate(&registers)).ok();
                 if let Some(&at) = index.and_then(|index| words.get(index)) {
                     seen(at, need as u64);
                 }
@@ -110,10 +110,11 @@ impl Narrow {
                     seen(at - 1, (both >> 64) as u64);
                 }
             }
+            Narrow::Masked(at, _, mask) => seen(*at, need as u64 & mask),
             Narrow::Both(two, both) => two.examine(&both.0, &both.1, registers, need, seen),
             Narrow::Select(three) => {
                 three.0.examine_truth(registers, seen);
-                match three.0.evaluate(registers) != 0 {
+                match three.0.evaluate(&registers) != 0 {
                     true => three.1.examine(registers, need, seen),
                     false => three.2.examine(registers, need, seen),
                 }
@@ -131,7 +132,7 @@ impl Two {
         need: u128,
         seen: &mut Seen<'_>,
     ) {
-        let values = [left, right].map(|side| side.evaluate(registers) as u128);
+        let values = [left, right].map(|side| side.evaluate(&registers) as u128);
         let [one, other] = values;
         let mut both = |need: u128| {
             left.examine(registers, need, seen);

@@ -290,14 +290,14 @@ fn compiled_expressions_are_exact() {
         exact::store(&expected, 128, &mut expected_low);
         if let Some(narrow) = compile(&expr, &headers, &PARAMETERS, Need::LowBits) {
             let mut found = [0; 2];
-            put(narrow.evaluate(registers), &mut found, 128);
+            put(narrow.evaluate(&registers), &mut found, 128);
             assert_eq!(found, expected_low, "{expr:?}\n{narrow:?}");
             low += 1;
         } else {
             wide += 1;
         }
         if let Some(narrow) = compile(&expr, &headers, &PARAMETERS, Need::Exact) {
-            let number = narrow.evaluate(registers);
+            let number = narrow.evaluate(&registers);
             let is_exact = expected == number.into() || expected == (number as u128).into();
             assert!(is_exact, "{number} is not {expected}: {expr:?}\n{narrow:?}");
             exactly += 1;
