@@ -5,6 +5,9 @@
     bench/peers/simple_switch.py --bmv2 BUILD --p4 examples/p4/switch_3.json --entries in.cmds \\
         --captures in --out peer.json
 
+    bench/peers/simple_switch.py --bmv2 BUILD --cases examples/p4 --out peer.json
+    thalweg bench behavior --peer peer.json
+
 BUILD is where BMv2 was built from its public source. See README.md for what is compared.
 """
 
@@ -16,6 +19,7 @@ import pathlib
 import re
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -194,14 +198,54 @@ def compare(theirs, ours):
     return different, first
 
 
+def measure(options):
+    """One program: what both sent, and the microseconds that each needed for a packet."""
+    with tempfile.TemporaryDirectory(prefix="peer-bmv2-") as name:
+        folder = pathlib.Path(name)
+        inputs = inputs_of(options)
+        ours, our_seconds = thalweg(options, folder, inputs)
+        theirs, their_seconds = simple_switch(options, folder, inputs, sorted({*inputs, *ours}))
+    packets = sum(map(len, inputs.values()))
+    different, first = compare(theirs, ours)
+    return {"program": options.p4.name, "packets": packets, "sent": sum(map(len, ours.values())),
+            "different": different, "first": first, "cache": options.cache,
+            "us_per_packet": {"simple_switch": their_seconds / packets * 1e6,
+                              "thalweg": our_seconds / packets * 1e6}}
+
+
+def measure_cases(options):
+    """The rows of `thalweg bench behavior --peer`: its own packet of each case, again and again."""
+    rows, wrong = [], 0
+    with tempfile.TemporaryDirectory(prefix="peer-cases-") as name:
+        subprocess.run([options.program, "bench", "behavior", "--programs", str(options.cases),
+                        "--packets", str(options.packets), "--write-inputs", name], check=True)
+        for case in range(1, 5):
+            options.p4, = options.cases.glob(f"*_{case}.json")
+            options.entries = options.p4.with_suffix(".cmds")
+            options.captures = pathlib.Path(name) / f"case_{case}"
+            runs = [measure(options) for _ in range(options.samples)]
+            spent = [run["us_per_packet"]["simple_switch"] * 1e3 for run in runs]
+            wrong += sum(run["different"] for run in runs)
+            rows.append({"case": str(case), "packets": options.packets,
+                         "different": max(run["different"] for run in runs),
+                         "ns_per_packet": {"median": statistics.median_low(spent),
+                                           "min": min(spent), "max": max(spent)}})
+    return {"rows": rows, "different": wrong}
+
+
 def parse_arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bmv2", type=pathlib.Path, required=True,
                         help="BMv2's source, built in its folder `build`")
-    parser.add_argument("--p4", type=pathlib.Path, required=True, help="the program, as JSON")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--p4", type=pathlib.Path, help="the program, as JSON")
+    what.add_argument("--cases", type=pathlib.Path,
+                      help="a folder with the four cases: rows for `thalweg bench behavior --peer`")
+    parser.add_argument("--packets", type=int, default=50_000, help="of each case")
+    parser.add_argument("--samples", type=int, default=3, help="of each case")
     parser.add_argument("--entries", type=pathlib.Path, help="commands of simple_switch_CLI")
-    parser.add_argument("--captures", type=pathlib.Path, required=True,
+    parser.add_argument("--captures", type=pathlib.Path,
                         help="NAME of captures NAME-pN.pcap, one a port")
     parser.add_argument("--cache", default="off", choices=["off", "traversal", "behavior"],
                         help="what Thalweg remembers")
@@ -211,29 +255,23 @@ def parse_arguments():
                         help="a Python that has thrift (Debian: python3-thrift)")
     parser.add_argument("--program", default=str(HERE.parents[1] / "target/release/thalweg"))
     parser.add_argument("--out", type=pathlib.Path, help="write JSON here, not to standard output")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.p4 and not options.captures:
+        parser.error("--p4 needs --captures")
+    return options
 
 
 def main():
     """Runs both, and writes one JSON object; ends with 1 if a packet differs."""
     options = parse_arguments()
     try:
-        with tempfile.TemporaryDirectory(prefix="peer-bmv2-") as name:
-            folder = pathlib.Path(name)
-            inputs = inputs_of(options)
-            ours, our_seconds = thalweg(options, folder, inputs)
-            theirs, their_seconds = simple_switch(options, folder, inputs, sorted({*inputs, *ours}))
-    except (PeerError, OSError, subprocess.CalledProcessError) as error:
+        found = measure_cases(options) if options.cases else measure(options)
+    except (PeerError, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    packets = sum(map(len, inputs.values()))
-    different, first = compare(theirs, ours)
+    different = found["different"]
     document = {"peer": "simple_switch", "command": " ".join(sys.argv),
-                "machine": machine.describe(), "program": options.p4.name, "packets": packets,
-                "sent": sum(map(len, ours.values())), "different": different, "first": first,
-                "cache": options.cache,
-                "us_per_packet": {"simple_switch": their_seconds / packets * 1e6,
-                                  "thalweg": our_seconds / packets * 1e6}}
+                "machine": machine.describe(), **found}
     text = json.dumps(document, indent=1)
     if options.out is None:
         print(text)

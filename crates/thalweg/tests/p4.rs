@@ -246,6 +246,78 @@ mod shared {
         assert_eq!(barrier[0]["affected"], 1);
         assert_eq!(barrier[barrier.len() - 1]["affected"], 64);
         assert_eq!(report["manager"].as_array().expect("rows").len(), 5);
+        // Without a peer's file: case 4 alone, with no cache and two kinds of hits.
+        let against = report["against_simple_switch"].as_array().expect("rows");
+        assert_eq!(against.len(), 3);
+        assert!(against.iter().all(|row| row["is_quoted"] == true));
+    }
+
+    #[test]
+    fn bench_behavior_stands_against_a_peers_file_and_writes_its_inputs() {
+        let scene = Scene::new();
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4");
+        let small = ["--packets", "50", "--samples", "1", "--repetitions", "1"];
+        let bench = [
+            "bench",
+            "behavior",
+            "--programs",
+            examples,
+            "--behaviors",
+            "8",
+        ];
+        let base: Vec<&str> = bench.into_iter().chain(small).collect();
+        let folder = scene.path("inputs");
+        std::fs::create_dir(&folder).expect("there is room");
+        let write: Vec<&str> = base
+            .iter()
+            .copied()
+            .chain(["--write-inputs", "inputs"])
+            .collect();
+        assert!(scene.run(&write).status.success());
+        for case in 1..=4 {
+            let capture = std::fs::read(format!("{folder}/case_{case}-p1.pcap"));
+            // A header, and of each packet one of 16 bytes and the 60 that it has.
+            assert_eq!(capture.expect("it is there").len(), 24 + 50 * (16 + 60));
+        }
+        let nowhere: Vec<&str> = base
+            .iter()
+            .copied()
+            .chain(["--write-inputs", "none"])
+            .collect();
+        scene.refuses(&nowhere, &["none is no folder"]);
+        let peer = |different: u32| {
+            let spread = r#"{"median": 20000.0, "min": 19000.0, "max": 21000.0}"#;
+            format!(
+                r#"{{"peer": "simple_switch", "rows": [
+                {{"case": "2", "packets": 5, "different": 0, "ns_per_packet": {spread}}},
+                {{"case": "4", "packets": 5, "different": {different}, "ns_per_packet": {spread}}}]}}"#
+            )
+        };
+        scene.write("peer.json", peer(0));
+        let with: Vec<&str> = base
+            .iter()
+            .copied()
+            .chain(["--peer", "peer.json"])
+            .collect();
+        let report = scene.json(&with);
+        let against = report["against_simple_switch"].as_array().expect("rows");
+        assert_eq!(against.len(), 6);
+        for row in against {
+            assert_eq!(row["is_quoted"], false);
+            let is_it = |other: &&serde_json::Value| {
+                let is_such = other["cache"] == "off" || other["what"] == "hit";
+                is_such && other["case"] == row["case"] && other["cache"] == row["cache"]
+            };
+            let ours = report["rows"].as_array().expect("rows").iter().find(is_it);
+            let ours = ours.expect("a row")["ns_per_packet"]["median"].as_f64();
+            let times = row["times"].as_f64().expect("a number");
+            let expected = 20_000.0 / ours.expect("a number");
+            assert!((times / expected - 1.0).abs() < 1e-9, "{row}");
+        }
+        scene.write("peer.json", peer(3));
+        scene.refuses(&with, &["3 other packets in case 4", "--cases"]);
+        scene.write("peer.json", "{}");
+        scene.refuses(&with, &["peer.json", "rows"]);
     }
 
     #[test]

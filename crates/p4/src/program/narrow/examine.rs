@@ -27,7 +27,27 @@ pub(crate) type Seen<'s> = dyn FnMut(u32, u64) + 's;
 
 impl Narrow {
     /// Whether the value is not 0, and the bits that decide it.
+    ///
+    /// What conditions are made of is evaluated once, though its bits depend on what it comes to.
     pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) -> bool {
+        match self {
+            Narrow::Not(operand) => return !operand.examine_truth(registers, seen),
+            Narrow::ToBool(operand) => return operand.examine_truth(registers, seen),
+            Narrow::Both(two @ (Two::BothTrue | Two::EitherTrue), both) => {
+                // One that is false, or true, decides alone.
+                let deciding = *two == Two::EitherTrue;
+                for side in [&both.0, &both.1] {
+                    if side.is_true(&registers) == deciding {
+                        side.examine_truth(registers, seen);
+                        return deciding;
+                    }
+                }
+                both.0.examine_truth(registers, seen);
+                both.1.examine_truth(registers, seen);
+                return !deciding;
+            }
+            _ => {}
+        }
         let value = self.evaluate(&registers) as u128;
         match value {
             0 => self.examine(registers, u128::MAX, seen),
@@ -82,8 +102,10 @@ impl Narrow {
                 same_block(registers, *one, *other, *words, seen);
             }
             Narrow::Complement(operand) => operand.examine(registers, need, seen),
-            Narrow::Not(operand) | Narrow::ToBool(operand) => {
-                operand.examine_truth(registers, seen);
+            Narrow::Not(_)
+            | Narrow::ToBool(_)
+            | Narrow::Both(Two::BothTrue | Two::EitherTrue, _) => {
+                self.examine_truth(registers, seen);
             }
             Narrow::SignExtend(operand, bits) => {
                 operand.examine(registers, extended(need, *bits), seen);
@@ -161,17 +183,7 @@ impl Two {
                     bit => both(!(bit - 1)),
                 }
             }
-            Two::BothTrue | Two::EitherTrue => {
-                // One that is false, or true, decides alone.
-                let deciding = self == Two::EitherTrue;
-                let [is_left, is_right] = values.map(|value| (value != 0) == deciding);
-                if is_left || !is_right {
-                    left.examine_truth(registers, seen);
-                }
-                if !is_left {
-                    right.examine_truth(registers, seen);
-                }
-            }
+            Two::BothTrue | Two::EitherTrue => unreachable!("the caller's"),
             Two::Divide
             | Two::Remainder
             | Two::ShiftLeft

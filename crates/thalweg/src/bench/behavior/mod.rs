@@ -12,10 +12,12 @@
 //! that of a change against the behaviours that it affects, by the clock. There is no message between
 //! detector, manager and table here, as there was in the paper.
 //!
-//! The paper's own figures are rows that are marked as quoted: another machine, another switch.
+//! The paper's own figures are rows that are marked as quoted: another machine, another switch. So is
+//! simple_switch's, unless `--peer` has what it needed here ([`peer`]).
 
 mod cases;
 mod control;
+mod peer;
 mod plot;
 
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ use serde::Serialize;
 
 use self::cases::{Case, Row};
 use self::control::{BarrierRow, ReportRow};
+use self::peer::{Against, PeerRow};
 use super::picture;
 use crate::console::Console;
 use crate::number::number;
@@ -48,6 +51,12 @@ pub(crate) struct Arguments {
     /// Behaviours that are there when entries change
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<usize>(1..=65_536))]
     behaviors: usize,
+    /// What simple_switch needs here, from a file of `bench/peers/simple_switch.py --cases`
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// Write the packets as captures, and measure nothing: for that script
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["peer", "plot"])]
+    write_inputs: Option<PathBuf>,
     /// Write pictures: one as .svg, or all with the tables as .html
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -83,10 +92,6 @@ const QUOTED: [Quoted; 3] = [
 /// What the paper says of a miss in case 4: delay and throughput change by no more.
 const QUOTED_MISS_PERCENT: f64 = 3.1;
 
-/// What simple_switch needed for a packet of case 4, in microseconds of one core, when it was built
-/// with optimisation and without logging macros; measured elsewhere.
-const QUOTED_SIMPLE_SWITCH_US: f64 = 20.0;
-
 /// What the command prints with `--json`.
 #[derive(Serialize)]
 struct Report {
@@ -98,7 +103,8 @@ struct Report {
     barrier: Vec<BarrierRow>,
     quoted: [Quoted; 3],
     quoted_miss_percent: f64,
-    quoted_simple_switch_us: f64,
+    simple_switch: Vec<PeerRow>,
+    against_simple_switch: Vec<Against>,
 }
 
 /// Measures and prints.
@@ -110,6 +116,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         picture::check(path)?;
     }
     let cases = cases::load(&arguments.programs)?;
+    if let Some(folder) = &arguments.write_inputs {
+        return peer::write_inputs(&cases, arguments.packets, folder);
+    }
+    let peers = peer::rows(arguments.peer.as_deref())?;
     let mut rows = Vec::new();
     for case in &cases {
         rows.extend(cases::measure(case, arguments.packets, arguments.samples)?);
@@ -117,8 +127,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let first: &Case = &cases[0];
     let manager = control::manager(first, arguments.repetitions)?;
     let barrier = control::barrier(first, arguments.behaviors, arguments.repetitions)?;
+    let against = peer::against(&rows, &peers);
     let tables = [
-        cases_table(&rows),
+        cases_table(&rows, &peers),
+        peer::table(&against),
         manager_table(&manager),
         barrier_table(&barrier),
     ];
@@ -144,7 +156,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         barrier,
         quoted: QUOTED,
         quoted_miss_percent: QUOTED_MISS_PERCENT,
-        quoted_simple_switch_us: QUOTED_SIMPLE_SWITCH_US,
+        simple_switch: peers,
+        against_simple_switch: against,
     })
 }
 
@@ -152,7 +165,7 @@ fn percent(number: f64) -> String {
     format!("{number:+.1} %")
 }
 
-fn cases_table(rows: &[Row]) -> Table {
+fn cases_table(rows: &[Row], peers: &[PeerRow]) -> Table {
     let mut table = Table::new("Cost of a packet, processor time (figure 9)")
         .with_words("case")
         .with_words("cache")
@@ -194,18 +207,19 @@ fn cases_table(rows: &[Row]) -> Table {
         let what = format!("4, {}, quoted from the paper", one.target);
         table.push(quoted(what, delay, percent(one.throughput_percent)));
     }
-    table.push(vec![
-        "4, simple_switch, quoted".to_owned(),
-        "off".to_owned(),
-        "–".to_owned(),
-        format!("{:.0}", QUOTED_SIMPLE_SWITCH_US * 1e3),
-        "–".to_owned(),
-        "–".to_owned(),
-        format!("{:.2}", 1.0 / QUOTED_SIMPLE_SWITCH_US),
-        "–".to_owned(),
-        "–".to_owned(),
-        "–".to_owned(),
-    ]);
+    for peer in peers {
+        let quoted = if peer.is_quoted { ", quoted" } else { "" };
+        let ns = peer.ns_per_packet;
+        let mut cells = vec![
+            format!("{}, simple_switch{quoted}", peer.case),
+            "off".to_owned(),
+            "–".to_owned(),
+        ];
+        cells.extend([ns.median, ns.min, ns.max].map(|ns| format!("{ns:.0}")));
+        cells.push(format!("{:.3}", 1e3 / ns.median));
+        cells.extend(std::iter::repeat_n("–".to_owned(), 3));
+        table.push(cells);
+    }
     table
 }
 
