@@ -44,7 +44,8 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
     let lines = "table_add routes set_hop 10.2.0.0/16 => 7\n# nothing\n\
                  table_add routes set_hop 10.2.0.0/16 => 8\ntable_add nowhere set_hop 1 =>\n";
     input.write_all(lines.as_bytes()).expect("it reads");
-    let lines = b"table_add \xff\ntable_add routes set_hop 10.3.0.0/16 => 7\n";
+    let lines = b"table_add \xff\ntable_add routes set_hop 10.3.0.0/16 => 7\n\
+        table_modify routes set_hop 3 => 8\ntable_delete routes 2\ntable_delete routes 2\n";
     input.write_all(lines).expect("it reads");
     drop(input);
     assert_eq!(next(), "done table_add routes set_hop 10.2.0.0/16 => 7");
@@ -60,11 +61,15 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
         "{refused}"
     );
     assert_eq!(next(), "done table_add routes set_hop 10.3.0.0/16 => 7");
+    // The file has 0 and 1, and what was refused has none.
+    assert_eq!(next(), "done table_modify routes set_hop 3 => 8");
+    assert_eq!(next(), "done table_delete routes 2");
+    assert!(next().contains("there is no entry 2"));
     let output = keep.wait_with_output().expect("it ends with its input");
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
-    assert_eq!(report["changes"], 2, "{report}");
-    assert_eq!(report["refused"], 3, "{report}");
+    assert_eq!(report["changes"], 4, "{report}");
+    assert_eq!(report["refused"], 4, "{report}");
     assert_eq!(report["behaviors"], 0, "{report}");
     let ended = switch.end(Signal::TERM);
     assert_eq!(ended.status, Some(0));

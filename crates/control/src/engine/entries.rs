@@ -89,6 +89,13 @@ impl<'a> Messages<'a> {
             Update::InsertEntry(table, entry) => {
                 (Type::Insert, Kinds::TableEntry(self.entry(*table, entry)?))
             }
+            Update::ModifyEntry(table, entry) => {
+                (Type::Modify, Kinds::TableEntry(self.entry(*table, entry)?))
+            }
+            Update::DeleteEntry(table, matches, priority) => {
+                let message = self.key(*table, matches, *priority)?;
+                (Type::Delete, Kinds::TableEntry(message))
+            }
             Update::SetDefault(table, call) => {
                 (Type::Modify, Kinds::TableEntry(self.default(*table, call)?))
             }
@@ -153,21 +160,7 @@ impl<'a> Messages<'a> {
     }
 
     fn entry(&self, table: TableId, entry: &TableEntry) -> Result<p4::TableEntry> {
-        let (id, bound) = self.table(table)?;
-        let pairs = bound.parts.iter().zip(&entry.matches);
-        let matches: Vec<P4Match> = pairs.map(|(part, own)| canonical(part, own)).collect();
-        let key = key_from(bound, &matches, 0);
-        let fields = &self.catalog.tables[&id].fields;
-        let asked = fields.iter().zip(&key.matches).map(|(field, own)| {
-            let ones = || crate::Value::ones(field.width);
-            match own {
-                Match::Exact(value) if field.kind == crate::MatchKind::Ternary => {
-                    Match::Masked(value.clone(), ones())
-                }
-                own => own.clone(),
-            }
-        });
-        let asked: Vec<Match> = asked.collect();
+        let (_, bound) = self.table(table)?;
         let action = match &entry.action {
             EntryAction::Call(call) => self.table_action(&bound.actions, call)?,
             EntryAction::Member(member) => p4::TableAction {
@@ -185,12 +178,34 @@ impl<'a> Messages<'a> {
                 return Err(Problem::unsupported(text));
             }
         };
+        Ok(p4::TableEntry {
+            action: Some(action),
+            ..self.key(table, &entry.matches, entry.priority)?
+        })
+    }
+
+    /// What an entry is known by.
+    fn key(&self, table: TableId, matches: &[P4Match], priority: u32) -> Result<p4::TableEntry> {
+        let (id, bound) = self.table(table)?;
+        let pairs = bound.parts.iter().zip(matches);
+        let matches: Vec<P4Match> = pairs.map(|(part, own)| canonical(part, own)).collect();
+        let key = key_from(bound, &matches, 0);
+        let fields = &self.catalog.tables[&id].fields;
+        let asked = fields.iter().zip(&key.matches).map(|(field, own)| {
+            let ones = || crate::Value::ones(field.width);
+            match own {
+                Match::Exact(value) if field.kind == crate::MatchKind::Ternary => {
+                    Match::Masked(value.clone(), ones())
+                }
+                own => own.clone(),
+            }
+        });
+        let asked: Vec<Match> = asked.collect();
         let has_priorities = self.program.table(table).has_priorities;
         Ok(p4::TableEntry {
             table_id: id,
             r#match: messages_of(fields, &asked),
-            action: Some(action),
-            priority: priority_of(has_priorities.then_some(entry.priority))?,
+            priority: priority_of(has_priorities.then_some(priority))?,
             ..Default::default()
         })
     }

@@ -3,6 +3,8 @@
 //! ```text
 //!   table_add TABLE ACTION KEY ... => PARAMETER ... [PRIORITY]      smaller priority wins
 //!   table_set_default TABLE ACTION => PARAMETER ...      table_clear TABLE
+//!   table_modify TABLE ACTION HANDLE => PARAMETER ...      table_delete TABLE HANDLE
+//!   table_indirect_delete TABLE HANDLE
 //!   act_prof_create_member PROFILE ACTION PARAMETER ...      act_prof_create_group PROFILE
 //!   act_prof_add_member_to_group PROFILE MEMBER GROUP
 //!   table_indirect_add TABLE KEY ... => MEMBER [PRIORITY]
@@ -21,9 +23,13 @@
 //!
 //! Commands become [`Update`]s; whoever has read a whole file knows that all of it can be read, and
 //! writes it as one batch. The nodes of multicast groups exist in the file only. Members, groups and
-//! nodes are known by their handles: the first of a profile, or of all nodes, is 0, the next 1.
+//! nodes are known by their handles: the first of a profile, or of all nodes, is 0, the next 1; and
+//! entries by those that simple_switch would give them (`entries`).
 
+mod entries;
 mod profile;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub(crate) use value::rate;
@@ -78,6 +84,8 @@ pub struct Reader<'p> {
     groups: BTreeMap<u16, Vec<Replica>>,
     profiles: BTreeMap<ProfileId, profile::Handles>,
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
+    entries: BTreeMap<TableId, entries::Places>,
+    undo: Option<entries::Undo>,
 }
 
 impl<'p> Reader<'p> {
@@ -90,6 +98,8 @@ impl<'p> Reader<'p> {
             groups: BTreeMap::new(),
             profiles: BTreeMap::new(),
             values: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            undo: None,
         }
     }
 
@@ -99,6 +109,7 @@ impl<'p> Reader<'p> {
     /// If it is no command, or names what the program does not have.
     pub fn read_line(&mut self, text: &str) -> Result<Option<Command>, CommandError> {
         self.line += 1;
+        self.undo = None;
         let line = self.line;
         let text = text.split('#').next().unwrap_or_default();
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -107,6 +118,9 @@ impl<'p> Reader<'p> {
         };
         let update = self.command(name, words);
         let update = update.map_err(|what| CommandError { line, what })?;
+        if let Some(update) = &update {
+            self.note_handles(update);
+        }
         Ok(update.map(|update| Command { line, update }))
     }
 
@@ -114,6 +128,8 @@ impl<'p> Reader<'p> {
     fn command(&mut self, name: &str, words: &[&str]) -> Result<Option<Update>, String> {
         let update = match name {
             "table_add" => self.table_add(words)?,
+            "table_modify" => self.table_modify(words)?,
+            "table_delete" | "table_indirect_delete" => self.table_delete(words)?,
             "table_clear" => Update::ClearTable(resolve::table(self.program, word(words, 0)?)?),
             "table_indirect_add" => self.table_indirect_add(words, EntryAction::Member)?,
             "table_indirect_add_with_group" => {

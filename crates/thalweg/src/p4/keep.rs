@@ -213,6 +213,7 @@ fn change(
             Ok(())
         }
         Err(KeepError::Command { problem, .. }) => {
+            reader.take_back();
             report.refused += 1;
             eprintln!("thalweg: {line:?}: {}", problem.message);
             Ok(())
