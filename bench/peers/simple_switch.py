@@ -142,8 +142,9 @@ def simple_switch(options, folder, inputs, ports):
     try:
         wait_for(control, process)
         entries = options.entries.read_text() if options.entries else ""
-        # simple_switch_CLI has no comments.
+        # simple_switch_CLI has no comments, and does a command again for each empty line.
         entries = re.sub(r"[ \t]*#.*", "", entries)
+        entries = re.sub(r"\n\s*\n", "\n", entries).lstrip()
         say(options, control, f"set_queue_depth {QUEUE_PACKETS}\n{entries}")
         if time.monotonic() - began > options.wait - 0.5:
             raise PeerError(f"entries took longer than {options.wait} s; give more with --wait")
