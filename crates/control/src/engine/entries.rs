@@ -84,6 +84,7 @@ impl<'a> Messages<'a> {
     ///
     /// # Errors
     /// If P4Runtime has no message for it.
+    // One match, with an arm for each kind of update.
     pub fn message(&mut self, update: &Update) -> Result<p4::Update> {
         let (kind, entity) = match update {
             Update::InsertEntry(table, entry) => {

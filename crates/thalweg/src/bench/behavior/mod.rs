@@ -13,7 +13,7 @@
 //! detector, manager and table here, as there was in the paper.
 //!
 //! The paper's own figures are rows that are marked as quoted: another machine, another switch. So is
-//! simple_switch's, unless `--peer` has what it needed here ([`peer`]).
+//! simple_switch's, unless `--peer` has what it needed here.
 
 mod cases;
 mod control;
