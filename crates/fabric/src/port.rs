@@ -14,10 +14,13 @@
 //!
 //! Cost: a multiplication, or a division where a byte takes no whole number of picoseconds; a list is
 //! touched only while the port is busy. What a port needs to take a packet while it is idle, and to
-//! note that one has arrived, is in one line of the processor's cache ([`Hot`]): a large fabric has
-//! tens of thousands of ports, and most are idle when a packet comes.
+//! note that one has arrived, is in one line of the processor's cache ([`Hot`]), and what it needs to
+//! have one wait in another ([`Queue`]): a large fabric has tens of thousands of ports.
 
 use std::collections::VecDeque;
+use std::slice;
+
+use prefetch_index::prefetch_index;
 
 use crate::Time;
 
@@ -92,12 +95,23 @@ pub struct PortCounters {
 #[repr(C, align(64))]
 pub struct Port {
     hot: Hot,
+    queue: Queue,
     link: Link,
-    /// Packets that wait: when each starts to be sent, and its bytes.
-    waiting: VecDeque<(Time, u32)>,
-    waiting_bytes: u64,
-    /// Those that are not hot.
+    /// Those that are in neither of the two.
     counters: PortCounters,
+}
+
+/// What waits.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Queue {
+    /// When each packet starts to be sent, and its bytes.
+    waiting: VecDeque<(Time, u32)>,
+    bytes: u64,
+    bytes_max: u64,
+    /// Of the link.
+    limit_bytes: u64,
+    mark_bytes: u64,
 }
 
 /// What every packet needs.
@@ -144,9 +158,14 @@ impl Port {
                 cuts_to_nanos: link.cuts_to_nanos,
                 is_marking: false,
             },
+            queue: Queue {
+                waiting: VecDeque::new(),
+                bytes: 0,
+                bytes_max: 0,
+                limit_bytes: link.queue_bytes,
+                mark_bytes: link.mark_bytes,
+            },
             link,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
             counters: PortCounters::default(),
         }
     }
@@ -196,8 +215,8 @@ impl Port {
         self.hot.is_down = !is_up;
         if !is_up {
             self.hot.generation = self.hot.generation.wrapping_add(1);
-            self.waiting.clear();
-            self.waiting_bytes = 0;
+            self.queue.waiting.clear();
+            self.queue.bytes = 0;
             self.hot.is_marking = false;
         }
         self.hot.busy_until = now;
@@ -237,6 +256,7 @@ impl Port {
             sent: self.hot.sent,
             sent_bytes: self.hot.sent_bytes,
             arrived: self.hot.arrived,
+            waiting_bytes_max: self.queue.bytes_max,
             ..self.counters
         }
     }
@@ -246,22 +266,30 @@ impl Port {
         &self.link
     }
 
+    /// Has what a packet needs brought nearer to the processor, if the port is busy too.
+    #[inline]
+    pub(crate) fn ask(&self) {
+        prefetch_index(slice::from_ref(&self.hot), 0);
+        prefetch_index(slice::from_ref(&self.queue), 0);
+    }
+
     fn wait(&mut self, now: Time, bytes: u32) -> Option<Time> {
-        while let Some(&(start, bytes)) = self.waiting.front()
+        let queue = &mut self.queue;
+        while let Some(&(start, bytes)) = queue.waiting.front()
             && start <= now
         {
-            self.waiting.pop_front();
-            self.waiting_bytes -= u64::from(bytes);
+            queue.waiting.pop_front();
+            queue.bytes -= u64::from(bytes);
         }
-        let waiting_bytes = self.waiting_bytes + u64::from(bytes);
-        if waiting_bytes > self.link.queue_bytes {
+        let waiting_bytes = queue.bytes + u64::from(bytes);
+        if waiting_bytes > queue.limit_bytes {
             self.counters.dropped += 1;
             return None;
         }
-        self.waiting_bytes = waiting_bytes;
-        self.counters.waiting_bytes_max = self.counters.waiting_bytes_max.max(waiting_bytes);
-        self.hot.is_marking = waiting_bytes > self.link.mark_bytes;
-        self.waiting.push_back((self.hot.busy_until, bytes));
+        queue.bytes = waiting_bytes;
+        queue.bytes_max = queue.bytes_max.max(waiting_bytes);
+        self.hot.is_marking = waiting_bytes > queue.mark_bytes;
+        queue.waiting.push_back((self.hot.busy_until, bytes));
         Some(self.hot.busy_until)
     }
 }

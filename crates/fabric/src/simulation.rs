@@ -320,7 +320,7 @@ impl Simulation {
             if (node.0 as usize) < self.topology.switch_count()
                 && let Some(next) = self.next_port(&self.flights[flight as usize], node)
             {
-                prefetch_index(&self.ports, next.0 as usize);
+                self.ports[next.0 as usize].ask();
             }
         }
     }
