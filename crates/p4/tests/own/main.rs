@@ -6,6 +6,7 @@ mod cached;
 mod examples;
 #[path = "../cache/lab.rs"]
 mod lab;
+mod origins;
 #[path = "../pair/mod.rs"]
 mod pair;
 mod profiles;
