@@ -61,6 +61,6 @@ pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
-pub use sys::{Allocator, release_free_memory};
+pub use sys::{Allocator, keep_little_free_memory, release_free_memory};
 pub use tap::TapPort;
 pub use trace::TracePort;

@@ -96,6 +96,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    thalweg_io::keep_little_free_memory();
     let arguments = Arguments::parse();
     let console = Console::new(arguments.json);
     let outcome = match &arguments.command {

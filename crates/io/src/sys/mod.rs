@@ -21,7 +21,7 @@ mod tap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use allocator::{Allocator, release_free_memory};
+pub use allocator::{Allocator, keep_little_free_memory, release_free_memory};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
