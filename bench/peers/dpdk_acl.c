@@ -3,6 +3,7 @@
  *   dpdk_acl acl FILTERS HEADERS SAMPLES MAX_BYTES   5-tuple filters with ranges, as ClassBench's
  *   dpdk_acl hash KEYS SAMPLES                       one table of exact keys, the physical line
  *   dpdk_acl member KEYS SAMPLES                     a vector Bloom filter over 20 sets of keys
+ *   dpdk_acl subtables PER_TABLE FLOWS SAMPLES       the same of flows, and a probe of the rules' table
  *
  * FILTERS has a line for each: source, length, destination, length, two pairs of ports, protocol,
  * its mask; HEADERS: source, destination, two ports, protocol; all decimal. The first filter that
@@ -296,26 +297,32 @@ static void measure_hash(char **arguments)
 
 #define SETS 20
 
-static void measure_member(char **arguments)
+static struct rte_member_setsum *create_filter(size_t keys_per_set, uint32_t key_bytes)
 {
-    size_t count = strtoull(arguments[0], NULL, 10);
-    int samples = atoi(arguments[1]);
-    uint64_t(*keys)[2] = draw_keys(count);
     struct rte_member_parameters parameters = {
         .name = "keys",
         .type = RTE_MEMBER_TYPE_VBF,
         /* The filter is sized for so many keys of a set, and 32 sets. */
-        .num_keys = (count / SETS + 1) * 32,
-        .key_len = KEY_BYTES,
+        .num_keys = keys_per_set * 32,
+        .key_len = key_bytes,
         .num_set = 32,
         .false_positive_rate = 0.03f,
         .prim_hash_seed = 1,
         .sec_hash_seed = 11,
         .socket_id = SOCKET_ID_ANY,
     };
-    struct rte_member_setsum *summary = rte_member_create(&parameters);
-    if (summary == NULL)
+    struct rte_member_setsum *filter = rte_member_create(&parameters);
+    if (filter == NULL)
         fail("rte_member_create");
+    return filter;
+}
+
+static void measure_member(char **arguments)
+{
+    size_t count = strtoull(arguments[0], NULL, 10);
+    int samples = atoi(arguments[1]);
+    uint64_t(*keys)[2] = draw_keys(count);
+    struct rte_member_setsum *summary = create_filter(count / SETS + 1, KEY_BYTES);
     double start = processor_ns();
     for (size_t i = 0; i < count; i++)
         if (rte_member_add(summary, keys[i], i % SETS + 1) < 0)
@@ -345,6 +352,108 @@ static void measure_member(char **arguments)
     printf(", \"build_ms\": %.1f}\n", build_ms);
 }
 
+/* A five-tuple; `table` is zero but in the table of rules. */
+struct tuple {
+    uint32_t source, destination, ports;
+    uint8_t protocol, table, unused[2];
+};
+
+static struct tuple draw_tuple(uint64_t *state)
+{
+    uint64_t addresses = next_random(state);
+    return (struct tuple){.source = addresses >> 32, .destination = addresses,
+                          .ports = next_random(state), .protocol = 6};
+}
+
+/* What a sub-table's rules match of it: the prefixes of crates/classifier/benches/bloom.rs. */
+static struct tuple masked(const struct tuple *key, unsigned table)
+{
+    static const uint8_t source[] = {16, 20, 24, 28, 32}, destination[] = {24, 28, 30, 32};
+    return (struct tuple){.source = key->source & UINT32_MAX << (32 - source[table % 5]),
+                          .destination = key->destination
+                                         & UINT32_MAX << (32 - destination[table / 5 % 4]),
+                          .protocol = key->protocol, .table = table + 1};
+}
+
+/* Looks flows up: the filter names a sub-table, whose rule is then probed for, 32 at once. Rules of
+ * all sub-tables are in one hash table, so that the probes can be made together. Returns how many
+ * were not found, which are those for which the filter named another sub-table. */
+static size_t look_up_flows(struct rte_member_setsum *filter, struct rte_hash *rules,
+                            const struct tuple *asked)
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < QUESTIONS; i += BURST) {
+        const void *burst[BURST], *probes[BURST];
+        struct tuple keys[BURST];
+        member_set_t sets[BURST];
+        void *found[BURST];
+        uint64_t hits = 0;
+        for (int j = 0; j < BURST; j++)
+            burst[j] = &asked[i + j];
+        rte_member_lookup_bulk(filter, burst, BURST, sets);
+        for (int j = 0; j < BURST; j++) {
+            keys[j] = masked(&asked[i + j], sets[j] - 1);
+            probes[j] = &keys[j];
+        }
+        rte_hash_lookup_bulk_data(rules, probes, BURST, &hits, found);
+        missed += BURST - __builtin_popcountll(hits);
+    }
+    return missed;
+}
+
+static void measure_subtables(char **arguments)
+{
+    size_t count = strtoull(arguments[0], NULL, 10) * SETS;
+    size_t flows = strtoull(arguments[1], NULL, 10);
+    int samples = atoi(arguments[2]);
+    struct rte_hash_parameters parameters = {
+        .name = "rules",
+        .entries = count + count / 4 + 8,
+        .key_len = sizeof(struct tuple),
+        .hash_func = rte_hash_crc,
+        .socket_id = SOCKET_ID_ANY,
+    };
+    struct rte_hash *rules = rte_hash_create(&parameters);
+    if (rules == NULL)
+        fail("rte_hash_create");
+    struct rte_member_setsum *filter = create_filter(flows / SETS + 1, sizeof(struct tuple));
+    uint64_t state = 1;
+    struct tuple *values = calloc(count, sizeof *values), *keys = calloc(flows, sizeof *keys);
+    double start = processor_ns();
+    for (size_t i = 0; i < count; i++) {
+        struct tuple key = draw_tuple(&state);
+        values[i] = masked(&key, i % SETS);
+        if (rte_hash_add_key_data(rules, &values[i], (void *)(uintptr_t)(i + 1)) != 0)
+            fail("rte_hash_add_key_data");
+    }
+    double build_ms = (processor_ns() - start) / 1e6;
+    for (size_t i = 0; i < flows; i++) {
+        /* A rule, and the bits that it leaves open. */
+        const struct tuple *value = &values[next_random(&state) % count];
+        unsigned table = value->table - 1;
+        struct tuple key = draw_tuple(&state), own = masked(&key, table);
+        key.source ^= own.source ^ value->source;
+        key.destination ^= own.destination ^ value->destination;
+        keys[i] = key;
+        if (rte_member_add(filter, &keys[i], table + 1) < 0)
+            fail("rte_member_add");
+    }
+    struct tuple *asked = calloc(QUESTIONS, sizeof *asked);
+    double costs[SAMPLES_MAX];
+    size_t missed = 0;
+    for (int sample = -1; sample < samples; sample++) {
+        for (size_t i = 0; i < QUESTIONS; i++)
+            asked[i] = keys[next_random(&state) % flows];
+        start = processor_ns();
+        missed = look_up_flows(filter, rules, asked);
+        if (sample >= 0)
+            costs[sample] = (processor_ns() - start) / QUESTIONS;
+    }
+    printf("{\"classifier\": \"rte_member vBF and one rte_hash probe\", \"rules\": %zu, ", count);
+    print_spread(costs, samples);
+    printf(", \"build_ms\": %.1f, \"not_found\": %.4f}\n", build_ms, (double)missed / QUESTIONS);
+}
+
 int main(int count, char **arguments)
 {
     int taken = rte_eal_init(count, arguments);
@@ -358,6 +467,8 @@ int main(int count, char **arguments)
         measure_hash(arguments + 1);
     else if (count == 3 && strcmp(arguments[0], "member") == 0)
         measure_member(arguments + 1);
+    else if (count == 4 && strcmp(arguments[0], "subtables") == 0)
+        measure_subtables(arguments + 1);
     else
         fail("see the top of dpdk_acl.c for its arguments");
     return rte_eal_cleanup();

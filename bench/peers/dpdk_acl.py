@@ -3,9 +3,11 @@
 
     sudo bench/peers/dpdk_acl.py --rules acl1-1k,acl1-10k,fw1-10k --out dpdk.json
     thalweg bench classify --rules acl1-1k,acl1-10k,fw1-10k --peer dpdk.json
+    sudo bench/peers/dpdk_acl.py --subtables 1000,10000,100000 --out filter.json
 
 rte_acl gets the same filters, with port ranges as ranges, and the same headers in the same order;
 rte_hash (exact keys) and rte_member (a vector Bloom filter) as many keys as there are filters.
+With --subtables, the filter and a probe behind it, beside our own (`cargo bench --bench bloom`).
 See README.md for what that means, and for the traps.
 """
 
@@ -24,6 +26,8 @@ import tempfile
 import machine
 from private_switch import PeerError, hugepages
 
+# As many flows as crates/classifier/benches/bloom.rs looks up, at most.
+FLOWS_MAX = 400_000
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER_FILE = pathlib.Path("/usr/include/dpdk/rte_acl.h")
 PACKAGES = ["libdpdk-dev", "pkg-config", "gcc", "libc6-dev"]
@@ -130,11 +134,31 @@ def measure(options, program, folder):
     return rows
 
 
+def measure_subtables(options, program):
+    """A filter of flows and the probe behind it, over 20 sub-tables; ours in the same turn."""
+    rows = []
+    for per_table in map(int, options.subtables.split(",")):
+        flows = min(20 * per_table, FLOWS_MAX)
+        row = run(options, program, "subtables", per_table, flows, options.samples)
+        rows.append({"set": f"20 sub-tables of {per_table}", "traffic": "uniform", "batch": 32,
+                     **row})
+        print(row, file=sys.stderr)
+        environment = dict(os.environ, THALWEG_CASES="uniform", THALWEG_PER_TABLE=str(per_table),
+                           # Pages of 2 MB for ours too.
+                           GLIBC_TUNABLES="glibc.malloc.hugetlb=1" if options.pages else "")
+        ours = ["cargo", "bench", "-q", "-p", "thalweg-classifier", "--bench", "bloom"]
+        subprocess.run(["taskset", "-c", str(options.core), *ours], check=True, env=environment,
+                       cwd=HERE, stdout=sys.stderr)
+    return rows
+
+
 def parse_arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rules", default="acl1-1k,fw1-1k,ipc1-1k",
                         help="sets of IPv4 filters, as `thalweg bench classify --rules` takes them")
+    parser.add_argument("--subtables", help="measure a filter before 20 sub-tables of so many rules "
+                        "each, several sizes by commas, and nothing else")
     parser.add_argument("--traffic", default="uniform", help="uniform, zipf, trace")
     parser.add_argument("--flows", type=int, default=262_144)
     parser.add_argument("--seed", type=int, default=1)
@@ -156,14 +180,15 @@ def main():
     """Installs, compiles, measures, and writes one JSON object."""
     options = parse_arguments()
     try:
-        if not pathlib.Path(options.program).exists():
+        if not options.subtables and not pathlib.Path(options.program).exists():
             raise PeerError(f"{options.program} is missing; run: cargo build --release")
         install_packages()
         reserved = hugepages(options.pages) if options.pages else contextlib.nullcontext()
         with tempfile.TemporaryDirectory(prefix="peer-dpdk-") as name, reserved:
             folder = pathlib.Path(name)
             program, version = build(folder)
-            rows = measure(options, program, folder)
+            rows = (measure_subtables(options, program) if options.subtables
+                    else measure(options, program, folder))
     except (PeerError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
