@@ -96,8 +96,13 @@ pub struct PortCounters {
 pub struct Port {
     hot: Hot,
     queue: Queue,
+}
+
+/// What few packets need.
+#[derive(Clone, Debug)]
+struct Rest {
     link: Link,
-    /// Those that are in neither of the two.
+    /// Those that are in neither of the other two.
     counters: PortCounters,
 }
 
@@ -133,6 +138,7 @@ struct Hot {
     cuts_to_nanos: bool,
     /// More waits than the link's mark.
     is_marking: bool,
+    rest: Box<Rest>,
 }
 
 impl Port {
@@ -157,6 +163,10 @@ impl Port {
                 is_down: false,
                 cuts_to_nanos: link.cuts_to_nanos,
                 is_marking: false,
+                rest: Box::new(Rest {
+                    link,
+                    counters: PortCounters::default(),
+                }),
             },
             queue: Queue {
                 waiting: VecDeque::new(),
@@ -165,8 +175,6 @@ impl Port {
                 limit_bytes: link.queue_bytes,
                 mark_bytes: link.mark_bytes,
             },
-            link,
-            counters: PortCounters::default(),
         }
     }
 
@@ -195,7 +203,7 @@ impl Port {
     #[inline]
     fn serialization(&self, bytes: u32) -> Time {
         if self.hot.byte_picos == 0 {
-            return self.link.serialization(bytes);
+            return self.hot.rest.link.serialization(bytes);
         }
         let time = Time::from_picos(u64::from(bytes) * u64::from(self.hot.byte_picos));
         match self.hot.cuts_to_nanos {
@@ -236,12 +244,12 @@ impl Port {
 
     /// Notes that a packet was on the link when it failed.
     pub(crate) fn note_loss(&mut self) {
-        self.counters.lost += 1;
+        self.hot.rest.counters.lost += 1;
     }
 
     /// Notes that a packet was offered to a link that is down.
     pub(crate) fn note_refusal(&mut self) {
-        self.counters.refused += 1;
+        self.hot.rest.counters.refused += 1;
     }
 
     /// Notes that a packet has reached the other end.
@@ -257,13 +265,13 @@ impl Port {
             sent_bytes: self.hot.sent_bytes,
             arrived: self.hot.arrived,
             waiting_bytes_max: self.queue.bytes_max,
-            ..self.counters
+            ..self.hot.rest.counters
         }
     }
 
     /// The link.
     pub fn link(&self) -> &Link {
-        &self.link
+        &self.hot.rest.link
     }
 
     /// Has what a packet needs brought nearer to the processor, if the port is busy too.
@@ -283,7 +291,7 @@ impl Port {
         }
         let waiting_bytes = queue.bytes + u64::from(bytes);
         if waiting_bytes > queue.limit_bytes {
-            self.counters.dropped += 1;
+            self.hot.rest.counters.dropped += 1;
             return None;
         }
         queue.bytes = waiting_bytes;

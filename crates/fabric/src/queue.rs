@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   current   the slot that is being taken from, with the order of its events, next at the end
+//!   next      the slot after it, sorted as well, so that one can look ahead into it
 //!   late      what was added to the current slot after it was opened: a heap
 //!   wheel     slots of 131 ns, 268 µs of them: each a list in the order of addition
 //!   early     for the same slots, what was added before they came within the wheel
@@ -27,6 +28,8 @@
 //!    in the 2,047 spans after the current one.
 //! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
 //! 5. What is late was added after all of the current slot, and is later than it at equal times.
+//! 6. The next slot is of the current span, so that nothing will be dealt out to it. What is added to
+//!    it, or before it, goes to the wheel; it is sorted anew if that has something of it.
 //!
 //! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
 //!
@@ -104,9 +107,8 @@ impl<T> Ord for Entry<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
-    current: Vec<(Time, T)>,
-    /// For what is left of `current`: the time within the slot, then the place; descending.
-    order: Vec<u64>,
+    current: Opened<T>,
+    next: Opened<T>,
     late: BinaryHeap<Reverse<Entry<T>>>,
     wheel: Ring<T>,
     /// Of the current span only.
@@ -118,6 +120,59 @@ pub struct EventQueue<T> {
     /// Events added, and taken.
     added: u64,
     taken: u64,
+}
+
+/// A slot whose events have an order.
+#[derive(Clone, Debug)]
+struct Opened<T> {
+    /// Since the start of time.
+    slot: u64,
+    events: Vec<(Time, T)>,
+    /// For what is left of the events: the time within the slot, then the place; descending.
+    order: Vec<u64>,
+}
+
+impl<T: Copy> Opened<T> {
+    fn new() -> Opened<T> {
+        Opened {
+            slot: 0,
+            events: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.order.clear();
+    }
+
+    /// Takes what the lists have of a slot, after what it has already.
+    fn fill(&mut self, slot: u64, early: &mut Ring<T>, wheel: &mut Ring<T>) {
+        let sorted = self.events.len();
+        self.slot = slot;
+        early.take(slot, &mut self.events);
+        wheel.take(slot, &mut self.events);
+        if self.events.len() > sorted {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        let within = (1 << SLOT_BITS) - 1;
+        let word = |(place, (time, _)): (usize, &(Time, T))| {
+            (time.as_picos() & within) << PLACE_BITS | place as u64
+        };
+        self.order.clear();
+        self.order.extend(self.events.iter().enumerate().map(word));
+        self.order.sort_unstable_by_key(|&word| Reverse(word));
+    }
+
+    /// The event that is `after` the next.
+    #[inline]
+    fn get(&self, after: usize) -> Option<(Time, T)> {
+        let index = self.order.len().checked_sub(after + 1)?;
+        Some(self.events[self.order[index] as u32 as usize])
+    }
 }
 
 /// Lists of events by the number of a slot or span, of which 2,048 in sequence have room.
@@ -177,8 +232,8 @@ impl<T: Copy> EventQueue<T> {
     /// An empty queue, at time zero.
     pub fn new() -> EventQueue<T> {
         EventQueue {
-            current: Vec::new(),
-            order: Vec::new(),
+            current: Opened::new(),
+            next: Opened::new(),
             late: BinaryHeap::new(),
             wheel: Ring::new(),
             early: Ring::new(),
@@ -221,14 +276,14 @@ impl<T: Copy> EventQueue<T> {
     pub fn pop(&mut self) -> Option<(Time, T)> {
         self.prepare()?;
         self.taken += 1;
-        let current = self.order.last().map(|&word| self.at(word));
+        let current = self.current.get(0);
         // Invariant 5.
         if let Some(Reverse(late)) = self.late.peek()
             && current.is_none_or(|(time, _)| late.time < time)
         {
             return self.late.pop().map(|Reverse(late)| (late.time, late.event));
         }
-        self.order.pop();
+        self.current.order.pop();
         current
     }
 
@@ -236,7 +291,7 @@ impl<T: Copy> EventQueue<T> {
     #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
         self.prepare()?;
-        let current = self.order.last().map(|&word| self.at(word).0);
+        let current = self.current.get(0).map(|(time, _)| time);
         let late = self.late.peek().map(|Reverse(entry)| entry.time);
         match (current, late) {
             (Some(current), Some(late)) => Some(current.min(late)),
@@ -244,16 +299,15 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// An event that is likely to be the one `after` the next; for who wants to look ahead.
+    /// An event that is likely to be the one `after` the next, in this slot or the next one that has
+    /// events; for who wants to look ahead.
     #[inline]
     pub fn upcoming(&self, after: usize) -> Option<T> {
-        let index = self.order.len().checked_sub(after + 1)?;
-        Some(self.at(self.order[index]).1)
-    }
-
-    #[inline]
-    fn at(&self, word: u64) -> (Time, T) {
-        self.current[word as u32 as usize]
+        let event = match after.checked_sub(self.current.order.len()) {
+            None => self.current.get(after),
+            Some(after) => self.next.get(after),
+        };
+        event.map(|(_, event)| event)
     }
 
     /// Events in the queue.
@@ -269,7 +323,7 @@ impl<T: Copy> EventQueue<T> {
     /// Opens the next slot that has events if the current one is used up.
     #[inline]
     fn prepare(&mut self) -> Option<()> {
-        if self.order.is_empty() && self.late.is_empty() {
+        if self.current.order.is_empty() && self.late.is_empty() {
             self.open_next_slot()?;
         }
         Some(())
@@ -279,22 +333,32 @@ impl<T: Copy> EventQueue<T> {
         let slot = self.next_slot()?;
         self.slot = slot;
         self.current.clear();
-        self.early.take(slot, &mut self.current);
-        self.wheel.take(slot, &mut self.current);
-        let within = (1 << SLOT_BITS) - 1;
-        let word = |(place, (time, _)): (usize, &(Time, T))| {
-            (time.as_picos() & within) << PLACE_BITS | place as u64
-        };
-        self.order.clear();
-        self.order.extend(self.current.iter().enumerate().map(word));
-        self.order.sort_unstable_by_key(|&word| Reverse(word));
+        if self.next.slot == slot {
+            std::mem::swap(&mut self.current, &mut self.next);
+        }
+        self.current.fill(slot, &mut self.early, &mut self.wheel);
+        self.look_beyond();
         Some(())
+    }
+
+    /// Sorts the slot after the current one, if it is in the same span.
+    fn look_beyond(&mut self) {
+        if !self.next.order.is_empty() {
+            return;
+        }
+        let span = self.slot >> SPAN_BITS;
+        let slot = earliest(self.wheel.next(self.slot), self.early.next(self.slot));
+        if let Some(slot) = slot.filter(|slot| slot >> SPAN_BITS == span) {
+            self.next.fill(slot, &mut self.early, &mut self.wheel);
+        }
     }
 
     /// The next slot that has events; deals out spans up to its own.
     fn next_slot(&mut self) -> Option<u64> {
         loop {
             let near = earliest(self.wheel.next(self.slot), self.early.next(self.slot));
+            let sorted = (!self.next.order.is_empty()).then_some(self.next.slot);
+            let near = earliest(near, sorted);
             let far = self.far.peek().map(|Reverse(entry)| entry.span());
             let span = earliest(self.spans.next(self.slot >> SPAN_BITS), far);
             match span {
@@ -309,17 +373,20 @@ impl<T: Copy> EventQueue<T> {
     /// Goes on to the start of a span, before which there is no event, and deals out its events.
     fn deal_out(&mut self, span: u64) {
         self.slot = span << SPAN_BITS;
-        self.current.clear();
+        let mut dealt = std::mem::take(&mut self.current.events);
+        dealt.clear();
         while let Some(Reverse(entry)) = self.far.peek()
             && entry.span() == span
         {
-            self.current.push((entry.time, entry.event));
+            dealt.push((entry.time, entry.event));
             self.far.pop();
         }
-        self.spans.take(span, &mut self.current);
-        for &(time, event) in &self.current {
+        self.spans.take(span, &mut dealt);
+        for &(time, event) in &dealt {
             self.early.push(slot_of(time), time, event);
         }
+        dealt.clear();
+        self.current.events = dealt;
     }
 }
 
@@ -383,6 +450,16 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn one_sees_beyond_the_end_of_a_slot() {
+        let mut queue = EventQueue::new();
+        let slots = [1, 2, 2, 5].map(|slot| Time::from_picos(slot << SLOT_BITS));
+        slots.iter().for_each(|&time| queue.push(time, time));
+        assert_eq!(queue.next_time(), Some(slots[0]));
+        let seen = [0, 1, 2].map(|after| queue.upcoming(after));
+        assert_eq!(seen, [Some(slots[0]), Some(slots[1]), Some(slots[2])]);
+    }
+
     proptest! {
         #[test]
         fn events_leave_as_from_one_heap(steps in prop::collection::vec((ahead(), 0..3_u8), 1..400)) {
@@ -398,6 +475,10 @@ mod tests {
                     now = expected.map_or(now, |(time, _)| time);
                 }
                 prop_assert_eq!(queue.len(), heap.entries.len());
+                if let Some(event) = queue.upcoming(1) {
+                    let mut left = heap.entries.iter();
+                    prop_assert!(left.any(|Reverse((_, sequence))| *sequence == event));
+                }
             }
             while let Some(Reverse(expected)) = heap.entries.pop() {
                 prop_assert_eq!(queue.pop(), Some(expected));

@@ -22,6 +22,7 @@
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, section 5, and its published code.
 
+mod ahead;
 mod build;
 mod event;
 mod flights;
@@ -33,7 +34,6 @@ mod way;
 
 use std::collections::VecDeque;
 
-use prefetch_index::prefetch_index;
 use rand_pcg::Pcg64;
 use thalweg_v2p::{
     Address, Body, Counters, Database, Demand, GatewayAgent, HostAgent, Packet, SwitchAgent, wire,
@@ -266,71 +266,6 @@ impl Simulation {
             return false;
         }
         true
-    }
-
-    /// Asks for what later events will need, so that it is in the processor's cache by then: of one
-    /// far ahead the packet and its port, of one nearer what those lead to.
-    ///
-    /// In a fabric that exceeds the processor's cache also the switch's agent, the lines of its cache
-    /// and the next port; in others that costs more than it spares.
-    #[inline]
-    fn look_ahead(&self) {
-        /// How many events are handled while memory answers, each time.
-        const FAR: usize = 8;
-        const NEAR: usize = 4;
-        const NEXT: usize = 2;
-        let arrival = |after| match Event::from(self.queue.upcoming(after)?) {
-            Event::Arrive { flight, port } => Some((flight, port)),
-            _ => None,
-        };
-        if let Some((flight, port)) = arrival(FAR) {
-            match self.caches {
-                Caches::Absent => self.flights.ask(flight),
-                _ => self.flights.ask_all(flight),
-            }
-            prefetch_index(&self.ports, port.0 as usize);
-            if self.is_large {
-                self.ask_switch(self.topology.peer(port));
-            }
-        }
-        if let Some((flight, port)) = arrival(NEAR) {
-            let node = self.topology.peer(port);
-            let under_way = &self.flights[flight as usize];
-            if (node.0 as usize) < self.topology.switch_count() {
-                self.topology.ask_next_ports(node, under_way.destination);
-                if self.is_large
-                    && let Caches::Protocol(agents) = &self.caches
-                {
-                    agents[node.0 as usize].prefetch(&under_way.packet);
-                }
-            } else {
-                self.flights.ask_all(flight);
-                prefetch_index(&self.endpoints, self.endpoint_index(node));
-                prefetch_index(&self.machines.all, under_way.machine as usize);
-                prefetch_index(&self.flows, under_way.flow as usize);
-                if let Some(tcp) = &self.tcp {
-                    tcp.ask(flight);
-                }
-            }
-        }
-        if self.is_large
-            && let Some((flight, port)) = arrival(NEXT)
-        {
-            let node = self.topology.peer(port);
-            if (node.0 as usize) < self.topology.switch_count()
-                && let Some(next) = self.next_port(&self.flights[flight as usize], node)
-            {
-                self.ports[next.0 as usize].ask();
-            }
-        }
-    }
-
-    /// Asks for what a switch's agent begins with.
-    #[inline]
-    fn ask_switch(&self, node: NodeId) {
-        if let Caches::Protocol(agents) = &self.caches {
-            prefetch_index(agents, node.0 as usize);
-        }
     }
 
     /// Goes on until nothing is left to do.

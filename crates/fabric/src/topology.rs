@@ -24,6 +24,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
 use thalweg_v2p::{Address, Attachment, Directory, Role, SwitchId};
 
 use crate::name::{NodeClass, NodeName};
@@ -51,6 +52,13 @@ pub enum NodeKind {
     Gateway,
 }
 
+/// The node that a port belongs to, and the one at the other end.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    owner: NodeId,
+    peer: NodeId,
+}
+
 /// A fabric: who is linked to whom, and the shortest ways.
 ///
 /// ```
@@ -67,10 +75,8 @@ pub struct Topology {
     addresses: Vec<Address>,
     /// For each node, its first port; one more at the end.
     first_ports: Vec<u32>,
-    /// For each port, the node at the other end.
-    peers: Vec<NodeId>,
-    /// For each port, the node that it belongs to.
-    owners: Vec<NodeId>,
+    /// For each port, the nodes that it joins.
+    links: Vec<Ends>,
     /// For each endpoint, its ToR and the ToR's port to it.
     attached: Vec<(NodeId, PortId)>,
     /// For each ToR, its first endpoint; one more at the end.
@@ -96,8 +102,7 @@ impl Topology {
             kinds: Vec::new(),
             addresses: Vec::new(),
             first_ports: Vec::new(),
-            peers: Vec::new(),
-            owners: Vec::new(),
+            links: Vec::new(),
             attached: Vec::new(),
             first_endpoints: Vec::new(),
             servers: Vec::new(),
@@ -135,7 +140,7 @@ impl Topology {
 
     /// Ports in all, two for each link.
     pub fn port_count(&self) -> usize {
-        self.peers.len()
+        self.links.len()
     }
 
     /// The pods.
@@ -179,13 +184,13 @@ impl Topology {
     /// The node at the other end of a port's link.
     #[inline]
     pub fn peer(&self, port: PortId) -> NodeId {
-        self.peers[port.0 as usize]
+        self.links[port.0 as usize].peer
     }
 
     /// The node that sends by a port.
     #[inline]
     pub fn owner(&self, port: PortId) -> NodeId {
-        self.owners[port.0 as usize]
+        self.links[port.0 as usize].owner
     }
 
     /// Whether a port belongs to or leads to a server or gateway.
@@ -280,6 +285,12 @@ impl Topology {
     pub fn link_ports(&self, node: NodeId) -> impl Iterator<Item = PortId> + '_ {
         let ports = (0..self.port_count() as u32).map(PortId);
         ports.filter(move |&port| self.owner(port) == node || self.peer(port) == node)
+    }
+
+    /// Has what [`Topology::peer`] reads brought nearer.
+    #[inline]
+    pub(crate) fn ask_peer(&self, port: PortId) {
+        prefetch_index(&self.links, port.0 as usize);
     }
 
     /// Has what [`Topology::next_ports`] reads brought nearer.
@@ -434,10 +445,10 @@ impl Topology {
         let shape = self.shape.clone();
         let (spines, tors) = (counts.cores, counts.cores + counts.spines);
         let add = |topology: &mut Topology, owner: u32, peers: &mut dyn Iterator<Item = u32>| {
-            topology.first_ports.push(topology.peers.len() as u32);
+            topology.first_ports.push(topology.links.len() as u32);
             for peer in peers {
-                topology.peers.push(NodeId(peer));
-                topology.owners.push(NodeId(owner));
+                let (owner, peer) = (NodeId(owner), NodeId(peer));
+                topology.links.push(Ends { owner, peer });
             }
         };
         for core in 0..counts.cores {
@@ -463,7 +474,7 @@ impl Topology {
                 self.first_endpoints[tor as usize],
                 self.first_endpoints[tor as usize + 1],
             );
-            let first_down = self.peers.len() as u32 + shape.spines_per_pod;
+            let first_down = self.links.len() as u32 + shape.spines_per_pod;
             add(self, tors + tor, &mut up.chain(start..end));
             for endpoint in start..end {
                 let index = endpoint - counts.switches();
@@ -478,7 +489,7 @@ impl Topology {
                 &mut std::iter::once(tor),
             );
         }
-        self.first_ports.push(self.peers.len() as u32);
+        self.first_ports.push(self.links.len() as u32);
     }
 
     fn ports_to_switches(&self, switch: u32, counts: Counts) -> Vec<(PortId, u32)> {

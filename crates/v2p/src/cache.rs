@@ -182,11 +182,11 @@ pub enum Invalidated {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cache {
-    lines: Vec<Line>,
+    lines: Box<[Line]>,
     /// For each set, where the clock stands; empty if there is one way.
-    hands: Vec<u8>,
+    hands: Box<[u8]>,
     set_count: u32,
-    ways: usize,
+    ways: u32,
     /// `None` if all tenants share all sets.
     division: Option<Box<Division>>,
     hash: IndexHash,
@@ -194,8 +194,12 @@ pub struct Cache {
     clears_on_refresh: bool,
     zero_is_free: bool,
     is_versioned: bool,
-    floors: Floors,
+    floors: Box<Floors>,
 }
+
+// One line of the processor's, whatever order the fields have.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Cache>() == 64);
 
 impl Cache {
     /// An empty cache.
@@ -208,17 +212,17 @@ impl Cache {
         let set_count = config.capacity_entries.checked_div(ways).unwrap_or(0);
         let hand_count = if ways > 1 { set_count as usize } else { 0 };
         Cache {
-            lines: vec![NO_LINE; (set_count * ways) as usize],
-            hands: vec![0; hand_count],
+            lines: vec![NO_LINE; (set_count * ways) as usize].into(),
+            hands: vec![0; hand_count].into(),
             set_count,
-            ways: ways as usize,
+            ways,
             division: None,
             hash: config.hash,
             seed: config.seed,
             clears_on_refresh: config.clears_on_refresh,
             zero_is_free: config.zero_is_free,
             is_versioned: config.floor_count > 0,
-            floors: Floors::new(config.floor_count),
+            floors: Box::new(Floors::new(config.floor_count)),
         }
     }
 
@@ -261,15 +265,18 @@ impl Cache {
         }
         let set = sets.first + self.hash.set_of(key, self.seed, sets.count);
         Set {
-            first_line: set as usize * self.ways,
-            ways: self.ways,
+            first_line: (set * self.ways) as usize,
+            ways: self.ways as usize,
         }
     }
 
-    /// Has the first line of a set brought nearer to the processor.
+    /// Has the first line of a set brought nearer to the processor, whose lines it may lie across.
     #[inline]
     pub fn prefetch(&self, set: Set) {
-        prefetch_index(&self.lines, set.first_line);
+        if let Some(line) = self.lines.get(set.first_line) {
+            prefetch_index(line, 0);
+            prefetch_index(line, META);
+        }
     }
 
     /// Looks a key up, and lets the access bits know.
@@ -415,13 +422,13 @@ impl Cache {
     /// The first line from the hand on whose access bit is clear.
     fn victim(&self, set: Set) -> Option<usize> {
         let hand = self.hand(set);
-        let mut lines = (0..self.ways).map(|step| set.first_line + (hand + step) % self.ways);
+        let mut lines = (0..set.ways).map(|step| set.first_line + (hand + step) % set.ways);
         lines.find(|&index| self.lines[index][META] & ACTIVE == 0)
     }
 
     #[inline]
     fn hand(&self, set: Set) -> usize {
-        match self.ways {
+        match set.ways {
             1 => 0,
             ways => self.hands[set.first_line / ways].into(),
         }
@@ -429,8 +436,8 @@ impl Cache {
 
     #[inline]
     fn set_hand(&mut self, set: Set, hand: usize) {
-        if self.ways > 1 {
-            self.hands[set.first_line / self.ways] = (hand % self.ways) as u8;
+        if set.ways > 1 {
+            self.hands[set.first_line / set.ways] = (hand % set.ways) as u8;
         }
     }
 

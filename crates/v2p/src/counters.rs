@@ -6,7 +6,10 @@
 use crate::cache::{Put, Refusal};
 
 /// Counts of one switch since its start.
+///
+/// Those that most packets change come first, in two lines of the processor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(64))]
 pub struct Counters {
     /// Tenants' packets handled.
     pub packets: u64,

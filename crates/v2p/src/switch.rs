@@ -39,9 +39,11 @@ mod learning;
 mod misdelivery;
 
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prefetch_index::prefetch_index;
 use thalweg_packet::Instant;
 
 use self::misdelivery::TimestampVector;
@@ -57,7 +59,7 @@ use crate::partitions::Partitions;
 use crate::rules::{BASE_RTT, LEARNING_PROBABILITY, Profile, Role, Rules};
 
 /// Control packets that wait to be collected.
-const OUTBOX_LEN: usize = 64;
+const OUTBOX_LEN: u32 = 64;
 
 /// Where a packet came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,22 +194,27 @@ const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> Cach
 /// assert_eq!(switch.counters().admitted_free, 1); // the source was learned
 /// ```
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct SwitchAgent {
-    id: SwitchId,
-    address: Address,
-    role: Role,
-    pod: u32,
-    rules: Rules,
+    // What every packet needs is in four lines of the processor's, since a simulator has many agents:
+    // the cache, what follows it, and two of counters.
     cache: Cache,
+    rules: Rules,
+    role: Role,
+    id: SwitchId,
+    pod: u32,
+    /// Packets in the outbox.
+    waiting: u32,
     /// A random number below this makes a learning packet.
     learning_threshold: u64,
-    sends_invalidations: bool,
-    timestamps: Option<TimestampVector>,
     directory: Arc<Directory>,
-    outbox: VecDeque<Packet>,
-    counters: Counters,
     /// What caches of other sizes would have done, if somebody wants to know.
     demand: Option<Box<Demand>>,
+    counters: Counters,
+    outbox: VecDeque<Packet>,
+    address: Address,
+    sends_invalidations: bool,
+    timestamps: Option<TimestampVector>,
 }
 
 impl SwitchAgent {
@@ -225,19 +232,20 @@ impl SwitchAgent {
         let interval = rules.blames_again.then_some(config.base_rtt);
         let timestamps = || TimestampVector::new(directory.switch_count(), interval);
         SwitchAgent {
-            id: config.id,
-            address: config.address,
-            role: config.role,
-            pod: config.pod,
-            rules,
             cache: Cache::new(&config.cache),
-            learning_threshold: (probability * 2_f64.powi(32)) as u64,
-            sends_invalidations: config.sends_invalidations,
+            rules,
+            role: config.role,
+            id: config.id,
+            pod: config.pod,
+            waiting: 0,
             timestamps: config.has_timestamp_vector.then(timestamps),
             directory,
-            outbox: VecDeque::with_capacity(OUTBOX_LEN),
-            counters: Counters::default(),
             demand: None,
+            outbox: VecDeque::with_capacity(OUTBOX_LEN as usize),
+            counters: Counters::default(),
+            address: config.address,
+            learning_threshold: (probability * 2_f64.powi(32)) as u64,
+            sends_invalidations: config.sends_invalidations,
         }
     }
 
@@ -262,6 +270,15 @@ impl SwitchAgent {
         }
     }
 
+    /// Has what every packet needs of the agent itself brought nearer to the processor.
+    #[inline]
+    pub fn prefetch_itself(&self) {
+        prefetch_index(slice::from_ref(&self.cache), 0);
+        prefetch_index(slice::from_ref(&self.rules), 0);
+        prefetch_index(slice::from_ref(&self.counters.packets), 0);
+        prefetch_index(slice::from_ref(&self.counters.spilled), 0);
+    }
+
     /// Has what a packet will need of the cache brought nearer to the processor, if it will be handled
     /// soon; nothing else happens.
     #[inline]
@@ -280,6 +297,10 @@ impl SwitchAgent {
     /// A packet that is handled adds one at most. 64 wait; further ones are counted and lost.
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<Packet> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.waiting -= 1;
         self.outbox.pop_front()
     }
 
@@ -491,10 +512,11 @@ impl SwitchAgent {
             self.counters.unknown_targets += 1;
             return;
         };
-        if self.outbox.len() == OUTBOX_LEN {
+        if self.waiting == OUTBOX_LEN {
             self.counters.control_overflow += 1;
             return;
         }
+        self.waiting += 1;
         self.outbox.push_back(Packet {
             outer_source: self.address,
             outer_destination,

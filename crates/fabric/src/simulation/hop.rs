@@ -231,7 +231,10 @@ impl Simulation {
         let under_way = &mut self.flights[flight as usize];
         let machine = under_way.is_data.then_some(under_way.machine as usize);
         let machine = machine.map(|machine| &self.machines.all[machine]);
-        let is_here = machine.is_some_and(|machine| machine.node == node);
+        if machine.is_some_and(|machine| machine.node == node) {
+            // Its host's agent would say the same, and would have to search for the machine.
+            return self.deliver(flight);
+        }
         let place = machine.map(|machine| machine.place);
         let version = self.database.version();
         let (flow, charge) = (under_way.flow, self.tag_charge);
@@ -256,8 +259,6 @@ impl Simulation {
                     }
                 }
             }
-            // The agent would say the same, and would have to search for the machine.
-            Endpoint::Host(_) if is_here => self.deliver(flight),
             Endpoint::Host(agent) => {
                 match under_way.lend(charge, |packet| agent.handle_packet(packet)) {
                     HostVerdict::Deliver => self.deliver(flight),

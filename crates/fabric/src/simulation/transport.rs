@@ -92,6 +92,22 @@ impl Tcp {
         prefetch_index(&self.loads, flight as usize);
     }
 
+    /// Has the connection of a packet brought nearer, if it has one.
+    #[inline]
+    pub(super) fn ask_connection(&self, flight: u32) {
+        if let Some(load) = self.loads.get(flight as usize) {
+            prefetch_index(&self.connections, load.connection as usize);
+        }
+    }
+
+    /// The machines at both ends of a packet's connection, if it has one.
+    #[inline]
+    pub(super) fn machines_of(&self, flight: u32) -> Option<[u32; 2]> {
+        let load = self.loads.get(flight as usize)?;
+        let known = self.connections.get(load.connection as usize)?;
+        Some([known.source, known.destination])
+    }
+
     /// What a packet carries, for a capture.
     pub(super) fn content(&self, flight: u32) -> Content<'_> {
         match self.loads.get(flight as usize) {
