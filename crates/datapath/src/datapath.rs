@@ -16,7 +16,7 @@ use crate::maintain::{
     Following, Maintainer, MaintainerKind, Outcome, Requests, Slice, Walks, Work,
 };
 use crate::statistics::{EvictReason, Statistics};
-use crate::sync::RwLock;
+use crate::sync::{Reader, RwLock};
 
 /// Caches of one worker, at one version of the pipeline.
 ///
@@ -171,9 +171,12 @@ impl Datapath {
 
     /// One slice of the work that following a change takes.
     ///
+    /// The pipeline is asked, under its read lock, only where something is walked, or compared
+    /// with new rules, in this slice.
+    ///
     /// # Panics
-    /// If the pipeline is not at the version that the last change makes.
-    pub fn step(&mut self, pipeline: &Pipeline) -> Progress {
+    /// If the pipeline is asked and not at the version that the last change makes.
+    pub fn step(&mut self, pipeline: &RwLock<Pipeline>) -> Progress {
         let Some(mut following) = self.following.take() else {
             return Progress::Settled {
                 version: self.version(),
@@ -182,19 +185,16 @@ impl Datapath {
             };
         };
         let version = following.delta.version;
-        assert!(
-            version <= pipeline.version(),
-            "a change is published before it is followed"
-        );
+        let mut pipeline = Reader::new(pipeline);
         let slice = if following.delta.has_new_layout {
-            Slice::Settled(self.start_over(pipeline))
+            Slice::Settled(self.start_over(pipeline.get()))
         } else if self.config.mode == Mode::ComputationalFlows {
             with_core!(&mut self.core, core => core.begin_epoch(&following.delta));
             Slice::Settled(Work::default())
         } else {
             let (maintainer, size) = (&*self.maintainer, self.config.slice);
             with_core!(&mut self.core, core => {
-                following.step(maintainer, &mut **core, pipeline, size)
+                following.step(maintainer, &mut **core, &mut pipeline, size)
             })
         };
         match slice {

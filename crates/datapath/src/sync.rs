@@ -33,3 +33,19 @@ pub fn read_soon<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     }
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What is locked for reading when it is first asked, and then until this is dropped.
+pub(crate) struct Reader<'a, T> {
+    lock: &'a RwLock<T>,
+    guard: Option<RwLockReadGuard<'a, T>>,
+}
+
+impl<'a, T> Reader<'a, T> {
+    pub(crate) fn new(lock: &'a RwLock<T>) -> Reader<'a, T> {
+        Reader { lock, guard: None }
+    }
+
+    pub(crate) fn get(&mut self) -> &T {
+        self.guard.get_or_insert_with(|| read_soon(self.lock))
+    }
+}

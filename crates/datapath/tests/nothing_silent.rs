@@ -76,10 +76,7 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
         Arc::new(findings)
     });
     datapath.begin(Arc::new(delta), findings);
-    while !matches!(
-        datapath.step(&pipeline.read().unwrap()),
-        Progress::Settled { .. }
-    ) {}
+    while !matches!(datapath.step(&pipeline), Progress::Settled { .. }) {}
     let mut outbox = outbox();
     let mut packets = vec![to_itself.clone(), to_itself];
     datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);

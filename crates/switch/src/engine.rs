@@ -402,11 +402,7 @@ impl Engine {
         if let Some(done) = self.taken_early.take() {
             return done;
         }
-        let progress = {
-            let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
-            self.datapath.step(&pipeline)
-        };
-        match progress {
+        match self.datapath.step(&self.pipeline) {
             Progress::Preparing => Step::Preparing,
             Progress::Repairing => {
                 let unsettled = self.unsettled.iter_mut();

@@ -20,7 +20,7 @@
 //! 5. A worker that was told to stop ends when the control side has heard all: one that ends
 //!    before has panicked.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_datapath::{Datapath, Progress, Tending};
@@ -498,11 +498,7 @@ impl Worker {
     }
 
     fn follow(&mut self) {
-        let progress = {
-            let pipeline = self.shared.pipeline.read();
-            let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
-            self.datapath.step(&pipeline)
-        };
+        let progress = self.datapath.step(&self.shared.pipeline);
         let version = self.datapath.version();
         if let Some(delta) = self.moving.take_if(|delta| delta.version <= version) {
             for station in &delta.stations {

@@ -72,11 +72,7 @@ impl Worker {
         let (before, after) = (self.before.clone(), self.after.clone());
         self.datapath.begin(delta, Some(findings));
         loop {
-            let progress = {
-                let pipeline = self.pipeline.read().unwrap();
-                self.datapath.step(&pipeline)
-            };
-            match progress {
+            match self.datapath.step(&self.pipeline) {
                 Progress::Preparing => self.forward(&flows[..1], &before),
                 Progress::Repairing => self.forward(&flows, &after),
                 Progress::Settled { .. } => break,

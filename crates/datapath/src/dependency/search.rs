@@ -30,6 +30,9 @@ const SUSPECTS_MIN: usize = 4_096;
 /// affect an entry that was made meanwhile.
 const COMPARED_MAX: usize = 64;
 
+/// Nodes of a rule that are looked at together.
+const ROUND: usize = 32;
+
 /// Dependents whose memory is asked for before it is their turn: they lie anywhere.
 const AHEAD: usize = 8;
 
@@ -164,19 +167,21 @@ impl Dependencies {
     /// Those whose walks read what is another or gone.
     fn suspect_readers(&mut self, delta: &Delta, findings: &mut Findings) {
         for rule in &delta.removed {
-            let nodes = self.nodes.of_rule(*rule);
-            for (place, node) in nodes.iter().enumerate() {
-                if let Some(later) = nodes.get(place + 2 * AHEAD) {
-                    self.nodes.prefetch(*later);
+            // In rounds, each of which asks for the memory that the next one needs: nodes lie
+            // anywhere, and so do the paths of what depends on them.
+            for nodes in self.nodes.of_rule(*rule).chunks(ROUND) {
+                nodes.iter().for_each(|node| self.nodes.prefetch(*node));
+                for node in nodes {
+                    prefetch_first(&self.paths, self.nodes.dependents(*node));
                 }
-                if let Some(later) = nodes.get(place + AHEAD) {
-                    prefetch_first(&self.paths, self.nodes.dependents(*later));
+                for node in nodes {
+                    collect(&mut self.paths, self.nodes.dependents(*node), findings);
                 }
-                collect(&mut self.paths, self.nodes.dependents(*node), findings);
             }
         }
         for cause in causes(delta) {
             if let Some(node) = self.nodes.of_cause(cause) {
+                prefetch_first(&self.paths, self.nodes.dependents(node));
                 collect(&mut self.paths, self.nodes.dependents(node), findings);
             }
         }
@@ -231,6 +236,15 @@ impl Dependencies {
             }
         }
         self.met = met;
+    }
+
+    /// Whether no entry was added since the search began; nothing is added to them any more then.
+    pub(crate) fn ends_meanwhile(&mut self) -> bool {
+        let is_over = self.meanwhile.as_ref().is_none_or(Vec::is_empty);
+        if is_over {
+            self.meanwhile = None;
+        }
+        is_over
     }
 
     /// Up to so many of the entries that were added since the search began and are there yet, with
@@ -294,6 +308,7 @@ fn prefetch_first(paths: &Paths, dependents: &[EntryId]) {
     first.for_each(|entry| paths.prefetch(*entry));
 }
 
+/// Suspects dependents; the paths of the first of them have been asked for.
 fn collect(paths: &mut Paths, dependents: &[EntryId], findings: &mut Findings) {
     for (place, entry) in dependents.iter().enumerate() {
         if let Some(later) = dependents.get(place + AHEAD) {

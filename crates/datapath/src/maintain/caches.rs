@@ -9,6 +9,7 @@ use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
+use crate::sync::Reader;
 use crate::upcall::{Content, bits_of};
 
 impl<const W: usize> Caches for Core<W> {
@@ -51,13 +52,21 @@ impl<const W: usize> Caches for Core<W> {
 
     fn check_meanwhile(
         &mut self,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         delta: &Delta,
         count: usize,
         affected: &mut Vec<EntryId>,
     ) -> bool {
-        let known = self.record.lock();
-        known.is_none_or(|mut known| known.check_meanwhile(pipeline, delta, count, affected))
+        // Whoever needs both locks takes the pipeline's first.
+        let is_over = self
+            .record
+            .lock()
+            .is_none_or(|mut known| known.ends_meanwhile());
+        is_over || {
+            let pipeline = pipeline.get();
+            let known = self.record.lock();
+            known.is_none_or(|mut known| known.check_meanwhile(pipeline, delta, count, affected))
+        }
     }
 
     fn move_to(&mut self, version: Version, are_others_old: bool) {

@@ -11,6 +11,11 @@
 //! moves: the baselines, which have no bound. One that is [`Scope::Later`] marks nothing, and
 //! packets get old answers until it has reached their entry.
 //!
+//! Most slices need no rules: marking compares regions, and walks that were made elsewhere are only
+//! put in. So the pipeline's lock is taken when something is to be walked or compared with new rules,
+//! and kept to the end of that slice: the control side, which is making the next change, does not
+//! wait for the others, nor they for it.
+//!
 //! 1. No slice looks at more than [`MARKS`] times as many entries as it is allowed to treat, unless
 //!    the scope is everything.
 //! 2. Once the version has moved, no entry that the change affects is found before it is right,
@@ -30,6 +35,7 @@ use super::walks::{Requests, Walk, Walks};
 use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
+use crate::sync::Reader;
 
 /// Entries that may be marked in the time in which one is treated. In a model check, which has few
 /// entries, so few that marking takes several slices.
@@ -102,7 +108,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         size: usize,
     ) -> Slice {
         let scope = maintainer.scope();
@@ -128,7 +134,12 @@ impl Following {
     }
 
     /// Marks suspects; true when all that the change may affect are marked.
-    fn mark(&mut self, caches: &mut dyn Caches, pipeline: &Pipeline, size: usize) -> bool {
+    fn mark(
+        &mut self,
+        caches: &mut dyn Caches,
+        pipeline: &mut Reader<'_, Pipeline>,
+        size: usize,
+    ) -> bool {
         let mut room = size.saturating_mul(MARKS);
         let count = match self.findings.is_everything {
             true => caches.numbers() as usize,
@@ -216,7 +227,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         size: usize,
     ) -> Slice {
         let mut room = size.saturating_mul(ACCEPTED);
@@ -252,7 +263,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         size: usize,
     ) -> Slice {
         let mut treated = 0;
@@ -284,18 +295,15 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         entry: EntryId,
     ) {
         // Invariant 3: what an entry counted goes to the group as it was.
         if !self.delta.groups.is_empty() {
             caches.settle(entry);
         }
-        // Invariant 4.
-        let is_newest = self.delta.version == pipeline.version();
-        let is_affected = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
-        let remembers = is_newest && is_affected;
-        let mut repair = Repair::new(caches, pipeline, entry, remembers);
+        let remembers = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
+        let mut repair = Repair::new(caches, pipeline, &self.delta, entry, remembers);
         let outcome = maintainer.treat(&mut repair);
         self.count(caches, outcome);
     }

@@ -19,7 +19,7 @@ impl Maintainer for Incremental {
         Scope::Affected
     }
 
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome {
         repair.retranslate()
     }
 }
@@ -33,7 +33,7 @@ impl Maintainer for Barrier {
         Scope::Affected
     }
 
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome {
         repair.evict(EvictReason::Changed)
     }
 }

@@ -33,6 +33,7 @@ use thalweg_pipeline::{Delta, Pipeline};
 use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
 use crate::statistics::EvictReason;
+use crate::sync::Reader;
 use crate::upcall::Content;
 
 pub(crate) use follow::{Following, Slice};
@@ -225,13 +226,14 @@ pub trait Maintainer {
     fn scope(&self) -> Scope;
 
     /// Makes an entry right at the version that the caches have, or evicts it.
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome;
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome;
 }
 
 /// An entry, as a maintainer may treat it.
-pub struct Repair<'a> {
+pub struct Repair<'a, 'p> {
     caches: &'a mut dyn Caches,
-    pipeline: &'a Pipeline,
+    pipeline: &'a mut Reader<'p, Pipeline>,
+    delta: &'a Delta,
     entry: EntryId,
     remembers: bool,
 }
@@ -251,7 +253,7 @@ pub(crate) trait Caches {
     /// Looks at entries that were made since the search began; true when there is none any more.
     fn check_meanwhile(
         &mut self,
-        pipeline: &Pipeline,
+        pipeline: &mut Reader<'_, Pipeline>,
         delta: &Delta,
         count: usize,
         affected: &mut Vec<EntryId>,
@@ -273,16 +275,18 @@ pub(crate) trait Caches {
     fn evict(&mut self, id: EntryId, reason: EvictReason);
 }
 
-impl<'a> Repair<'a> {
+impl<'a, 'p> Repair<'a, 'p> {
     fn new(
         caches: &'a mut dyn Caches,
-        pipeline: &'a Pipeline,
+        pipeline: &'a mut Reader<'p, Pipeline>,
+        delta: &'a Delta,
         entry: EntryId,
         remembers: bool,
-    ) -> Repair<'a> {
+    ) -> Repair<'a, 'p> {
         Repair {
             caches,
             pipeline,
+            delta,
             entry,
             remembers,
         }
@@ -293,7 +297,16 @@ impl<'a> Repair<'a> {
     /// Lookups whose outcome the entry's walk had recorded are not made again if the change has not
     /// touched it.
     pub fn retranslate(&mut self) -> Outcome {
-        (self.caches).retranslate(self.entry, self.pipeline, self.remembers)
+        let pipeline = self.pipeline.get();
+        let newest = pipeline.version();
+        let version = self.delta.version;
+        assert!(
+            version <= newest,
+            "a change is published before it is followed"
+        );
+        // Invariant 4 of `follow`.
+        let remembers = self.remembers && version == newest;
+        (self.caches).retranslate(self.entry, pipeline, remembers)
     }
 
     /// Evicts the entry.

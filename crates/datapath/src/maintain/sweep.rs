@@ -12,7 +12,7 @@ impl Maintainer for Flush {
         Scope::Everything
     }
 
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome {
         repair.evict(EvictReason::Flushed)
     }
 }
@@ -26,7 +26,7 @@ impl Maintainer for Revalidate {
         Scope::Everything
     }
 
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome {
         repair.retranslate()
     }
 }
@@ -40,7 +40,7 @@ impl Maintainer for Lazy {
         Scope::Later
     }
 
-    fn treat(&self, repair: &mut Repair<'_>) -> Outcome {
+    fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome {
         repair.retranslate()
     }
 }
