@@ -393,6 +393,42 @@ fn updates_at_a_rate_leave_the_worker_forwarding() {
 }
 
 #[test]
+fn caches_of_an_update_are_as_asked_for() {
+    let scene = Scene::new();
+    let rates = ["bench", "update", "--rate", "5000", "--bundle", "20"];
+    let sizes = ["--rules", "2000", "--entries", "300", "--seconds", "1"];
+    let with = |more: &[&str]| {
+        let report = scene.json(&[&rates[..], &sizes, more].concat());
+        report["rows"].as_array().expect("rows")[0].clone()
+    };
+    let row = with(&["--megaflow-classifier", "bloom", "--mask-growth", "0"]);
+    assert_eq!(row["index"], "bloom", "{row}");
+    assert!(row["masks"].as_u64() > Some(1), "{row}");
+    let row = with(&["--megaflow-classifier", "tuple_space"]);
+    assert_eq!(row["index"], "tuple_space", "{row}");
+    let few = [
+        "--updates",
+        "3",
+        "--affected",
+        "1",
+        "--maintainer",
+        "incremental",
+    ];
+    let cold = [
+        "bench",
+        "update",
+        "--rules",
+        "2000",
+        "--entries",
+        "300",
+        "--cold",
+    ];
+    let report = scene.json(&[&cold[..], &few].concat());
+    let row = &report["rows"].as_array().expect("rows")[0];
+    assert_eq!(row["stale_packets"], 0, "{row}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
     let refuses = |arguments: &[&str], expected: &[&str]| {
@@ -403,6 +439,8 @@ fn what_makes_no_sense_is_refused() {
     refuses(&["--figure", "3"], &["--figure", "2"]);
     refuses(&["--figure", "2", "--table", "1"], &["--table"]);
     refuses(&["--rate", "0"], &["--rate"]);
+    refuses(&["--megaflow-classifier", "quick"], &["quick", "learned"]);
+    refuses(&["--cold", "--rate", "5"], &["--cold"]);
     refuses(&["--full"], &["--figure"]);
     refuses(&["--plot", "x.png"], &["x.png", ".svg or .html"]);
     refuses(&["--plot", "no/x.svg"], &["no existing folder"]);

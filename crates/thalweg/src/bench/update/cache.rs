@@ -5,18 +5,38 @@ use std::ops::RangeInclusive;
 use anyhow::{Context, Result};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_datapath::{MaintainerKind, Work};
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Work};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Group, Operation, RuleId, text};
 use thalweg_switch::{Config, Engine, Step};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in, strict};
+use super::cold::Cold;
 use super::kept::{CHOSEN_AT, Kept};
 use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
 use crate::failure::bad_input;
 use crate::follow::{Followed, follow};
+
+/// What of the caches is not the default.
+#[derive(Clone, Debug)]
+pub(super) struct Caches {
+    pub(super) classifier: Option<MegaflowClassifier>,
+    /// Bits by which repairs may make a mask longer.
+    pub(super) mask_growth: Option<u32>,
+}
+
+impl Caches {
+    pub(super) fn set(&self, config: &mut thalweg_datapath::Config) {
+        if let Some(classifier) = self.classifier {
+            config.megaflow.classifier = classifier;
+        }
+        if let Some(mask_growth) = self.mask_growth {
+            config.mask_growth = mask_growth;
+        }
+    }
+}
 
 /// How much is measured.
 #[derive(Clone, Debug)]
@@ -31,6 +51,9 @@ pub(super) struct Effort {
     pub(super) mix: Mix,
     /// How many entries they are to affect, one row each; if empty, whatever comes.
     pub(super) affected: Vec<u64>,
+    /// Whether the processor's caches are emptied before each change.
+    pub(super) is_cold: bool,
+    pub(super) caches: Caches,
     /// New rules for each entry beyond which a sweep takes the place of searches, if not the default.
     pub(super) sweep_at: Option<usize>,
     /// Share of a table's nodes from which on they are scanned, if not the default.
@@ -55,6 +78,7 @@ pub(super) struct FilledCache<'a> {
     groups: Vec<Group>,
     flows: Vec<Packet>,
     random: Pcg64Mcg,
+    cold: Option<Cold>,
 }
 
 /// A switch with the pipeline's rules, and the groups that were put into them.
@@ -101,6 +125,7 @@ impl<'a> FilledCache<'a> {
         config.datapath.megaflow.entries = 2 * entries;
         config.datapath.megaflow.bytes = usize::MAX;
         config.datapath.megaflow.masks = 1 << 20;
+        effort.caches.set(&mut config.datapath);
         if let Some(sweep_at) = effort.sweep_at {
             config.datapath.sweep_at = sweep_at;
         }
@@ -115,6 +140,7 @@ impl<'a> FilledCache<'a> {
             groups,
             flows: Vec::new(),
             random: Pcg64Mcg::seed_from_u64(effort.seed),
+            cold: effort.is_cold.then(Cold::new),
         };
         cache.fill(entries, effort)?;
         Ok(cache)
@@ -287,6 +313,7 @@ impl<'a> FilledCache<'a> {
         }
         let drawn = changes.draw();
         let before = self.audited();
+        self.cold.iter_mut().for_each(Cold::chill);
         let followed = self.follow(&drawn.change)?;
         let during = self.audited().0 - before.0;
         forward_some(&mut self.engine, &self.flows, &mut self.random, packets);

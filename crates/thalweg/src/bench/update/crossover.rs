@@ -71,7 +71,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
                     let effort = Effort {
                         sweep_at: Some(sweep_at),
                         seed: arguments.seed + run,
-                        ..arguments.effort()
+                        ..arguments.effort()?
                     };
                     until_right_us(&pipeline, entries, &effort, &change)
                 };

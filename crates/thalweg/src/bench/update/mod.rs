@@ -10,7 +10,8 @@
 //! not look at the others takes the same time in a small cache and in a large one. Further rows are
 //! by what the change did. With `--affected`, only such rules are changed as so many flows have met:
 //! what a change leaves in the processor's caches for the next is then the same in all sizes, too.
-//! They are chosen while the cache is small, and met by no more flows from then on ([`kept`]).
+//! They are chosen while the cache is small, and met by no more flows from then on ([`kept`]). With
+//! `--cold`, the processor's caches have nothing of ours when a change begins ([`cold`]).
 //!
 //! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
 //! poster, and the cost by the depth of the pipeline. A fourth is where searches for what a change
@@ -19,6 +20,7 @@
 
 mod cache;
 mod changes;
+mod cold;
 mod crossover;
 mod kept;
 mod peer;
@@ -33,10 +35,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use thalweg_datapath::MaintainerKind;
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier};
 use thalweg_workload::Pipeline;
 
-use self::cache::{Effort, FilledCache, UPDATES_MIN};
+use self::cache::{Caches, Effort, FilledCache, UPDATES_MIN};
 use self::changes::{Kind, Mix};
 use self::row::Row;
 use self::sustained::{Sustained, Wanted};
@@ -93,6 +95,16 @@ pub(crate) struct Arguments {
     /// Packets forwarded, and compared with the interpreter, after each change
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = number::<usize>(..))]
     packets: usize,
+    /// Empty the processor's caches before each change: what a change then takes longer among many
+    /// entries is not that forwarding has left less of it there
+    #[arg(long, conflicts_with = "study")]
+    cold: bool,
+    /// How the wildcard cache finds entries: auto, tuple_space, bloom, learned [default: auto]
+    #[arg(long, value_name = "NAME")]
+    megaflow_classifier: Option<String>,
+    /// Bits by which repairs may make a mask longer before all tables are searched anew
+    #[arg(long, value_name = "N", value_parser = number::<u32>(..))]
+    mask_growth: Option<u32>,
     /// Seed of everything
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
@@ -150,6 +162,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     // Slips are told before minutes of measuring.
     let peers = peer::read(&arguments.peer)?;
     arguments.maintainers(&[])?;
+    arguments.caches()?;
     if let Some(path) = &arguments.plot {
         picture::check(path)?;
     }
@@ -217,6 +230,7 @@ fn print_sustained(arguments: &Arguments, rate: u64, console: &Console) -> Resul
             let wanted = Wanted {
                 entries,
                 kind: *kind,
+                caches: arguments.caches()?,
                 rate,
                 bundle: arguments.bundle,
                 seconds: arguments.seconds.unwrap_or(2),
@@ -246,7 +260,7 @@ fn measure(
     kinds: &[MaintainerKind],
     console: &Console,
 ) -> Result<Vec<Row>> {
-    let effort = arguments.effort();
+    let effort = arguments.effort()?;
     let streams = effort.affected.len().max(1);
     let progress = progress(
         console,
@@ -312,9 +326,20 @@ impl Arguments {
         self.entries.clone()
     }
 
-    fn effort(&self) -> Effort {
+    fn caches(&self) -> Result<Caches> {
+        let classifier = self.megaflow_classifier.as_ref().map(|name| {
+            let kind = name.parse::<MegaflowClassifier>();
+            kind.map_err(|error| bad_input(format!("--megaflow-classifier: {error}")))
+        });
+        Ok(Caches {
+            classifier: classifier.transpose()?,
+            mask_growth: self.mask_growth,
+        })
+    }
+
+    fn effort(&self) -> Result<Effort> {
         let seconds = if self.is_study() { 5 } else { 20 };
-        Effort {
+        Ok(Effort {
             updates: self.updates,
             seconds: self.seconds.unwrap_or(seconds),
             packets: self.packets,
@@ -323,10 +348,12 @@ impl Arguments {
                 bundle: self.bundle,
             },
             affected: self.affected.clone(),
+            is_cold: self.cold,
+            caches: self.caches()?,
             sweep_at: None,
             scan_share: None,
             takes_fewer: self.depth,
             seed: self.seed,
-        }
+        })
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn measure(arguments: &Arguments, pipeline: &Pipeline) -> Result<Vec<
         let cache = |scan_share| {
             let effort = Effort {
                 scan_share: Some(scan_share),
-                ..arguments.effort()
+                ..arguments.effort()?
             };
             FilledCache::new(pipeline, MaintainerKind::Barrier, entries, &effort)
         };

@@ -385,7 +385,7 @@ fn measure_depth(
     pipeline: &Pipeline,
     console: &Console,
 ) -> Result<Vec<DepthRow>> {
-    let effort = arguments.effort();
+    let effort = arguments.effort()?;
     let part = if arguments.full { 1 } else { 10 };
     let kinds = arguments.maintainers(&COMPARED)?;
     let sizes = arguments.entries(&[100_000 / part]);

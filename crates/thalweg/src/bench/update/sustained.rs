@@ -17,6 +17,7 @@ use thalweg_pipeline::text;
 use thalweg_switch::{Switch, SwitchConfig, SwitchPort, Totals};
 use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
 
+use super::cache::Caches;
 use super::changes::{Changes, Ground, Kind, Mix};
 use crate::bench::spread::Spread;
 use crate::failure::bad_input;
@@ -37,6 +38,7 @@ const MET_ONE_IN: usize = 10;
 pub(super) struct Wanted {
     pub(super) entries: usize,
     pub(super) kind: MaintainerKind,
+    pub(super) caches: Caches,
     /// Updates a second.
     pub(super) rate: u64,
     /// Updates in a bundle.
@@ -69,6 +71,9 @@ pub(super) struct Sustained {
     throughput_kept: f64,
     /// Between two bursts, with updates.
     longest_pause_us: f64,
+    /// How entries are found in the end.
+    index: &'static str,
+    masks: usize,
 }
 
 /// The table that rows are for.
@@ -87,9 +92,11 @@ pub(super) fn table() -> Table {
         "with updates",
         "kept",
         "pause",
+        "masks",
     ];
     let table = table.with_words("maintainer");
-    titles.into_iter().fold(table, Table::with_numbers)
+    let table = titles.into_iter().fold(table, Table::with_numbers);
+    table.with_words("found by")
 }
 
 impl Sustained {
@@ -109,6 +116,8 @@ impl Sustained {
             format_count(self.packets_per_second_during as u64),
             Unit::Share.format(self.throughput_kept),
             time(self.longest_pause_us),
+            format_count(self.masks as u64),
+            self.index.to_owned(),
         ]);
     }
 }
@@ -162,6 +171,8 @@ pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained>
         packets_per_second_before: Spread::of(&before).median,
         packets_per_second_during: Spread::of(&during).median,
         longest_pause_us: end.workers.longest_pause.as_secs_f64() * 1e6,
+        index: end.caches.first().map_or("", |cache| cache.index.name()),
+        masks: end.masks,
     })
 }
 
@@ -203,6 +214,7 @@ fn start(pipeline: &Pipeline, wanted: &Wanted) -> Result<Switch> {
     config.datapath.megaflow.entries = 4 * wanted.entries;
     config.datapath.megaflow.bytes = usize::MAX;
     config.datapath.megaflow.masks = 1 << 20;
+    wanted.caches.set(&mut config.datapath);
     let switch = Switch::start_with(config, ports_of.collect(), &rules.into_change());
     switch.context("the generated pipeline")
 }
