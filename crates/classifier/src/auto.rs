@@ -37,6 +37,7 @@
 //! Compare NuevoMatch (Rashelbach and others, SIGCOMM 2020, section 3.9), where versions are switched
 //! by pointer and updates go to the remainder meanwhile.
 
+mod copies;
 mod held;
 mod job;
 mod observed;
@@ -52,6 +53,7 @@ use crate::{
     BloomConfig, Classifier, LearnedConfig, Pattern, Precedence, RuleId, TrainingPolicy, Version,
 };
 
+pub use copies::Copies;
 use held::Held;
 pub use held::IndexKind;
 pub use job::{Job, Outcome};
@@ -147,6 +149,9 @@ pub struct Auto {
     counts: statistics::Counts,
     /// Whether the caller asked for what is under way.
     is_asked_for: bool,
+    /// Whether what comes first is an index of copies, for which there is nothing to be caught up
+    /// with here.
+    is_first_copied: bool,
     /// Which of all [`Auto`]s it is, so that it takes no outcome of another's job.
     number: u64,
 }
@@ -173,6 +178,7 @@ impl Auto {
             oldest: Version::FIRST,
             counts: statistics::Counts::default(),
             is_asked_for: false,
+            is_first_copied: false,
             number: COUNT.fetch_add(1, Ordering::Relaxed),
             config,
         }

@@ -38,8 +38,8 @@ mod tuple_space;
 use std::fmt;
 
 pub use auto::{
-    Auto, AutoConfig, AutoPolicy, AutoStatistics, Figures, IndexKind, Job, Outcome, Selection,
-    Tended, Verdict,
+    Auto, AutoConfig, AutoPolicy, AutoStatistics, Copies, Figures, IndexKind, Job, Outcome,
+    Selection, Tended, Verdict,
 };
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};

@@ -47,6 +47,7 @@ pub use choice::{CacheChoice, CacheIndex};
 use first_layer::FirstLayer;
 use learned::Index;
 use subtable::Subtable;
+use tend::Filling;
 
 /// Searches of a ranking between two sortings.
 const SORT_EVERY: u32 = 4096;
@@ -79,9 +80,8 @@ pub(crate) struct Megaflow {
     max_masks: usize,
     first_layer: Option<FirstLayer>,
     index: Option<Index>,
-    /// Entries with lower numbers than this are in the index; it is asked once all are, and it is
-    /// trained. `None` then.
-    filled: Option<u32>,
+    /// How far an index is that is not there yet; `None` once it has all entries, and is asked.
+    filling: Option<Filling>,
     /// What is chosen, if anything may be.
     choice: Option<Choice>,
     /// What an index that was given up leaves behind.
@@ -102,7 +102,7 @@ impl Megaflow {
         Megaflow {
             first_layer,
             index: is_learned.then(|| Index::new(layout, seed)),
-            filled: None,
+            filling: None,
             choice: (config.classifier == MegaflowClassifier::Auto).then(Choice::new),
             waste: None,
             wants_index: false,
@@ -231,7 +231,7 @@ impl Megaflow {
         }
         let lookups = u64::from(pending.count_ones());
         let is_sample = self.choice.as_mut().is_some_and(Choice::is_sample);
-        let asks_index = self.index.is_some() && self.filled.is_none() && !is_sample;
+        let asks_index = self.index.is_some() && self.filling.is_none() && !is_sample;
         if asks_index {
             pending = self.ask_index(pending, keys, found, entries, counters);
         }
@@ -435,10 +435,10 @@ impl Megaflow {
         let subtable = self.subtables[number as usize]
             .as_mut()
             .expect("the entry names it");
-        if let Some(index) = &mut self.index
-            && self.filled.is_none_or(|filled| id.0 < filled)
-        {
-            index.insert(id, entries.key(id), &subtable.mask);
+        match (&mut self.filling, &mut self.index) {
+            (Some(filling), _) => filling.note(id),
+            (None, Some(index)) => index.insert(id, entries.key(id), &subtable.mask),
+            (None, None) => {}
         }
         self.choice.iter_mut().for_each(Choice::note_update);
         self.empty -= usize::from(subtable.is_empty());
@@ -452,10 +452,10 @@ impl Megaflow {
             .as_mut()
             .expect("the entry names it");
         subtable.remove(id, self.hash, entries);
-        if let Some(index) = &mut self.index
-            && (self.filled.is_none() || index.knows(id))
-        {
-            index.remove(id);
+        match (&mut self.filling, &mut self.index) {
+            (Some(filling), _) => filling.note(id),
+            (None, Some(index)) => index.remove(id),
+            (None, None) => {}
         }
         self.choice.iter_mut().for_each(Choice::note_update);
         self.empty += usize::from(subtable.is_empty());
@@ -473,15 +473,13 @@ impl Megaflow {
                 return Err(format!("entry {} is not found in its sub-table", id.0));
             }
             let (key, mask) = (entries.key(id), self.mask(subtable));
-            if let Some(index) = &self.index
-                && self.filled.is_none_or(|filled| id.0 < filled)
+            if let Some(index) = self.asked_index()
                 && !index.has(id, key, mask)
             {
                 return Err(format!("entry {} is not in the learned index", id.0));
             }
         }
-        if let Some(index) = &self.index
-            && self.filled.is_none()
+        if let Some(index) = self.asked_index()
             && index.len() != entries.len()
         {
             return Err(format!("the learned index has {} entries", index.len()));
@@ -509,6 +507,7 @@ impl Megaflow {
             + layer.map_or(0, FirstLayer::size_bytes)
             + self.index.as_ref().map_or(0, Index::memory_bytes)
             + self.waste.as_ref().map_or(0, Index::memory_bytes)
+            + self.filling.as_ref().map_or(0, Filling::memory_bytes)
     }
 
     fn subtable(&self, number: u32) -> &Subtable {

@@ -55,6 +55,12 @@ const QUIET_TIME: Duration = Duration::from_millis(10);
 /// with many ports would else be long in following a change.
 const ROUND_SHARE: u32 = 4;
 
+/// The same of slices of work for the caches' index, which nobody waits for.
+const TEND_SHARE: u32 = 8;
+
+/// However long a round was, no more slices follow each other after this time.
+const LONGEST_SLICES: Duration = Duration::from_millis(1);
+
 /// Entries whose counts are gathered between two bursts.
 const GATHERED: u32 = 128;
 
@@ -183,38 +189,61 @@ impl Worker {
     /// Slices of maintenance and of a report: one, or as many as fit into a share of the time that
     /// the last round took.
     fn take_slices(&mut self) {
-        let start = self.shared.clock.now();
-        let round = self.last_look.map_or(Duration::ZERO, |look| start - look);
+        let (start, round) = self.round_so_far();
         loop {
             self.maintain();
             self.gather();
-            let spent = self.shared.clock.now() - start;
-            if spent * ROUND_SHARE >= round || !self.is_busy() {
+            if self.is_share_spent(start, round, ROUND_SHARE) || !self.is_busy() {
                 break;
             }
         }
         self.note_pause(start);
     }
 
-    /// A slice of work for the caches' index; says whether there is more. Long work is handed to the
-    /// control side.
+    /// Slices of work for the caches' index, as many as fit into a share of the time that the last
+    /// round took; says whether there were any. Long work is handed to the control side.
     fn tend_caches(&mut self) -> bool {
         if self.channels.news.is_full() {
             return false;
         }
-        let start = self.shared.clock.now();
-        match self.datapath.tend(TEND_STEPS) {
-            Tending::Idle => return false,
-            Tending::More => {}
-            Tending::Job(training) => {
-                let news = News::Training(self.number, Box::new(training));
-                if self.channels.news.try_send(news).is_err() {
-                    self.datapath.forget_training();
+        let (start, round) = self.round_so_far();
+        let mut has_worked = false;
+        loop {
+            match self.datapath.tend(TEND_STEPS) {
+                Tending::Idle => break,
+                Tending::More => has_worked = true,
+                Tending::Job(training) => {
+                    has_worked = true;
+                    let news = News::Training(self.number, Box::new(training));
+                    if self.channels.news.try_send(news).is_err() {
+                        self.datapath.forget_training();
+                    }
+                    break;
                 }
             }
+            if self.is_share_spent(start, round, TEND_SHARE) {
+                break;
+            }
         }
-        self.note_pause(start);
-        true
+        if has_worked {
+            self.note_pause(start);
+        }
+        has_worked
+    }
+
+    /// Now, and how long ago the last round began.
+    fn round_so_far(&self) -> (Instant, Duration) {
+        let now = self.shared.clock.now();
+        (
+            now,
+            self.last_look.map_or(Duration::ZERO, |look| now - look),
+        )
+    }
+
+    /// Whether slices have had their share of a round.
+    fn is_share_spent(&self, start: Instant, round: Duration, share: u32) -> bool {
+        let spent = self.shared.clock.now() - start;
+        spent * share >= round || spent >= LONGEST_SLICES
     }
 
     /// One burst from each port, or from some if a command comes: else who has many ports would be

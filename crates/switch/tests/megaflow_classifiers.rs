@@ -3,12 +3,15 @@
 
 mod lab;
 
+use std::sync::RwLock;
+
 use lab::{Lab, datagram};
 use thalweg_datapath::{
-    CacheIndex, EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier,
+    CacheIndex, Datapath, EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier, Tending,
 };
-use thalweg_pipeline::Change;
-use thalweg_pipeline::text::Parser;
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::text::{self, Parser};
+use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState};
 use thalweg_switch::{Config, Step};
 
 /// A packet's address is told from this one by its first bit that differs, so that the entry's mask
@@ -290,4 +293,84 @@ fn what_pays_is_chosen() {
     assert_ne!(choice.index, CacheIndex::Learned, "{choice:?}");
     assert!(choice.updates_per_lookup > 0.5, "{choice:?}");
     assert_eq!(lab.engine.datapath().verify(), Ok(()));
+}
+
+/// A pipeline with ports 1 to 4 and these rules.
+fn pipeline_of(rules: &str) -> Pipeline {
+    let mut pipeline = Pipeline::new(thalweg_pipeline::Config::default());
+    let rules = text::parse_rules("rules", rules).expect("they are right");
+    let state = PortState {
+        is_up: true,
+        floods: true,
+    };
+    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
+    let ports = Change {
+        operations: ports.collect(),
+    };
+    for change in [ports, rules.into_change()] {
+        let delta = pipeline.apply(&change, Instant::ZERO);
+        pipeline.reclaim(delta.expect("they can be added").version);
+    }
+    pipeline
+}
+
+/// Entries come, go and change while an index of them is copied, built and brought up to date.
+#[test]
+fn an_index_is_made_while_entries_come_and_go() {
+    let rules = format!(
+        "priority=40000,ip,nw_src=10.255.255.255,actions=7\n{}",
+        hosts(6_000)
+    );
+    let pipeline = pipeline_of(&rules);
+    let mut config = thalweg_datapath::Config::default();
+    config.microflow.entries = 0;
+    config.megaflow.entries = 3_000;
+    let mut datapath = Datapath::new(config, &pipeline).expect("it is right");
+    let pipeline = RwLock::new(pipeline);
+    let mut outbox = Outbox::new(PacketPool::with_capacity(64, 2_048));
+    let mut send = |datapath: &mut Datapath, host: u32| {
+        let bytes = datagram(HOST ^ 1 << (host % LENGTHS), host, 7);
+        let mut packet = Packet::from_bytes(&bytes);
+        packet.set_received(PortId(1), Instant::ZERO);
+        datapath.process(&mut vec![packet], Instant::ZERO, &pipeline, &mut outbox);
+        let sent: Vec<u32> = outbox.sent.iter().map(|(port, _)| port.0).collect();
+        assert_eq!(sent, [host % 3 + 2]);
+        outbox.recycle();
+    };
+    let (mut waiting, mut changes_while_made, mut made_at) = (None, 0, None);
+    for step in 0..400_000_u32 {
+        let draw = step.wrapping_mul(2_654_435_761) >> 12;
+        // Most are used again and again, some come and go.
+        let host = match step % 64 {
+            0 => 2_000 + draw % 4_000,
+            _ => draw % 2_000,
+        };
+        send(&mut datapath, host);
+        changes_while_made += u32::from(waiting.is_some() && step.is_multiple_of(64));
+        match datapath.tend(2) {
+            Tending::Job(training) if training.entry_count() > 0 => {
+                waiting = Some((step, training));
+            }
+            Tending::Job(_) | Tending::More | Tending::Idle => {}
+        }
+        if let Some((_, training)) = waiting.take_if(|(since, _)| step - *since == 2_000) {
+            datapath.install(training.run());
+        }
+        if step.is_multiple_of(1_000) {
+            assert_eq!(datapath.verify(), Ok(()));
+        }
+        if datapath.choice().index == CacheIndex::Learned {
+            // Then it is changed as others are.
+            if step - *made_at.get_or_insert(step) == 5_000 {
+                break;
+            }
+        }
+    }
+    assert_eq!(datapath.choice().index, CacheIndex::Learned);
+    assert!(changes_while_made > 20, "{changes_while_made}");
+    assert_eq!(datapath.verify(), Ok(()));
+    for host in 0..6_000 {
+        send(&mut datapath, host);
+    }
+    assert_eq!(datapath.verify(), Ok(()));
 }

@@ -258,7 +258,8 @@ impl Auto {
         );
         let held = built.held.take().expect("it has just been used");
         let former = std::mem::replace(&mut self.held, held);
-        debug_assert_eq!(former.rule_count(), self.held.rule_count());
+        let is_first = std::mem::take(&mut self.is_first_copied);
+        debug_assert!(is_first || former.rule_count() == self.held.rule_count());
         self.counts.replaced += 1;
         self.decided(built.verdict);
         Tended::Job(Job::dropping(former))

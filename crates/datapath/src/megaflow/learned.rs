@@ -15,10 +15,12 @@
 //! lower the better. There is one version at a time: an entry lives from the version of its insertion
 //! on, and a removal makes the next version and reclaims all before.
 //!
-//! Training goes on in slices between bursts, and its long part is a job that the caller runs where
-//! it likes ([`thalweg_classifier::Auto`]). Meanwhile entries come and go as ever.
+//! One that is built of entries that there are is trained before it is asked (`tend`). Training goes
+//! on in slices between bursts, and its long part is a job that the caller runs where it likes
+//! ([`thalweg_classifier::Auto`]). Meanwhile entries come and go as ever.
 //!
-//! 1. The index has exactly the entries of the sub-tables, with their keys under their masks.
+//! 1. Once it is asked, the index has exactly the entries of the sub-tables, with their keys under their
+//!    masks.
 //! 2. No lookup is at a version that an entry has died by.
 //!
 //! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows`,
@@ -34,8 +36,9 @@
 //! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
 //! so that the index of a megaflow takes twice the memory.
 
+use smallvec::SmallVec;
 use thalweg_classifier::{
-    Auto, AutoConfig, Classifier, Job, LearnedConfig, LearnedStatistics, Outcome, Pattern,
+    Auto, AutoConfig, Classifier, Copies, Job, LearnedConfig, LearnedStatistics, Outcome, Pattern,
     Precedence, RuleId, Selection, Tended, TrainingPolicy, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{BURST, Layout};
@@ -52,25 +55,84 @@ pub(crate) struct Index {
     packed: Vec<u64>,
 }
 
+/// How an index of keys of this layout is made: of their ingress bits.
+fn config_of(layout: &Layout, seed: u64) -> AutoConfig {
+    let words = layout.ingress_words();
+    let ingress = layout.used().iter().filter(|field| {
+        let descriptor = layout.descriptor(**field);
+        descriptor.is_ingress()
+    });
+    let slots = ingress.filter_map(|&field| layout.slot(field));
+    let slots = slots.filter(|slot| slot.width_bits <= 128);
+    let tuples = TupleSpaceConfig {
+        stages: (0..words).map(|word| layout.stage_of_word(word)).collect(),
+        prefix_fields: Vec::new(),
+        seed,
+    };
+    let learned = LearnedConfig::with_fields(tuples, slots.collect());
+    AutoConfig::new(learned, Selection::Learned(TrainingPolicy::default()))
+}
+
+/// An entry as a rule.
+fn as_rule<R>(
+    id: EntryId,
+    key: &[u64],
+    mask: &[u64],
+    put: impl FnOnce(Pattern<'_>, Precedence, RuleId) -> R,
+) -> R {
+    let value: SmallVec<[u64; 64]> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
+    let pattern = Pattern {
+        value: &value,
+        mask,
+    };
+    put(pattern, Precedence::new(0, id.0.into()), RuleId(id.0))
+}
+
+/// Entries that an index is to be built of.
+#[derive(Debug)]
+pub(crate) struct CopiedEntries {
+    copies: Copies,
+    words: usize,
+}
+
+impl CopiedEntries {
+    /// None yet, with room for `entries`.
+    pub(crate) fn new(layout: &Layout, entries: usize) -> CopiedEntries {
+        let words = layout.ingress_words();
+        CopiedEntries {
+            copies: Copies::new(words, entries),
+            words,
+        }
+    }
+
+    pub(crate) fn push(&mut self, id: EntryId, key: &[u64], mask: &[u64]) {
+        let (key, mask) = (&key[..self.words], &mask[..self.words]);
+        as_rule(id, key, mask, |pattern, precedence, rule| {
+            self.copies.push(pattern, precedence, rule);
+        });
+    }
+
+    /// The index, which has them once the outcome of the job is installed.
+    pub(crate) fn into_index(self, layout: &Layout, seed: u64) -> (Index, Job) {
+        let (rules, job) = Auto::with_copies(config_of(layout, seed), self.copies);
+        (Index::of(rules, self.words), job)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.copies.heap_bytes()
+    }
+}
+
 impl Index {
     /// An empty one for the ingress bits of keys of this layout.
     pub(crate) fn new(layout: &Layout, seed: u64) -> Index {
-        let words = layout.ingress_words();
-        let ingress = layout.used().iter().filter(|field| {
-            let descriptor = layout.descriptor(**field);
-            descriptor.is_ingress()
-        });
-        let slots = ingress.filter_map(|&field| layout.slot(field));
-        let slots = slots.filter(|slot| slot.width_bits <= 128);
-        let tuples = TupleSpaceConfig {
-            stages: (0..words).map(|word| layout.stage_of_word(word)).collect(),
-            prefix_fields: Vec::new(),
-            seed,
-        };
-        let learned = LearnedConfig::with_fields(tuples, slots.collect());
-        let selection = Selection::Learned(TrainingPolicy::default());
+        let rules = Auto::new(config_of(layout, seed));
+        Index::of(rules, layout.ingress_words())
+    }
+
+    fn of(rules: Auto, words: usize) -> Index {
         Index {
-            rules: Auto::new(AutoConfig::new(learned, selection)),
+            rules,
             version: Version::FIRST,
             words,
             packed: Vec::new(),
@@ -80,14 +142,14 @@ impl Index {
     /// Puts an entry in.
     pub(crate) fn insert(&mut self, id: EntryId, key: &[u64], mask: &[u64]) {
         let (key, mask) = (&key[..self.words], &mask[..self.words]);
-        let value: Vec<u64> = key.iter().zip(mask).map(|(key, mask)| key & mask).collect();
-        let pattern = Pattern {
-            value: &value,
-            mask,
-        };
-        let precedence = Precedence::new(0, id.0.into());
-        self.rules
-            .insert(pattern, precedence, RuleId(id.0), self.version);
+        as_rule(id, key, mask, |pattern, precedence, rule| {
+            self.rules.insert(pattern, precedence, rule, self.version);
+        });
+    }
+
+    /// What a lookup of a key costs, counted, in nanoseconds.
+    pub(crate) fn cost_ns(&self, key: &[u64]) -> f64 {
+        self.rules.cost_ns(&key[..self.words], self.version)
     }
 
     /// Takes an entry out; invariant 2.
@@ -154,11 +216,6 @@ impl Index {
     pub(crate) fn coverage(&self) -> Option<f64> {
         let is_trained = self.replaced() > 0;
         is_trained.then(|| self.rules.figures().coverage)
-    }
-
-    /// Whether it has too few entries to be trained.
-    pub(crate) fn is_small(&self) -> bool {
-        self.len() < TrainingPolicy::default().rules_min
     }
 
     /// How often it was trained.

@@ -1,8 +1,20 @@
 //! Filter and index as they come and go: the part of a wildcard cache that is done in slices,
 //! between two bursts.
 //!
-//! 1. An index that is being filled has exactly the entries with numbers below `filled`; it is asked
-//!    when it has all, and a model of them.
+//! ```text
+//!   copying       entries in the order of their numbers; what comes, goes or changes behind that is
+//!                 stale
+//!   building      a job has the copies; whatever comes, goes or changes is stale
+//!   catching up   the index is there: for each stale entry, take it out, and put it in as it is now
+//!   none is stale: lookups ask it
+//! ```
+//!
+//! So while it is made, an entry that comes or goes costs nothing but its number, and no table grows
+//! under a burst. One that would take longer to ask than sub-tables do is given up before it is.
+//!
+//! 1. Entries that are not in an index that is built as they are now are stale; it is asked when
+//!    none is.
+//! 2. No more entries are stale than there are, or the index is given up.
 
 use thalweg_classifier::{LearnedStatistics, Outcome, Tended};
 use thalweg_packet::Layout;
@@ -10,9 +22,39 @@ use thalweg_packet::Layout;
 use crate::entry::{Entries, EntryId};
 
 use super::Megaflow;
-use super::choice::{CacheChoice, CacheIndex, Decision};
+use super::choice::{CacheChoice, CacheIndex, Choice, Decision};
 use super::first_layer::FirstLayer;
-use super::learned::Index;
+use super::learned::{CopiedEntries, Index};
+
+/// Entries that are copied in the time in which one is brought up to date.
+const COPIED_PER_STEP: usize = 8;
+
+/// Entries whose keys are tried before an index is asked.
+const TRIED: u32 = 64;
+
+/// How far an index is that is not there yet.
+#[derive(Debug)]
+pub(super) struct Filling {
+    /// Those with numbers below `copied`, until the job has them.
+    copies: Option<CopiedEntries>,
+    copied: u32,
+    /// Invariant 1; some more than once.
+    stale: Vec<EntryId>,
+}
+
+impl Filling {
+    /// An entry comes, goes, or has another region.
+    pub(super) fn note(&mut self, id: EntryId) {
+        if id.0 < self.copied && self.stale.last() != Some(&id) {
+            self.stale.push(id);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let copies = self.copies.as_ref().map_or(0, CopiedEntries::memory_bytes);
+        copies + self.stale.capacity() * size_of::<EntryId>()
+    }
+}
 
 impl Megaflow {
     /// Counts lookups, and decides what to do about them.
@@ -20,12 +62,11 @@ impl Megaflow {
         let Some(choice) = &mut self.choice else {
             return;
         };
-        let (index, is_filled) = (&self.index, self.filled.is_none());
-        let coverage = || index.as_ref().filter(|_| is_filled)?.coverage();
+        let (index, is_filling) = (&self.index, self.filling.is_some());
+        let coverage = || index.as_ref().filter(|_| !is_filling)?.coverage();
         let has_filter = self.first_layer.is_some();
-        // One that is being filled is left alone until it is there.
-        let is_filling = index.is_some() && !is_filled;
-        let decision = choice.note_lookups(lookups, entries, has_filter, index.is_some(), coverage);
+        let has_index = index.is_some() || is_filling;
+        let decision = choice.note_lookups(lookups, entries, has_filter, has_index, coverage);
         match decision {
             Decision::Keep => {}
             Decision::MakeFilter => {
@@ -37,18 +78,32 @@ impl Megaflow {
             }
             Decision::DropFilter => self.first_layer = None,
             Decision::BuildIndex => self.wants_index = true,
+            // One that is not there yet is left alone.
             Decision::DropIndex if is_filling => {}
-            Decision::DropIndex => self.waste = self.index.take(),
+            Decision::DropIndex => self.give_up(),
         }
         self.say();
     }
 
     fn way(&self) -> CacheIndex {
-        match (&self.index, self.filled, &self.first_layer) {
-            (Some(_), None, _) => CacheIndex::Learned,
-            (_, _, Some(_)) => CacheIndex::Bloom,
+        match (self.asked_index(), &self.first_layer) {
+            (Some(_), _) => CacheIndex::Learned,
+            (_, Some(_)) => CacheIndex::Bloom,
             _ => CacheIndex::TupleSpace,
         }
+    }
+
+    /// The index that has all entries.
+    pub(super) fn asked_index(&self) -> Option<&Index> {
+        self.index.as_ref().filter(|_| self.filling.is_none())
+    }
+
+    /// Does without an index, for longer each time.
+    fn give_up(&mut self) {
+        self.filling = None;
+        self.waste = self.index.take();
+        self.choice.iter_mut().for_each(Choice::note_given_up);
+        self.say();
     }
 
     /// Says how entries are found from now on.
@@ -69,32 +124,113 @@ impl Megaflow {
         if let Some(waste) = self.waste.take() {
             return Tended::Job(waste.into_waste());
         }
-        if std::mem::take(&mut self.wants_index) && self.index.is_none() {
-            self.index = Some(Index::new(layout, self.seed));
-            self.filled = Some(0);
+        if std::mem::take(&mut self.wants_index) && self.index.is_none() && self.filling.is_none() {
+            // Some come while others are copied.
+            let room = entries.numbers() as usize / 8 * 9;
+            self.filling = Some(Filling {
+                copies: Some(CopiedEntries::new(layout, room)),
+                copied: 0,
+                stale: Vec::new(),
+            });
         }
-        let Some(index) = &mut self.index else {
+        let Some(mut filling) = self.filling.take() else {
+            return self
+                .index
+                .as_mut()
+                .map_or(Tended::Idle, |index| index.tend(steps));
+        };
+        let tended = match filling.copies.take() {
+            Some(copies) => self.copy(copies, &mut filling, entries, layout, steps),
+            None => self.catch_up(&mut filling, entries, steps),
+        };
+        // Invariant 2.
+        let is_hopeless = filling.stale.len() > entries.numbers() as usize;
+        let is_built = self
+            .index
+            .as_ref()
+            .is_some_and(|index| index.replaced() > 0);
+        let is_over = is_built && filling.stale.is_empty();
+        if !is_over {
+            self.filling = Some(filling);
+        }
+        if is_hopeless || is_over && !self.pays(entries) {
+            self.give_up();
+        }
+        self.say();
+        tended
+    }
+
+    /// Copies some entries; with the last, gives the job.
+    fn copy<const W: usize>(
+        &mut self,
+        mut copies: CopiedEntries,
+        filling: &mut Filling,
+        entries: &Entries<W>,
+        layout: &Layout,
+        steps: usize,
+    ) -> Tended {
+        let count = steps.saturating_mul(COPIED_PER_STEP) as u64;
+        let end = u64::from(filling.copied).saturating_add(count);
+        let end = end.min(entries.numbers().into()) as u32;
+        for id in (filling.copied..end).map(EntryId) {
+            if entries.is_there(id) {
+                let mask = self.mask(entries.get(id).subtable);
+                copies.push(id, entries.key(id), mask);
+            }
+        }
+        filling.copied = end;
+        if end < entries.numbers() {
+            filling.copies = Some(copies);
+            return Tended::More;
+        }
+        // Others have not been copied, and will not be.
+        filling.copied = u32::MAX;
+        let (index, job) = copies.into_index(layout, self.seed);
+        self.index = Some(index);
+        Tended::Job(job)
+    }
+
+    /// Brings some stale entries up to date in an index that is built; invariant 1.
+    fn catch_up<const W: usize>(
+        &mut self,
+        filling: &mut Filling,
+        entries: &Entries<W>,
+        steps: usize,
+    ) -> Tended {
+        let Some(mut index) = self.index.take() else {
             return Tended::Idle;
         };
-        let Some(filled) = self.filled.filter(|filled| *filled < entries.numbers()) else {
-            let tended = index.tend(steps);
-            // Invariant 1; one that nothing is to be trained of is given up by its coverage.
-            if self.filled.is_some() && (index.replaced() > 0 || index.is_small()) {
-                self.filled = None;
-                self.say();
+        let mut tended = index.tend(steps);
+        if index.replaced() > 0 {
+            let rest = filling.stale.len().saturating_sub(steps);
+            for id in filling.stale.drain(rest..) {
+                if index.knows(id) {
+                    index.remove(id);
+                }
+                if entries.is_there(id) {
+                    let mask = self.mask(entries.get(id).subtable);
+                    index.insert(id, entries.key(id), mask);
+                }
             }
-            return tended;
-        };
-        let end = entries.numbers().min(filled.saturating_add(steps as u32));
-        for id in (filled..end).map(EntryId) {
-            if entries.is_there(id) {
-                let subtable = self.subtables[entries.get(id).subtable as usize].as_ref();
-                let mask = &subtable.expect("the entry names it").mask;
-                index.insert(id, entries.key(id), mask);
+            if matches!(tended, Tended::Idle) {
+                tended = Tended::More;
             }
         }
-        self.filled = Some(end);
-        Tended::More
+        self.index = Some(index);
+        tended
+    }
+
+    /// Whether lookups in an index that is there would take no longer than in sub-tables.
+    fn pays<const W: usize>(&mut self, entries: &Entries<W>) -> bool {
+        let (Some(index), Some(choice)) = (&self.index, &mut self.choice) else {
+            return true;
+        };
+        let step = (entries.numbers() / TRIED).max(1) as usize;
+        let tried = (0..entries.numbers()).step_by(step).map(EntryId);
+        let tried = tried.filter(|id| entries.is_there(*id));
+        let costs: Vec<f64> = tried.map(|id| index.cost_ns(entries.key(id))).collect();
+        choice.note_index(costs.iter().sum::<f64>() / costs.len().max(1) as f64);
+        choice.pays(index.coverage())
     }
 
     /// Takes the outcome of the index's last job; that of any other is dropped. Says whether there
@@ -109,7 +245,10 @@ impl Megaflow {
 
     /// Says that the last job will not be done.
     pub(crate) fn forget_job(&mut self) {
-        self.index.iter_mut().for_each(Index::forget_job);
+        match self.filling.is_some() {
+            true => self.give_up(),
+            false => self.index.iter_mut().for_each(Index::forget_job),
+        }
     }
 
     /// How often the index was trained that there is.
