@@ -45,6 +45,8 @@ use thalweg_packet::{BURST, Layout};
 
 use crate::entry::EntryId;
 
+use super::choice::Asked;
+
 /// The index, and the version at which it is asked.
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -216,6 +218,16 @@ impl Index {
     pub(crate) fn coverage(&self) -> Option<f64> {
         let is_trained = self.replaced() > 0;
         is_trained.then(|| self.rules.figures().coverage)
+    }
+
+    /// What speaks for and against asking it.
+    pub(super) fn as_asked(&self) -> Asked {
+        let figures = self.rules.figures();
+        Asked {
+            trainings: self.replaced(),
+            coverage: self.coverage(),
+            cost_ns: (figures.samples >= 16).then_some(figures.cost_ns),
+        }
     }
 
     /// How often it was trained.

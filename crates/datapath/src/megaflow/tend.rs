@@ -22,7 +22,7 @@ use thalweg_packet::Layout;
 use crate::entry::{Entries, EntryId};
 
 use super::Megaflow;
-use super::choice::{CacheChoice, CacheIndex, Choice, Decision};
+use super::choice::{CacheChoice, CacheIndex, Choice, Decision, Way};
 use super::first_layer::FirstLayer;
 use super::learned::{CopiedEntries, Index};
 
@@ -63,11 +63,14 @@ impl Megaflow {
             return;
         };
         let (index, is_filling) = (&self.index, self.filling.is_some());
-        let coverage = || index.as_ref().filter(|_| !is_filling)?.coverage();
         let has_filter = self.first_layer.is_some();
-        let has_index = index.is_some() || is_filling;
-        let decision = choice.note_lookups(lookups, entries, has_filter, has_index, coverage);
-        match decision {
+        let way = || match index {
+            _ if is_filling => Way::Waiting,
+            Some(index) => Way::Index(index.as_asked()),
+            None if has_filter => Way::Filter,
+            None => Way::Plain,
+        };
+        match choice.note_lookups(lookups, entries, way) {
             Decision::Keep => {}
             Decision::MakeFilter => {
                 self.first_layer = FirstLayer::new(self.cache_bytes, self.seed);
@@ -78,8 +81,6 @@ impl Megaflow {
             }
             Decision::DropFilter => self.first_layer = None,
             Decision::BuildIndex => self.wants_index = true,
-            // One that is not there yet is left alone.
-            Decision::DropIndex if is_filling => {}
             Decision::DropIndex => self.give_up(),
         }
         self.say();
@@ -230,6 +231,7 @@ impl Megaflow {
         let tried = tried.filter(|id| entries.is_there(*id));
         let costs: Vec<f64> = tried.map(|id| index.cost_ns(entries.key(id))).collect();
         choice.note_index(costs.iter().sum::<f64>() / costs.len().max(1) as f64);
+        choice.begin_index(entries.len(), index.replaced());
         choice.pays(index.coverage())
     }
 
