@@ -27,10 +27,10 @@ use thalweg_pipeline::{
 
 use crate::core::{Burst, Core};
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
+use crate::gate::Gate;
 use crate::ledger::{Ledger, Tally};
 use crate::maintain::Caches as _;
 use crate::statistics::{EvictReason, RefuseReason};
-use crate::sync::{RwLock, read_soon};
 
 /// What answering packets by the rules needs, kept from burst to burst.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl<const W: usize> Core<W> {
         burst: &mut Burst<W>,
         is_first: bool,
         now: Instant,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
         self.search_exactly(burst);
@@ -61,7 +61,7 @@ impl<const W: usize> Core<W> {
         let found = burst.found.iter().enumerate();
         let unknown = found.filter(|(_, found)| found.is_none());
         scratch.unknown.extend(unknown.map(|(index, _)| index));
-        let pipeline = (!scratch.unknown.is_empty()).then(|| read_soon(pipeline));
+        let pipeline = (!scratch.unknown.is_empty()).then(|| pipeline.read());
         if let Some(pipeline) = &pipeline {
             self.statistics.computed += scratch.unknown.len() as u64;
             self.look_up_first(burst, is_first, pipeline, &mut scratch);

@@ -31,6 +31,7 @@ use crate::config::{Config, MegaflowClassifier, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
+use crate::gate::Gate;
 use crate::history::Histories;
 use crate::intern::{Interner, Shared};
 use crate::ledger::{Ledger, Tally};
@@ -38,7 +39,6 @@ use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
-use crate::sync::{RwLock, read_soon};
 
 /// Times that one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
@@ -185,7 +185,7 @@ impl<const W: usize> Core<W> {
         &mut self,
         packets: &mut Vec<Packet>,
         now: Instant,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
         let count = packets.len();
@@ -236,7 +236,7 @@ impl<const W: usize> Core<W> {
         &mut self,
         count: usize,
         now: Instant,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
         // Of each packet of the call, with its copies.
@@ -269,7 +269,7 @@ impl<const W: usize> Core<W> {
         packets: &mut Vec<Packet>,
         pass: Pass<'_>,
         now: Instant,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
         let mut burst = self.burst.take().expect("a pass is not within a pass");
@@ -422,11 +422,11 @@ impl<const W: usize> Core<W> {
     }
 
     /// Asks the interpreter for those that no cache could answer.
-    fn answer(&mut self, burst: &mut Burst<W>, now: Instant, pipeline: &RwLock<Pipeline>) {
+    fn answer(&mut self, burst: &mut Burst<W>, now: Instant, pipeline: &Gate<Pipeline>) {
         if burst.found.iter().all(Option::is_some) {
             return;
         }
-        let pipeline = read_soon(pipeline);
+        let pipeline = pipeline.read();
         for index in 0..burst.found.len() {
             if burst.found[index].is_some() {
                 continue;

@@ -10,24 +10,23 @@ use crate::config::{Config, ConfigError, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
+use crate::gate::{Gate, Reader};
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
 use crate::maintain::{
     Following, Maintainer, MaintainerKind, Outcome, Requests, Slice, Walks, Work,
 };
 use crate::statistics::{EvictReason, Statistics};
-use crate::sync::{Reader, RwLock};
 
 /// Caches of one worker, at one version of the pipeline.
 ///
 /// ```
-/// use std::sync::RwLock;
-/// use thalweg_datapath::{Config, Datapath};
+/// use thalweg_datapath::{Config, Datapath, Gate};
 /// use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 /// use thalweg_pipeline::{Outbox, Pipeline};
 ///
-/// let pipeline = RwLock::new(Pipeline::new(thalweg_pipeline::Config::default()));
-/// let mut datapath = Datapath::new(Config::default(), &pipeline.read().unwrap())?;
+/// let pipeline = Gate::new(Pipeline::new(thalweg_pipeline::Config::default()));
+/// let mut datapath = Datapath::new(Config::default(), &pipeline.read())?;
 /// let mut outbox = Outbox::new(PacketPool::with_capacity(8, 2048));
 /// let mut packets = vec![Packet::from_bytes(&[0; 60]), Packet::from_bytes(&[0; 60])];
 /// datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);
@@ -139,7 +138,7 @@ impl Datapath {
         &mut self,
         packets: &mut Vec<Packet>,
         now: Instant,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
         with_core!(&mut self.core, core => core.process(packets, now, pipeline, outbox));
@@ -176,7 +175,7 @@ impl Datapath {
     ///
     /// # Panics
     /// If the pipeline is asked and not at the version that the last change makes.
-    pub fn step(&mut self, pipeline: &RwLock<Pipeline>) -> Progress {
+    pub fn step(&mut self, pipeline: &Gate<Pipeline>) -> Progress {
         let Some(mut following) = self.following.take() else {
             return Progress::Settled {
                 version: self.version(),

@@ -24,6 +24,7 @@ mod core;
 mod datapath;
 mod dependency;
 mod entry;
+mod gate;
 mod gather;
 mod history;
 mod intern;
@@ -44,6 +45,7 @@ pub use config::{
 pub use datapath::{Datapath, EntryView, Progress};
 pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;
+pub use gate::Gate;
 pub use history::LastRepair;
 pub use ledger::{Counts, Ledger};
 pub use maintain::{
@@ -52,6 +54,5 @@ pub use maintain::{
 };
 pub use megaflow::{CacheChoice, CacheIndex};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
-pub use sync::read_soon;
 pub use thalweg_classifier::LearnedStatistics;
 pub use training::{Learnt, Tending, Training};

@@ -1,13 +1,13 @@
 //! Every packet is accounted for, and goes where the reference says.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-use thalweg_datapath::{Config, Datapath, EvictReason, Progress, RefuseReason};
+use thalweg_datapath::{Config, Datapath, EvictReason, Gate, Progress, RefuseReason};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState, forward};
 
-fn pipeline(rules: &str) -> RwLock<Pipeline> {
+fn pipeline(rules: &str) -> Gate<Pipeline> {
     let mut pipeline = Pipeline::new(thalweg_pipeline::Config::default());
     let state = PortState {
         is_up: true,
@@ -18,7 +18,7 @@ fn pipeline(rules: &str) -> RwLock<Pipeline> {
     let operations = ports.chain(rules.into_change().operations).collect();
     let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
     applied.expect("the test's rules can be loaded");
-    RwLock::new(pipeline)
+    Gate::new(pipeline)
 }
 
 /// An IPv4 packet from port 1.
@@ -40,8 +40,8 @@ fn outbox() -> Outbox {
     outbox
 }
 
-fn process(pipeline: &RwLock<Pipeline>, count: usize) -> (Datapath, Outbox) {
-    let mut datapath = Datapath::new(Config::default(), &pipeline.read().unwrap()).unwrap();
+fn process(pipeline: &Gate<Pipeline>, count: usize) -> (Datapath, Outbox) {
+    let mut datapath = Datapath::new(Config::default(), &pipeline.read()).unwrap();
     let mut outbox = outbox();
     let mut packets = vec![packet(); count];
     datapath.process(&mut packets, Instant::ZERO, pipeline, &mut outbox);
@@ -66,13 +66,9 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
         thalweg_pipeline::MacMove { station, port }
     });
     let change = Change::one(Operation::MoveMacs(moves.collect()));
-    let delta = pipeline
-        .write()
-        .unwrap()
-        .apply(&change, Instant::ZERO)
-        .unwrap();
+    let delta = pipeline.write().apply(&change, Instant::ZERO).unwrap();
     let findings = datapath.index().map(|index| {
-        let findings = index.search(&pipeline.read().unwrap(), &delta);
+        let findings = index.search(&pipeline.read(), &delta);
         Arc::new(findings)
     });
     datapath.begin(Arc::new(delta), findings);
@@ -129,7 +125,7 @@ fn what_grows_too_long_for_a_frame_is_dropped_and_counted() {
     let rules = "actions=clone(push_vlan:0x8100,push_vlan:0x88a8,output:2),push_vlan:0x8100,\
                  output:2,push_vlan:0x88a8,output:2";
     let pipeline = pipeline(rules);
-    let mut datapath = Datapath::new(Config::default(), &pipeline.read().unwrap()).unwrap();
+    let mut datapath = Datapath::new(Config::default(), &pipeline.read()).unwrap();
     let mut outbox = outbox();
     let mut frame = vec![0; 65_530];
     let mut packet = Packet::from_bytes(&frame);
@@ -149,7 +145,7 @@ fn a_walk_that_cannot_go_on_is_counted_once() {
         continuations: 0,
         ..Config::default()
     };
-    let mut datapath = Datapath::new(config, &pipeline.read().unwrap()).unwrap();
+    let mut datapath = Datapath::new(config, &pipeline.read()).unwrap();
     let mut frame = packet().bytes().to_vec();
     frame.splice(12..14, [0x88, 0x47, 0, 0, 0x11, 64]);
     let mut packets = vec![Packet::from_bytes(&frame)];
@@ -165,8 +161,8 @@ fn copies_share_the_passes_of_their_packet() {
         "group_id=1,type=all{buckets}\nip,actions=push_mpls:0x8847,group:1"
     ));
     let mut expected = outbox();
-    let version = pipeline.read().unwrap().version();
-    forward(&pipeline.read().unwrap(), version, packet(), &mut expected).unwrap();
+    let version = pipeline.read().version();
+    forward(&pipeline.read(), version, packet(), &mut expected).unwrap();
     assert_eq!(expected.sent.len(), 15);
     let (datapath, actual) = process(&pipeline, 3);
     assert_eq!(actual.sent.len(), 3 * expected.sent.len());
@@ -186,7 +182,7 @@ fn continuations_that_fill_up_make_room_again() {
         continuations: 8,
         ..Config::default()
     };
-    let mut datapath = Datapath::new(config, &pipeline.read().unwrap()).unwrap();
+    let mut datapath = Datapath::new(config, &pipeline.read()).unwrap();
     let mut outbox = outbox();
     for source in 0..100 {
         let mut frame = packet().bytes().to_vec();

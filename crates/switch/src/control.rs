@@ -177,7 +177,7 @@ impl Switch {
         for (worker, requests) in requests.unwrap_or_default() {
             let index = self.handles[worker].index.as_ref();
             let index = index.expect("who repairs entries keeps a record");
-            let pipeline = steps::read(&self.shared.pipeline);
+            let pipeline = self.shared.pipeline.read();
             let walks = index.walk(&mut self.walker, &pipeline, &requests);
             drop(pipeline);
             self.tell(worker, Command::Walked(Box::new(walks)));
@@ -282,7 +282,7 @@ impl Switch {
             ..
         } = unsettled;
         drop(findings);
-        let pipeline = steps::read(&shared.pipeline);
+        let pipeline = shared.pipeline.read();
         self.upkeep.conclude(&pipeline, &delta, &over, made_at);
         drop(pipeline);
         steps::reclaim(&shared.pipeline, delta.version);
@@ -444,7 +444,7 @@ impl Switch {
             self.apply_own(&change, &[]);
         }
         let shared = self.shared.clone();
-        let due = self.upkeep.due(&steps::read(&shared.pipeline), now);
+        let due = self.upkeep.due(&shared.pipeline.read(), now);
         let mut uses = vec![None; due.idle.len()];
         if !due.idle.is_empty() {
             let idle = Arc::new(due.idle.clone());
@@ -455,9 +455,7 @@ impl Switch {
                 }
             }
         }
-        let expired = self
-            .upkeep
-            .expired(&steps::read(&shared.pipeline), due, &uses);
+        let expired = self.upkeep.expired(&shared.pipeline.read(), due, &uses);
         if let Some(expired) = expired {
             self.apply_own(&expired.change, &expired.reasons);
         }

@@ -18,11 +18,11 @@
 //! 3. Time is whatever the caller says; it should not run backwards.
 //! 4. One change is followed at a time: the next waits until all entries are right.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_datapath::{
-    Datapath, LearnedStatistics, Ledger, MaintainerKind, Progress, Requests, Walks, Work,
+    Datapath, Gate, LearnedStatistics, Ledger, MaintainerKind, Progress, Requests, Walks, Work,
 };
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
@@ -31,7 +31,7 @@ use thalweg_pipeline::{
 };
 
 use crate::audit::Audit;
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::upkeep::Upkeep;
 
 /// Limits of an engine.
@@ -143,7 +143,7 @@ pub struct Removal {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Engine {
-    pipeline: RwLock<Pipeline>,
+    pipeline: Gate<Pipeline>,
     datapath: Datapath,
     outbox: Outbox,
     upkeep: Upkeep,
@@ -170,7 +170,7 @@ impl Engine {
         let datapath = Datapath::new(config.datapath, &pipeline)?;
         let pool = PacketPool::with_capacity(config.packets, config.packet_bytes);
         Ok(Engine {
-            pipeline: RwLock::new(pipeline),
+            pipeline: Gate::new(pipeline),
             datapath,
             outbox: Outbox::new(pool),
             upkeep,
@@ -184,13 +184,11 @@ impl Engine {
 
     /// The pipeline.
     pub fn pipeline(&self) -> RwLockReadGuard<'_, Pipeline> {
-        self.pipeline.read().unwrap_or_else(PoisonError::into_inner)
+        self.pipeline.read()
     }
 
     fn pipeline_mut(&self) -> RwLockWriteGuard<'_, Pipeline> {
-        self.pipeline
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.pipeline.write()
     }
 
     /// The caches.
@@ -420,7 +418,6 @@ impl Engine {
                 }) = self.unsettled.take()
                 {
                     let pipeline = self.pipeline.get_mut();
-                    let pipeline = pipeline.unwrap_or_else(PoisonError::into_inner);
                     self.upkeep.conclude(pipeline, &delta, &over, made_at);
                     pipeline.reclaim(delta.version);
                 }
@@ -465,7 +462,7 @@ impl Engine {
             self.apply(&change, now)
                 .expect("a station can always be forgotten");
         }
-        let pipeline = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        let pipeline = self.pipeline.read();
         let due = self.upkeep.due(&pipeline, now);
         let uses = self.datapath.uses_since(&due.idle);
         let expired = self.upkeep.expired(&pipeline, due, &uses);
@@ -492,11 +489,7 @@ impl Engine {
 
     fn settle_ledger(&mut self, ledger: Ledger) {
         if !ledger.is_empty() {
-            ledger.settle(
-                self.pipeline
-                    .get_mut()
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            ledger.settle(self.pipeline.get_mut());
         }
     }
 }

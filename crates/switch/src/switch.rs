@@ -23,9 +23,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use thalweg_datapath::{Datapath, Index, Work};
+use thalweg_datapath::{Datapath, Gate, Index, Work};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
@@ -38,7 +38,7 @@ use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::ports::{Attached, Routes, SwitchPort};
-use crate::sync::{JoinHandle, Mutex, Receiver, RwLock, RwLockReadGuard, Sender, bounded, spawn};
+use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
 use crate::upkeep::Upkeep;
 use crate::v2p::{Node, V2pConfig, V2pError, V2pMap, lock};
@@ -237,7 +237,7 @@ impl Switch {
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
         let shared = Arc::new(Shared {
             clock,
-            pipeline: RwLock::new(pipeline),
+            pipeline: Gate::new(pipeline),
             routes: Routes::new(&numbers, config.workers),
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
@@ -311,10 +311,7 @@ impl Switch {
     ///
     /// Rule counters are those of the last [`Switch::totals`]. A change waits while this is held.
     pub fn pipeline(&self) -> RwLockReadGuard<'_, Pipeline> {
-        self.shared
-            .pipeline
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.pipeline.read()
     }
 
     /// The time since the switch started, as rules and packets have it.

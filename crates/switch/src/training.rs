@@ -15,13 +15,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use thalweg_datapath as datapath;
+use thalweg_datapath::{self as datapath, Gate};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Learnt, Pipeline, Tending, Training};
 
 use crate::clock::Clock;
-use crate::steps;
-use crate::sync::{JoinHandle, Mutex, RwLock, spawn};
+use crate::sync::{JoinHandle, Mutex, spawn};
 
 /// Invariant 2.
 const PAUSES: u32 = 4;
@@ -115,7 +114,7 @@ impl Trainer {
     /// it. What is for the caches of a worker is the caller's to bring there.
     pub(crate) fn tend(
         &mut self,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         clock: &Clock,
     ) -> Option<(usize, datapath::Learnt)> {
         let now = clock.now();
@@ -131,14 +130,14 @@ impl Trainer {
 
     fn take_outcome(
         &mut self,
-        pipeline: &RwLock<Pipeline>,
+        pipeline: &Gate<Pipeline>,
         now: Instant,
     ) -> Option<(usize, datapath::Learnt)> {
         let (start, thread) = self.running.take_if(|(_, thread)| thread.is_finished())?;
         self.next_thread = now + (now - start) * PAUSES;
         match thread.join() {
             Ok(Some(Outcome::Table(is_built, learnt))) => {
-                steps::write(pipeline).install(learnt);
+                pipeline.write().install(learnt);
                 self.counters.done += u64::from(is_built);
                 self.has_more = true;
                 None
@@ -150,11 +149,11 @@ impl Trainer {
     }
 
     /// Invariant 2.
-    fn slice(&mut self, pipeline: &RwLock<Pipeline>, clock: &Clock, now: Instant) {
+    fn slice(&mut self, pipeline: &Gate<Pipeline>, clock: &Clock, now: Instant) {
         if now < self.next_slice {
             return;
         }
-        let mut pipeline = steps::write(pipeline);
+        let mut pipeline = pipeline.write();
         let start = clock.now();
         let tended = pipeline.tend(STEPS);
         drop(pipeline);
@@ -229,7 +228,7 @@ mod tests {
     #[test]
     fn a_thread_that_cannot_start_is_counted_and_tried_again() {
         let (pipeline, training) = untrained();
-        let (pipeline, clock) = (RwLock::new(pipeline), Clock::start());
+        let (pipeline, clock) = (Gate::new(pipeline), Clock::start());
         let mut trainer = Trainer::default();
         trainer.waiting.push_back(Long::Table(training));
         let now = clock.now();

@@ -23,7 +23,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, Progress, Tending};
+use thalweg_datapath::{Datapath, Gate, Progress, Tending};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{Delta, Outbox, Pipeline};
@@ -34,7 +34,7 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Attached, Routes};
 use crate::recent::Recent;
-use crate::sync::{Mutex, Receiver, RwLock, Sender};
+use crate::sync::{Mutex, Receiver, Sender};
 use crate::totals::WorkerCounters;
 use crate::v2p::{Node, lock};
 
@@ -74,7 +74,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(2);
 /// What all workers share.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
-    pub(crate) pipeline: RwLock<Pipeline>,
+    pub(crate) pipeline: Gate<Pipeline>,
     pub(crate) routes: Routes,
     /// By worker: what others have left for it.
     pub(crate) exchanges: Vec<Exchange>,

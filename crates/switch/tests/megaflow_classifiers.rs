@@ -3,11 +3,10 @@
 
 mod lab;
 
-use std::sync::RwLock;
-
 use lab::{Lab, datagram};
 use thalweg_datapath::{
-    CacheIndex, Datapath, EvictReason, LookupCounters, MaintainerKind, MegaflowClassifier, Tending,
+    CacheIndex, Datapath, EvictReason, Gate, LookupCounters, MaintainerKind, MegaflowClassifier,
+    Tending,
 };
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::{self, Parser};
@@ -326,7 +325,7 @@ fn an_index_is_made_while_entries_come_and_go() {
     config.microflow.entries = 0;
     config.megaflow.entries = 3_000;
     let mut datapath = Datapath::new(config, &pipeline).expect("it is right");
-    let pipeline = RwLock::new(pipeline);
+    let pipeline = Gate::new(pipeline);
     let mut outbox = Outbox::new(PacketPool::with_capacity(64, 2_048));
     let mut send = |datapath: &mut Datapath, host: u32| {
         let bytes = datagram(HOST ^ 1 << (host % LENGTHS), host, 7);

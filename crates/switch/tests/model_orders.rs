@@ -24,10 +24,9 @@ mod stamps;
 use std::sync::Arc;
 
 use shuttle::scheduler::DfsScheduler;
-use shuttle::sync::RwLock;
 use shuttle::{Config, Runner};
 use stamps::{FlowKey, Kind, Program, Seen, VALUES};
-use thalweg_datapath::{Datapath, Findings, MaintainerKind, Progress};
+use thalweg_datapath::{Datapath, Findings, Gate, MaintainerKind, Progress};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{Change, Delta, Operation, Outbox, Pipeline, PortState};
 
@@ -40,7 +39,7 @@ const MEANWHILE: [FlowKey; 2] = [FlowKey(0, 1), FlowKey(2, 2)];
 /// A worker: caches, and the rules before and after the change.
 struct Worker {
     datapath: Datapath,
-    pipeline: Arc<RwLock<Pipeline>>,
+    pipeline: Arc<Gate<Pipeline>>,
     outbox: Outbox,
     before: Program,
     after: Program,
@@ -138,7 +137,7 @@ impl Case {
 fn execution(case: &Case) {
     let (pipeline, datapath) = set_out(case.maintainer, &case.load);
     let index = datapath.index().expect("there is one");
-    let pipeline = Arc::new(RwLock::new(pipeline));
+    let pipeline = Arc::new(Gate::new(pipeline));
     let change = case.change.clone();
     let mut worker = Worker {
         datapath,
@@ -149,9 +148,9 @@ fn execution(case: &Case) {
     };
     worker.forward(&WARM, &case.before);
     let control = shuttle::thread::spawn(move || {
-        let delta = pipeline.write().unwrap().apply(&change, Instant::ZERO);
+        let delta = pipeline.write().apply(&change, Instant::ZERO);
         let delta = delta.expect("it is right");
-        let findings = index.search(&pipeline.read().unwrap(), &delta);
+        let findings = index.search(&pipeline.read(), &delta);
         (Arc::new(delta), Arc::new(findings))
     });
     for flow in MEANWHILE {

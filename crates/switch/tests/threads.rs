@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, read_soon};
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::{MemoryHandle, MemoryPort};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{Change, ClassifierKind, Operation, Station, text};
@@ -274,39 +274,6 @@ fn feed_hosts(sources: &[MemoryHandle], stop: &AtomicBool) {
         }
         std::thread::yield_now();
     }
-}
-
-/// A worker that waits for the pipeline gets it when the writer has done, however long that takes.
-#[test]
-fn a_reader_waits_for_a_writer_however_long() {
-    let lock = std::sync::RwLock::new(0);
-    assert_eq!(*read_soon(&lock), 0);
-    let begun = std::sync::Barrier::new(2);
-    std::thread::scope(|scope| {
-        let mut guard = lock.write().unwrap();
-        let reader = scope.spawn(|| {
-            begun.wait();
-            *read_soon(&lock)
-        });
-        begun.wait();
-        // Long enough for it to fall asleep, as a rule.
-        for _ in 0..10_000 {
-            assert!(!reader.is_finished());
-            std::thread::yield_now();
-        }
-        *guard = 7;
-        drop(guard);
-        assert_eq!(reader.join().unwrap(), 7);
-    });
-    // Who panicked with the lock is not asked.
-    std::thread::scope(|scope| {
-        let panicking = scope.spawn(|| {
-            let _guard = lock.write();
-            panic!("on purpose");
-        });
-        assert!(panicking.join().is_err());
-    });
-    assert_eq!(*read_soon(&lock), 7);
 }
 
 #[test]

@@ -9,9 +9,9 @@
 //!    effects.
 //! 3. Nothing panics, whatever the bytes are.
 
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
 
-use thalweg_datapath::{Config, Datapath, MegaflowConfig, MicroflowConfig};
+use thalweg_datapath::{Config, Datapath, Gate, MegaflowConfig, MicroflowConfig};
 use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_pipeline::{Operation, Outbox, Pipeline, PortState, forward, text, translate};
 
@@ -21,8 +21,8 @@ const NEIGHBOURS: u64 = 12;
 
 /// Tries one input.
 pub fn run(input: &[u8]) {
-    static PIPELINE: OnceLock<RwLock<Pipeline>> = OnceLock::new();
-    let pipeline = PIPELINE.get_or_init(|| RwLock::new(load()));
+    static PIPELINE: OnceLock<Gate<Pipeline>> = OnceLock::new();
+    let pipeline = PIPELINE.get_or_init(|| Gate::new(load()));
     let Some((port, frame)) = input.split_first() else {
         return;
     };
@@ -35,7 +35,7 @@ pub fn run(input: &[u8]) {
         caches.forward(&neighbour, port);
         caches.forward(frame, port);
     }
-    let pipeline = pipeline.read().unwrap_or_else(PoisonError::into_inner);
+    let pipeline = pipeline.read();
     flip_unexamined(&pipeline, frame, port, &mut chance);
 }
 
@@ -57,12 +57,12 @@ fn load() -> Pipeline {
 
 /// Caches that are compared with the interpreter.
 struct Caches<'a> {
-    pipeline: &'a RwLock<Pipeline>,
+    pipeline: &'a Gate<Pipeline>,
     datapath: Datapath,
 }
 
 impl<'a> Caches<'a> {
-    fn new(pipeline: &'a RwLock<Pipeline>) -> Caches<'a> {
+    fn new(pipeline: &'a Gate<Pipeline>) -> Caches<'a> {
         let config = Config {
             microflow: MicroflowConfig {
                 entries: 16,
@@ -75,7 +75,7 @@ impl<'a> Caches<'a> {
             },
             ..Config::default()
         };
-        let known = pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        let known = pipeline.read();
         let datapath = Datapath::new(config, &known).expect("the limits make sense");
         Caches { pipeline, datapath }
     }
@@ -83,7 +83,7 @@ impl<'a> Caches<'a> {
     fn forward(&mut self, frame: &[u8], port: PortId) {
         let mut packet = Packet::from_bytes(frame);
         packet.set_received(port, Instant::ZERO);
-        let known = self.pipeline.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.pipeline.read();
         let mut expected = growing_outbox();
         // A frame that is none is dropped by both.
         let _ = forward(&known, known.version(), packet.clone(), &mut expected);

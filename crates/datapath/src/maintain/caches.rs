@@ -7,9 +7,9 @@ use super::{Caches, Outcome};
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
+use crate::gate::Reader;
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
-use crate::sync::Reader;
 use crate::upcall::{Content, bits_of};
 
 impl<const W: usize> Caches for Core<W> {

@@ -35,7 +35,7 @@ use super::walks::{Requests, Walk, Walks};
 use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
-use crate::sync::Reader;
+use crate::gate::Reader;
 
 /// Entries that may be marked in the time in which one is treated. In a model check, which has few
 /// entries, so few that marking takes several slices.

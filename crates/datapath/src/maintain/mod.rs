@@ -32,8 +32,8 @@ use thalweg_pipeline::{Delta, Pipeline};
 
 use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
+use crate::gate::Reader;
 use crate::statistics::EvictReason;
-use crate::sync::Reader;
 use crate::upcall::Content;
 
 pub(crate) use follow::{Following, Slice};

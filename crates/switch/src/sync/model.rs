@@ -17,7 +17,7 @@ use shuttle::sync::Condvar;
 use super::channel::SHORT;
 pub(crate) use super::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicUsize, fence};
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// A thread of the model.
 pub(crate) struct JoinHandle<T> {

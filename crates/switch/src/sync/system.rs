@@ -8,7 +8,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 pub(crate) use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
-pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::thread::JoinHandle;
 pub(crate) use std::time;
 

@@ -1,10 +1,10 @@
 //! Lookups on several threads while rules come and go, as in a switch.
 //!
 //! The classifier is behind a lock, as the tables of a pipeline are: a reader holds it for a burst
-//! and looks up at the newest version, as a worker does (`thalweg_datapath::read_soon`); the writer
-//! looks at what it will change while readers go on, and then takes the lock for a version of up to
-//! 32 changes, publishes it and frees what died, before it lets go: a step of the control side
-//! (`switch::steps`). Changes come at a rate by the wall clock: rules of the set that are drawn evenly
+//! and looks up at the newest version, as a worker does; the writer looks at what it will change
+//! while readers go on, and then takes the lock for a version of up to 32 changes, publishes it and
+//! frees what died, before it lets go: a step of the control side (`switch::steps`). The lock lets
+//! the writer go first ([`Gate`]). Changes come at a rate by the wall clock: rules of the set that are drawn evenly
 //! go, and come back a thousand changes later or so, as the youngest of their priority.
 //!
 //! A classifier that replaces its index does so in slices under the lock, of which the longest is
@@ -15,14 +15,13 @@
 //! their versions; the oracle is asked about them afterwards.
 
 use std::collections::VecDeque;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::{Job, Precedence, RuleId, Tended, Version};
-use thalweg_datapath::read_soon;
+use thalweg_datapath::Gate;
 
 use super::lookups::burst;
 use super::oracle::{Event, Oracle};
@@ -93,7 +92,7 @@ pub(super) fn sample(
     trace: &Trace,
     setting: &Setting,
 ) -> (Subject, Outcome) {
-    let shared = RwLock::new(subject);
+    let shared = Gate::new(subject);
     let is_over = AtomicBool::new(false);
     let trainings = AtomicUsize::new(0);
     let start = Instant::now();
@@ -109,7 +108,7 @@ pub(super) fn sample(
             scope.spawn(move || {
                 let is_training = job.rule_count() > 0;
                 let outcome = job.run();
-                let mut subject = shared.write().expect("no thread has panicked");
+                let mut subject = shared.write();
                 subject.classifier_mut().install(outcome);
                 trainings.fetch_add(usize::from(is_training), Ordering::Relaxed);
             });
@@ -122,7 +121,7 @@ pub(super) fn sample(
             .collect();
         (reads, changes, start.elapsed())
     });
-    let subject = shared.into_inner().expect("no reader has panicked");
+    let subject = shared.into_inner();
     let lookups: usize = reads.iter().map(|read| read.lookups).sum();
     let time_ns: u64 = reads.iter().map(|read| read.time_ns).sum();
     let per_second = |count: usize| count as f64 / wall.as_secs_f64();
@@ -140,7 +139,7 @@ pub(super) fn sample(
 
 /// A reader: bursts until it is over.
 fn read(
-    shared: &RwLock<Subject>,
+    shared: &Gate<Subject>,
     trace: &Trace,
     setting: &Setting,
     reader: usize,
@@ -158,7 +157,7 @@ fn read(
     while !is_over.load(Ordering::Relaxed) {
         // The clock is looked at once in sixteen bursts.
         for _ in 0..16 {
-            let subject = read_soon(shared);
+            let subject = shared.read();
             let version = subject.version;
             burst(
                 subject.classifier(),
@@ -195,7 +194,7 @@ struct Changes {
 
 /// The writer: changes at their rate until the time is over, and slices of what trains.
 fn change(
-    shared: &RwLock<Subject>,
+    shared: &Gate<Subject>,
     set: &RuleSet,
     setting: &Setting,
     start: Instant,
@@ -206,7 +205,7 @@ fn change(
         queue: VecDeque::new(),
         is_away: vec![false; set.len()],
         // Later than all that there were.
-        age: read_soon(shared).version.0 << 20 | set.len() as u64,
+        age: shared.read().version.0 << 20 | set.len() as u64,
     };
     let (mut changes, mut has_more) = (Changes::default(), false);
     loop {
@@ -222,20 +221,19 @@ fn change(
             continue;
         }
         let before = processor_time_ns();
-        if count > 0 {
-            let subject = read_soon(shared);
-            let next = subject.version.next();
-            let steps = away.draw(count, set, next, &mut random);
-            steps.iter().for_each(|step| step.foresee(&subject, set));
-            drop(subject);
-            changes.done += steps.len();
-            let mut subject = shared.write().expect("no thread has panicked");
+        let subject = shared.read();
+        let next = subject.version.next();
+        let steps = away.draw(count, set, next, &mut random);
+        steps.iter().for_each(|step| step.foresee(&subject, set));
+        drop(subject);
+        changes.done += steps.len();
+        let mut subject = shared.write();
+        if !steps.is_empty() {
             steps
                 .iter()
                 .for_each(|step| step.perform(&mut subject, set, next));
             publish(&mut subject, next);
         }
-        let mut subject = shared.write().expect("no thread has panicked");
         let slice = processor_time_ns();
         let tended = subject.classifier_mut().tend(SLICE);
         drop(subject);
@@ -341,8 +339,8 @@ fn publish(subject: &mut Subject, next: Version) {
 }
 
 /// Brings all rules back.
-fn restore(shared: &RwLock<Subject>, set: &RuleSet, away: &mut Away) {
-    let mut subject = shared.write().expect("no thread has panicked");
+fn restore(shared: &Gate<Subject>, set: &RuleSet, away: &mut Away) {
+    let mut subject = shared.write();
     let next = subject.version.next();
     while let Some((rule, _)) = away.queue.pop_front() {
         away.come(rule, set).perform(&mut subject, set, next);
