@@ -14,6 +14,9 @@
 //! 2022). First lookups are made for all packets of a burst together; the walk is the
 //! interpreter's, without the record of what it read.
 //!
+//! The exact-match cache lets few flows in as long as few of its entries are hit before rules change
+//! (`thrift`).
+//!
 //! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
 //! 2. An entry has the key of one flow and its answer at one epoch. A change of the rules is a new
 //!    epoch: it takes constant time, and each flow is answered anew once.
@@ -61,6 +64,8 @@ impl<const W: usize> Core<W> {
         let found = burst.found.iter().enumerate();
         let unknown = found.filter(|(_, found)| found.is_none());
         scratch.unknown.extend(unknown.map(|(index, _)| index));
+        let (count, unknown) = (burst.found.len() as u64, scratch.unknown.len() as u64);
+        self.thrift.note_lookups(count, count - unknown);
         let pipeline = (!scratch.unknown.is_empty()).then(|| pipeline.read());
         if let Some(pipeline) = &pipeline {
             self.statistics.computed += scratch.unknown.len() as u64;
@@ -226,10 +231,15 @@ impl<const W: usize> Core<W> {
         if !self.microflow.is_enabled() {
             return;
         }
-        let Some(place) = self.microflow.place_for(flow.hash, flow.key, &self.entries) else {
+        let is_let_in = self.thrift.lets_in();
+        let place = is_let_in
+            .then(|| (self.microflow).place_for(flow.hash, flow.key, &self.entries))
+            .flatten();
+        let Some(place) = place else {
             self.statistics.count_refusal(RefuseReason::NotAdmitted);
             return;
         };
+        self.thrift.note_insertion();
         // Invariant 3; packets of this burst may be about to use it.
         if let Some((former, generation)) = self.microflow.occupant(place)
             && self.entries.is_taken(former, generation)

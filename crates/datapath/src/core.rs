@@ -39,6 +39,7 @@ use crate::megaflow::Megaflow;
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
+use crate::thrift::Thrift;
 
 /// Times that one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
@@ -104,6 +105,8 @@ pub(crate) struct Core<const W: usize> {
     /// Away while a pass is under way.
     burst: Option<Box<Burst<W>>>,
     pub(crate) scratch: Scratch,
+    /// Whether exact-match entries are worth their while, in computational flows.
+    pub(crate) thrift: Thrift,
     /// Entries that have lost their slot within the burst.
     pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
     recirculating: Vec<(Ticket, Packet)>,
@@ -174,6 +177,7 @@ impl<const W: usize> Core<W> {
             shapes: Shapes::default(),
             burst: Some(Box::new(Burst::new())),
             scratch: Scratch::default(),
+            thrift: Thrift::default(),
             leaving: Vec::new(),
             recirculating: Vec::new(),
             config: config.clone(),

@@ -35,6 +35,7 @@ mod microflow;
 mod record;
 mod statistics;
 mod sync;
+mod thrift;
 mod training;
 mod upcall;
 
