@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   events ahead   what is asked for
-//!   14             which nodes the packet's link joins; the port it comes by
-//!   10             the packet; at a switch the agent, at an endpoint the segment
-//!    5             at a switch the next ports and the lines of the agent's cache, at an endpoint the
+//!   10             which nodes the packet's link joins; the port it comes by
+//!    7             the packet; at a switch the agent, at an endpoint the segment
+//!    4             at a switch the next ports and the lines of the agent's cache, at an endpoint the
 //!                  machine, flow, connection and the port for the answer
 //!    2             at a switch the next port, at an endpoint both machines of the connection
 //! ```
@@ -20,9 +20,9 @@ use crate::schemes::Caches;
 use crate::topology::{NodeId, NodeKind, PortId};
 
 /// How many events are handled while memory answers.
-const LINK: usize = 14;
-const PACKET: usize = 10;
-const PLACES: usize = 5;
+const LINK: usize = 10;
+const PACKET: usize = 7;
+const PLACES: usize = 4;
 const NEXT: usize = 2;
 
 /// The same in a small fabric.
