@@ -10,11 +10,11 @@ use crate::config::{Config, ConfigError, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId, Program};
-use crate::gate::{Gate, Reader};
+use crate::gate::Gate;
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
 use crate::maintain::{
-    Following, Maintainer, MaintainerKind, Outcome, Requests, Slice, Walks, Work,
+    Following, Maintainer, MaintainerKind, Outcome, Published, Requests, Slice, Walks, Work,
 };
 use crate::statistics::{EvictReason, Statistics};
 
@@ -174,7 +174,7 @@ impl Datapath {
     /// with new rules, in this slice.
     ///
     /// # Panics
-    /// If the pipeline is asked and not at the version that the last change makes.
+    /// If the pipeline is asked and has not published the change.
     pub fn step(&mut self, pipeline: &Gate<Pipeline>) -> Progress {
         let Some(mut following) = self.following.take() else {
             return Progress::Settled {
@@ -184,7 +184,7 @@ impl Datapath {
             };
         };
         let version = following.delta.version;
-        let mut pipeline = Reader::new(pipeline);
+        let mut pipeline = Published::new(pipeline, version);
         let slice = if following.delta.has_new_layout {
             Slice::Settled(self.start_over(pipeline.get()))
         } else if self.config.mode == Mode::ComputationalFlows {

@@ -3,11 +3,11 @@
 use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
+use super::published::Published;
 use super::{Caches, Outcome};
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
-use crate::gate::Reader;
 use crate::history::LastRepair;
 use crate::statistics::EvictReason;
 use crate::upcall::{Content, bits_of};
@@ -52,7 +52,7 @@ impl<const W: usize> Caches for Core<W> {
 
     fn check_meanwhile(
         &mut self,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         delta: &Delta,
         count: usize,
         affected: &mut Vec<EntryId>,

@@ -29,13 +29,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use thalweg_pipeline::{Delta, Pipeline};
+use thalweg_pipeline::Delta;
 
+use super::published::Published;
 use super::walks::{Requests, Walk, Walks};
 use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
-use crate::gate::Reader;
 
 /// Entries that may be marked in the time in which one is treated. In a model check, which has few
 /// entries, so few that marking takes several slices.
@@ -108,7 +108,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         size: usize,
     ) -> Slice {
         let scope = maintainer.scope();
@@ -134,12 +134,7 @@ impl Following {
     }
 
     /// Marks suspects; true when all that the change may affect are marked.
-    fn mark(
-        &mut self,
-        caches: &mut dyn Caches,
-        pipeline: &mut Reader<'_, Pipeline>,
-        size: usize,
-    ) -> bool {
+    fn mark(&mut self, caches: &mut dyn Caches, pipeline: &mut Published<'_>, size: usize) -> bool {
         let mut room = size.saturating_mul(MARKS);
         let count = match self.findings.is_everything {
             true => caches.numbers() as usize,
@@ -227,7 +222,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         size: usize,
     ) -> Slice {
         let mut room = size.saturating_mul(ACCEPTED);
@@ -263,7 +258,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         size: usize,
     ) -> Slice {
         let mut treated = 0;
@@ -295,7 +290,7 @@ impl Following {
         &mut self,
         maintainer: &dyn Maintainer,
         caches: &mut dyn Caches,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         entry: EntryId,
     ) {
         // Invariant 3: what an entry counted goes to the group as it was.
@@ -303,7 +298,7 @@ impl Following {
             caches.settle(entry);
         }
         let remembers = !self.findings.is_everything && maintainer.scope() == Scope::Affected;
-        let mut repair = Repair::new(caches, pipeline, &self.delta, entry, remembers);
+        let mut repair = Repair::new(caches, pipeline, entry, remembers);
         let outcome = maintainer.treat(&mut repair);
         self.count(caches, outcome);
     }

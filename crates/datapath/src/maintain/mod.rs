@@ -24,6 +24,7 @@
 mod caches;
 mod follow;
 mod incremental;
+mod published;
 mod sweep;
 mod walks;
 
@@ -32,12 +33,12 @@ use thalweg_pipeline::{Delta, Pipeline};
 
 use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
-use crate::gate::Reader;
 use crate::statistics::EvictReason;
 use crate::upcall::Content;
 
 pub(crate) use follow::{Following, Slice};
 pub use incremental::{Barrier, Incremental};
+pub(crate) use published::Published;
 pub use sweep::{Flush, Lazy, Revalidate};
 pub use walks::{Requests, Walks};
 
@@ -232,8 +233,7 @@ pub trait Maintainer {
 /// An entry, as a maintainer may treat it.
 pub struct Repair<'a, 'p> {
     caches: &'a mut dyn Caches,
-    pipeline: &'a mut Reader<'p, Pipeline>,
-    delta: &'a Delta,
+    pipeline: &'a mut Published<'p>,
     entry: EntryId,
     remembers: bool,
 }
@@ -253,7 +253,7 @@ pub(crate) trait Caches {
     /// Looks at entries that were made since the search began; true when there is none any more.
     fn check_meanwhile(
         &mut self,
-        pipeline: &mut Reader<'_, Pipeline>,
+        pipeline: &mut Published<'_>,
         delta: &Delta,
         count: usize,
         affected: &mut Vec<EntryId>,
@@ -278,15 +278,13 @@ pub(crate) trait Caches {
 impl<'a, 'p> Repair<'a, 'p> {
     fn new(
         caches: &'a mut dyn Caches,
-        pipeline: &'a mut Reader<'p, Pipeline>,
-        delta: &'a Delta,
+        pipeline: &'a mut Published<'p>,
         entry: EntryId,
         remembers: bool,
     ) -> Repair<'a, 'p> {
         Repair {
             caches,
             pipeline,
-            delta,
             entry,
             remembers,
         }
@@ -297,15 +295,10 @@ impl<'a, 'p> Repair<'a, 'p> {
     /// Lookups whose outcome the entry's walk had recorded are not made again if the change has not
     /// touched it.
     pub fn retranslate(&mut self) -> Outcome {
+        let version = self.pipeline.version();
         let pipeline = self.pipeline.get();
-        let newest = pipeline.version();
-        let version = self.delta.version;
-        assert!(
-            version <= newest,
-            "a change is published before it is followed"
-        );
         // Invariant 4 of `follow`.
-        let remembers = self.remembers && version == newest;
+        let remembers = self.remembers && version == pipeline.version();
         (self.caches).retranslate(self.entry, pipeline, remembers)
     }
 
