@@ -16,7 +16,12 @@ pub(crate) use level::Work;
 /// of use and no harm.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    let place = slice.as_ptr().wrapping_add(index);
+    prefetch_at(slice.as_ptr().wrapping_add(index));
+}
+
+/// Asks for the cache line of an address, which need not be one of anything.
+#[inline(always)]
+pub fn prefetch_at<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: PREFETCHT0 takes any address and never faults (Intel SDM volume 2, PREFETCHh); SSE,
     // which has it, is part of every x86-64 processor.

@@ -251,8 +251,10 @@ impl<const W: usize> Core<W> {
             self.leaving.push((former, generation, reason));
         }
         let subtable = self.subtable_for(&self.exact_mask());
-        let credits = self.credits.share(credits.to_vec());
-        let program = Program::of(effects.to_vec(), |effects| self.effects.share(effects));
+        let credits = self.credits.hashed(credits.to_vec());
+        let credits = self.credits.share(credits);
+        let effects = self.effects.hashed(effects.to_vec());
+        let program = Program::of(effects, |effects| self.effects.share(effects));
         self.account_lists(&program, &credits);
         let entry = Entry {
             program,

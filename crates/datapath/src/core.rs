@@ -525,11 +525,6 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Words of a key, those that the layout leaves empty included.
-    pub(crate) const fn key_words(&self) -> usize {
-        W
-    }
-
     /// Bytes that entries and their index take, as the limit counts them.
     pub(crate) fn used_bytes(&self) -> usize {
         // A slot of a sub-table that is half full takes 16 bytes.

@@ -227,7 +227,7 @@ impl Datapath {
         }
         let following = self.following.as_mut()?;
         let at_least = self.config.requests_from;
-        with_core!(&self.core, core => following.request(&**core, core.key_words(), at_least))
+        with_core!(&self.core, core => following.request(&**core, at_least))
     }
 
     /// Takes the walks that were asked for.

@@ -12,6 +12,8 @@
 //!    found as before. When the version moves, marks are refused: in constant time, no entry that
 //!    has one is found any more.
 
+use std::ops::Deref;
+
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PortId};
 use thalweg_pipeline::{
     Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId, Trace, run,
@@ -79,9 +81,9 @@ pub(crate) enum Program {
 
 impl Program {
     /// What runs these effects; how a list is kept is the caller's to say.
-    pub(crate) fn of(
-        effects: Vec<Effect>,
-        keep: impl FnOnce(Vec<Effect>) -> Shared<Effect>,
+    pub(crate) fn of<L: Deref<Target = [Effect]>>(
+        effects: L,
+        keep: impl FnOnce(L) -> Shared<Effect>,
     ) -> Program {
         match &effects[..] {
             [Effect::Drop { reason, copies: 1 }] => Program::Drop(*reason),

@@ -445,6 +445,12 @@ impl Megaflow {
         subtable.insert(id, self.hash, entries);
     }
 
+    /// Asks for the slot of an entry whose memory has come.
+    pub(crate) fn prefetch<const W: usize>(&self, id: EntryId, entries: &Entries<W>) {
+        let subtable = self.subtable(entries.get(id).subtable);
+        subtable.prefetch(subtable.hash(entries.key(id), self.hash));
+    }
+
     /// Takes an entry, which is still in the slab, out of its sub-table.
     pub(crate) fn remove<const W: usize>(&mut self, id: EntryId, entries: &Entries<W>) {
         let number = entries.get(id).subtable;

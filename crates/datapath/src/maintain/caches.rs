@@ -4,7 +4,7 @@ use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
 use super::published::Published;
-use super::{Caches, Outcome};
+use super::{Caches, Outcome, Requests};
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
@@ -29,6 +29,32 @@ impl<const W: usize> Caches for Core<W> {
         self.entries.prefetch(id);
         if with_key {
             self.entries.prefetch_key(id);
+        }
+    }
+
+    fn prefetch_lists(&self, id: EntryId, content: &Content) {
+        let entry = self.entries.get(id);
+        if !self.entries.is_there(id) {
+            return;
+        }
+        entry.credits.prefetch();
+        if let Program::Run(effects) = &entry.program {
+            effects.prefetch();
+        }
+        if self.megaflow.mask(entry.subtable) != content.mask {
+            self.megaflow.prefetch(id, &self.entries);
+        }
+        self.credits.prefetch(&content.credits);
+        self.effects.prefetch(&content.effects);
+    }
+
+    fn prefetch_equal(&self, id: EntryId, content: &Content) {
+        self.credits.prefetch_equal(&content.credits);
+        self.effects.prefetch_equal(&content.effects);
+        let entry = self.entries.get(id);
+        self.credits.prefetch_former(&entry.credits);
+        if let Program::Run(effects) = &entry.program {
+            self.effects.prefetch_former(effects);
         }
     }
 
@@ -110,6 +136,11 @@ impl<const W: usize> Caches for Core<W> {
                 Outcome::Evicted
             }
         }
+    }
+
+    fn requests(&self, version: Version, count: usize) -> Requests {
+        // Credits and effects are hashed by one function.
+        Requests::new(version, W, self.credits.hash_function(), count)
     }
 
     fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool {

@@ -50,8 +50,8 @@ const REQUESTS_MAX: usize = if cfg!(thalweg_model) { 2 } else { 8_192 };
 /// Entries walked elsewhere that may be treated in the time in which one is walked here.
 const ACCEPTED: usize = 4;
 
-/// The same of entries that are treated, which takes longer.
-const SOON: usize = 2;
+/// Entries that are treated together.
+const ROUND: usize = 16;
 
 /// A change that is being followed.
 #[derive(Debug)]
@@ -177,12 +177,7 @@ impl Following {
 
     /// Asks for the walks of the last of the marked entries, if there are enough; what the walks
     /// come to is to be accepted.
-    pub(crate) fn request(
-        &mut self,
-        caches: &dyn Caches,
-        key_words: usize,
-        at_least: usize,
-    ) -> Option<Requests> {
+    pub(crate) fn request(&mut self, caches: &dyn Caches, at_least: usize) -> Option<Requests> {
         // A walk of an entry that nothing is known of is not asked for: its path is another now.
         let is_wanted = self.stage == Stage::Treating
             && !self.findings.is_everything
@@ -193,9 +188,12 @@ impl Following {
         }
         let from = self.marked.len().saturating_sub(REQUESTS_MAX);
         let from = from.max(self.next);
-        let mut requests = Requests::new(self.delta.version, key_words);
+        let mut requests = caches.requests(self.delta.version, self.marked.len() - from);
         for place in from..self.marked.len() {
             let (entry, generation) = self.marked[place];
+            if let Some((later, _)) = self.marked.get(place + AHEAD) {
+                caches.prefetch(*later, true);
+            }
             if caches.is_taken(entry, generation) {
                 let limit = caches.mask_limit(entry);
                 requests.add((place, entry, limit), |keys| caches.request(entry, keys));
@@ -226,12 +224,14 @@ impl Following {
         size: usize,
     ) -> Slice {
         let mut room = size.saturating_mul(ACCEPTED);
+        let mut prefetched = self.next;
         while room > 0 && !self.is_waiting() {
             let Some((entry, generation)) = self.marked.get(self.next).copied() else {
                 break;
             };
-            if let Some((later, _)) = self.marked.get(self.next + SOON) {
-                caches.prefetch(*later, true);
+            if self.next == prefetched {
+                prefetched += room.min(ROUND);
+                self.prefetch(caches, prefetched);
             }
             let walk = self.walks.pop_front_if(|walk| walk.place == self.next);
             self.next += 1;
@@ -251,6 +251,21 @@ impl Following {
             true => self.settle(caches),
             false => Slice::Repairing,
         }
+    }
+
+    /// Asks for the memory of marked entries up to a place, and of what they are to be given; in
+    /// rounds, each of which asks for what the next one needs.
+    fn prefetch(&self, caches: &dyn Caches, end: usize) {
+        let end = end.min(self.marked.len());
+        let entries = || self.marked[self.next..end].iter().map(|(entry, _)| *entry);
+        let walks = || {
+            let walks = self.walks.iter().take_while(|walk| walk.place < end);
+            walks.map(|walk| (self.marked[walk.place].0, &walk.content))
+        };
+        entries().for_each(|entry| caches.prefetch(entry, true));
+        walks().for_each(|(_, content)| content.prefetch());
+        walks().for_each(|(entry, content)| caches.prefetch_lists(entry, content));
+        walks().for_each(|(entry, content)| caches.prefetch_equal(entry, content));
     }
 
     /// Treats entries one by one, marked or not.

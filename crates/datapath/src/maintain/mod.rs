@@ -246,6 +246,10 @@ pub(crate) trait Caches {
     fn is_taken(&self, id: EntryId, generation: u32) -> bool;
     /// Asks for the memory of an entry that is to be looked at soon, and of its key.
     fn prefetch(&self, id: EntryId, with_key: bool);
+    /// The same of what takes out an entry whose memory has come, and gives it another content.
+    fn prefetch_lists(&self, id: EntryId, content: &Content);
+    /// The same of what has been found by then.
+    fn prefetch_equal(&self, id: EntryId, content: &Content);
     /// Marks an entry; says its generation if that is news.
     fn mark(&mut self, id: EntryId) -> Option<u32>;
     /// The same, if the suspicion holds for its region.
@@ -266,6 +270,8 @@ pub(crate) trait Caches {
     /// Credits what an entry has counted so far to what it has met so far.
     fn settle(&mut self, id: EntryId);
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
+    /// No requests yet, with room for so many.
+    fn requests(&self, version: Version, count: usize) -> Requests;
     /// Adds an entry's key to `keys`, if all that its walk needs is known elsewhere too.
     fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool;
     /// Bits that an entry's mask may have before its walk is made anew.

@@ -26,10 +26,12 @@
 use std::collections::VecDeque;
 
 use thalweg_classifier::Version;
+use thalweg_classifier::hash::WordHash;
 use thalweg_pipeline::{Pipeline, Translation, Walker};
 
 use crate::dependency::Index;
 use crate::entry::{Credit, EntryId};
+use crate::intern::Hashed;
 use crate::upcall::{Again, Content, lookups_of};
 
 /// Entries that a datapath asks to be walked, with their keys.
@@ -37,18 +39,27 @@ use crate::upcall::{Again, Content, lookups_of};
 pub struct Requests {
     version: Version,
     key_words: usize,
+    /// Of lists that entries share.
+    hash: WordHash,
     /// With their places among the marked entries, and the bits that their masks may have.
     entries: Vec<(usize, EntryId, u32)>,
     keys: Vec<u64>,
 }
 
 impl Requests {
-    pub(super) fn new(version: Version, key_words: usize) -> Requests {
+    /// With room for `count` entries.
+    pub(super) fn new(
+        version: Version,
+        key_words: usize,
+        hash: WordHash,
+        count: usize,
+    ) -> Requests {
         Requests {
             version,
             key_words,
-            entries: Vec::new(),
-            keys: Vec::new(),
+            hash,
+            entries: Vec::with_capacity(count),
+            keys: Vec::with_capacity(count * key_words),
         }
     }
 
@@ -113,7 +124,7 @@ impl Index {
             let (translation, known) = again.walk(walker, &record, pipeline, key, (None, version));
             let is_anew = known.is_anew;
             let Translation {
-                mask,
+                mut mask,
                 effects,
                 trace,
                 continuations,
@@ -125,10 +136,11 @@ impl Index {
             }
             record.set(*entry, &trace, &known);
             drop(record);
+            mask.resize(requests.key_words, 0);
             let content = Content {
                 mask,
-                effects,
-                credits: Credit::of(&trace),
+                effects: Hashed::new(effects, requests.hash),
+                credits: Hashed::new(Credit::of(&trace), requests.hash),
                 lookups: lookups_of(&trace),
                 recalled: known.recalled,
                 is_anew,

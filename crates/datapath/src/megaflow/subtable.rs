@@ -1,7 +1,8 @@
 //! A sub-table: the entries of one mask, in a hash table of the masked key.
 //!
 //! It is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves later entries
-//! up (no tombstones), so that lookups do not slow down over time.
+//! up (no tombstones), so that lookups do not slow down over time. Where an entry belongs is said by
+//! the tag in its slot, so that neither deletion nor growth asks the entries, which lie anywhere.
 
 use thalweg_classifier::MaskedWords;
 use thalweg_classifier::hash::WordHash;
@@ -54,7 +55,7 @@ impl Subtable {
     /// Asks for the slot of a hash to be brought into the cache.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
-        prefetch(&self.slots, hash as usize & (self.slots.len() - 1));
+        prefetch(&self.slots, self.home(tag_of(hash)));
     }
 
     /// Puts an entry, which is in the slab already, in.
@@ -65,9 +66,10 @@ impl Subtable {
         entries: &Entries<W>,
     ) {
         if (self.count + 1) * 4 > self.slots.len() * 3 {
-            self.resize(self.slots.len() * 2, hash, entries);
+            self.resize(self.slots.len() * 2);
         }
-        self.put(self.words.hash(entries.key(id), hash), id);
+        let tag = tag_of(self.words.hash(entries.key(id), hash));
+        self.put(tag << 32 | u64::from(id.0));
         self.count += 1;
     }
 
@@ -78,11 +80,12 @@ impl Subtable {
         hash: WordHash,
         entries: &Entries<W>,
     ) {
-        self.take_out(id, |id, words| words.hash(entries.key(id), hash));
+        let tag = tag_of(self.words.hash(entries.key(id), hash));
+        self.take_out(tag << 32 | u64::from(id.0));
         self.count -= 1;
         let is_wide = self.count * 8 < self.slots.len();
         if self.count > 0 && self.slots.len() > MIN_SLOTS && is_wide {
-            self.resize(self.slots.len() / 2, hash, entries);
+            self.resize(self.slots.len() / 2);
         }
     }
 
@@ -102,7 +105,7 @@ impl Subtable {
         accepts: impl Fn(EntryId) -> bool,
     ) -> Option<EntryId> {
         let last = self.slots.len() - 1;
-        let mut place = hash as usize & last;
+        let mut place = self.home(tag_of(hash));
         loop {
             let slot = self.slots[place];
             if slot == EMPTY {
@@ -126,46 +129,51 @@ impl Subtable {
             .all(|(word, mask)| (key[word] ^ other[word]) & mask == 0)
     }
 
-    fn put(&mut self, hash: u64, id: EntryId) {
+    /// Where the entry of a tag belongs.
+    #[inline]
+    fn home(&self, tag: u64) -> usize {
+        tag as usize & (self.slots.len() - 1)
+    }
+
+    fn put(&mut self, slot: u64) {
         let last = self.slots.len() - 1;
-        let mut place = hash as usize & last;
+        let mut place = self.home(slot >> 32);
         while self.slots[place] != EMPTY {
             place = (place + 1) & last;
         }
-        self.slots[place] = tag_of(hash) << 32 | u64::from(id.0);
+        self.slots[place] = slot;
     }
 
     /// Frees an entry's slot and moves up those behind it that belong further forward.
     ///
     /// Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithm R.
-    fn take_out(&mut self, id: EntryId, hash_of: impl Fn(EntryId, &MaskedWords) -> u64) {
+    fn take_out(&mut self, slot: u64) {
         let last = self.slots.len() - 1;
-        let mut hole = hash_of(id, &self.words) as usize & last;
-        while self.slots[hole] as u32 != id.0 || self.slots[hole] == EMPTY {
+        let mut hole = self.home(slot >> 32);
+        while self.slots[hole] != slot {
             assert!(self.slots[hole] != EMPTY, "the entry is in its sub-table");
             hole = (hole + 1) & last;
         }
         let mut place = hole;
         loop {
             place = (place + 1) & last;
-            if self.slots[place] == EMPTY {
+            let slot = self.slots[place];
+            if slot == EMPTY {
                 break;
             }
-            let home = hash_of(EntryId(self.slots[place] as u32), &self.words) as usize & last;
+            let home = self.home(slot >> 32);
             if place.wrapping_sub(home) & last >= place.wrapping_sub(hole) & last {
-                self.slots[hole] = self.slots[place];
+                self.slots[hole] = slot;
                 hole = place;
             }
         }
         self.slots[hole] = EMPTY;
     }
 
-    fn resize<const W: usize>(&mut self, slots: usize, hash: WordHash, entries: &Entries<W>) {
+    fn resize(&mut self, slots: usize) {
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
-        for slot in old.into_iter().filter(|slot| *slot != EMPTY) {
-            let id = EntryId(slot as u32);
-            self.put(self.words.hash(entries.key(id), hash), id);
-        }
+        let taken = old.into_iter().filter(|slot| *slot != EMPTY);
+        taken.for_each(|slot| self.put(slot));
     }
 }
 
