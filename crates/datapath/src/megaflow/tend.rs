@@ -15,6 +15,9 @@
 //! 1. Entries that are not in an index that is built as they are now are stale; it is asked when
 //!    none is.
 //! 2. No more entries are stale than there are, or the index is given up.
+//! 3. While as many are brought up to date as were stale, fewer become stale by an eighth, until few
+//!    are; or the index is given up: entries change too fast for it. So to catch up takes no more
+//!    than eight times as many steps as entries were stale when the job was done.
 
 use thalweg_classifier::{LearnedStatistics, Outcome, Tended};
 use thalweg_packet::Layout;
@@ -29,6 +32,9 @@ use super::learned::{CopiedEntries, Index};
 /// Entries that are copied in the time in which one is brought up to date.
 const COPIED_PER_STEP: usize = 8;
 
+/// So many stale entries are nothing to give an index up for.
+const FEW_STALE: usize = 1_024;
+
 /// Entries whose keys are tried before an index is asked.
 const TRIED: u32 = 64;
 
@@ -40,6 +46,10 @@ pub(super) struct Filling {
     copied: u32,
     /// Invariant 1; some more than once.
     stale: Vec<EntryId>,
+    /// As many as were stale when this round of catching up began, and those of them still to be
+    /// brought up to date.
+    round: usize,
+    left: usize,
 }
 
 impl Filling {
@@ -48,6 +58,16 @@ impl Filling {
         if id.0 < self.copied && self.stale.last() != Some(&id) {
             self.stale.push(id);
         }
+    }
+
+    /// Begins another round of catching up if one is over; invariant 3.
+    fn gains(&mut self) -> bool {
+        if self.left > 0 {
+            return true;
+        }
+        let (former, now) = (self.round, self.stale.len());
+        (self.round, self.left) = (now, now);
+        now <= FEW_STALE.max(former - former / 8)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -132,6 +152,8 @@ impl Megaflow {
                 copies: Some(CopiedEntries::new(layout, room)),
                 copied: 0,
                 stale: Vec::new(),
+                round: usize::MAX,
+                left: 0,
             });
         }
         let Some(mut filling) = self.filling.take() else {
@@ -145,11 +167,12 @@ impl Megaflow {
             None => self.catch_up(&mut filling, entries, steps),
         };
         // Invariant 2.
-        let is_hopeless = filling.stale.len() > entries.numbers() as usize;
         let is_built = self
             .index
             .as_ref()
             .is_some_and(|index| index.replaced() > 0);
+        let is_hopeless =
+            filling.stale.len() > entries.numbers() as usize || is_built && !filling.gains();
         let is_over = is_built && filling.stale.is_empty();
         if !is_over {
             self.filling = Some(filling);
@@ -204,6 +227,7 @@ impl Megaflow {
         let mut tended = index.tend(steps);
         if index.replaced() > 0 {
             let rest = filling.stale.len().saturating_sub(steps);
+            filling.left = filling.left.saturating_sub(filling.stale.len() - rest);
             for id in filling.stale.drain(rest..) {
                 if index.knows(id) {
                     index.remove(id);
@@ -277,5 +301,45 @@ impl Megaflow {
             coverage: coverage.unwrap_or(0.0),
             ..said
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds until nothing is stale, or the index is given up, where so many entries become stale
+    /// while one is brought up to date.
+    fn rounds(stale: usize, become_stale: f64) -> (usize, bool) {
+        let mut filling = Filling {
+            copies: None,
+            copied: u32::MAX,
+            stale: vec![EntryId(0); stale],
+            round: usize::MAX,
+            left: 0,
+        };
+        let mut rounds = 0;
+        while !filling.stale.is_empty() {
+            if !filling.gains() {
+                return (rounds, false);
+            }
+            rounds += 1;
+            let done = std::mem::take(&mut filling.left);
+            let come = (done as f64 * become_stale) as usize;
+            filling.stale.resize(come, EntryId(0));
+        }
+        (rounds, true)
+    }
+
+    #[test]
+    fn an_index_is_given_up_if_entries_change_too_fast_for_it() {
+        assert_eq!(rounds(100_000, 0.0), (1, true));
+        // Each round leaves four fifths; so few that it does not matter, after some more.
+        let (count, is_caught_up) = rounds(100_000, 0.8);
+        assert!(is_caught_up && count > 20);
+        assert_eq!(rounds(100_000, 0.9), (1, false));
+        assert_eq!(rounds(100_000, 2.0), (1, false));
+        // Few are caught up with between two bursts.
+        assert!(rounds(1_000, 0.95).1);
     }
 }
