@@ -109,6 +109,7 @@ fn run(criterion: &mut Criterion) {
         segments: 0,
         microflows: 0,
         record_one_in: 1,
+        rests: false,
     };
     let caches = [
         ("no cache", None),

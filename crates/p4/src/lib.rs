@@ -33,6 +33,7 @@ pub mod error;
 mod json;
 mod packed;
 pub mod program;
+mod rest;
 pub mod run;
 pub mod state;
 pub mod stf;

@@ -59,12 +59,7 @@ impl Packing {
     pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
         let mut rest = &self.gathers[..];
         for (into, &count) in key.iter_mut().zip(&self.counts) {
-            let (own, others) = rest.split_at(count as usize);
-            let parts = own.iter();
-            *into = parts.fold(0, |word, gather| {
-                word | frame[gather.from as usize].wrapping_mul(gather.factor)
-            });
-            rest = others;
+            *into = next_word(&mut rest, count, frame);
         }
     }
 
@@ -72,27 +67,30 @@ impl Packing {
     #[inline]
     pub(crate) fn pack_and_hash(&self, hash: &KeyHash, frame: &[u64], key: &mut [u64]) -> u64 {
         let mut rest = &self.gathers[..];
-        let mut next = |count: u32| {
-            let (own, others) = rest.split_at(count as usize);
-            rest = others;
-            own.iter().fold(0, |word, gather| {
-                word | frame[gather.from as usize].wrapping_mul(gather.factor)
-            })
-        };
         let mut sum = 0_u64;
         let pairs = key.chunks_mut(2).zip(self.counts.chunks(2));
         for ((into, counts), secret) in pairs.zip(&hash.secrets) {
-            let first = next(counts[0]);
+            let first = next_word(&mut rest, counts[0], frame);
             into[0] = first;
             let mut second = 0;
             if let ([_, into], [_, count]) = (into, counts) {
-                second = next(*count);
+                second = next_word(&mut rest, *count, frame);
                 *into = second;
             }
             sum = sum.wrapping_add(fold(first, second, secret));
         }
         sum
     }
+}
+
+/// The next word of a key, of as many parts of those that are left.
+#[inline]
+fn next_word(rest: &mut &[Gather], count: u32, frame: &[u64]) -> u64 {
+    let (own, others) = rest.split_at(count as usize);
+    *rest = others;
+    own.iter().fold(0, |word, gather| {
+        word | frame[gather.from as usize].wrapping_mul(gather.factor)
+    })
 }
 
 /// A step of the hash.

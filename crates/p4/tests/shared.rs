@@ -217,6 +217,7 @@ fn pair(program: &Arc<Program>) -> [Target; 2] {
     targets[0].cache_behaviors(Some(BehaviorConfig {
         entries: 64,
         threshold: 0,
+        rests: false,
         ..BehaviorConfig::default()
     }));
     targets

@@ -230,14 +230,14 @@ mod shared {
             "page.html",
         ]);
         let rows = report["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 4 * 9);
+        assert_eq!(rows.len(), 4 * 11);
         for row in rows {
             let hits = row["hits_percent"].as_f64().expect("a number");
             // Case 4 asks a meter in ingress, so egress alone is remembered.
             let least = if row["case"] == "4" { 45.0 } else { 99.0 };
             match row["what"].as_str() {
                 Some("hit") => assert!(hits > least, "{row}"),
-                Some("miss") => assert!(hits < 1.0, "{row}"),
+                Some("miss" | "rest") => assert!(hits < 1.0, "{row}"),
                 // Ingress is recorded, and egress found.
                 _ => assert!((30.0..70.0).contains(&hits), "{row}"),
             }

@@ -10,6 +10,8 @@ pub struct CacheConfig {
     /// Of keys that are missed for the first time, one in so many is recorded; what is missed again
     /// soon is recorded then. With 1 each is at once, with 0 none ever.
     pub record_one_in: u32,
+    /// Whether a start of which next to nothing is found has few packets looked up.
+    pub rests: bool,
 }
 
 impl Default for CacheConfig {
@@ -18,6 +20,7 @@ impl Default for CacheConfig {
             segments: 1 << 16,
             microflows: 1 << 13,
             record_one_in: 16,
+            rests: true,
         }
     }
 }
@@ -76,6 +79,8 @@ pub struct CacheStatistics {
     pub masked_hits: u64,
     /// Walks that found none at a start.
     pub misses: u64,
+    /// Walks that were gone without a look at a start, as nothing is found there.
+    pub rested: u64,
     /// Of these, walks that were recorded.
     pub recorded: u64,
     /// Of these, packets that ended on the way, so that nothing was remembered.

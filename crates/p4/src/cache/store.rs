@@ -8,6 +8,7 @@ use thalweg_packet::{Instant, MAX_WORDS};
 use crate::packed::KeyHash;
 use crate::program::Program;
 use crate::program::ids::NodeId;
+use crate::rest::Rest;
 use crate::state::{Cells, TableState};
 
 use super::admission::Admission;
@@ -46,6 +47,7 @@ pub(crate) struct Start {
     hash: KeyHash,
     /// By the node that follows a segment: what is read after it.
     live: Vec<(Option<NodeId>, WordSet)>,
+    rest: Rest,
     microflow: Microflow,
     masked: MergedTuples,
     /// Of the masked level's rules.
@@ -176,12 +178,17 @@ impl Cache {
             }
         }
         let start = &mut self.starts[index as usize];
+        if !start.rest.looks() {
+            self.statistics.rested += 1;
+            return Found::Pass;
+        }
         let key = &mut self.key[..start.layout.words];
         let hash = start.layout.pack(&start.hash, frame, key);
         if let Some((segment, generation)) = start.microflow.find(hash, key)
             && self.generations[segment as usize] == generation
         {
             self.statistics.exact_hits += 1;
+            start.rest.found();
             return Found::Segment(segment);
         }
         self.key_hash = hash;
@@ -193,6 +200,7 @@ impl Cache {
             };
         };
         self.statistics.masked_hits += 1;
+        start.rest.found();
         let generation = self.generations[rule.0 as usize];
         start.microflow.put(hash, key, rule.0, generation);
         Found::Segment(rule.0)
@@ -225,6 +233,7 @@ impl Cache {
             is_ingress: program.control.ingress.nodes.contains(&node.0),
             hash: KeyHash::new(layout.words, seed),
             live: Vec::new(),
+            rest: Rest::new(self.config.rests),
             microflow: Microflow::new(layout.words, self.config.microflows),
             masked: MergedTuples::after(OWN_MASKS_MAX, config),
             layout,

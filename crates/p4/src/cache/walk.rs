@@ -51,6 +51,8 @@ impl Engine<'_> {
     }
 
     /// Records a segment and remembers it; the node at which the packet goes on.
+    // Apart, so that those who find a segment do not pay for its room on the stack.
+    #[inline(never)]
     fn fill(
         &mut self,
         cache: &mut Cache,

@@ -42,11 +42,13 @@ fn config(seed: u64) -> CacheConfig {
             segments: 12,
             microflows: 8,
             record_one_in: 1,
+            rests: false,
         },
         1 => CacheConfig {
             segments: 1_000,
             microflows: 0,
             record_one_in: 3,
+            rests: false,
         },
         _ => CacheConfig {
             record_one_in: 1,

@@ -474,6 +474,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
             threshold: (seed % 3) as u16,
             reports: [1, 100][seed as usize % 2],
             reports_per_packet: seed as usize % 4,
+            rests: false,
         });
         let mut written = 0;
         for _ in 0..changes / 8 {
@@ -544,6 +545,7 @@ const BY_HAND: BehaviorConfig = BehaviorConfig {
     threshold: 0,
     reports: 4,
     reports_per_packet: 0,
+    rests: false,
 };
 
 /// Invariant 2: reports from before a change, read after it.

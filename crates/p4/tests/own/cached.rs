@@ -396,6 +396,7 @@ fn random_programs_answer_the_same_with_a_cache() {
             segments: [3, 40, 10_000][seed as usize % 3],
             microflows: [0, 8, 512][seed as usize / 3 % 3],
             record_one_in: [1, 1, 3][seed as usize / 9 % 3],
+            rests: false,
         };
         let mut twins = Twins::new(program, config);
         let mut chance = Chance::new(&mut twins, templates(), seed);

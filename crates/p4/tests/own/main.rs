@@ -11,6 +11,7 @@ mod origins;
 mod pair;
 mod profiles;
 mod remembered;
+mod resting;
 mod router;
 mod semantics;
 mod tables;

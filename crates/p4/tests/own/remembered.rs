@@ -29,7 +29,7 @@ fn packets() -> u64 {
 }
 
 /// What the switch's network carries, and the same with a tag.
-fn templates() -> Vec<(u32, Vec<u8>)> {
+pub(crate) fn templates() -> Vec<(u32, Vec<u8>)> {
     let mut all = Vec::new();
     let stations = [
         [2, 0, 0, 0, 0, 1],

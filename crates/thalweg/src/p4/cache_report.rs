@@ -43,6 +43,8 @@ impl CacheReport {
 pub(crate) struct BehaviorReport {
     hits: u64,
     misses: u64,
+    /// Walks without a look, as nothing was found.
+    rested: u64,
     /// Behaviours that were hot.
     reports: u64,
     installed: u64,
@@ -62,6 +64,7 @@ impl BehaviorReport {
         BehaviorReport {
             hits: counts.hits,
             misses: counts.misses,
+            rested: counts.rested,
             reports: counts.reports,
             installed: counts.installed,
             stale: counts.stale,
@@ -73,8 +76,8 @@ impl BehaviorReport {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "behaviours: {} hits, {} misses, {} reports, {} stale, {} entries\n",
-            self.hits, self.misses, self.reports, self.stale, self.entries
+            "behaviours: {} hits, {} misses, {} not looked up, {} reports, {} stale, {} entries\n",
+            self.hits, self.misses, self.rested, self.reports, self.stale, self.entries
         );
         for (what, counts) in [("evicted", &self.evictions), ("not fit", &self.unfit)] {
             for (reason, count) in counts {
@@ -92,6 +95,8 @@ pub(crate) struct TraversalReport {
     exact_hits: u64,
     masked_hits: u64,
     misses: u64,
+    /// Walks without a look, as nothing was found.
+    rested: u64,
     /// Misses whose walks were recorded.
     recorded: u64,
     /// Recordings of packets that ended on the way.
@@ -114,6 +119,7 @@ impl TraversalReport {
             exact_hits: statistics.exact_hits,
             masked_hits: statistics.masked_hits,
             misses: statistics.misses,
+            rested: statistics.rested,
             recorded: statistics.recorded,
             ended: statistics.ended,
             visits: statistics.visits,
@@ -129,10 +135,11 @@ impl TraversalReport {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "traversals: {} exact and {} masked hits, {} misses, {} recorded, {} entries, {} nodes run\n",
+            "traversals: {} exact and {} masked hits, {} misses, {} not looked up, {} recorded, {} entries, {} nodes run\n",
             self.exact_hits,
             self.masked_hits,
             self.misses,
+            self.rested,
             self.recorded,
             self.entries,
             self.visits + self.refused

@@ -65,6 +65,7 @@ pub(crate) use words::Uses;
 use crate::program::Program;
 use crate::program::ids::{ProfileId, TableId};
 use crate::program::table::{Match, MatchKind};
+use crate::rest::Rest;
 use crate::run::{Frame, Wishes};
 use crate::state::{State, Update, patterns_of};
 
@@ -83,6 +84,8 @@ pub struct BehaviorConfig {
     pub reports: usize,
     /// Reports that are handled before each packet; with 0, only [`crate::Target::install`] does.
     pub reports_per_packet: usize,
+    /// Whether a pipeline of which next to nothing is found has few packets looked up.
+    pub rests: bool,
 }
 
 impl Default for BehaviorConfig {
@@ -92,6 +95,7 @@ impl Default for BehaviorConfig {
             threshold: 1,
             reports: 1_024,
             reports_per_packet: 4,
+            rests: true,
         }
     }
 }
@@ -103,6 +107,8 @@ pub struct BehaviorCounts {
     pub hits: u64,
     /// Walks that were gone because nothing was remembered.
     pub misses: u64,
+    /// Walks that were gone without a look, as nothing is found.
+    pub rested: u64,
     /// Behaviours that the detector found hot and that could be remembered.
     pub reports: u64,
     /// Behaviours that were installed.
@@ -146,6 +152,7 @@ struct Side {
     shape: KeyShape,
     store: Store,
     detector: Detector,
+    rest: Rest,
     /// Of the packet that is under way.
     key: Vec<u64>,
 }
@@ -197,6 +204,7 @@ impl BehaviorCache {
                 flow: Arc::new(flow),
                 shape,
                 detector: Detector::new(config.threshold),
+                rest: Rest::new(config.rests),
             }))
         };
         BehaviorCache {
@@ -242,6 +250,10 @@ impl BehaviorCache {
         let Some(side) = &mut self.sides[usize::from(!is_ingress)] else {
             return Look::Cold;
         };
+        if !side.rest.looks() {
+            self.counts.rested += 1;
+            return Look::Cold;
+        }
         let key = &mut side.key[..];
         let headers = &program.headers;
         let hasher = &side.store.hash;
@@ -252,6 +264,7 @@ impl BehaviorCache {
                 return Look::Cold;
             }
             self.counts.hits += 1;
+            side.rest.found();
             behavior.replay(frame, &mut state.tables, &mut state.cells, now);
             return Look::Done;
         }

@@ -34,9 +34,10 @@ pub(super) struct Row {
     pub(super) case: String,
     /// What is in front: `off`, `behavior` or `traversal`.
     pub(super) cache: &'static str,
-    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `hit`, `record`
-    /// (a miss that is recorded and installed, with room for it), or `replace` (the same where
-    /// another has to leave for it).
+    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `rest` (the
+    /// same where the cache may rest, as it does by default), `hit`, `record` (a miss that is
+    /// recorded and installed, with room for it), or `replace` (the same where another has to leave
+    /// for it).
     pub(super) what: &'static str,
     pub(super) ns_per_packet: Spread,
     pub(super) packets_per_second: f64,
@@ -190,7 +191,7 @@ fn set_checksum(packet: &mut [u8]) {
 pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<Row>> {
     let mut runs = vec![(("off", "miss"), Run::new(case.target(None)?, case))];
     for cache in ["behavior", "traversal"] {
-        for what in ["miss", "hit", "record", "replace"] {
+        for what in ["miss", "rest", "hit", "record", "replace"] {
             runs.push(((cache, what), run(case, cache, what)?));
         }
     }
@@ -223,17 +224,19 @@ fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
         "behavior" => target.cache_behaviors(Some(BehaviorConfig {
             threshold: 0,
             entries: room,
+            rests: what == "rest",
             ..BehaviorConfig::default()
         })),
         _ => target.cache_traversals(Some(CacheConfig {
             segments: room,
             record_one_in: 1,
+            rests: what == "rest",
             ..CacheConfig::default()
         })),
     }
     let mut run = Run::new(target, case);
     match what {
-        "miss" => {
+        "miss" | "rest" => {
             // The cache has what other packets left, and takes no more.
             for packet in others(case) {
                 run.receive(OTHER_PORT, &packet);

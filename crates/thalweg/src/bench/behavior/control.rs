@@ -45,6 +45,7 @@ pub(super) fn manager(case: &Case, repetitions: usize) -> Result<Vec<ReportRow>>
             entries: 16,
             threshold: 0,
             reports_per_packet: 0,
+            rests: false,
             ..BehaviorConfig::default()
         }))?;
         let mut outbox = Outbox::new();
@@ -92,6 +93,7 @@ pub(super) fn barrier(
         entries: behaviors.max(1) * 2,
         threshold: 0,
         reports_per_packet: 10,
+        rests: false,
         ..BehaviorConfig::default()
     }))?;
     let (table, entry, part) = route(&mut target, case)?;
