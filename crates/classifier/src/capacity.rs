@@ -1,9 +1,13 @@
 //! How lists grow and shrink: memory matters more here than copies.
 
-/// Makes room for `count` more, an eighth at a time.
+/// Makes room for `count` more: one at first, then eight, later an eighth at a time.
 pub(crate) fn grow<T>(list: &mut Vec<T>, count: usize) {
     if list.capacity() - list.len() < count {
-        list.reserve_exact(count.max(list.len() / 8 + 1));
+        let more = match list.len() {
+            0..8 => 1,
+            len => (len / 8).max(8),
+        };
+        list.reserve_exact(count.max(more));
     }
 }
 

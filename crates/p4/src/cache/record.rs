@@ -29,6 +29,7 @@
 use crate::program::code::{Code, low_mask};
 use crate::program::control::NodeKind;
 use crate::program::ids::{NodeId, TableId};
+use crate::program::narrow::Seen;
 use crate::program::table::{KeyPart, MatchKind};
 use crate::run::Fault;
 use crate::run::engine::{Engine, Stop, build_key};
@@ -71,6 +72,8 @@ pub(crate) struct Recorder {
     pub(super) may_end: bool,
     /// What a primitive's words were before it.
     pub(super) before: Vec<u64>,
+    /// The bits that decided a condition.
+    seen: Seen,
     /// Room for `trim`: what is read later, and which operations stay.
     pub(super) live: Option<WordSet>,
     pub(super) is_kept: Vec<bool>,
@@ -229,15 +232,19 @@ impl Engine<'_> {
         places: &[(u32, u32)],
         frame: &Frame,
     ) -> bool {
-        let origins = &mut recorder.origins;
-        let mut seen = |word, bits| origins.steer(word, bits, around.layout);
+        let seen = &mut recorder.seen;
+        seen.clear();
         let scope = self.scope(data, places, frame);
-        code.examine_truth(&scope, &mut seen).unwrap_or_else(|| {
+        let holds = code.examine_truth(&scope, seen).unwrap_or_else(|| {
             let mut reads = Reads::new(&self.program.headers);
             reads.expr(code.expr());
-            reads.words.iter().for_each(|&word| seen(word, u64::MAX));
+            seen.extend(reads.words.iter().map(|&word| (word, u64::MAX)));
             code.is_true(&scope)
-        })
+        });
+        for &(word, bits) in &*seen {
+            recorder.origins.steer(word, bits, around.layout);
+        }
+        holds
     }
 
     fn record_table(

@@ -171,33 +171,46 @@ impl Engine<'_> {
     ) -> Result<(), Stop> {
         let facts = primitive.facts;
         recorder.may_end |= facts.may_end;
-        recorder.before.clear();
-        let before = facts.writes.iter().map(|&word| frame.words[word as usize]);
-        recorder.before.extend(before);
-        self.run(primitive, frame)?;
         let origins = &mut recorder.origins;
         let reads = || facts.reads.iter().copied();
         let whole = match facts.is_impure {
             true => Origin::Impure(origins.node),
             false => origins.computed(reads()),
         };
-        let is_constant = whole == Origin::Constant && facts.writes_all && !facts.has_effect;
-        for (index, &word) in facts.writes.iter().enumerate() {
-            let was = origins.of(word);
+        if whole == Origin::Constant && facts.writes_all && !facts.has_effect {
+            return self.record_constants(recorder, primitive, frame);
+        }
+        self.run(primitive, frame)?;
+        for &word in &facts.writes {
             let origin = match facts.writes_all || facts.is_impure {
                 true => whole,
                 // It may be what it was.
                 false => origins.computed(reads().chain([word])),
             };
             origins.put(word, origin);
-            let value = frame.words[word as usize];
-            let is_same = was == Origin::Constant && recorder.before[index] == value;
-            if is_constant && !is_same {
-                recorder.operations.push(Operation::Set(word, value));
-            }
         }
-        if !is_constant {
-            recorder.push(primitive.operation);
+        recorder.push(primitive.operation);
+        Ok(())
+    }
+
+    /// A primitive that makes its words the same for all packets: what they are now.
+    fn record_constants(
+        &mut self,
+        recorder: &mut Recorder,
+        primitive: &Primitive<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let writes = &primitive.facts.writes;
+        recorder.before.clear();
+        let before = writes.iter().map(|&word| frame.words[word as usize]);
+        recorder.before.extend(before);
+        self.run(primitive, frame)?;
+        for (index, &word) in writes.iter().enumerate() {
+            let value = frame.words[word as usize];
+            let was = recorder.origins.of(word);
+            if was != Origin::Constant || recorder.before[index] != value {
+                recorder.set(word, frame);
+            }
         }
         Ok(())
     }

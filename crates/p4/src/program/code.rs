@@ -68,7 +68,7 @@ impl Code {
 
     /// Whether the value is not 0, and the bits of the frame that decide it; none if nothing is known
     /// of them, so that all that the expression reads counts.
-    pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen<'_>) -> Option<bool> {
+    pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen) -> Option<bool> {
         let narrow = self.narrow.as_ref()?;
         Some(narrow.examine_truth(registers(scope), seen))
     }

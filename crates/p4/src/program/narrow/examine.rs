@@ -17,85 +17,89 @@
 //!   not x      of a number that is not 0: one bit that is not
 //! ```
 //!
-//! Cost: each operand is evaluated once more at each level above it, which small trees can bear; it
-//! is for the packets that a cache misses.
+//! Cost: what conditions are made of (comparisons, `and`, `or`, `not`) is gone through once: the bits
+//! of an operand that does not decide are struck out again. Below a comparison each operand is
+//! evaluated once more at each level above it, which small trees can bear; it is for the packets
+//! that a cache misses.
 
 use super::{Narrow, Registers, Two};
 
-/// What is told a word of the frame, and bits of it.
-pub(crate) type Seen<'s> = dyn FnMut(u32, u64) + 's;
+/// Words of the frame, and bits of them; a word may be there more than once.
+pub(crate) type Seen = Vec<(u32, u64)>;
 
 impl Narrow {
-    /// Whether the value is not 0, and the bits that decide it.
-    ///
-    /// What conditions are made of is evaluated once, though its bits depend on what it comes to.
-    pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen<'_>) -> bool {
-        match self {
+    /// Whether the value is not 0; adds the bits that decide it.
+    pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen) -> bool {
+        let value = match self {
             Narrow::Not(operand) => return !operand.examine_truth(registers, seen),
             Narrow::ToBool(operand) => return operand.examine_truth(registers, seen),
             Narrow::Both(two @ (Two::BothTrue | Two::EitherTrue), both) => {
                 // One that is false, or true, decides alone.
                 let deciding = *two == Two::EitherTrue;
-                for side in [&both.0, &both.1] {
-                    if side.is_true(&registers) == deciding {
-                        side.examine_truth(registers, seen);
-                        return deciding;
-                    }
+                let start = seen.len();
+                if both.0.examine_truth(registers, seen) == deciding {
+                    return deciding;
                 }
-                both.0.examine_truth(registers, seen);
-                both.1.examine_truth(registers, seen);
+                let middle = seen.len();
+                if both.1.examine_truth(registers, seen) == deciding {
+                    seen.drain(start..middle);
+                    return deciding;
+                }
                 return !deciding;
             }
-            _ => {}
-        }
-        let value = self.evaluate(&registers) as u128;
-        match value {
-            0 => self.examine(registers, u128::MAX, seen),
-            _ => self.examine(registers, highest(value), seen),
-        }
+            Narrow::Both(two, both) => {
+                let (left, right) = (&both.0, &both.1);
+                let values = [left, right].map(|side| side.evaluate(&registers));
+                let value = two.apply(values[0], values[1]) as u128;
+                two.examine((left, right), values, registers, deciding(value), seen);
+                return value != 0;
+            }
+            other => other.evaluate(&registers) as u128,
+        };
+        self.examine(registers, deciding(value), seen);
         value != 0
     }
 
     /// The bits that decide the bits of `need` of the value.
     // One match, with a line or two for each node.
-    pub(crate) fn examine(&self, registers: Registers<'_>, need: u128, seen: &mut Seen<'_>) {
+    pub(crate) fn examine(&self, registers: Registers<'_>, need: u128, seen: &mut Seen) {
         if need == 0 {
             return;
         }
         let all = u128::MAX;
         match self {
             Narrow::Constant(_) | Narrow::Argument(_) | Narrow::ArgumentPair(_) => {}
-            Narrow::Word(at) => seen(*at, need as u64),
+            Narrow::Word(at) => seen.push((*at, need as u64)),
             Narrow::Pair(at) => {
-                seen(*at, (need >> 64) as u64);
-                seen(at + 1, need as u64);
+                seen.push((*at, (need >> 64) as u64));
+                seen.push((at + 1, need as u64));
             }
-            Narrow::SignedWord(at, unused) => seen(*at, extended(need, 64 - unused) as u64),
+            Narrow::SignedWord(at, unused) => seen.push((*at, extended(need, 64 - unused) as u64)),
             Narrow::SignedPair(at, unused) => {
                 let need = extended(need, 128 - unused);
-                seen(*at, (need >> 64) as u64);
-                seen(at + 1, need as u64);
+                seen.push((*at, (need >> 64) as u64));
+                seen.push((at + 1, need as u64));
             }
             Narrow::Element(index, words) => {
                 index.examine(registers, all, seen);
                 let index = usize::try_from(index.evaluate(&registers)).ok();
                 if let Some(&at) = index.and_then(|index| words.get(index)) {
-                    seen(at, need as u64);
+                    seen.push((at, need as u64));
                 }
             }
             Narrow::Last(next, words) => {
-                seen(*next, u64::MAX);
+                seen.push((*next, u64::MAX));
                 let last = registers.words[*next as usize].checked_sub(1);
                 if let Some(&at) = last.and_then(|last| words.get(last as usize)) {
-                    seen(at, need as u64);
+                    seen.push((at, need as u64));
                 }
             }
-            Narrow::LastIndex(next) => seen(*next, u64::MAX),
+            Narrow::LastIndex(next) => seen.push((*next, u64::MAX)),
             Narrow::AnyOf(words) => {
                 let valid = words.iter().find(|&&at| registers.words[at as usize] != 0);
                 match valid {
-                    Some(&at) => seen(at, u64::MAX),
-                    None => words.iter().for_each(|&at| seen(at, u64::MAX)),
+                    Some(&at) => seen.push((at, u64::MAX)),
+                    None => words.iter().for_each(|&at| seen.push((at, u64::MAX))),
                 }
             }
             Narrow::SameBlock(one, other, words) => {
@@ -127,13 +131,16 @@ impl Narrow {
             Narrow::Slice { word, words, shift } => {
                 let at = word + words - 1 - shift / 64;
                 let both = u128::from(need as u64) << (shift % 64);
-                seen(at, both as u64);
+                seen.push((at, both as u64));
                 if shift / 64 + 1 < *words {
-                    seen(at - 1, (both >> 64) as u64);
+                    seen.push((at - 1, (both >> 64) as u64));
                 }
             }
-            Narrow::Masked(at, _, mask) => seen(*at, need as u64 & mask),
-            Narrow::Both(two, both) => two.examine(&both.0, &both.1, registers, need, seen),
+            Narrow::Masked(at, _, mask) => seen.push((*at, need as u64 & mask)),
+            Narrow::Both(two, both) => {
+                let values = [&both.0, &both.1].map(|side| side.evaluate(&registers));
+                two.examine((&both.0, &both.1), values, registers, need, seen);
+            }
             Narrow::Select(three) => {
                 three.0.examine_truth(registers, seen);
                 match three.0.evaluate(&registers) != 0 {
@@ -148,14 +155,13 @@ impl Narrow {
 impl Two {
     fn examine(
         self,
-        left: &Narrow,
-        right: &Narrow,
+        (left, right): (&Narrow, &Narrow),
+        values: [i128; 2],
         registers: Registers<'_>,
         need: u128,
-        seen: &mut Seen<'_>,
+        seen: &mut Seen,
     ) {
-        let values = [left, right].map(|side| side.evaluate(&registers) as u128);
-        let [one, other] = values;
+        let [one, other] = values.map(|value| value as u128);
         let mut both = |need: u128| {
             left.examine(registers, need, seen);
             right.examine(registers, need, seen);
@@ -194,8 +200,8 @@ impl Two {
 }
 
 /// Two headers of one type: the validity of the first, then the first word in which they differ.
-fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: &mut Seen<'_>) {
-    seen(one, u64::MAX);
+fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: &mut Seen) {
+    seen.push((one, u64::MAX));
     let word = |at: u32| registers.words[at as usize];
     if word(one) == 0 {
         return;
@@ -203,13 +209,13 @@ fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: 
     let mut pairs = (0..words).map(|index| (one + index, other + index));
     match pairs.find(|&(one, other)| word(one) != word(other)) {
         Some((one, other)) => {
-            seen(one, u64::MAX);
-            seen(other, u64::MAX);
+            seen.push((one, u64::MAX));
+            seen.push((other, u64::MAX));
         }
         None => {
             for index in 0..words {
-                seen(one + index, u64::MAX);
-                seen(other + index, u64::MAX);
+                seen.push((one + index, u64::MAX));
+                seen.push((other + index, u64::MAX));
             }
         }
     }
@@ -218,6 +224,14 @@ fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: 
 /// The highest bit of a number; 0 of 0.
 fn highest(number: u128) -> u128 {
     number.checked_ilog2().map_or(0, |bit| 1 << bit)
+}
+
+/// Which bits of a number tell whether it is 0.
+fn deciding(number: u128) -> u128 {
+    match number {
+        0 => u128::MAX,
+        _ => highest(number),
+    }
 }
 
 /// A bit and all below it.

@@ -232,15 +232,15 @@ fn bits_that_were_not_examined_do_not_matter() {
                 parameters: &PARAMETERS,
             }
         }
-        let mut examined = vec![0; words.len()];
-        let mut seen = |word: u32, bits: u64| examined[word as usize] |= bits;
-        if code
-            .examine_truth(&scope(&headers, &words), &mut seen)
-            .is_none()
-        {
+        let mut seen = Vec::new();
+        let Some(was_true) = code.examine_truth(&scope(&headers, &words), &mut seen) else {
             continue;
+        };
+        assert_eq!(code.is_true(&scope(&headers, &words)), was_true, "{expr:?}");
+        let mut examined = vec![0; words.len()];
+        for (word, bits) in seen {
+            examined[word as usize] |= bits;
         }
-        let was_true = code.is_true(&scope(&headers, &words));
         let before = words.clone();
         for _ in 0..6 {
             let other = chance.words(&headers);
