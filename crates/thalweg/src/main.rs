@@ -64,7 +64,7 @@ enum Command {
     /// Send a capture through the switch
     ///
     /// Every packet is answered by the caches and by the interpreter, and the answers are
-    /// compared. At the end it says what was sent, what was dropped and why, which ways through the
+    /// compared; with --p4 by the caches alone. At the end it says what was sent, what was dropped and why, which ways through the
     /// tables cache entries took, and what rules, tables and groups have counted; with --json all
     /// of them.
     Replay(replay::Arguments),

@@ -75,11 +75,10 @@ impl Cache {
         let rows = &self.rows[table.index()];
         let state = &state.tables[table.index()];
         // An entry that the same batch took away again, or a table that nobody asked.
-        let Some(rank) = state.rank(entry).filter(|_| rows.len() > 0) else {
+        if rows.len() == 0 || !state.has(entry) {
             return;
-        };
-        // Of entries of one rank the older wins.
-        let is_better = |other: u32| state.rank(other).is_none_or(|other| rank > other);
+        }
+        let is_better = |other: u32| state.beats(entry, other);
         let mut patterns = state.patterns(entry);
         if patterns.len() > PATTERNS_MAX {
             patterns = vec![shared(&patterns)];

@@ -14,7 +14,7 @@
 //!   meter_set_rates METER INDEX RATE:BURST ...                      rates for each microsecond
 //!   pvs_add VALUE_SET VALUE
 //!   register_write REGISTER INDEX VALUE
-//!   counter_read, counter_reset, register_read, table_dump: nothing to set, so they are passed over
+//!   counter_read, register_read, table_dump: nothing to set, so they are passed over
 //! ```
 //!
 //! A key is `value`, `value&&&mask`, `value/length` or `low->high`; a value a number, an Ethernet
@@ -155,12 +155,15 @@ impl<'p> Reader<'p> {
             }
             "mc_node_create" => {
                 let instance = number(word(words, 0)?)?;
-                let mut replicas = Vec::new();
-                for port in &words[1..] {
-                    let port = number(port)?;
-                    replicas.push(Replica { port, instance });
+                let ports = words[1..].iter().map(|port| number(port));
+                let mut ports = ports.collect::<Result<Vec<u32>, _>>()?;
+                // A node is a set of ports, which get their copies in order.
+                ports.sort_unstable();
+                if let Some(twice) = ports.windows(2).find(|pair| pair[0] == pair[1]) {
+                    return Err(format!("the node has port {} twice", twice[0]));
                 }
-                self.nodes.push(replicas);
+                let replicas = ports.into_iter().map(|port| Replica { port, instance });
+                self.nodes.push(replicas.collect());
                 return Ok(None);
             }
             "mc_node_associate" => {
@@ -216,7 +219,7 @@ impl<'p> Reader<'p> {
                 values.push(value::parse(word(words, 1)?)?);
                 Update::SetValues(set, values.clone())
             }
-            "counter_read" | "counter_reset" | "register_read" | "table_dump" => return Ok(None),
+            "counter_read" | "register_read" | "table_dump" => return Ok(None),
             other => return Err(format!("the command {other:?} is not supported")),
         };
         Ok(Some(update))

@@ -170,3 +170,21 @@ fn handles_are_those_of_simple_switch() {
         "{taken_back} {deleted}"
     );
 }
+
+#[test]
+fn a_node_is_a_set_of_ports() {
+    let program = router();
+    let mut reader = Reader::new(&program);
+    let text = ["mc_mgrp_create 1", "mc_node_create 7 3 1 2"];
+    for line in text {
+        reader.read_line(line).expect("it can be read");
+    }
+    let update = read(&mut reader, "mc_node_associate 1 0").expect("a group");
+    let replicas = [1, 2, 3].map(|port| Replica { port, instance: 7 });
+    assert_eq!(update, Update::Multicast(Mode::Set, 1, replicas.to_vec()));
+    let twice = reader.read_line("mc_node_create 7 3 1 3");
+    let what = twice.map_err(|error| error.what);
+    assert_eq!(what, Err("the node has port 3 twice".to_owned()));
+    let reset = reader.read_line("counter_reset packets");
+    assert!(reset.is_err(), "it would do something");
+}

@@ -133,10 +133,13 @@ impl Engine<'_> {
                 frame.wishes.clone = Some((session as u16 & 0x7fff, *list));
             }
             Step::Resubmit(list) => frame.wishes.resubmit = *list,
-            Step::Recirculate(list) => frame.wishes.recirculate = *list,
+            Step::Recirculate(list) => {
+                frame.wishes.recirculate = *list;
+                frame.wishes.withdraws_recirculation = list.is_none();
+            }
             Step::Truncate(length) => {
                 let length = length.index(&self.scope(data, places, frame));
-                frame.wishes.truncate_bytes = Some(length);
+                frame.wishes.truncate(length);
             }
             other => self.step_on_headers(other, data, places, frame),
         }

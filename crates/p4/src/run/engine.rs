@@ -223,7 +223,8 @@ impl<'a> Engine<'a> {
         let hash = match (&self.tables[id.index()].entry(index).what, table.profile) {
             (What::Group(_) | What::OneShot(..), Some(profile)) => {
                 let selector = self.program.profiles[profile.index()].selector;
-                self.calculate(selector.expect("groups need a selector"), frame)
+                // A selector's hash has 32 bits, whatever its algorithm gives.
+                self.calculate(selector.expect("groups need a selector"), frame) & 0xffff_ffff
             }
             _ => 0,
         };

@@ -16,8 +16,19 @@ pub(crate) struct Wishes {
     pub(crate) digest: Option<LearnListId>,
     pub(crate) resubmit: Option<FieldListId>,
     pub(crate) recirculate: Option<FieldListId>,
+    /// Whether the last that was said of it was that there is to be none.
+    pub(crate) withdraws_recirculation: bool,
+    /// The least that was asked for.
     pub(crate) truncate_bytes: Option<u64>,
     pub(crate) has_exited: bool,
+}
+
+impl Wishes {
+    /// Of several lengths the least counts.
+    pub(crate) fn truncate(&mut self, bytes: u64) {
+        let before = self.truncate_bytes.unwrap_or(u64::MAX);
+        self.truncate_bytes = Some(bytes.min(before));
+    }
 }
 
 /// A packet under way.

@@ -308,6 +308,7 @@ impl Batch<'_> {
             meter: Meter::default(),
             idle_timeout_ns: entry.idle_timeout_ns,
             last_hit: self.now,
+            age: None,
         };
         self.add_entry(table, new)
     }
@@ -348,6 +349,8 @@ impl Batch<'_> {
             meter: before.meter,
             idle_timeout_ns: entry.idle_timeout_ns,
             last_hit: before.last_hit,
+            // Among entries of its priority it keeps its turn.
+            age: Some(before.age),
         };
         self.add_entry(table, new)
     }

@@ -37,8 +37,22 @@ pub(super) fn normalized(table: &Table, matches: &[Match]) -> Result<Vec<Match>,
     }
     let parts = table.key.iter().zip(matches);
     parts
-        .map(|(part, one)| normalized_part(part, one))
+        .map(|(part, one)| Ok(masked(part, normalized_part(part, one)?)))
         .collect()
+}
+
+/// Without the bits that a part's mask takes from the key: nobody asks for them.
+fn masked(part: &KeyPart, one: Match) -> Match {
+    let Some(words) = &part.mask else { return one };
+    let mask = words.iter().fold(BigUint::ZERO, |mask, word| {
+        (mask << 64_u32) | BigUint::from(*word)
+    });
+    match one {
+        Match::Exact(value) => Match::Exact(value & mask),
+        Match::Lpm(value, length) => Match::Lpm(value & mask, length),
+        Match::Ternary(value, asked) => Match::Ternary(value & mask, asked),
+        other => other,
+    }
 }
 
 // One match, of what the key is matched by with what the entry asks.

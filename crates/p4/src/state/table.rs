@@ -35,6 +35,8 @@ pub struct Entry {
     pub(crate) last_hit: Instant,
     /// Who wins: the larger, and of equals the older.
     rank: u32,
+    /// Of its first rule; the next is younger by one.
+    pub(super) age: u32,
     rules: Vec<RuleId>,
 }
 
@@ -150,10 +152,21 @@ impl TableState {
         Ok(self.by_match.get(&key).copied())
     }
 
-    /// Who wins among entries that match: the larger, and of equals the older. None of one that is
-    /// gone.
-    pub(crate) fn rank(&self, index: u32) -> Option<u32> {
-        Some(self.entries.get(index as usize)?.as_ref()?.rank)
+    /// Whether an entry is there.
+    pub(crate) fn has(&self, index: u32) -> bool {
+        self.find_entry(index).is_some()
+    }
+
+    /// Whether an entry that is there wins against another, if both match; against one that is gone
+    /// it does.
+    pub(crate) fn beats(&self, index: u32, other: u32) -> bool {
+        let of = |entry: &Entry| precedence(entry.rank, entry.age);
+        let other = self.find_entry(other);
+        other.is_none_or(|other| of(self.entry(index)) > of(other))
+    }
+
+    fn find_entry(&self, index: u32) -> Option<&Entry> {
+        self.entries.get(index as usize)?.as_ref()
     }
 
     /// The patterns of an entry that is there: values and masks.
@@ -182,7 +195,12 @@ impl TableState {
                 self.entries.len() as u32 - 1
             }
         };
-        let rules = self.add_rules(&patterns, rank, index, version);
+        let age = entry.age.unwrap_or_else(|| {
+            let age = self.age;
+            self.age = age.wrapping_add(patterns.len() as u32);
+            age
+        });
+        let rules = self.add_rules(&patterns, (rank, age), index, version);
         let known = (matches.clone(), entry.priority);
         let before = self.by_match.insert(known, index);
         debug_assert!(before.is_none(), "Invariant 1: the caller looked");
@@ -195,6 +213,7 @@ impl TableState {
             idle_timeout_ns: entry.idle_timeout_ns,
             last_hit: entry.last_hit,
             rank,
+            age,
             rules,
         });
         Ok(index)
@@ -203,12 +222,12 @@ impl TableState {
     fn add_rules(
         &mut self,
         patterns: &[KeyPattern],
-        priority: u32,
+        (priority, age): (u32, u32),
         entry: u32,
         version: Version,
     ) -> Vec<RuleId> {
         let mut rules = Vec::with_capacity(patterns.len());
-        for pattern in patterns {
+        for (number, pattern) in (0..).zip(patterns) {
             let rule = match self.free_rules.pop() {
                 Some(rule) => rule,
                 None => {
@@ -221,8 +240,7 @@ impl TableState {
                 value: &pattern.value,
                 mask: &pattern.mask,
             };
-            let precedence = precedence(priority, self.age);
-            self.age = self.age.wrapping_add(1);
+            let precedence = precedence(priority, age.wrapping_add(number));
             self.classifier
                 .insert(pattern, precedence, RuleId(rule), version);
             rules.push(RuleId(rule));
@@ -288,6 +306,8 @@ pub(crate) struct NewEntry {
     pub(crate) meter: Meter,
     pub(crate) idle_timeout_ns: u64,
     pub(crate) last_hit: Instant,
+    /// What [`Entry::age`] was, if it is there in place of another.
+    pub(crate) age: Option<u32>,
 }
 
 fn rank(table: &Table, matches: &[Match], priority: u32) -> u32 {

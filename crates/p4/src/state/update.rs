@@ -14,7 +14,7 @@ use super::cells::{Counter, MeterRates};
 pub enum Update {
     /// An entry that is not there yet.
     InsertEntry(TableId, TableEntry),
-    /// Another action for an entry; it is counted anew, and goes on being known by its match.
+    /// Another action for an entry; its counter, meter and last hit stay, and goes on being known by its match.
     ModifyEntry(TableId, TableEntry),
     /// An entry goes: its match and its priority.
     DeleteEntry(TableId, Vec<Match>, u32),

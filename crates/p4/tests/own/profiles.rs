@@ -86,6 +86,28 @@ fn a_group_chooses_by_the_hash_and_follows_its_members() {
     assert_eq!(bed.target.counts().faults(Fault::NoMember), 1);
 }
 
+/// A selector's hash is a number of 32 bits, whatever its algorithm gives.
+#[test]
+fn a_group_chooses_by_the_lower_half_of_a_longer_hash() {
+    let mut value = profile_program();
+    // 72 bits: `identity` gives the lower 64 of them, of which `c` is in the upper half.
+    let input = json!([field("h", "c"), field("h", "d"), field("h", "a")]);
+    value["pipelines"][0]["action_profiles"][0]["selector"]["input"] = input;
+    let mut bed = Bed::new(&value);
+    let updates = [
+        member(Mode::Insert, 1, 11),
+        member(Mode::Insert, 2, 12),
+        member(Mode::Insert, 3, 13),
+        Update::Group(Mode::Insert, PROFILE, 5, vec![(1, 1), (2, 1), (3, 1)]),
+        Update::InsertEntry(TABLE, entry(0, EntryAction::Group(5))),
+    ];
+    bed.target.write(&updates, bed.now).expect("all is well");
+    for c in 0..20 {
+        let seen = bed.receive(1, &[1, 0, 0, c, 0, 0, 0, 0]);
+        assert_eq!(seen[0].0, 12, "{c}");
+    }
+}
+
 /// The same by commands, as simple_switch_CLI takes them.
 #[test]
 fn members_groups_and_value_sets_come_by_commands() {

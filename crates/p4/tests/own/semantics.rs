@@ -347,3 +347,16 @@ fn truncation_and_hashes() {
     assert_ne!(seen[3], other[3], "another input, another hash");
     assert!(seen[3] < 16 && other[3] < 16);
 }
+
+#[test]
+fn of_several_truncations_the_shortest_counts() {
+    let cut = |bytes: u64| call("truncate", json!([hex(bytes)]));
+    let lengths = |ingress, egress| {
+        let mut bed = Bed::new(&program(ingress, egress));
+        bed.receive(1, &PACKET)[0].1.len()
+    };
+    assert_eq!(lengths(json!([cut(3), cut(7)]), json!([])), 3);
+    assert_eq!(lengths(json!([cut(7), cut(3)]), json!([])), 3);
+    assert_eq!(lengths(json!([cut(3)]), json!([cut(7)])), 3);
+    assert_eq!(lengths(json!([cut(7)]), json!([cut(3)])), 3);
+}

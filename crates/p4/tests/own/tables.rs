@@ -139,12 +139,11 @@ fn apply(rows: &mut Vec<Row>, update: &Update, row: &Option<Row>) -> bool {
     match (update, found) {
         (Update::InsertEntry(..), None) if rows.len() < SIZE => rows.push(row.clone()),
         (Update::ModifyEntry(..), Some(index)) => {
-            // A changed entry is the youngest of its priority.
-            let packets = rows.remove(index).packets;
-            rows.push(Row {
-                packets,
+            // It keeps its turn among those of its priority.
+            rows[index] = Row {
+                packets: rows[index].packets,
                 ..row.clone()
-            });
+            };
         }
         (Update::DeleteEntry(..), Some(index)) => {
             rows.remove(index);
@@ -371,4 +370,35 @@ fn writes_say_why_they_are_refused() {
     let wrong = refused(entry(exact(256, 1), 0, vec![1], 0));
     assert!(matches!(wrong, WriteError::OutOfRange(_)), "{wrong}");
     assert_eq!(wrong.to_string(), "256 does not fit into the 8 bits of a");
+}
+
+/// A key that is masked asks for what is left of an entry, so that two may ask the same.
+#[test]
+fn bits_that_the_mask_of_a_key_takes_away_are_not_asked_for() {
+    for kind in ["exact", "ternary"] {
+        let mut value = table_program(&[("c", 16, kind)]);
+        value["pipelines"][0]["tables"][0]["key"][0]["mask"] = json!("0x00f0");
+        let mut bed = Bed::new(&value);
+        let insert = |number: u32| {
+            let entry = TableEntry {
+                matches: vec![Match::Exact(number.into())],
+                priority: u32::from(kind == "ternary"),
+                action: EntryAction::Call(ActionCall {
+                    action: ActionId(0),
+                    data: vec![7_u32.into()],
+                }),
+                idle_timeout_ns: 0,
+            };
+            Update::InsertEntry(TableId(0), entry)
+        };
+        bed.target.write(&[insert(0xa5f1)], bed.now).expect("one");
+        let twice = bed.target.write(&[insert(0x00f2)], bed.now);
+        let error = twice.expect_err("it is there").error;
+        assert!(matches!(error, WriteError::AlreadyExists(_)), "{error}");
+        let mut last = |c: u16| {
+            let [high, low] = c.to_be_bytes();
+            bed.receive(1, &[0, 0, high, low, 0, 0, 0, 0])[0].1[7]
+        };
+        assert_eq!([last(0x00f0), last(0x12f3), last(0x00e1)], [7, 7, 0xff]);
+    }
 }

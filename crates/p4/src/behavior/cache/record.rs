@@ -166,12 +166,18 @@ impl Behavior {
 impl Wishes {
     /// These, and those of before for what these do not say.
     pub(crate) fn over(self, before: Wishes) -> Wishes {
+        let recirculate = match self.withdraws_recirculation {
+            true => None,
+            false => self.recirculate.or(before.recirculate),
+        };
+        let lengths = [self.truncate_bytes, before.truncate_bytes];
         Wishes {
             clone: self.clone.or(before.clone),
             digest: self.digest.or(before.digest),
             resubmit: self.resubmit.or(before.resubmit),
-            recirculate: self.recirculate.or(before.recirculate),
-            truncate_bytes: self.truncate_bytes.or(before.truncate_bytes),
+            recirculate,
+            withdraws_recirculation: self.withdraws_recirculation,
+            truncate_bytes: lengths.into_iter().flatten().min(),
             has_exited: self.has_exited || before.has_exited,
         }
     }
