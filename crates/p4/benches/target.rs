@@ -1,5 +1,6 @@
 //! What a packet costs: one table, ten, thirty, fifty, and B-Cache's four cases; without a cache, with
-//! a cache of traversals that has the packet, and with one that never has it.
+//! a cache of traversals that has the packet, with one that never has it, and with a cache of
+//! behaviours that has it.
 //!
 //! The programs are those of `$THALWEG_SHARED/data/p4` (chain, l2l3). Packets have 60 bytes without
 //! the frame check sequence, which is 64 on a wire. simple_switch, built with optimisation and
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
+use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target, commands};
 use thalweg_packet::Instant;
 
@@ -87,6 +89,29 @@ fn packet(dst_mac: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
+/// With room for no segment, each packet is looked up, recorded and forgotten.
+const MISS: CacheConfig = CacheConfig {
+    segments: 0,
+    microflows: 0,
+    record_one_in: 1,
+    rests: false,
+};
+
+/// Puts something in front of a program.
+type Front = fn(&mut Target);
+
+/// What is in front of the program.
+const CACHES: [(&str, Front); 4] = [
+    ("no cache", |_| ()),
+    ("hit", |target| {
+        target.cache_traversals(Some(CacheConfig::default()));
+    }),
+    ("miss", |target| target.cache_traversals(Some(MISS))),
+    ("behaviour hit", |target| {
+        target.cache_behaviors(Some(BehaviorConfig::default()));
+    }),
+];
+
 fn run(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("p4 packet");
     let mut cases = Vec::new();
@@ -104,25 +129,13 @@ fn run(criterion: &mut Criterion) {
         cases.push((format!("l2l3 case {case}"), program, entries));
     }
     let packet = packet([2, 0, 0, 0, 0, 2]);
-    // With room for no segment, each packet is looked up, recorded and forgotten.
-    let miss = CacheConfig {
-        segments: 0,
-        microflows: 0,
-        record_one_in: 1,
-        rests: false,
-    };
-    let caches = [
-        ("no cache", None),
-        ("hit", Some(CacheConfig::default())),
-        ("miss", Some(miss)),
-    ];
     let all = cases
         .iter()
-        .flat_map(|case| caches.map(|(cache, config)| (case, cache, config)));
-    for ((case, program, entries), cache, config) in all {
+        .flat_map(|case| CACHES.map(|(cache, set)| (case, cache, set)));
+    for ((case, program, entries), cache, set) in all {
         let name = format!("{case}, {cache}");
         let mut target = target(program, entries);
-        target.cache_traversals(config);
+        set(&mut target);
         let mut outbox = Outbox::new();
         let mut now = 0;
         target.receive(1, &packet, Instant::ZERO, &mut outbox);

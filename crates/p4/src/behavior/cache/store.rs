@@ -115,7 +115,12 @@ impl Store {
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<&Behavior> {
-        let place = *self.index.find(hash, |&place| self.key_at(place) == key)?;
+        // Word by word, as it was written: `memcmp` loads more at a time, and waits for the writes.
+        let is_key = |&place: &u32| {
+            let mut words = self.key_at(place).iter().zip(key);
+            words.all(|(own, other)| own == other)
+        };
+        let place = *self.index.find(hash, is_key)?;
         self.behaviors[place as usize].as_ref()
     }
 
