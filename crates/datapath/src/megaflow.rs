@@ -273,11 +273,7 @@ impl Megaflow {
                 .into_iter()
                 .for_each(|entry| layer.put(hashes[index], entry.subtable));
         }
-        let puts = u64::from(learned.count_ones());
-        let cost = layer.note_layered(keys_count, probes, puts);
-        self.choice
-            .iter_mut()
-            .for_each(|choice| choice.note_filtered(keys_count, cost));
+        layer.note_layered(keys_count, probes, u64::from(learned.count_ones()));
     }
 
     /// Looks in the learned index; says which keys are left: those whose entry is refused.

@@ -9,8 +9,7 @@
 //!            where there is one
 //!   filter   made when probes > 4, and given up when probes < 2; whether it is asked it decides
 //!            itself, by its own count (first_layer)
-//!   index    gain = (probes, or what a filter makes of them - what the index costs) * cost of a
-//!                probe
+//!   index    gain = (probes - what the index costs) * cost of a probe
 //!            cost = updates * cost of an update + trainings * entries * cost of building
 //!            built when gains less costs since the last decision, if positive, have come to what
 //!                building costs; trainings are counted as often as the last index was trained,
@@ -19,10 +18,7 @@
 //!                also before it is asked, if keys of entries would visit too much in it
 //! ```
 //!
-//! What the index costs is counted in lookups, so that a remainder that has grown is in it. While a
-//! filter is asked, an index would spare what lookups by way of the filter cost, and no more; what
-//! share of the probes that is, is remembered while an index is asked instead. Among 198,000 entries
-//! with 1,600 masks of which 60,000 change in a second, the filter is the fastest of all. As with
+//! What the index costs is counted in lookups, so that a remainder that has grown is in it. As with
 //! renting skis or buying them: what is lost before the index is built, or before it is given up, is at
 //! most what it costs and one training. What its updates had cost, with trainings and remainder, is
 //! forgotten slowly ([`FORGOTTEN`]): a cache that evicts as much as before does without. One whose
@@ -130,11 +126,6 @@ pub(super) struct Choice {
     lookups: u64,
     plain_lookups: u64,
     plain_probes: u64,
-    /// Lookups that asked the filter, and what they cost in probes.
-    filtered_lookups: u64,
-    filtered_probes: f64,
-    /// What lookups cost by way of the filter, of what they cost without: 1 if none is asked.
-    relief: f64,
     updates: u64,
     bursts: u32,
     /// What lookups have lost since the last decision for lack of an index, in nanoseconds, updates
@@ -172,7 +163,6 @@ impl Choice {
                 ..CacheChoice::default()
             },
             index_probes: INDEX_PROBES,
-            relief: 1.0,
             patience: 1.0,
             update_ns: UPDATE_NS,
             ..Choice::default()
@@ -186,8 +176,7 @@ impl Choice {
 
     /// Whether an index of this coverage is better than none.
     pub(super) fn pays(&self, coverage: Option<f64>) -> bool {
-        let without = self.said.probes_per_lookup * self.relief;
-        self.index_probes < without && !covers_little(coverage)
+        self.index_probes < self.said.probes_per_lookup && !covers_little(coverage)
     }
 
     /// An index is asked from now on.
@@ -230,12 +219,6 @@ impl Choice {
         self.plain_probes += probes;
     }
 
-    /// Lookups that asked the filter, and what that came to in probes.
-    pub(super) fn note_filtered(&mut self, lookups: u64, probes: f64) {
-        self.filtered_lookups += lookups;
-        self.filtered_probes += probes;
-    }
-
     /// Counts lookups, and decides if a window is over.
     pub(super) fn note_lookups(
         &mut self,
@@ -256,9 +239,8 @@ impl Choice {
             self.note_index(cost_ns);
         }
         let probes = self.plain_probes as f64 / self.plain_lookups as f64;
-        self.note_relief(way, probes);
         let lookups = self.lookups;
-        let gain_ns = (probes * self.relief - self.index_probes) * PROBE_NS * lookups as f64;
+        let gain_ns = (probes - self.index_probes) * PROBE_NS * lookups as f64;
         let updates = self.updates;
         self.said.probes_per_lookup = probes;
         self.said.updates_per_lookup = updates as f64 / lookups as f64;
@@ -290,17 +272,6 @@ impl Choice {
             Way::Filter if probes < FILTER_BELOW => Decision::DropFilter,
             _ => Decision::Keep,
         }
-    }
-
-    /// What share of the probes lookups cost by way of the filter, in the window that is over.
-    fn note_relief(&mut self, way: Way, probes: f64) {
-        let lookups = std::mem::take(&mut self.filtered_lookups);
-        let sum = std::mem::take(&mut self.filtered_probes);
-        self.relief = match way {
-            Way::Filter if lookups > 0 => (sum / lookups as f64 / probes.max(1.0)).min(1.0),
-            Way::Filter | Way::Plain => 1.0,
-            Way::Waiting | Way::Index(_) => self.relief,
-        };
     }
 
     /// A window of an index that is asked.
@@ -450,60 +421,34 @@ mod tests {
         assert_eq!(kept, None);
     }
 
-    #[test]
-    fn an_index_is_held_against_the_filter_that_is_asked() {
-        let mut choice = Choice::new();
-        let filtered = |choice: &mut Choice, probes: u64, filtered: f64| {
-            choice.note_filtered(WINDOW, WINDOW as f64 * filtered);
-            window(choice, probes, 0, Way::Filter)
-        };
-        // 98 probes too many without the filter, and none with it.
-        assert_eq!(until(|_| filtered(&mut choice, 100, 2.0)), None);
-        // 8 too many with it: 3.9 ms a window, as if there were ten.
-        let built = until(|_| filtered(&mut choice, 100, 10.0));
-        assert_eq!(built, Some((11, Decision::BuildIndex)));
-        choice.note_index(290.0);
-        assert!(choice.pays(None));
-        choice.note_index(310.0);
-        assert!(!choice.pays(None), "a tenth of 100 probes takes 300");
-        // Nor does it gain more while it is asked itself: 4.2 ms of updates for 3.9.
-        choice.begin_index(10_000, 1);
-        let lost = until(|_| window(&mut choice, 100, 1_400, index(1, 60.0)));
-        assert_eq!(lost, Some((150, Decision::DropIndex)));
-        // A filter that rests helps nothing.
-        choice.note_given_up();
-        let built = until(|_| window(&mut choice, 10, 0, Way::Filter));
-        assert_eq!(built, Some((11, Decision::BuildIndex)));
-    }
-
     /// As where 200,000 of a million flows have room: eight entries come or go for ten lookups, so that
     /// the index is trained every six windows, and its remainder grows.
     #[test]
     fn a_cache_that_evicts_much_does_without_an_index_until_it_does_not() {
         const ENTRIES: usize = 200_000;
         const UPDATES: u64 = WINDOW * 8 / 10;
-        let mut choice = Choice::new();
         let plain = |choice: &mut Choice, updates| {
             until(|_| window_of(choice, ENTRIES, 282, updates, Way::Filter))
         };
-        let asked = |choice: &mut Choice| {
+        // With the second training: twice 0.8 s, and windows gain 55 ms each.
+        let is_given_up_in_time = |choice: &mut Choice| {
             choice.begin_index(ENTRIES, 1);
             let given_up = until(|number| {
                 let way = index(1 + number / 6, 2_700.0);
                 window_of(choice, ENTRIES, 282, UPDATES, way)
             });
+            assert_eq!(given_up, Some((12, Decision::DropIndex)));
             choice.note_given_up();
-            given_up
         };
+        let mut choice = Choice::new();
         // 138 ms a window less 39; building costs 0.8 s.
         let built = plain(&mut choice, UPDATES);
         assert_eq!(built, Some((9, Decision::BuildIndex)));
-        // With the second training: twice 0.8 s, and windows gain 55 ms each.
-        assert_eq!(asked(&mut choice), Some((12, Decision::DropIndex)));
+        is_given_up_in_time(&mut choice);
         // Each update has cost 17 us: that is tried again when most of it is forgotten.
         let again = plain(&mut choice, UPDATES).expect("it is tried again");
         assert!(again.0 > 200, "{again:?}");
-        assert_eq!(asked(&mut choice), Some((12, Decision::DropIndex)));
+        is_given_up_in_time(&mut choice);
         // Nothing is evicted any more: after what it costs.
         let built = plain(&mut choice, 0);
         assert_eq!(built, Some((6, Decision::BuildIndex)));

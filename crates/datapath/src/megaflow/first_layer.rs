@@ -152,8 +152,8 @@ impl FirstLayer {
     }
 
     /// What lookups of a burst came to with the layer: sub-tables probed and searched, and flows
-    /// that were put in. Gives their cost, in probes.
-    pub(super) fn note_layered(&mut self, keys: u64, probes: u64, puts: u64) -> f64 {
+    /// that were put in.
+    pub(super) fn note_layered(&mut self, keys: u64, probes: u64, puts: u64) {
         let fixed = FIXED + self.filter.vectors() as f64;
         let cost = keys as f64 * fixed + probes as f64 + puts as f64 * PUT;
         if self.worth.left * 2 <= self.worth.length {
@@ -166,7 +166,6 @@ impl FirstLayer {
             self.begin();
         }
         self.pass(keys);
-        cost
     }
 
     /// What they came to without it.
