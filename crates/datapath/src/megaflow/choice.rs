@@ -149,10 +149,25 @@ struct Life {
     balance_ns: f64,
     trainings: u64,
     updates: u64,
+    /// The most updates of a window since the last training, which takes the remainder in.
+    updates_most: u64,
     /// What updates cost: their own time, trainings, and visits to a remainder that has grown.
     cost_ns: f64,
     /// What lookups have gained.
     gain_ns: f64,
+}
+
+impl Life {
+    /// A window in which the remainder cost so much.
+    ///
+    /// It counts as far as updates go on: one that a busy time has left behind costs lookups as
+    /// long as it is there, but no update more than it did then.
+    fn note_remainder(&mut self, beside_ns: f64, updates: u64) {
+        self.updates_most = self.updates_most.max(updates);
+        if updates > 0 {
+            self.cost_ns += beside_ns * updates as f64 / self.updates_most as f64;
+        }
+    }
 }
 
 impl Choice {
@@ -253,8 +268,8 @@ impl Choice {
         match way {
             Way::Waiting => return Decision::Keep,
             Way::Index(asked) => {
-                let beside = (self.index_probes - INDEX_PROBES) * PROBE_NS * lookups as f64;
-                self.life.cost_ns += beside;
+                let beside_ns = (self.index_probes - INDEX_PROBES) * PROBE_NS * lookups as f64;
+                self.life.note_remainder(beside_ns, updates);
                 return self.account(asked, gain_ns, updates, build_ns);
             }
             Way::Plain | Way::Filter => {}
@@ -279,6 +294,9 @@ impl Choice {
         let life = &mut self.life;
         let trainings = asked.trainings.saturating_sub(life.trainings);
         let cost_ns = updates as f64 * UPDATE_NS + trainings as f64 * build_ns;
+        if trainings > 0 {
+            life.updates_most = 0;
+        }
         life.trainings = asked.trainings;
         life.updates += updates;
         life.cost_ns += cost_ns;
@@ -452,5 +470,34 @@ mod tests {
         // Nothing is evicted any more: after what it costs.
         let built = plain(&mut choice, 0);
         assert_eq!(built, Some((6, Decision::BuildIndex)));
+    }
+
+    /// A remainder that a burst has left is there as long as nothing changes: that says nothing of
+    /// what changes cost, however long it lasts.
+    #[test]
+    fn quiet_windows_are_no_cost_of_updates() {
+        const ENTRIES: usize = 200_000;
+        let built_again = |quiet: u64, trickle: u64| {
+            let mut choice = Choice::new();
+            choice.begin_index(ENTRIES, 1);
+            let mut asked = |windows, updates| {
+                for _ in 0..windows {
+                    let kept = window_of(&mut choice, ENTRIES, 282, updates, index(1, 2_700.0));
+                    assert_eq!(kept, Decision::Keep);
+                }
+            };
+            asked(20, WINDOW / 10);
+            asked(quiet, trickle);
+            choice.note_given_up();
+            until(|_| window_of(&mut choice, ENTRIES, 282, WINDOW * 4 / 10, Way::Filter))
+        };
+        let at_once = built_again(0, 0);
+        assert_eq!(
+            at_once.map(|(_, decision)| decision),
+            Some(Decision::BuildIndex)
+        );
+        assert_eq!(built_again(1_000, 0), at_once);
+        // An update in a window of quiet ones costs no more than one in the burst.
+        assert_eq!(built_again(1_000, 1), at_once);
     }
 }
