@@ -65,30 +65,37 @@ fn device_of(json: &str, text: &str) -> (Device<Engine>, Forwarder) {
     (device, forwarder)
 }
 
-/// All entries and the groups, as a controller reads them.
+/// All entries and the sessions, as a controller reads them.
 fn read(device: &mut Device<Engine>) -> Vec<Kind> {
+    use p4::packet_replication_engine_entry::Type;
+    let session = p4::PacketReplicationEngineEntry {
+        r#type: Some(Type::CloneSessionEntry(p4::CloneSessionEntry::default())),
+    };
+    let entry = Kind::TableEntry(p4::TableEntry::default());
+    read_kinds(device, [entry, Kind::PacketReplicationEngineEntry(session)])
+}
+
+/// All that there is of some kinds.
+fn read_kinds(device: &mut Device<Engine>, kinds: impl IntoIterator<Item = Kind>) -> Vec<Kind> {
+    let entity = |kind| p4::Entity { entity: Some(kind) };
     let (messages, end) = device.handle_read(&p4::ReadRequest {
         device_id: 1,
-        entities: vec![
-            Kind::TableEntry(p4::TableEntry::default()),
-            Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
-                r#type: Some(
-                    p4::packet_replication_engine_entry::Type::CloneSessionEntry(
-                        p4::CloneSessionEntry::default(),
-                    ),
-                ),
-            }),
-        ]
-        .into_iter()
-        .map(|entity| p4::Entity {
-            entity: Some(entity),
-        })
-        .collect(),
+        entities: kinds.into_iter().map(entity).collect(),
         ..Default::default()
     });
     end.unwrap_or_else(|failure| panic!("{failure:?}"));
     let entities = messages.into_iter().flat_map(|message| message.entities);
     entities.filter_map(|entity| entity.entity).collect()
+}
+
+/// All members, groups and value sets.
+fn read_profiles(device: &mut Device<Engine>) -> Vec<Kind> {
+    let kinds = [
+        Kind::ActionProfileMember(p4::ActionProfileMember::default()),
+        Kind::ActionProfileGroup(p4::ActionProfileGroup::default()),
+        Kind::ValueSetEntry(p4::ValueSetEntry::default()),
+    ];
+    read_kinds(device, kinds)
 }
 
 /// Packets of any bytes behind headers that the program knows.
@@ -166,24 +173,9 @@ fn members_groups_and_value_sets_come_by_commands() {
     assert_eq!(compare(&json, &without), 0, "nothing is an IPv4 packet");
     // A controller reads them; the first handle is the number 1.
     let (mut device, _) = device_of(&json, &text);
-    let everything = [
-        Kind::ActionProfileMember(p4::ActionProfileMember::default()),
-        Kind::ActionProfileGroup(p4::ActionProfileGroup::default()),
-        Kind::ValueSetEntry(p4::ValueSetEntry::default()),
-    ];
-    let entities = everything.map(|entity| p4::Entity {
-        entity: Some(entity),
-    });
-    let (messages, end) = device.handle_read(&p4::ReadRequest {
-        device_id: 1,
-        entities: entities.to_vec(),
-        ..Default::default()
-    });
-    end.unwrap_or_else(|failure| panic!("{failure:?}"));
     let (mut members, mut groups, mut values) = (Vec::new(), Vec::new(), 0);
-    let entities = messages.into_iter().flat_map(|message| message.entities);
-    for entity in entities.filter_map(|entity| entity.entity) {
-        match entity {
+    for kind in read_profiles(&mut device) {
+        match kind {
             Kind::ActionProfileMember(member) => members.push(member.member_id),
             Kind::ActionProfileGroup(group) => {
                 groups.extend(
@@ -267,6 +259,54 @@ fn a_controller_reads_what_the_commands_say() {
         sessions.len(),
         1,
         "the second command changed the first's session"
+    );
+}
+
+/// A switch that was told to do and undo things is as one that was told what is left of them.
+#[test]
+fn what_commands_take_back_is_gone_for_a_controller() {
+    let undone = "mc_mgrp_create 9\nmc_node_create 1 5\nmc_node_associate 9 1\n\
+        mirroring_add 8 1\nmirroring_delete 8\nmc_mgrp_destroy 9\n\
+        table_set_default hops Ingress.send => 02:00:00:00:00:09 4\ntable_reset_default hops\n\
+        counter_write sent 3 5 600\ncounter_write denied 0 7 800\n\
+        counter_reset sent\ncounter_write sent 4 2 0\n";
+    let (mut told, _) = device(&format!("{COMMANDS}{MORE}{undone}"));
+    let (mut plain, _) = device(&format!("{COMMANDS}{MORE}"));
+    assert_eq!(read(&mut told), read(&mut plain));
+    let table_entry = Some(p4::TableEntry::default());
+    let direct = p4::DirectCounterEntry {
+        table_entry,
+        data: None,
+    };
+    let counters = Kind::CounterEntry(p4::CounterEntry::default());
+    let found = read_kinds(&mut told, [counters, Kind::DirectCounterEntry(direct)]);
+    let counts = found.iter().filter_map(|kind| match kind {
+        Kind::CounterEntry(entry) => entry.data,
+        Kind::DirectCounterEntry(entry) => entry.data,
+        _ => None,
+    });
+    let counts: Vec<_> = counts
+        .map(|data| (data.packet_count, data.byte_count))
+        .collect();
+    let sum = counts
+        .iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert_eq!(sum, (7 + 2, 800), "{counts:?}");
+
+    let profile = "act_prof_create_member choice Ingress.send 02:00:00:00:00:07 2\n\
+        act_prof_create_group choice\nact_prof_add_member_to_group choice 0 0\n";
+    let undone = "act_prof_create_member choice Ingress.send 02:00:00:00:00:08 2\n\
+        act_prof_create_group choice\nact_prof_add_member_to_group choice 1 1\n\
+        act_prof_remove_member_from_group choice 1 1\nact_prof_delete_group choice 1\n\
+        act_prof_delete_member choice 1\npvs_add types 7\npvs_clear types\n";
+    let mut devices = [format!("{profile}{undone}"), profile.to_owned()]
+        .map(|text| device_of(&indirect(), &text).0);
+    let [told, plain] = devices.each_mut().map(read_profiles);
+    assert_eq!(told, plain);
+    assert_eq!(
+        plain.len(),
+        3,
+        "a member, a group, and a set without values"
     );
 }
 

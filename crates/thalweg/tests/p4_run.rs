@@ -122,6 +122,13 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let behaviors = &cached["caches"]["behavior"];
     assert!(behaviors["hits"].as_u64() >= Some(4), "{behaviors}");
     assert!(behaviors["entries"].as_u64() >= Some(2), "{behaviors}");
+    // With room for one behaviour of each pipeline, and none that is seen often enough.
+    let one = [arguments.as_slice(), &["--p4-cache-entries", "1"]].concat();
+    let entries = &scene.json(&one)["caches"]["behavior"]["entries"];
+    assert!(entries.as_u64() <= Some(2), "{entries}");
+    let none = [arguments.as_slice(), &["--p4-threshold", "100"]].concat();
+    let entries = &scene.json(&none)["caches"]["behavior"]["entries"];
+    assert_eq!(entries.as_u64(), Some(0));
 }
 
 #[test]
@@ -136,6 +143,26 @@ fn what_cannot_be_loaded_is_refused() {
         &["bad.cmds:2: 70000 does not fit into the 16 bits of hop of Ingress.set_hop"],
     );
     scene.refuses(&["trace", "--entries", &entries, FLOW], &["--p4"]);
+    let cached = |cache, more| {
+        [
+            "trace",
+            "--p4",
+            ROUTER,
+            "--p4-cache",
+            cache,
+            more,
+            "1",
+            FLOW,
+        ]
+    };
+    let says = ["give --p4-cache another value"];
+    scene.refuses(&cached("off", "--p4-cache-entries"), &says);
+    let says = ["give --p4-cache behavior"];
+    scene.refuses(&cached("traversal", "--p4-threshold"), &says);
+    scene.refuses(
+        &["trace", "--p4", ROUTER, "--p4-threshold", "1", FLOW],
+        &["--p4-cache"],
+    );
     scene.refuses(&["trace", FLOW], &["no rules; give them with --rules FILE"]);
     scene.refuses(
         &["trace", "--p4", ROUTER, "--rules", &entries, FLOW],

@@ -20,13 +20,13 @@ use thalweg_p4::commands::Command;
 use thalweg_p4::program::ids::{ActionId, ProfileId, TableId, ValueSetId};
 use thalweg_p4::program::table::{Match as P4Match, MatchKind as Kind};
 use thalweg_p4::state::{
-    ActionCall, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update,
+    ActionCall, Counter, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update,
 };
 
 use super::binding::{Binding, BoundProfile, BoundTable, Part};
 use super::convert::{call_from, key_from, value_of};
 use crate::change::Match;
-use crate::p4info::Catalog;
+use crate::p4info::{Catalog, Counter as CounterInfo};
 use crate::problem::{Code, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::entity::Entity as Kinds;
@@ -100,15 +100,45 @@ impl<'a> Messages<'a> {
             Update::SetDefault(table, call) => {
                 (Type::Modify, Kinds::TableEntry(self.default(*table, call)?))
             }
-            Update::Multicast(_, group, replicas) => {
+            Update::Multicast(mode, group, replicas) => {
                 let message = multicast(*group, replicas);
-                let kind = first_time(self.groups.insert(*group));
+                let kind = set_or_delete(*mode, &mut self.groups, *group);
                 (kind, Kinds::PacketReplicationEngineEntry(message))
             }
-            Update::Mirror(_, session, mirror) => {
+            Update::Mirror(mode, session, mirror) => {
                 let message = clone_session(*session, mirror)?;
-                let kind = first_time(self.sessions.insert(*session));
+                let kind = set_or_delete(*mode, &mut self.sessions, *session);
                 (kind, Kinds::PacketReplicationEngineEntry(message))
+            }
+            Update::SetCounter(counter, index, count) => {
+                let mut bound = self.binding.counters.iter();
+                let id = bound.find(|(_, own)| *own == counter).map(|(id, _)| *id);
+                let id = id.ok_or_else(|| unknown("counter"))?;
+                let message = p4::CounterEntry {
+                    counter_id: id,
+                    index: Some(index_of(*index)),
+                    data: Some(counter_data(&self.catalog.counters[&id], *count)),
+                };
+                (Type::Modify, Kinds::CounterEntry(message))
+            }
+            Update::SetEntryCounter(table, matches, priority, count) => {
+                let named = self.key(*table, matches, *priority)?;
+                let counter = self.catalog.tables[&named.table_id].direct_counter;
+                let counter = counter.ok_or_else(|| unknown("direct counter"))?;
+                let counter = &self.catalog.direct_counters[&counter];
+                let message = p4::DirectCounterEntry {
+                    table_entry: Some(named),
+                    data: Some(counter_data(counter, *count)),
+                };
+                (Type::Modify, Kinds::DirectCounterEntry(message))
+            }
+            Update::SetEntryMeter(table, matches, priority, rates) => {
+                let message = p4::DirectMeterEntry {
+                    table_entry: Some(self.key(*table, matches, *priority)?),
+                    config: rates.as_ref().map(meter_config),
+                    ..Default::default()
+                };
+                (Type::Modify, Kinds::DirectMeterEntry(message))
             }
             Update::SetMeter(meter, index, rates) => {
                 let mut bound = self.binding.meters.iter();
@@ -135,8 +165,7 @@ impl<'a> Messages<'a> {
                 (Type::Modify, Kinds::RegisterEntry(message))
             }
             Update::Member(mode, profile, member, call) => {
-                let call = call.as_ref().ok_or_else(|| unknown("member"))?;
-                let message = self.member(*profile, *member, call)?;
+                let message = self.member(*profile, *member, call.as_ref())?;
                 (kind_of(*mode), Kinds::ActionProfileMember(message))
             }
             Update::Group(mode, profile, group, members) => {
@@ -181,6 +210,7 @@ impl<'a> Messages<'a> {
         };
         Ok(p4::TableEntry {
             action: Some(action),
+            idle_timeout_ns: entry.idle_timeout_ns as i64,
             ..self.key(table, &entry.matches, entry.priority)?
         })
     }
@@ -241,13 +271,14 @@ impl<'a> Messages<'a> {
         &self,
         profile: ProfileId,
         member: u32,
-        call: &ActionCall,
+        call: Option<&ActionCall>,
     ) -> Result<p4::ActionProfileMember> {
         let (id, bound) = self.profile(profile)?;
+        let action = call.map(|call| self.action(&bound.actions, call));
         Ok(p4::ActionProfileMember {
             action_profile_id: id,
             member_id: numbered(member)?,
-            action: Some(self.action(&bound.actions, call)?),
+            action: action.transpose()?,
         })
     }
 
@@ -374,8 +405,16 @@ fn priority_of(priority: Option<u32>) -> Result<i32> {
     })
 }
 
-fn first_time(is_new: bool) -> Type {
-    if is_new { Type::Insert } else { Type::Modify }
+/// What is done to a group or session, of which those are there that commands have made.
+fn set_or_delete(mode: Mode, made: &mut BTreeSet<u16>, id: u16) -> Type {
+    match mode {
+        Mode::Delete => {
+            made.remove(&id);
+            Type::Delete
+        }
+        _ if made.insert(id) => Type::Insert,
+        _ => Type::Modify,
+    }
 }
 
 fn multicast(group: u16, replicas: &[Replica]) -> p4::PacketReplicationEngineEntry {
@@ -416,6 +455,18 @@ fn copies(replicas: &[Replica]) -> Vec<p4::Replica> {
         ..Default::default()
     });
     copies.collect()
+}
+
+/// Of what P4Info says that it counts; simple_switch counts both.
+fn counter_data(counter: &CounterInfo, count: Counter) -> p4::CounterData {
+    let number = |is_counted, number: u64| match is_counted {
+        true => i64::try_from(number).unwrap_or(i64::MAX),
+        false => 0,
+    };
+    p4::CounterData {
+        byte_count: number(counter.has_bytes, count.bytes),
+        packet_count: number(counter.has_packets, count.packets),
+    }
 }
 
 fn meter_config(rates: &MeterRates) -> p4::MeterConfig {

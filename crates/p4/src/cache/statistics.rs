@@ -25,6 +25,17 @@ impl Default for CacheConfig {
     }
 }
 
+impl CacheConfig {
+    /// The default, with so many segments if it is said.
+    pub fn sized(segments: Option<usize>) -> CacheConfig {
+        let default = CacheConfig::default();
+        CacheConfig {
+            segments: segments.unwrap_or(default.segments),
+            ..default
+        }
+    }
+}
+
 /// Why a segment is no longer remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EvictReason {

@@ -1,171 +1,121 @@
-//! Commands that name entries: by handles, as simple_switch gives them out.
+//! Commands about tables: their entries, which are known by handles, and their defaults.
 //!
 //! A handle has the number of a place in its lowest 24 bits, and above them how often that place has
 //! been left. A new entry has the first place that is free; the program's own entries have the first
 //! of all. So the handles of a file that simple_switch has been given mean the same entries here.
 
-use std::collections::BTreeSet;
-
+use crate::program::Program;
 use crate::program::ids::TableId;
-use crate::program::table::Match;
-use crate::state::{EntryAction, TableEntry, Update};
+use crate::program::table::Table;
+use crate::state::{ActionCall, EntryAction, TableEntry, Update};
 use crate::stf::resolve;
 
-use super::{Reader, number, split_at_arrow};
+use super::handles::Handles;
+use super::{Note, Reader, Said, number, said, split_at_arrow};
 
 /// Bits of a handle that are a place.
 const PLACE_BITS: u32 = 24;
 
-/// The entries of a table, by their places.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Places {
-    places: Vec<Place>,
-    free: BTreeSet<u32>,
-}
-
-/// A place, and how often it has been left.
+/// An entry that has a handle.
 #[derive(Clone, Debug)]
-struct Place {
-    left: u8,
-    taken: Taken,
+pub(super) struct Known {
+    is_own: bool,
+    pub(super) entry: TableEntry,
 }
 
-#[derive(Clone, Debug)]
-enum Taken {
-    No,
-    /// By the program.
-    Own,
-    /// By what was inserted: its match and priority.
-    Entry(Vec<Match>, u32),
+impl Known {
+    pub(super) fn written(entry: TableEntry) -> Known {
+        Known {
+            is_own: false,
+            entry,
+        }
+    }
 }
 
-/// What takes back that a command was read.
-#[derive(Clone, Debug)]
-pub(super) enum Undo {
-    /// An entry has a place that it is not to have.
-    Insert(TableId, u32),
-    /// One that it is to have again.
-    Delete(TableId, u32, Vec<Match>, u32),
-    /// A table is to have its entries again.
-    Clear(TableId, Places),
+/// The program's own entries of each table.
+pub(super) fn own(program: &Program) -> Vec<Handles<Known>> {
+    program.tables.iter().map(own_of).collect()
 }
 
-impl Places {
-    /// Those of a table with so many entries of its program.
-    fn new(own: usize) -> Places {
-        let place = Place {
-            left: 0,
-            taken: Taken::Own,
+fn own_of(table: &Table) -> Handles<Known> {
+    let mut handles = Handles::default();
+    for one in &table.entries {
+        let action = EntryAction::Call(ActionCall {
+            action: one.action,
+            data: one.data.clone(),
+        });
+        let priority = if table.has_priorities {
+            one.priority
+        } else {
+            0
         };
-        Places {
-            places: vec![place; own],
-            free: BTreeSet::new(),
-        }
+        handles.insert(Known {
+            is_own: true,
+            entry: TableEntry {
+                matches: one.matches.clone(),
+                priority,
+                action,
+                idle_timeout_ns: 0,
+            },
+        });
     }
-
-    fn insert(&mut self, matches: Vec<Match>, priority: u32) -> u32 {
-        let taken = Taken::Entry(matches, priority);
-        match self.free.pop_first() {
-            Some(place) => {
-                self.places[place as usize].taken = taken;
-                place
-            }
-            None => {
-                self.places.push(Place { left: 0, taken });
-                self.places.len() as u32 - 1
-            }
-        }
-    }
-
-    /// The place that a handle names, and what has it.
-    fn find(&self, handle: u32) -> Result<(u32, &Vec<Match>, u32), String> {
-        let index = handle & ((1 << PLACE_BITS) - 1);
-        let place = self.places.get(index as usize);
-        let place = place.filter(|place| u32::from(place.left) == handle >> PLACE_BITS);
-        match place.map(|place| &place.taken) {
-            Some(Taken::Entry(matches, priority)) => Ok((index, matches, *priority)),
-            Some(Taken::Own) => Err(format!("entry {handle} is the program's own")),
-            Some(Taken::No) | None => Err(format!(
-                "there is no entry {handle}; handles are those of simple_switch: the first entry of a \
-                 table is 0"
-            )),
-        }
-    }
-
-    fn remove(&mut self, index: u32) {
-        let place = &mut self.places[index as usize];
-        place.taken = Taken::No;
-        place.left = place.left.wrapping_add(1);
-        self.free.insert(index);
-    }
-
-    /// Takes back that an entry came: the place has not been left.
-    fn unplace(&mut self, index: u32) {
-        self.places[index as usize].taken = Taken::No;
-        self.free.insert(index);
-    }
-
-    /// Takes back that an entry went.
-    fn replace(&mut self, index: u32, matches: Vec<Match>, priority: u32) {
-        let place = &mut self.places[index as usize];
-        place.taken = Taken::Entry(matches, priority);
-        place.left = place.left.wrapping_sub(1);
-        self.free.remove(&index);
-    }
+    handles
 }
 
 impl Reader<'_> {
-    /// Forgets the handles that the last line has made or ended: for one that was refused after it
-    /// was read.
-    pub fn take_back(&mut self) {
-        match self.undo.take() {
-            Some(Undo::Insert(table, place)) => self.places(table).unplace(place),
-            Some(Undo::Delete(table, place, matches, priority)) => {
-                self.places(table).replace(place, matches, priority);
-            }
-            Some(Undo::Clear(table, before)) => *self.places(table) = before,
-            None => {}
+    /// The place that a handle of a table names, and what has it.
+    pub(super) fn entry(&self, table: TableId, handle: &str) -> Result<(u32, &Known), String> {
+        let handle: u32 = number(handle)?;
+        let place = handle & ((1 << PLACE_BITS) - 1);
+        let entries = &self.entries[table.index()];
+        let known = entries.get(place);
+        let known = known.filter(|_| u32::from(entries.left(place)) == handle >> PLACE_BITS);
+        let known = known.ok_or_else(|| {
+            format!(
+                "there is no entry {handle}; handles are those of simple_switch: the first entry of a \
+                 table is 0"
+            )
+        })?;
+        Ok((place, known))
+    }
+
+    /// The same, of an entry that a command may change.
+    fn written(&self, table: TableId, handle: &str) -> Result<(u32, TableEntry), String> {
+        match self.entry(table, handle)? {
+            (_, known) if known.is_own => Err(format!("entry {handle} is the program's own")),
+            (place, known) => Ok((place, known.entry.clone())),
         }
     }
 
-    fn places(&mut self, table: TableId) -> &mut Places {
-        let own = self.program.table(table).entries.len();
-        let places = self.entries.entry(table);
-        places.or_insert_with(|| Places::new(own))
-    }
-
-    /// Gives handles to what an update inserts, and takes those of what it deletes.
-    pub(super) fn note_handles(&mut self, update: &Update) {
-        self.undo = match update {
-            Update::InsertEntry(table, entry) => {
-                let place = self
-                    .places(*table)
-                    .insert(entry.matches.clone(), entry.priority);
-                Some(Undo::Insert(*table, place))
-            }
-            // The program's own go with the others, and no place has been left.
-            Update::ClearTable(table) => {
-                let before = std::mem::take(self.places(*table));
-                Some(Undo::Clear(*table, before))
-            }
-            _ => self.undo.take(),
+    pub(super) fn table_add(&self, words: &[&str]) -> Said {
+        let (before, after) = split_at_arrow(words);
+        let [table, action, keys @ ..] = before else {
+            return Err("it is table_add TABLE ACTION KEYS => PARAMETERS [PRIORITY]".to_owned());
         };
+        let id = resolve::table(self.program, table)?;
+        let matches = self.matches(id, keys)?;
+        let (parameters, priority) = self.priority(id, after)?;
+        let action = EntryAction::Call(self.call(id, action, parameters)?);
+        let entry = TableEntry {
+            matches,
+            priority,
+            action,
+            idle_timeout_ns: 0,
+        };
+        Ok(insert(id, entry))
     }
 
-    pub(super) fn table_delete(&mut self, words: &[&str]) -> Result<Update, String> {
+    pub(super) fn table_delete(&self, words: &[&str]) -> Said {
         let [table, handle] = words else {
             return Err("it is table_delete TABLE HANDLE".to_owned());
         };
         let table = resolve::table(self.program, table)?;
-        let places = self.places(table);
-        let (index, matches, priority) = places.find(number(handle)?)?;
-        let matches = matches.clone();
-        places.remove(index);
-        self.undo = Some(Undo::Delete(table, index, matches.clone(), priority));
-        Ok(Update::DeleteEntry(table, matches, priority))
+        let (place, entry) = self.written(table, handle)?;
+        let update = Update::DeleteEntry(table, entry.matches, entry.priority);
+        Ok(said(update, Note::EntryGone(table, place)))
     }
 
-    pub(super) fn table_modify(&mut self, words: &[&str]) -> Result<Update, String> {
+    pub(super) fn table_modify(&self, words: &[&str]) -> Said {
         // simple_switch_CLI takes parameters with the arrow and without.
         let (before, after) = split_at_arrow(words);
         let [name, action, handle, rest @ ..] = before else {
@@ -174,13 +124,59 @@ impl Reader<'_> {
         let table = resolve::table(self.program, name)?;
         let parameters = [rest, after].concat();
         let action = EntryAction::Call(self.call(table, action, &parameters)?);
-        let (_, matches, priority) = self.places(table).find(number(handle)?)?;
-        let entry = TableEntry {
-            matches: matches.clone(),
-            priority,
-            action,
-            idle_timeout_ns: 0,
-        };
-        Ok(Update::ModifyEntry(table, entry))
+        let (place, entry) = self.written(table, handle)?;
+        Ok(modify(table, place, TableEntry { action, ..entry }))
     }
+
+    pub(super) fn table_set_timeout(&self, words: &[&str]) -> Said {
+        let [name, handle, milliseconds] = words else {
+            return Err("it is table_set_timeout TABLE HANDLE MILLISECONDS".to_owned());
+        };
+        let table = resolve::table(self.program, name)?;
+        let (place, entry) = self.written(table, handle)?;
+        let idle_timeout_ns = u64::from(number::<u32>(milliseconds)?) * 1_000_000;
+        let after = TableEntry {
+            idle_timeout_ns,
+            ..entry
+        };
+        Ok(modify(table, place, after))
+    }
+
+    pub(super) fn table_clear(&self, words: &[&str]) -> Said {
+        let [table] = words else {
+            return Err("it is table_clear TABLE".to_owned());
+        };
+        let table = resolve::table(self.program, table)?;
+        // The program's own go with the others, and no place has been left.
+        Ok(said(Update::ClearTable(table), Note::Cleared(table)))
+    }
+
+    pub(super) fn table_set_default(&self, words: &[&str]) -> Said {
+        let (before, after) = split_at_arrow(words);
+        let [table, action, rest @ ..] = before else {
+            return Err("it is table_set_default TABLE ACTION => PARAMETERS".to_owned());
+        };
+        let table = resolve::table(self.program, table)?;
+        let parameters = [rest, after].concat();
+        let call = self.call(table, action, &parameters)?;
+        Ok(Update::SetDefault(table, Some(call)).into())
+    }
+
+    pub(super) fn table_reset_default(&self, words: &[&str]) -> Said {
+        let [table] = words else {
+            return Err("it is table_reset_default TABLE".to_owned());
+        };
+        let table = resolve::table(self.program, table)?;
+        Ok(Update::SetDefault(table, None).into())
+    }
+}
+
+pub(super) fn insert(table: TableId, entry: TableEntry) -> super::Asked {
+    let update = Update::InsertEntry(table, entry.clone());
+    said(update, Note::Entry(table, entry))
+}
+
+fn modify(table: TableId, place: u32, entry: TableEntry) -> super::Asked {
+    let update = Update::ModifyEntry(table, entry.clone());
+    said(update, Note::EntryChanged(table, place, entry))
 }

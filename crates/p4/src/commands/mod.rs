@@ -2,19 +2,30 @@
 //!
 //! ```text
 //!   table_add TABLE ACTION KEY ... => PARAMETER ... [PRIORITY]      smaller priority wins
-//!   table_set_default TABLE ACTION => PARAMETER ...      table_clear TABLE
 //!   table_modify TABLE ACTION HANDLE => PARAMETER ...      table_delete TABLE HANDLE
-//!   table_indirect_delete TABLE HANDLE
-//!   act_prof_create_member PROFILE ACTION PARAMETER ...      act_prof_create_group PROFILE
+//!   table_set_timeout TABLE HANDLE MILLISECONDS      table_clear TABLE
+//!   table_set_default TABLE ACTION => PARAMETER ...      table_reset_default TABLE
+//!   act_prof_create_member PROFILE ACTION PARAMETER ...
+//!   act_prof_modify_member PROFILE ACTION MEMBER PARAMETER ...
+//!   act_prof_delete_member PROFILE MEMBER
+//!   act_prof_create_group PROFILE      act_prof_delete_group PROFILE GROUP
 //!   act_prof_add_member_to_group PROFILE MEMBER GROUP
+//!   act_prof_remove_member_from_group PROFILE MEMBER GROUP
 //!   table_indirect_add TABLE KEY ... => MEMBER [PRIORITY]
 //!   table_indirect_add_with_group TABLE KEY ... => GROUP [PRIORITY]
-//!   mc_mgrp_create GROUP      mc_node_create RID PORT ...      mc_node_associate GROUP NODE
-//!   mirroring_add SESSION PORT      mirroring_add_mc SESSION GROUP
+//!   table_indirect_delete TABLE HANDLE      table_indirect_reset_default TABLE
+//!   mc_mgrp_create GROUP      mc_mgrp_destroy GROUP
+//!   mc_node_create RID PORT ...      mc_node_update NODE PORT ...      mc_node_destroy NODE
+//!   mc_node_associate GROUP NODE      mc_node_dissociate GROUP NODE
+//!   mirroring_add SESSION PORT      mirroring_add_mc SESSION GROUP      mirroring_delete SESSION
 //!   meter_set_rates METER INDEX RATE:BURST ...                      rates for each microsecond
-//!   pvs_add VALUE_SET VALUE
-//!   register_write REGISTER INDEX VALUE
-//!   counter_read, register_read, table_dump: nothing to set, so they are passed over
+//!   meter_array_set_rates METER RATE:BURST ...
+//!   counter_write COUNTER INDEX PACKETS BYTES      counter_reset COUNTER
+//!   register_write REGISTER INDEX VALUE      register_reset REGISTER
+//!   pvs_add VALUE_SET VALUE      pvs_remove VALUE_SET VALUE      pvs_clear VALUE_SET
+//!   set_crc16_parameters CALCULATION POLYNOMIAL INITIAL XOR REFLECT_DATA REFLECT_REMAINDER
+//!   set_crc32_parameters, the same
+//!   counter_read, table_dump, show_tables and others that only look: passed over
 //! ```
 //!
 //! A key is `value`, `value&&&mask`, `value/length` or `low->high`; a value a number, an Ethernet
@@ -22,11 +33,14 @@
 //! begins a comment.
 //!
 //! Commands become [`Update`]s; whoever has read a whole file knows that all of it can be read, and
-//! writes it as one batch. The nodes of multicast groups exist in the file only. Members, groups and
-//! nodes are known by their handles: the first of a profile, or of all nodes, is 0, the next 1; and
-//! entries by those that simple_switch would give them (`entries`).
+//! writes it as one batch. Entries, members, groups and nodes are known by the handles that
+//! simple_switch would give them (`handles`). Reading a line changes nothing but what is noted when
+//! the next is read, so that a line can be taken back if what it asks for was refused.
 
+mod arrays;
 mod entries;
+mod handles;
+mod multicast;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -39,11 +53,10 @@ use std::collections::BTreeMap;
 use num_bigint::BigUint;
 
 use crate::program::Program;
-use crate::program::ids::{MeterId, ProfileId, RegisterId, TableId, ValueSetId};
+use crate::program::calculation::Algorithm;
+use crate::program::ids::{CalculationId, ProfileId, TableId, ValueSetId};
 use crate::program::table::{Match, MatchKind, Table};
-use crate::state::{
-    ActionCall, EntryAction, MeterRates, Mirror, Mode, Rate, Replica, TableEntry, Update,
-};
+use crate::state::{ActionCall, CrcParameters, EntryAction, TableEntry, Update};
 use crate::stf::resolve;
 
 /// A line that cannot be read.
@@ -56,7 +69,7 @@ pub struct CommandError {
     pub what: String,
 }
 
-/// A line, and what it asks for.
+/// What a line asks for, or one of the things.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Command {
     /// From 1.
@@ -71,21 +84,98 @@ pub struct Command {
 /// The first line that is no command, or names what the program does not have.
 pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError> {
     let mut reader = Reader::new(program);
-    let lines = text.lines().map(|line| reader.read_line(line));
-    lines.filter_map(Result::transpose).collect()
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        commands.extend(reader.read_line(line)?);
+    }
+    Ok(commands)
 }
+
+/// Commands that only look, besides those that begin with `show_`.
+const LOOKS: [&str; 18] = [
+    "act_prof_dump",
+    "act_prof_dump_group",
+    "act_prof_dump_member",
+    "counter_read",
+    "get_time_elapsed",
+    "get_time_since_epoch",
+    "help",
+    "mc_dump",
+    "meter_get_rates",
+    "mirroring_get",
+    "pvs_get",
+    "register_read",
+    "switch_info",
+    "table_dump",
+    "table_dump_entry",
+    "table_dump_entry_from_key",
+    "table_info",
+    "table_num_entries",
+];
 
 /// Reads commands line by line; it knows the handles that lines before have made.
 #[derive(Debug)]
 pub struct Reader<'p> {
     line: usize,
     program: &'p Program,
-    nodes: Vec<Vec<Replica>>,
-    groups: BTreeMap<u16, Vec<Replica>>,
-    profiles: BTreeMap<ProfileId, profile::Handles>,
+    entries: Vec<handles::Handles<entries::Known>>,
+    profiles: Vec<profile::Known>,
+    multicast: multicast::Known,
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
-    entries: BTreeMap<TableId, entries::Places>,
-    undo: Option<entries::Undo>,
+    /// What the last line makes of these, unless it is taken back.
+    note: Option<Note>,
+}
+
+/// What a line asks for.
+#[derive(Debug, Default)]
+struct Asked {
+    updates: Vec<Update>,
+    note: Option<Note>,
+}
+
+type Said = Result<Asked, String>;
+
+/// What a line makes of what is known.
+#[derive(Debug)]
+enum Note {
+    Entry(TableId, TableEntry),
+    EntryChanged(TableId, u32, TableEntry),
+    EntryGone(TableId, u32),
+    Cleared(TableId),
+    Member(ProfileId),
+    MemberGone(ProfileId, u32),
+    Group(ProfileId),
+    GroupChanged(ProfileId, u32, profile::Members),
+    GroupGone(ProfileId, u32),
+    Node(multicast::Node),
+    NodeChanged(u32, multicast::Node),
+    NodeGone(u32),
+    /// All nodes of a multicast group, which may be a new one.
+    Nodes(u16, Vec<u32>),
+    NoGroup(u16),
+    Values(ValueSetId, Vec<BigUint>),
+}
+
+impl From<Update> for Asked {
+    fn from(update: Update) -> Asked {
+        Asked::all([update])
+    }
+}
+
+impl Asked {
+    fn all(updates: impl IntoIterator<Item = Update>) -> Asked {
+        Asked {
+            updates: updates.into_iter().collect(),
+            note: None,
+        }
+    }
+}
+
+fn said(update: Update, note: Note) -> Asked {
+    Asked {
+        updates: vec![update],
+        note: Some(note),
+    }
 }
 
 impl<'p> Reader<'p> {
@@ -94,147 +184,180 @@ impl<'p> Reader<'p> {
         Reader {
             line: 0,
             program,
-            nodes: Vec::new(),
-            groups: BTreeMap::new(),
-            profiles: BTreeMap::new(),
+            entries: entries::own(program),
+            profiles: vec![profile::Known::default(); program.profiles.len()],
+            multicast: multicast::Known::default(),
             values: BTreeMap::new(),
-            entries: BTreeMap::new(),
-            undo: None,
+            note: None,
         }
     }
 
-    /// What the next line asks for; nothing if it is empty, or only looks.
+    /// What the next line asks for, in order; nothing if it is empty, or only looks.
     ///
     /// # Errors
     /// If it is no command, or names what the program does not have.
-    pub fn read_line(&mut self, text: &str) -> Result<Option<Command>, CommandError> {
+    pub fn read_line(&mut self, text: &str) -> Result<Vec<Command>, CommandError> {
         self.line += 1;
-        self.undo = None;
+        self.settle();
         let line = self.line;
         let text = text.split('#').next().unwrap_or_default();
         let words: Vec<&str> = text.split_whitespace().collect();
         let Some((name, words)) = words.split_first() else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
-        let update = self.command(name, words);
-        let update = update.map_err(|what| CommandError { line, what })?;
-        if let Some(update) = &update {
-            self.note_handles(update);
+        let asked = self.command(name, words);
+        let asked = asked.map_err(|what| CommandError { line, what })?;
+        self.note = asked.note;
+        let updates = asked.updates.into_iter();
+        Ok(updates.map(|update| Command { line, update }).collect())
+    }
+
+    /// Forgets what the last line was to make of handles: for one that was refused after it was read.
+    pub fn take_back(&mut self) {
+        self.note = None;
+    }
+
+    /// What the last line has made of what is known.
+    fn settle(&mut self) {
+        let Some(note) = self.note.take() else {
+            return;
+        };
+        match note {
+            Note::Entry(table, entry) => {
+                self.entries[table.index()].insert(entries::Known::written(entry));
+            }
+            Note::EntryChanged(table, place, entry) => {
+                if let Some(known) = self.entries[table.index()].get_mut(place) {
+                    known.entry = entry;
+                }
+            }
+            Note::EntryGone(table, place) => self.entries[table.index()].remove(place),
+            Note::Cleared(table) => self.entries[table.index()] = handles::Handles::default(),
+            Note::Member(id) => self.profiles[id.index()].members.insert(()),
+            Note::MemberGone(id, member) => self.profiles[id.index()].members.remove(member),
+            Note::Group(id) => self.profiles[id.index()].groups.insert(Vec::new()),
+            Note::GroupChanged(id, group, members) => {
+                if let Some(known) = self.profiles[id.index()].groups.get_mut(group) {
+                    *known = members;
+                }
+            }
+            Note::GroupGone(id, group) => self.profiles[id.index()].groups.remove(group),
+            Note::Node(node) => self.multicast.nodes.insert(node),
+            Note::NodeChanged(handle, node) => {
+                if let Some(known) = self.multicast.nodes.get_mut(handle) {
+                    *known = node;
+                }
+            }
+            Note::NodeGone(handle) => self.multicast.remove_node(handle),
+            Note::Nodes(group, nodes) => self.multicast.set_nodes(group, nodes),
+            Note::NoGroup(group) => self.multicast.remove_group(group),
+            Note::Values(set, values) => drop(self.values.insert(set, values)),
         }
-        Ok(update.map(|update| Command { line, update }))
     }
 
     // One match, with an arm for each command.
-    fn command(&mut self, name: &str, words: &[&str]) -> Result<Option<Update>, String> {
-        let update = match name {
-            "table_add" => self.table_add(words)?,
-            "table_modify" => self.table_modify(words)?,
-            "table_delete" | "table_indirect_delete" => self.table_delete(words)?,
-            "table_clear" => Update::ClearTable(resolve::table(self.program, word(words, 0)?)?),
-            "table_indirect_add" => self.table_indirect_add(words, EntryAction::Member)?,
-            "table_indirect_add_with_group" => {
-                self.table_indirect_add(words, EntryAction::Group)?
+    fn command(&self, name: &str, words: &[&str]) -> Said {
+        match name {
+            "table_add" => self.table_add(words),
+            "table_modify" => self.table_modify(words),
+            "table_delete" | "table_indirect_delete" => self.table_delete(words),
+            "table_set_timeout" => self.table_set_timeout(words),
+            "table_clear" => self.table_clear(words),
+            "table_set_default" => self.table_set_default(words),
+            "table_reset_default" | "table_indirect_reset_default" => {
+                self.table_reset_default(words)
             }
-            "act_prof_create_member" => self.create_member(words)?,
-            "act_prof_create_group" => self.create_group(words)?,
-            "act_prof_add_member_to_group" => self.add_to_group(words)?,
-            "table_set_default" => {
-                let (before, parameters) = split_at_arrow(words);
-                let [table, action] = before else {
-                    return Err("it is table_set_default TABLE ACTION => PARAMETERS".to_owned());
-                };
-                let table = resolve::table(self.program, table)?;
-                Update::SetDefault(table, Some(self.call(table, action, parameters)?))
+            "table_indirect_add" => self.table_indirect_add(words, EntryAction::Member),
+            "table_indirect_add_with_group" => self.table_indirect_add(words, EntryAction::Group),
+            "act_prof_create_member" | "table_indirect_create_member" => self.create_member(words),
+            "act_prof_modify_member" | "table_indirect_modify_member" => self.modify_member(words),
+            "act_prof_delete_member" | "table_indirect_delete_member" => self.delete_member(words),
+            "act_prof_create_group" | "table_indirect_create_group" => self.create_group(words),
+            "act_prof_delete_group" | "table_indirect_delete_group" => self.delete_group(words),
+            "act_prof_add_member_to_group" | "table_indirect_add_member_to_group" => {
+                self.add_to_group(words)
             }
-            "mc_mgrp_create" => {
-                let group = number(word(words, 0)?)?;
-                if self.groups.insert(group, Vec::new()).is_some() {
-                    return Err(format!("there is a group {group} already"));
-                }
-                Update::Multicast(Mode::Set, group, Vec::new())
+            "act_prof_remove_member_from_group" | "table_indirect_remove_member_from_group" => {
+                self.remove_from_group(words)
             }
-            "mc_node_create" => {
-                let instance = number(word(words, 0)?)?;
-                let ports = words[1..].iter().map(|port| number(port));
-                let mut ports = ports.collect::<Result<Vec<u32>, _>>()?;
-                // A node is a set of ports, which get their copies in order.
-                ports.sort_unstable();
-                if let Some(twice) = ports.windows(2).find(|pair| pair[0] == pair[1]) {
-                    return Err(format!("the node has port {} twice", twice[0]));
-                }
-                let replicas = ports.into_iter().map(|port| Replica { port, instance });
-                self.nodes.push(replicas.collect());
-                return Ok(None);
-            }
-            "mc_node_associate" => {
-                let group: u16 = number(word(words, 0)?)?;
-                let node: usize = number(word(words, 1)?)?;
-                let node = self
-                    .nodes
-                    .get(node)
-                    .ok_or("there is no node of this handle")?;
-                let replicas = self
-                    .groups
-                    .get_mut(&group)
-                    .ok_or("there is no such group")?;
-                replicas.extend_from_slice(node);
-                Update::Multicast(Mode::Set, group, replicas.clone())
-            }
-            "mirroring_add" => {
-                let port = number(word(words, 1)?)?;
-                let replica = Replica { port, instance: 0 };
-                Update::Mirror(
-                    Mode::Set,
-                    number(word(words, 0)?)?,
-                    Mirror {
-                        replicas: vec![replica],
-                        ..Mirror::default()
-                    },
-                )
-            }
-            "mirroring_add_mc" => Update::Mirror(
-                Mode::Set,
-                number(word(words, 0)?)?,
-                Mirror {
-                    group: Some(number(word(words, 1)?)?),
-                    ..Mirror::default()
-                },
-            ),
-            "meter_set_rates" => self.set_rates(words)?,
-            "register_write" => {
-                let name = word(words, 0)?;
-                let registers = &self.program.arrays.registers;
-                let found = registers
-                    .iter()
-                    .position(|one| resolve::is_meant(&one.name, name));
-                let found = found.ok_or_else(|| format!("there is no register {name:?}"))?;
-                let (index, value) = (number(word(words, 1)?)?, value::parse(word(words, 2)?)?);
-                Update::SetRegister(RegisterId(found as u32), index, value)
-            }
-            "pvs_add" => {
-                let name = word(words, 0)?;
-                let found = self.program.parser.find_value_set(name);
-                let set = found.ok_or_else(|| format!("there is no value set {name:?}"))?;
-                let values = self.values.entry(set).or_default();
-                values.push(value::parse(word(words, 1)?)?);
-                Update::SetValues(set, values.clone())
-            }
-            "counter_read" | "register_read" | "table_dump" => return Ok(None),
-            other => return Err(format!("the command {other:?} is not supported")),
-        };
-        Ok(Some(update))
+            "mc_mgrp_create" => self.create_multicast_group(words),
+            "mc_mgrp_destroy" => self.destroy_multicast_group(words),
+            "mc_node_create" => self.create_node(words),
+            "mc_node_update" => self.update_node(words),
+            "mc_node_associate" => self.associate_node(words),
+            "mc_node_dissociate" => self.dissociate_node(words),
+            "mc_node_destroy" => self.destroy_node(words),
+            "mirroring_add" => self.add_mirror(words),
+            "mirroring_add_mc" => self.add_mirror_group(words),
+            "mirroring_delete" => self.delete_mirror(words),
+            "meter_set_rates" => self.set_rates(words),
+            "meter_array_set_rates" => self.set_all_rates(words),
+            "counter_write" => self.write_counter(words),
+            "counter_reset" => self.reset_counter(words),
+            "register_write" => self.write_register(words),
+            "register_reset" => self.reset_register(words),
+            "pvs_add" | "pvs_remove" | "pvs_clear" => self.values(name, words),
+            "set_crc16_parameters" => self.set_crc(words, Algorithm::Crc16Custom),
+            "set_crc32_parameters" => self.set_crc(words, Algorithm::Crc32Custom),
+            looks if LOOKS.contains(&looks) || looks.starts_with("show_") => Ok(Asked::default()),
+            other => Err(format!("the command {other:?} is not supported")),
+        }
     }
 
-    fn table_add(&self, words: &[&str]) -> Result<Update, String> {
-        let (before, after) = split_at_arrow(words);
-        let [table, action, keys @ ..] = before else {
-            return Err("it is table_add TABLE ACTION KEYS => PARAMETERS [PRIORITY]".to_owned());
+    /// A value set as it is to be.
+    fn values(&self, command: &str, words: &[&str]) -> Said {
+        let name = word(words, 0)?;
+        let found = self.program.parser.find_value_set(name);
+        let set = found.ok_or_else(|| format!("there is no value set {name:?}"))?;
+        let mut values = self.values.get(&set).cloned().unwrap_or_default();
+        match command {
+            "pvs_clear" => values.clear(),
+            _ => {
+                // It may be there already, or not be there.
+                let value = value::parse(word(words, 1)?)?;
+                values.retain(|one| *one != value);
+                values.extend((command == "pvs_add").then_some(value));
+            }
+        }
+        let update = Update::SetValues(set, values.clone());
+        Ok(said(update, Note::Values(set, values)))
+    }
+
+    fn set_crc(&self, words: &[&str], algorithm: Algorithm) -> Said {
+        let [name, polynomial, initial, final_xor, data, remainder] = words else {
+            return Err(
+                "it is set_crc16_parameters (or crc32) CALCULATION POLYNOMIAL INITIAL XOR \
+                 REFLECT_DATA REFLECT_REMAINDER"
+                    .to_owned(),
+            );
         };
-        let id = resolve::table(self.program, table)?;
-        let matches = self.matches(id, keys)?;
-        let (parameters, priority) = self.priority(id, after)?;
-        let action = EntryAction::Call(self.call(id, action, parameters)?);
-        Ok(insert(id, matches, priority, action))
+        let mut all = self.program.calculations.calculations.iter();
+        let found = all.position(|one| one.algorithm == algorithm && one.name == *name);
+        let found = found.ok_or_else(|| format!("no {algorithm:?} is named {name:?}"))?;
+        let flag = |text: &str| match text {
+            "true" | "True" | "1" => Ok(true),
+            "false" | "False" | "0" => Ok(false),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        };
+        let hex = |text: &str| {
+            let digits = text.strip_prefix("0x").unwrap_or(text);
+            let bits = if algorithm == Algorithm::Crc16Custom {
+                16
+            } else {
+                32
+            };
+            let number = u64::from_str_radix(digits, 16).ok();
+            let number = number.filter(|number| number >> bits == 0);
+            number.ok_or_else(|| format!("{text:?} is no number of {bits} bits in hexadecimal"))
+        };
+        let parameters = CrcParameters {
+            polynomial: hex(polynomial)?,
+            initial: hex(initial)?,
+            final_xor: hex(final_xor)?,
+            is_data_reflected: flag(data)?,
+            is_remainder_reflected: flag(remainder)?,
+        };
+        Ok(Update::SetCrc(CalculationId(found as u32), parameters).into())
     }
 
     fn matches(&self, id: TableId, keys: &[&str]) -> Result<Vec<Match>, String> {
@@ -278,39 +401,6 @@ impl<'p> Reader<'p> {
             .collect::<Result<_, _>>()?;
         Ok(ActionCall { action, data })
     }
-
-    fn set_rates(&self, words: &[&str]) -> Result<Update, String> {
-        let name = word(words, 0)?;
-        let meters = &self.program.arrays.meters;
-        let found = meters
-            .iter()
-            .position(|one| resolve::is_meant(&one.name, name));
-        let found = found.ok_or_else(|| format!("there is no meter {name:?}"))?;
-        let mut rates = Vec::new();
-        for rate in &words[2.min(words.len())..] {
-            rates.push(value::rate(rate)?);
-        }
-        if rates.len() != meters[found].rate_count as usize {
-            return Err(format!("{name} takes {} rates", meters[found].rate_count));
-        }
-        let (committed, peak): (Rate, Rate) = (rates[0], rates[rates.len() - 1]);
-        let rates = Some(MeterRates { committed, peak });
-        Ok(Update::SetMeter(
-            MeterId(found as u32),
-            number(word(words, 1)?)?,
-            rates,
-        ))
-    }
-}
-
-fn insert(table: TableId, matches: Vec<Match>, priority: u32, action: EntryAction) -> Update {
-    let entry = TableEntry {
-        matches,
-        priority,
-        action,
-        idle_timeout_ns: 0,
-    };
-    Update::InsertEntry(table, entry)
 }
 
 /// What stands before and after `=>`.

@@ -1,75 +1,164 @@
 //! Commands about action profiles: members, groups, and the entries that name them.
+//!
+//! The older names of these commands (`table_indirect_create_member` and the like) name a table, and
+//! mean its profile.
 
 use num_bigint::BigUint;
 
 use crate::program::ids::{ProfileId, TableId};
-use crate::state::{ActionCall, EntryAction, Mode, Update};
+use crate::state::{ActionCall, EntryAction, Mode, TableEntry, Update};
 use crate::stf::resolve;
 
-use super::{Reader, insert, number, split_at_arrow, value, word};
+use super::entries::insert;
+use super::handles::Handles;
+use super::{Note, Reader, Said, number, said, split_at_arrow, value};
 
-/// What a file has made in a profile so far; handles are indices.
-#[derive(Debug, Default)]
-pub(super) struct Handles {
-    members: u32,
-    /// The members of each group.
-    groups: Vec<Vec<(u32, u32)>>,
+/// The members of a group, with their weights.
+pub(super) type Members = Vec<(u32, u32)>;
+
+/// What there is in a profile.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) members: Handles<()>,
+    pub(super) groups: Handles<Members>,
 }
 
 impl Reader<'_> {
+    /// A profile by its name, or that of a table.
     fn profile(&self, name: &str) -> Result<ProfileId, String> {
         let mut profiles = self.program.profiles.iter();
-        let found = profiles.position(|one| resolve::is_meant(&one.name, name));
-        let found = found.ok_or_else(|| format!("there is no action profile {name:?}"))?;
-        Ok(ProfileId(found as u32))
+        if let Some(found) = profiles.position(|one| resolve::is_meant(&one.name, name)) {
+            return Ok(ProfileId(found as u32));
+        }
+        let table = resolve::table(self.program, name).ok();
+        let profile = table.and_then(|table| self.program.table(table).profile);
+        profile.ok_or_else(|| format!("there is no action profile {name:?}"))
     }
 
-    pub(super) fn create_member(&mut self, words: &[&str]) -> Result<Update, String> {
-        let id = self.profile(word(words, 0)?)?;
-        let written = word(words, 1)?;
+    fn member_call(
+        &self,
+        id: ProfileId,
+        action: &str,
+        words: &[&str],
+    ) -> Result<ActionCall, String> {
         let profile = &self.program.profiles[id.index()];
         let name = |action| self.program.action(action).name.as_str();
         let mut actions = profile.actions.iter().copied();
-        let found = actions.find(|action| resolve::is_meant(name(*action), written));
-        let action = found.ok_or_else(|| format!("{} has no action {written:?}", profile.name))?;
+        let found = actions.find(|one| resolve::is_meant(name(*one), action));
+        let action = found.ok_or_else(|| format!("{} has no action {action:?}", profile.name))?;
+        let (before, after) = split_at_arrow(words);
+        let words = [before, after].concat();
         let data: Result<Vec<BigUint>, String> =
-            words[2..].iter().map(|word| value::parse(word)).collect();
-        let call = ActionCall {
+            words.iter().map(|word| value::parse(word)).collect();
+        Ok(ActionCall {
             action,
             data: data?,
+        })
+    }
+
+    fn member(&self, id: ProfileId, handle: &str) -> Result<u32, String> {
+        let member = number(handle)?;
+        let known = self.profiles[id.index()].members.get(member);
+        known.ok_or_else(|| format!("there is no member {member}"))?;
+        Ok(member)
+    }
+
+    fn group(&self, id: ProfileId, handle: &str) -> Result<(u32, &Members), String> {
+        let group = number(handle)?;
+        let members = self.profiles[id.index()].groups.get(group);
+        Ok((
+            group,
+            members.ok_or_else(|| format!("there is no group {group}"))?,
+        ))
+    }
+
+    pub(super) fn create_member(&self, words: &[&str]) -> Said {
+        let [profile, action, parameters @ ..] = words else {
+            return Err("it is act_prof_create_member PROFILE ACTION PARAMETERS".to_owned());
         };
-        let handles = self.profiles.entry(id).or_default();
-        handles.members += 1;
-        let member = handles.members - 1;
-        Ok(Update::Member(Mode::Insert, id, member, Some(call)))
+        let id = self.profile(profile)?;
+        let call = self.member_call(id, action, parameters)?;
+        let member = self.profiles[id.index()].members.next();
+        let update = Update::Member(Mode::Insert, id, member, Some(call));
+        Ok(said(update, Note::Member(id)))
     }
 
-    pub(super) fn create_group(&mut self, words: &[&str]) -> Result<Update, String> {
-        let id = self.profile(word(words, 0)?)?;
-        let groups = &mut self.profiles.entry(id).or_default().groups;
-        groups.push(Vec::new());
-        let group = groups.len() as u32 - 1;
-        Ok(Update::Group(Mode::Insert, id, group, Vec::new()))
+    pub(super) fn modify_member(&self, words: &[&str]) -> Said {
+        let [profile, action, handle, parameters @ ..] = words else {
+            return Err("it is act_prof_modify_member PROFILE ACTION MEMBER PARAMETERS".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let call = self.member_call(id, action, parameters)?;
+        let member = self.member(id, handle)?;
+        Ok(Update::Member(Mode::Modify, id, member, Some(call)).into())
     }
 
-    pub(super) fn add_to_group(&mut self, words: &[&str]) -> Result<Update, String> {
-        let id = self.profile(word(words, 0)?)?;
-        let (member, group) = (number(word(words, 1)?)?, number::<u32>(word(words, 2)?)?);
-        let groups = &mut self.profiles.entry(id).or_default().groups;
-        let members = groups.get_mut(group as usize);
-        let members = members.ok_or("there is no group of this handle")?;
+    pub(super) fn delete_member(&self, words: &[&str]) -> Said {
+        let [profile, handle] = words else {
+            return Err("it is act_prof_delete_member PROFILE MEMBER".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let member = self.member(id, handle)?;
+        let update = Update::Member(Mode::Delete, id, member, None);
+        Ok(said(update, Note::MemberGone(id, member)))
+    }
+
+    pub(super) fn create_group(&self, words: &[&str]) -> Said {
+        let [profile] = words else {
+            return Err("it is act_prof_create_group PROFILE".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let group = self.profiles[id.index()].groups.next();
+        let update = Update::Group(Mode::Insert, id, group, Vec::new());
+        Ok(said(update, Note::Group(id)))
+    }
+
+    pub(super) fn delete_group(&self, words: &[&str]) -> Said {
+        let [profile, handle] = words else {
+            return Err("it is act_prof_delete_group PROFILE GROUP".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let (group, _) = self.group(id, handle)?;
+        let update = Update::Group(Mode::Delete, id, group, Vec::new());
+        Ok(said(update, Note::GroupGone(id, group)))
+    }
+
+    pub(super) fn add_to_group(&self, words: &[&str]) -> Said {
+        let [profile, member, group] = words else {
+            return Err("it is act_prof_add_member_to_group PROFILE MEMBER GROUP".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let (group, members) = self.group(id, group)?;
+        let member = self.member(id, member)?;
         if members.iter().any(|(one, _)| *one == member) {
             return Err(format!("the member {member} is in the group already"));
         }
-        members.push((member, 1));
-        Ok(Update::Group(Mode::Modify, id, group, members.clone()))
+        let after = [members.as_slice(), &[(member, 1)]].concat();
+        let update = Update::Group(Mode::Modify, id, group, after.clone());
+        Ok(said(update, Note::GroupChanged(id, group, after)))
+    }
+
+    pub(super) fn remove_from_group(&self, words: &[&str]) -> Said {
+        let [profile, member, group] = words else {
+            return Err("it is act_prof_remove_member_from_group PROFILE MEMBER GROUP".to_owned());
+        };
+        let id = self.profile(profile)?;
+        let member = self.member(id, member)?;
+        let (group, members) = self.group(id, group)?;
+        let mut after = members.clone();
+        after.retain(|(one, _)| *one != member);
+        if after.len() == members.len() {
+            return Err(format!("the member {member} is not in the group"));
+        }
+        let update = Update::Group(Mode::Modify, id, group, after.clone());
+        Ok(said(update, Note::GroupChanged(id, group, after)))
     }
 
     pub(super) fn table_indirect_add(
         &self,
         words: &[&str],
         action: impl Fn(u32) -> EntryAction,
-    ) -> Result<Update, String> {
+    ) -> Said {
         let (before, after) = split_at_arrow(words);
         let [table, keys @ ..] = before else {
             return Err("it is table_indirect_add TABLE KEYS => HANDLE [PRIORITY]".to_owned());
@@ -80,6 +169,12 @@ impl Reader<'_> {
         let [handle] = handles else {
             return Err("one handle of a member or a group stands after =>".to_owned());
         };
-        Ok(insert(id, matches, priority, action(number(handle)?)))
+        let entry = TableEntry {
+            matches,
+            priority,
+            action: action(number(handle)?),
+            idle_timeout_ns: 0,
+        };
+        Ok(insert(id, entry))
     }
 }

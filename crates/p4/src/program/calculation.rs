@@ -27,7 +27,9 @@ pub enum Algorithm {
     Xor32,
     /// The first eight bytes as a number.
     Identity,
+    /// `bmv2_hash`, too.
     Xxh64,
+    HashEx,
     /// How often it has been asked.
     RoundRobin,
     /// The same, but the same input has the same answer.
@@ -49,7 +51,8 @@ impl Algorithm {
             "xor16" => Algorithm::Xor16,
             "xor32" => Algorithm::Xor32,
             "identity" => Algorithm::Identity,
-            "xxh64" => Algorithm::Xxh64,
+            "xxh64" | "bmv2_hash" => Algorithm::Xxh64,
+            "hash_ex" => Algorithm::HashEx,
             "round_robin" => Algorithm::RoundRobin,
             "round_robin_consistent" => Algorithm::RoundRobinConsistent,
             "toeplitz" => Algorithm::Toeplitz,

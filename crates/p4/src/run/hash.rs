@@ -59,6 +59,7 @@ impl Calculator {
                 first.fold(0, |number, &byte| number << 8 | u64::from(byte))
             }
             Algorithm::Xxh64 => XxHash64::oneshot(0, bytes),
+            Algorithm::HashEx => hash_ex(bytes).into(),
             Algorithm::RoundRobin => {
                 self.count += 1;
                 self.count - 1
@@ -97,6 +98,17 @@ fn folded(bytes: &[u8], size: usize) -> u64 {
         number << (8 * (size - chunk.len()))
     });
     numbers.fold(0, |folded, number| folded ^ number)
+}
+
+/// simple_switch's: FNV with bytes that have signs, then mixed.
+fn hash_ex(bytes: &[u8]) -> u32 {
+    let step = |hash: u32, &byte: &u8| (hash ^ byte as i8 as u32).wrapping_mul(16_777_619);
+    let mut hash = bytes.iter().fold(2_166_136_261, step);
+    hash = hash.wrapping_add(hash << 13);
+    hash ^= hash >> 7;
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 17;
+    hash.wrapping_add(hash << 5)
 }
 
 /// Width and parameters as simple_switch has them.
@@ -215,6 +227,15 @@ mod tests {
         assert_eq!(compute(Algorithm::Xor32, &[1, 2, 3, 4, 1]), 0x0002_0304);
         assert_eq!(compute(Algorithm::Csum16, &[0x45, 0x00, 0x00]), 0xbaff);
         assert_eq!(compute(Algorithm::Xxh64, b""), 0xef46_db37_51d8_e999);
+        // What simple_switch's own function gives.
+        let mixed: [(&[u8], u64); 3] = [
+            (b"", 0x5902_879e),
+            (b"123456789", 0xaf67_fb84),
+            (&[0xff, 0x80, 1], 0xfd9b_3b6c),
+        ];
+        for (bytes, expected) in mixed {
+            assert_eq!(compute(Algorithm::HashEx, bytes), expected, "{bytes:?}");
+        }
         let mut consistent = Calculator::new(Algorithm::RoundRobinConsistent);
         let asked: [&[u8]; 4] = [b"a", b"b", b"a", b"c"];
         assert_eq!(asked.map(|bytes| consistent.compute(bytes)), [0, 1, 0, 2]);

@@ -3,6 +3,7 @@
 mod bed;
 mod behaviors;
 mod cached;
+mod commands;
 mod examples;
 #[path = "../cache/lab.rs"]
 mod lab;

@@ -13,6 +13,10 @@ use crate::{File, Result, Source};
 const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
 /// What `mark_to_drop` sends to, if nothing is said: as on simple_switch.
 const DROP_PORT: u32 = 511;
+/// What a cache may remember at most.
+const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
+/// What the detector's counters reach.
+const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// Numbers of devices; 0 is none.
 const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 
@@ -20,6 +24,8 @@ const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 #[serde(deny_unknown_fields)]
 pub(crate) struct P4Section {
     cache: Option<Spanned<String>>,
+    cache_entries: Option<Spanned<Number>>,
+    threshold: Option<Spanned<Number>>,
     program: Option<Spanned<PathBuf>>,
     p4info: Option<Spanned<PathBuf>>,
     entries: Option<Spanned<PathBuf>>,
@@ -86,6 +92,10 @@ pub struct P4Settings {
     pub drop_port: u32,
     /// What is remembered in front of the program.
     pub cache: P4Cache,
+    /// How much of it: segments, or behaviours of each pipeline.
+    pub cache_entries: Option<u32>,
+    /// A behaviour that was seen more often than this is remembered.
+    pub threshold: Option<u16>,
     /// Where the P4Runtime server listens.
     pub listen: Listen,
     /// Its certificates, if it listens with TLS.
@@ -108,16 +118,13 @@ impl Source<'_> {
         };
         self.refuse_beside_p4(file, section)?;
         let section = section.get_ref();
-        let cache = match &section.cache {
-            None => P4Cache::Off,
-            Some(said) => {
-                let mut all = P4Cache::ALL.into_iter();
-                let found = all.find(|cache| cache.name() == said.get_ref());
-                let what = "there is no such cache of P4 programs; set cache to \"traversal\", \
-                            \"behavior\" or \"off\"";
-                found.ok_or_else(|| self.error(&said.span(), what))?
-            }
+        let cache = self.p4_cache(section)?;
+        let number = |key, said: &Option<Spanned<Number>>, range| {
+            let said = said.as_ref();
+            said.map(|said| self.number(key, said, range)).transpose()
         };
+        let cache_entries = number("cache_entries", &section.cache_entries, CACHE_ENTRIES)?;
+        let threshold = number("threshold", &section.threshold, THRESHOLDS)?;
         let path = |said: &Option<Spanned<PathBuf>>| {
             let said = said.as_ref();
             said.map(|said| self.path(said.get_ref()))
@@ -132,14 +139,10 @@ impl Source<'_> {
             let what = "P4Info and entries are of a program; set program";
             return Err(self.error(&said.span(), what));
         }
-        let port = |key, said: &Option<Spanned<Number>>| {
-            let number = said
-                .as_ref()
-                .map(|said| self.number(key, said, PROGRAM_PORTS));
-            Ok(number.transpose()?.map(|number| number as u32))
-        };
-        let cpu_port = port("cpu_port", &section.cpu_port)?;
-        let drop_port = port("drop_port", &section.drop_port)?.unwrap_or(DROP_PORT);
+        let cpu_port = number("cpu_port", &section.cpu_port, PROGRAM_PORTS)?;
+        let cpu_port = cpu_port.map(|port| port as u32);
+        let drop_port = number("drop_port", &section.drop_port, PROGRAM_PORTS)?;
+        let drop_port = drop_port.map_or(DROP_PORT, |port| port as u32);
         if let (true, Some(said)) = (cpu_port == Some(drop_port), &section.cpu_port) {
             let what = "cpu_port is the drop port; give another";
             return Err(self.error(&said.span(), what));
@@ -155,10 +158,35 @@ impl Source<'_> {
             cpu_port,
             drop_port,
             cache,
+            cache_entries: cache_entries.map(|entries| entries as u32),
+            threshold: threshold.map(|threshold| threshold as u16),
             listen,
             tls,
             device_id: device_id.transpose()?.unwrap_or(1),
         }))
+    }
+
+    /// The cache, of which its size and threshold are.
+    fn p4_cache(&self, section: &P4Section) -> Result<P4Cache> {
+        let cache = match &section.cache {
+            None => P4Cache::Off,
+            Some(said) => {
+                let mut all = P4Cache::ALL.into_iter();
+                let found = all.find(|cache| cache.name() == said.get_ref());
+                let what = "there is no such cache of P4 programs; set cache to \"traversal\", \
+                            \"behavior\" or \"off\"";
+                found.ok_or_else(|| self.error(&said.span(), what))?
+            }
+        };
+        if let (Some(said), P4Cache::Off) = (&section.cache_entries, cache) {
+            let what = "cache_entries is the size of a cache; set cache";
+            return Err(self.error(&said.span(), what));
+        }
+        if let (Some(said), P4Cache::Off | P4Cache::Traversal) = (&section.threshold, cache) {
+            let what = "threshold is of the detector of hot behaviours; set cache to \"behavior\"";
+            return Err(self.error(&said.span(), what));
+        }
+        Ok(cache)
     }
 
     fn refuse_beside_p4(&self, file: &File, section: &Spanned<P4Section>) -> Result<()> {

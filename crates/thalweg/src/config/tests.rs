@@ -383,6 +383,7 @@ const P4: &str = r#"
 name = "p4/0"
 [p4]
 cache = "traversal"
+cache_entries = 4096
 program = "l2l3.json"
 p4info = "/srv/l2l3.p4info.txtpb"
 entries = "l2l3.cmds"
@@ -413,6 +414,7 @@ fn a_p4_program_and_its_controller() {
         (Some(510), 509, 7)
     );
     assert_eq!(p4.cache, P4Cache::Traversal);
+    assert_eq!((p4.cache_entries, p4.threshold), (Some(4096), None));
     assert_eq!(p4.listen.to_string(), "tls:127.0.0.1:9559");
     let tls = p4.tls.expect("it listens with TLS");
     assert_eq!(tls.client_authorities, Path::new("etc/clients.pem"));
@@ -426,12 +428,29 @@ fn a_p4_program_and_its_controller() {
 
 #[test]
 fn what_a_p4_switch_cannot_do_is_refused() {
+    let hot = "p4 = { cache = \"behavior\", cache_entries = 9, threshold = 0 }";
+    let p4 = parse(&format!("{hot}\n{PORT}")).expect("it is right").p4;
+    let sizes = p4.map(|p4| (p4.cache_entries, p4.threshold));
+    assert_eq!(sizes, Some((Some(9), Some(0))));
     let tcp = "p4 = {}\np4runtime = { listen = \"tcp:127.0.0.1:1\"";
     for (text, advice) in [
         ("p4runtime = {}", "add [p4]"),
         ("p4 = { p4info = \"x\" }", "set program"),
         ("p4 = { cache = \"magic\" }", "set cache to \"traversal\""),
         ("p4 = { entries = \"x\" }", "set program"),
+        ("p4 = { cache_entries = 5 }", "set cache"),
+        (
+            "p4 = { cache = \"behavior\", cache_entries = 0 }",
+            "cache_entries must be 1 to",
+        ),
+        (
+            "p4 = { cache = \"traversal\", threshold = 1 }",
+            "set cache to \"behavior\"",
+        ),
+        (
+            "p4 = { cache = \"behavior\", threshold = 65536 }",
+            "threshold must be 0 to 65535",
+        ),
         ("p4 = { cpu_port = 512 }", "cpu_port must be 0 to 511"),
         ("p4 = { cpu_port = 511 }", "give another"),
         (

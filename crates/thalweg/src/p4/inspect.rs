@@ -244,7 +244,10 @@ fn details(analysis: &Analysis, report: &Report) -> String {
         lines.push(format!("odd: {}", report.odd_primitives.join(", ")));
     }
     for stop in &report.stop_points {
-        lines.push(format!("stops at {}: {}", stop.node, stop.reason));
+        lines.push(format!(
+            "a behaviour stops at {}: {}",
+            stop.node, stop.reason
+        ));
     }
     if report.stop_points.is_empty() {
         lines.push("no stop points: a behaviour is remembered to its end".to_owned());

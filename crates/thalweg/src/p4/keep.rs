@@ -116,8 +116,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         let place = |error: String| bad_input(format!("{}: {error}", path.display()));
         let lines = contents(path)?;
         let lines = lines.lines().map(|line| reader.read_line(line));
-        let commands: Result<Vec<_>, _> = lines.filter_map(Result::transpose).collect();
-        let commands = commands.map_err(|error| place(error.to_string()))?;
+        let commands: Result<Vec<_>, _> = lines.collect();
+        let commands = commands.map_err(|error| place(error.to_string()))?.concat();
         keeping.change(&commands).map_err(|error| match error {
             KeepError::Client(error) => failed(error),
             error => place(error.to_string()),
@@ -197,16 +197,16 @@ fn change(
     line: &str,
     report: &mut Report,
 ) -> Result<()> {
-    let command = match reader.read_line(line) {
-        Ok(None) => return Ok(()),
-        Ok(Some(command)) => command,
+    let commands = match reader.read_line(line) {
+        Ok(commands) if commands.is_empty() => return Ok(()),
+        Ok(commands) => commands,
         Err(error) => {
             report.refused += 1;
             eprintln!("thalweg: {line:?}: {}", error.what);
             return Ok(());
         }
     };
-    match keeping.change(&[command]) {
+    match keeping.change(&commands) {
         Ok(()) => {
             report.changes += 1;
             eprintln!("done {line}");

@@ -37,6 +37,13 @@ pub(crate) struct ProgramArguments {
     /// What is remembered in front of the program
     #[arg(long = "p4-cache", value_enum, default_value = "off", requires = "p4")]
     cache: Cache,
+    /// How much that cache remembers: segments, or behaviours of each pipeline
+    #[arg(long = "p4-cache-entries", value_name = "N", requires = "cache",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    cache_entries: Option<u32>,
+    /// How often a behaviour is seen before it is remembered [default: 1]
+    #[arg(long = "p4-threshold", value_name = "N", requires = "cache")]
+    threshold: Option<u16>,
 }
 
 /// A cache in front of a program.
@@ -62,14 +69,31 @@ impl ProgramArguments {
         let program = Arc::new(read_program(path)?);
         let mut target = Target::new(program.clone(), Config::default())
             .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
-        let cache = (self.cache == Cache::Traversal).then(CacheConfig::default);
+        self.check()?;
+        let entries = self.cache_entries.map(|entries| entries as usize);
+        let cache = (self.cache == Cache::Traversal).then(|| CacheConfig::sized(entries));
         target.cache_traversals(cache);
-        let cache = (self.cache == Cache::Behavior).then(BehaviorConfig::default);
-        target.cache_behaviors(cache);
+        let cache = || BehaviorConfig::sized(entries, self.threshold);
+        target.cache_behaviors((self.cache == Cache::Behavior).then(cache));
         if let Some(path) = &self.entries {
             write_entries(&mut target, path)?;
         }
         Ok(Some(target))
+    }
+
+    /// Whether the cache has what is said of it.
+    fn check(&self) -> Result<()> {
+        if self.cache == Cache::Off && self.cache_entries.is_some() {
+            return Err(bad_input(
+                "--p4-cache-entries is the size of a cache; give --p4-cache another value than off",
+            ));
+        }
+        if self.cache != Cache::Behavior && self.threshold.is_some() {
+            return Err(bad_input(
+                "--p4-threshold is of the detector of hot behaviours; give --p4-cache behavior",
+            ));
+        }
+        Ok(())
     }
 }
 

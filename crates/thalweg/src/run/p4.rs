@@ -101,13 +101,15 @@ fn device(
 ) -> Result<(Device<Engine>, Forwarder)> {
     let clock = move || Instant::ZERO + start.elapsed();
     let seed = config.switch.datapath.seed;
+    let entries = settings.cache_entries.map(|entries| entries as usize);
     let engine = EngineConfig {
         program: thalweg_p4::Config {
             drop_port: settings.drop_port,
             seed,
         },
-        traversals: (settings.cache == P4Cache::Traversal).then(CacheConfig::default),
-        behaviors: (settings.cache == P4Cache::Behavior).then(BehaviorConfig::default),
+        traversals: (settings.cache == P4Cache::Traversal).then(|| CacheConfig::sized(entries)),
+        behaviors: (settings.cache == P4Cache::Behavior)
+            .then(|| BehaviorConfig::sized(entries, settings.threshold)),
         cpu_port: settings.cpu_port,
         clock: Arc::new(clock),
     };

@@ -100,6 +100,18 @@ impl Default for BehaviorConfig {
     }
 }
 
+impl BehaviorConfig {
+    /// The default, with so many behaviours and such a threshold if they are said.
+    pub fn sized(entries: Option<usize>, threshold: Option<u16>) -> BehaviorConfig {
+        let default = BehaviorConfig::default();
+        BehaviorConfig {
+            entries: entries.unwrap_or(default.entries),
+            threshold: threshold.unwrap_or(default.threshold),
+            ..default
+        }
+    }
+}
+
 /// What became of packets and behaviours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BehaviorCounts {

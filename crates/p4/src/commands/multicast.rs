@@ -1,0 +1,232 @@
+//! Commands about multicast groups and their nodes, and about mirroring sessions.
+//!
+//! Nodes exist only here: the switch has groups, each with all copies that its nodes make, in the
+//! order in which the nodes joined. A node is in one group at most, as in simple_switch.
+
+use std::collections::BTreeMap;
+
+use crate::state::{Mirror, Mode, Replica, Update};
+
+use super::handles::Handles;
+use super::{Asked, Note, Reader, Said, number, said, word};
+
+/// The groups and their nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) nodes: Handles<Node>,
+    /// The nodes of each group.
+    pub(super) groups: BTreeMap<u16, Vec<u32>>,
+}
+
+/// Some ports that get a copy each.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    instance: u16,
+    /// In order, none twice.
+    ports: Vec<u32>,
+    pub(super) group: Option<u16>,
+}
+
+impl Known {
+    fn node(&self, handle: &str) -> Result<(u32, &Node), String> {
+        let node = number(handle)?;
+        let found = self.nodes.get(node);
+        Ok((
+            node,
+            found.ok_or_else(|| format!("there is no node {node}"))?,
+        ))
+    }
+
+    fn group(&self, group: &str) -> Result<(u16, &Vec<u32>), String> {
+        let group = number(group)?;
+        let nodes = self.groups.get(&group);
+        Ok((
+            group,
+            nodes.ok_or_else(|| format!("there is no group {group}"))?,
+        ))
+    }
+
+    /// The copies of some nodes, of which one is to be another.
+    fn copies(&self, nodes: &[u32], other: Option<(u32, &Node)>) -> Vec<Replica> {
+        let node = |handle: &u32| match other {
+            Some((changed, node)) if changed == *handle => node.clone(),
+            _ => self
+                .nodes
+                .get(*handle)
+                .expect("nodes of groups are there")
+                .clone(),
+        };
+        let copies = nodes.iter().flat_map(|handle| {
+            let Node {
+                instance, ports, ..
+            } = node(handle);
+            ports
+                .into_iter()
+                .map(move |port| Replica { port, instance })
+        });
+        copies.collect()
+    }
+
+    /// What a group is to be told once it has these nodes.
+    fn regroup(&self, group: u16, nodes: &[u32]) -> Update {
+        Update::Multicast(Mode::Set, group, self.copies(nodes, None))
+    }
+}
+
+/// A node is a set of ports, which get their copies in order.
+fn ports(words: &[&str]) -> Result<Vec<u32>, String> {
+    if words.contains(&"|") {
+        return Err("a node has ports only, and no LAGs: write no |".to_owned());
+    }
+    let ports = words.iter().map(|port| number(port));
+    let mut ports = ports.collect::<Result<Vec<u32>, _>>()?;
+    ports.sort_unstable();
+    match ports.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(format!("the node has port {} twice", twice[0])),
+        None => Ok(ports),
+    }
+}
+
+/// Commands about groups and nodes.
+impl Reader<'_> {
+    pub(super) fn create_multicast_group(&self, words: &[&str]) -> Said {
+        let group = number(word(words, 0)?)?;
+        if self.multicast.groups.contains_key(&group) {
+            return Err(format!("there is a group {group} already"));
+        }
+        let update = Update::Multicast(Mode::Set, group, Vec::new());
+        Ok(said(update, Note::Nodes(group, Vec::new())))
+    }
+
+    pub(super) fn destroy_multicast_group(&self, words: &[&str]) -> Said {
+        let (group, _) = self.multicast.group(word(words, 0)?)?;
+        let update = Update::Multicast(Mode::Delete, group, Vec::new());
+        Ok(said(update, Note::NoGroup(group)))
+    }
+
+    pub(super) fn create_node(&self, words: &[&str]) -> Said {
+        let node = Node {
+            instance: number(word(words, 0)?)?,
+            ports: ports(&words[1..])?,
+            group: None,
+        };
+        Ok(Asked {
+            updates: Vec::new(),
+            note: Some(Note::Node(node)),
+        })
+    }
+
+    pub(super) fn update_node(&self, words: &[&str]) -> Said {
+        let known = &self.multicast;
+        let (handle, node) = known.node(word(words, 0)?)?;
+        let after = Node {
+            ports: ports(&words[1..])?,
+            ..node.clone()
+        };
+        let update = node.group.map(|group| {
+            let copies = known.copies(&known.groups[&group], Some((handle, &after)));
+            Update::Multicast(Mode::Set, group, copies)
+        });
+        Ok(Asked {
+            updates: update.into_iter().collect(),
+            note: Some(Note::NodeChanged(handle, after)),
+        })
+    }
+
+    pub(super) fn associate_node(&self, words: &[&str]) -> Said {
+        let known = &self.multicast;
+        let (handle, node) = known.node(word(words, 1)?)?;
+        let (group, nodes) = known.group(word(words, 0)?)?;
+        if let Some(other) = node.group {
+            return Err(format!("node {handle} is in group {other} already"));
+        }
+        let nodes = [nodes.as_slice(), &[handle]].concat();
+        Ok(said(
+            known.regroup(group, &nodes),
+            Note::Nodes(group, nodes),
+        ))
+    }
+
+    pub(super) fn dissociate_node(&self, words: &[&str]) -> Said {
+        let (group, _) = self.multicast.group(word(words, 0)?)?;
+        let (handle, node) = self.multicast.node(word(words, 1)?)?;
+        if node.group != Some(group) {
+            return Err(format!("node {handle} is not in group {group}"));
+        }
+        Ok(self.leave(group, handle))
+    }
+
+    /// What has to be done for a node to leave its group.
+    fn leave(&self, group: u16, node: u32) -> Asked {
+        let mut nodes = self.multicast.groups[&group].clone();
+        nodes.retain(|one| *one != node);
+        let update = self.multicast.regroup(group, &nodes);
+        said(update, Note::Nodes(group, nodes))
+    }
+
+    pub(super) fn destroy_node(&self, words: &[&str]) -> Said {
+        let (handle, node) = self.multicast.node(word(words, 0)?)?;
+        let updates = match node.group {
+            Some(group) => self.leave(group, handle).updates,
+            None => Vec::new(),
+        };
+        Ok(Asked {
+            updates,
+            note: Some(Note::NodeGone(handle)),
+        })
+    }
+}
+
+/// What a group's nodes are known to be from now on.
+impl Known {
+    pub(super) fn set_nodes(&mut self, group: u16, nodes: Vec<u32>) {
+        let before = self.groups.insert(group, nodes.clone()).unwrap_or_default();
+        for (handles, of) in [(before, None), (nodes, Some(group))] {
+            for handle in handles {
+                if let Some(node) = self.nodes.get_mut(handle) {
+                    node.group = of;
+                }
+            }
+        }
+    }
+
+    pub(super) fn remove_group(&mut self, group: u16) {
+        self.set_nodes(group, Vec::new());
+        self.groups.remove(&group);
+    }
+
+    pub(super) fn remove_node(&mut self, handle: u32) {
+        if let Some(group) = self.nodes.get(handle).and_then(|node| node.group)
+            && let Some(nodes) = self.groups.get_mut(&group)
+        {
+            nodes.retain(|one| *one != handle);
+        }
+        self.nodes.remove(handle);
+    }
+}
+
+/// Commands about sessions.
+impl Reader<'_> {
+    pub(super) fn add_mirror(&self, words: &[&str]) -> Said {
+        let port = number(word(words, 1)?)?;
+        let replica = Replica { port, instance: 0 };
+        let mirror = Mirror {
+            replicas: vec![replica],
+            ..Mirror::default()
+        };
+        Ok(Update::Mirror(Mode::Set, number(word(words, 0)?)?, mirror).into())
+    }
+
+    pub(super) fn add_mirror_group(&self, words: &[&str]) -> Said {
+        let mirror = Mirror {
+            group: Some(number(word(words, 1)?)?),
+            ..Mirror::default()
+        };
+        Ok(Update::Mirror(Mode::Set, number(word(words, 0)?)?, mirror).into())
+    }
+
+    pub(super) fn delete_mirror(&self, words: &[&str]) -> Said {
+        let session = number(word(words, 0)?)?;
+        Ok(Update::Mirror(Mode::Delete, session, Mirror::default()).into())
+    }
+}
