@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// What simple_switch needs here, from a file of `bench/peers/simple_switch.py --cases`
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
-    /// Write the packets as captures, and measure nothing: for that script
+    /// Write the packets as captures into a folder that is there, and measure nothing: for that script
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["peer", "plot"])]
     write_inputs: Option<PathBuf>,
     /// Write pictures: one as .svg, or all with the tables as .html
