@@ -432,8 +432,11 @@ impl Batch<'_> {
         if let Some(own) = &shape.default
             && !self.is_own
         {
-            let same_action = call.is_none_or(|call| call.action == own.action);
-            let is_allowed = !own.is_action_constant || same_action && !own.is_entry_constant;
+            // What the program says can always be said again.
+            let is_allowed = call.is_none_or(|call| {
+                let same_action = call.action == own.action;
+                !own.is_action_constant || same_action && !own.is_entry_constant
+            });
             if !is_allowed {
                 let what = format!("the default action of {} is constant", shape.name);
                 return Err(WriteError::PermissionDenied(what));

@@ -1,7 +1,7 @@
 //! Every command of simple_switch_CLI that a file may have, and what a target is like after it.
 
 use num_bigint::BigUint;
-use serde_json::json;
+use serde_json::{Value, json};
 use thalweg_p4::commands::{Reader, parse};
 use thalweg_p4::program::ids::{
     CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
@@ -19,7 +19,7 @@ const PROFILE: ProfileId = ProfileId(0);
 
 /// A table with counters, meters and timeouts, then one with a profile; one of each array, a value
 /// set and a CRC with parameters.
-fn program() -> Program {
+fn value() -> Value {
     let actions = json!([
         {"name": "set", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}],
             "primitives": [assign(standard("egress_spec"), argument(0))]},
@@ -41,7 +41,7 @@ fn program() -> Program {
     value["parse_vsets"] = json!([{"name": "values", "id": 0, "compressed_bitwidth": 24,
         "max_size": 4}]);
     value["calculations"][0]["algo"] = json!("crc16_custom");
-    let push = |array: &mut serde_json::Value, one| array.as_array_mut().expect("it").push(one);
+    let push = |array: &mut Value, one| array.as_array_mut().expect("it").push(one);
     push(
         &mut value["meter_arrays"],
         json!({"name": "in.meters", "id": 1, "is_direct": true, "rate_count": 2,
@@ -51,6 +51,14 @@ fn program() -> Program {
         &mut value["counter_arrays"],
         json!({"name": "in.hits", "id": 1, "is_direct": true, "binding": "in.simple"}),
     );
+    value
+}
+
+fn program() -> Program {
+    of(&value())
+}
+
+fn of(value: &Value) -> Program {
     Program::from_json(&value.to_string()).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -126,6 +134,21 @@ fn defaults_and_timeouts() {
         let error = told.say(line).expect_err(line);
         assert!(error.contains(says), "{line}: {error}");
     }
+}
+
+/// As simple_switch has it: what the program says can be said again, and nothing else.
+#[test]
+fn a_constant_default_is_reset_to_itself() {
+    let mut value = value();
+    let default = &mut value["pipelines"][0]["tables"][0]["default_entry"];
+    default["action_const"] = json!(true);
+    default["action_entry_const"] = json!(true);
+    let program = of(&value);
+    let mut told = Told::new(&program);
+    told.all("table_reset_default simple");
+    let constant = told.say("table_set_default simple set 1");
+    assert!(constant.is_err_and(|error| error.contains("constant")));
+    assert_eq!(told.port(0, 0), Some(1));
 }
 
 /// Members and groups go and come; the lowest handle that is free is the next.
