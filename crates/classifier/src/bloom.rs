@@ -67,12 +67,14 @@
 //! sub-table, with `own`), then a probe of each candidate, of which 0 to 0.2 are false. Nanoseconds a
 //! lookup, one by one and in bursts of 32, of `benches/bloom.rs`: masks of one access list with a
 //! priority each, flows drawn uniformly, at most 400,000 of them; medians of 7 rounds on an EPYC of
-//! two shared processors; in parentheses the ratio to the tuple space of the same rounds.
+//! two shared processors; in parentheses the ratio to the tuple space of the same rounds. The first
+//! two rows are of a later build, on another EPYC, medians of five runs; the others are from before
+//! searches compared lines of slots, and values lay beside their rules.
 //!
 //! | sub-tables, rules in each | tuple space | `CommonBits` | `FullKeysDisjoint`, warm |
 //! | --- | --- | --- | --- |
-//! | 20, 1,000 | 250, 200 | 68 (0.27), 51 (0.25) | 68 (0.27), 58 (0.29) |
-//! | 20, 10,000 | 414, 257 | 238 (0.58), 80 (0.31) | 227 (0.55), 87 (0.34) |
+//! | 20, 1,000 | 126, 126 | 57 (0.45), 28 (0.22) | 57 (0.45), 36 (0.28) |
+//! | 20, 10,000 | 274, 195 | 197 (0.72), 38 (0.19) | 195 (0.71), 45 (0.23) |
 //! | 20, 100,000 | 783, 383 | 394 (0.50), 102 (0.27) | 447 (0.57), 117 (0.30) |
 //! | 20 with no bit in common, 10,000 | 431, 249 | 313 (0.73), 101 (0.41) | 243 (0.56), 92 (0.37) |
 //! | 150, 1,000 | 1,932, 1,300 | 316 (0.16), 124 (0.10) | 396 (0.20), 220 (0.17) |
@@ -97,6 +99,7 @@ mod statistics;
 mod worth;
 
 use crate::hash::WordHash;
+use crate::simd::Level;
 use crate::tuple_space::{Best, improve, is_settled};
 use crate::{Classifier, Life, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 
@@ -172,6 +175,7 @@ pub struct Bloom {
     own: Option<OwnBits>,
     worth: Worth,
     counts: Counts,
+    level: Level,
     is_forced: bool,
 }
 
@@ -203,6 +207,7 @@ impl Bloom {
             own: (config.first_layer == FirstLayer::OwnBits).then(OwnBits::default),
             flows,
             counts: Counts::default(),
+            level: Level::best(),
             is_forced: false,
         }
     }
@@ -210,6 +215,12 @@ impl Bloom {
     /// Asks the first layer always, whether it pays or not: for tests and measurements.
     pub fn always(mut self) -> Bloom {
         self.is_forced = true;
+        self
+    }
+
+    /// Uses these instructions in bursts, for comparison with others.
+    pub fn with_level(mut self, level: Level) -> Bloom {
+        self.level = level;
         self
     }
 
@@ -257,7 +268,8 @@ impl Bloom {
     #[inline(always)]
     fn count(&self, keys: &[u64], lookups: usize, version: Version) {
         if self.worth.is_time(lookups as u32) {
-            self.worth.look(|| self.cost(keys, lookups, version));
+            let cost = || self.cost(keys, lookups, version);
+            self.worth.look(lookups, cost);
         }
     }
 

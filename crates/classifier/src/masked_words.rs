@@ -136,6 +136,32 @@ impl MaskedWords {
         }
     }
 
+    /// The hashes of the keys at `places` of a burst, of `width` words each.
+    ///
+    /// The number of words is looked at once, so that masks stay in registers for all keys.
+    #[inline(always)]
+    pub(crate) fn hash_each(
+        &self,
+        keys: &[u64],
+        width: usize,
+        places: &[u8],
+        hash: WordHash,
+        hashes: &mut [u64],
+    ) {
+        let words = &*self.words;
+        let burst = places
+            .iter()
+            .map(|&place| &keys[usize::from(place) * width..][..width])
+            .zip(hashes);
+        match words.len() {
+            1 => hash_each_unrolled::<1>(words, burst, hash),
+            2 => hash_each_unrolled::<2>(words, burst, hash),
+            3 => hash_each_unrolled::<3>(words, burst, hash),
+            4 => hash_each_unrolled::<4>(words, burst, hash),
+            _ => burst.for_each(|(key, put)| *put = self.hash(key, hash)),
+        }
+    }
+
     /// Continues a hash with the words of a range of the list.
     #[inline]
     pub fn hash_range(&self, range: Range<usize>, key: &[u64], hash: WordHash, state: u64) -> u64 {
@@ -194,6 +220,18 @@ fn hash_unrolled<const N: usize>(words: &[MaskedWord], key: &[u64], hash: WordHa
         state = hash.step(state, word.of(key));
     }
     state
+}
+
+#[inline(always)]
+fn hash_each_unrolled<'a, const N: usize>(
+    words: &[MaskedWord],
+    burst: impl Iterator<Item = (&'a [u64], &'a mut u64)>,
+    hash: WordHash,
+) {
+    let words: [MaskedWord; N] = *array(words);
+    for (key, put) in burst {
+        *put = hash_unrolled::<N>(&words, key, hash);
+    }
 }
 
 #[inline(always)]

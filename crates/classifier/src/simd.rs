@@ -2,12 +2,14 @@
 //!
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
-//! of the program. `fields` compares the fields of a vector filter's block.
+//! of the program. `fields` compares the fields of a vector filter's block, `line` the slots of a
+//! line of an index.
 
 #![allow(unsafe_code)]
 
 pub(crate) mod fields;
 mod level;
+pub(crate) mod line;
 
 pub use level::Level;
 pub(crate) use level::Work;
@@ -17,6 +19,15 @@ pub(crate) use level::Work;
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     prefetch_at(slice.as_ptr().wrapping_add(index));
+}
+
+/// Asks for all of a short list of words.
+#[inline(always)]
+pub(crate) fn prefetch_words(words: &[u64]) {
+    const WORDS_PER_LINE: usize = 8;
+    for line in 0..words.len().div_ceil(WORDS_PER_LINE) {
+        prefetch(words, line * WORDS_PER_LINE);
+    }
 }
 
 /// Asks for the cache line of an address, which need not be one of anything.

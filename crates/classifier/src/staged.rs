@@ -86,6 +86,12 @@ impl Staged {
         self.words.hash(key, self.hash)
     }
 
+    /// The hashes of keys of a burst: see [`MaskedWords::hash_each`].
+    #[inline(always)]
+    pub(crate) fn hash_each(&self, keys: &[u64], width: usize, places: &[u8], hashes: &mut [u64]) {
+        self.words.hash_each(keys, width, places, self.hash, hashes);
+    }
+
     /// The hash of a compact value.
     pub(crate) fn hash_value(&self, value: &[u64]) -> u64 {
         self.hash.hash_words(value)

@@ -6,6 +6,7 @@ mod harness;
 use harness::checks;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, Linear, Pattern, Precedence, RuleId,
     TupleSpaceConfig, Version,
@@ -272,6 +273,74 @@ fn disjoint_rules_need_no_proof() {
     let counted = subject.statistics();
     println!("{counted:?}");
     assert!(counted.candidates > counted.lookups / 4 && counted.full_searches > 0);
+}
+
+/// Masks of no word to seven, so that values lie near their rules and apart from them, are compared
+/// as gathered and as they lie; some are of one word's bits only. With all instructions there are.
+#[test]
+fn masks_of_every_length_with_every_level() {
+    const WORDS: usize = 7;
+    let mut random = Pcg64Mcg::seed_from_u64(21);
+    let masks: Vec<[u64; WORDS]> = (0..40)
+        .map(|number| {
+            let skipped = random.random_range(0..WORDS);
+            std::array::from_fn(
+                |word| match (word + skipped) % WORDS < number % (WORDS + 1) {
+                    true => [3, 7, 5 << 60, u64::MAX][random.random_range(0..4)],
+                    false => 0,
+                },
+            )
+        })
+        .collect();
+    // Few bits, so that rules of several masks match a key, and rules have values in common.
+    let mut draw = || -> [u64; WORDS] {
+        std::array::from_fn(|_| random.random_range(0..4) | random.random_range(0..2) << 60)
+    };
+    let rules: Vec<(usize, [u64; WORDS])> = (0..4_000).map(|id| (id * 7 % 40, draw())).collect();
+    let keys: Vec<u64> = (0..3_000).flat_map(|_| draw()).collect();
+    let mut oracle = Linear::new(WORDS);
+    let fill = |classifier: &mut dyn Classifier| {
+        for (id, (mask, value)) in rules.iter().enumerate() {
+            let mask = &masks[*mask];
+            let value: Vec<u64> = value.iter().zip(mask).map(|(a, b)| a & b).collect();
+            let (priority, age) = (id as u16 % 50, id as u64);
+            let pattern = Pattern {
+                value: &value,
+                mask,
+            };
+            classifier.insert(
+                pattern,
+                Precedence::new(priority, age),
+                RuleId(id as u32),
+                [V1, V2][id % 2],
+            );
+        }
+        (0..4_000)
+            .step_by(6)
+            .for_each(|id| classifier.remove(RuleId(id), V2));
+    };
+    fill(&mut oracle);
+    for first_layer in ANY_RULES {
+        for level in Level::available() {
+            let config = BloomConfig {
+                first_layer,
+                ..BloomConfig::new(TupleSpaceConfig::flat(WORDS, 3))
+            };
+            let mut subject = Bloom::new(config).with_level(level).always();
+            fill(&mut subject);
+            for version in [V1, V2] {
+                for keys in [&keys[..], &keys[..WORDS * 45]] {
+                    let mut answers = vec![None; keys.len() / WORDS];
+                    subject.lookup_batch(keys, version, &mut answers);
+                    for (key, answer) in keys.chunks(WORDS).zip(answers) {
+                        let expected = oracle.lookup(key, version);
+                        assert_eq!(answer, expected, "{first_layer:?}, {}", level.name());
+                        assert_eq!(subject.lookup(key, version), expected);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// 200 masks: several vectors of flows, several groups, and numbers beyond the first filter.

@@ -2,25 +2,42 @@
 //!
 //! ```text
 //!   for each filter that some key needs:
-//!       hash each open key, and ask for its block; then test all blocks
-//!       for each candidate of each key: hash, ask for the slot of the sub-table's index,
-//!           and put the probe on a list; when the list is full, or the filter is done:
-//!               find each probe's first record, and ask for it; compare
+//!       hash each open key, and ask for its block; then test the blocks
+//!       for each candidate of each key: put a search of the sub-table on a list; when the list
+//!           is full, or the filter is done, finish them (`tuple_space::probes`)
 //! ```
 //!
 //! A key is open as long as a rule of the filter's sub-tables could be better than its best one.
+//! What is done for a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
 
-use crate::tuple_space::{BURST, Best, TupleSpace, improve, is_settled};
+use crate::simd::Work;
+use crate::tuple_space::{BURST, Best, Probes, TupleSpace, is_settled};
 use crate::{RuleId, Version};
 
+use super::filter::Tests;
 use super::flows::Flows;
 use super::groups::{Group, Groups, Member};
 use super::own::OwnBits;
 use super::statistics::Tally;
 use super::{Bloom, KEYS_PER_LOOK};
 
-/// Probes in flight at once.
-const PROBES: usize = 64;
+/// A burst to be looked up with what instructions there are.
+struct OfBurst<'a> {
+    bloom: &'a Bloom,
+    keys: &'a [u64],
+    version: Version,
+    answers: &'a mut [Option<RuleId>],
+}
+
+impl Work for OfBurst<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.bloom
+            .lookup_burst(self.keys, self.version, self.answers);
+    }
+}
 
 /// A burst at work.
 struct Burst<'a> {
@@ -29,22 +46,8 @@ struct Burst<'a> {
     version: Version,
     count: usize,
     best: [Best; BURST],
-    probes: Probes,
+    probes: &'a mut Probes,
     tally: Tally,
-}
-
-/// Searches of sub-tables that are on their way.
-struct Probes {
-    list: [Probe; PROBES],
-    count: usize,
-}
-
-/// A key, a sub-table that may have a rule for it, and the key's hash there.
-#[derive(Clone, Copy, Default)]
-struct Probe {
-    place: u8,
-    number: u32,
-    hash: u64,
 }
 
 /// The places of the keys that are open.
@@ -55,6 +58,7 @@ struct Open {
 
 impl Open {
     /// Those of the first `count` that a condition holds for.
+    #[inline(always)]
     fn of(count: usize, mut is_open: impl FnMut(usize) -> bool) -> Open {
         let mut open = Open {
             places: [0; BURST],
@@ -67,6 +71,7 @@ impl Open {
         open
     }
 
+    #[inline(always)]
     fn places(&self) -> &[u8] {
         &self.places[..self.count]
     }
@@ -89,10 +94,17 @@ impl Bloom {
                 self.rules.lookup_burst(keys, version, answers);
                 continue;
             }
-            self.lookup_burst(keys, version, answers);
+            crate::simd::prefetch_words(keys);
+            self.level.run(OfBurst {
+                bloom: self,
+                keys,
+                version,
+                answers,
+            });
         }
     }
 
+    #[inline(always)]
     fn lookup_burst(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
         let mut burst = Burst {
             rules: &self.rules,
@@ -100,10 +112,7 @@ impl Bloom {
             version,
             count: answers.len(),
             best: [None; BURST],
-            probes: Probes {
-                list: [Probe::default(); PROBES],
-                count: 0,
-            },
+            probes: &mut Probes::new(),
             tally: Tally {
                 lookups: answers.len() as u32,
                 ..Tally::default()
@@ -120,6 +129,7 @@ impl Bloom {
     }
 
     /// Asks what flows tell, then the rest for keys whose hits do not stand, and learns of these.
+    #[inline(always)]
     fn find_by_flows(&self, burst: &mut Burst<'_>, flows: &Flows) {
         let hashes = burst.probe_flows(flows);
         let hinted = burst.best;
@@ -140,6 +150,7 @@ impl Bloom {
     }
 
     /// What no filter of rules excludes, for all keys or some.
+    #[inline(always)]
     fn search_burst(&self, burst: &mut Burst<'_>, open: Option<Open>) {
         if let Some(common) = &self.common {
             burst.search_common(common);
@@ -163,28 +174,27 @@ impl Burst<'_> {
     }
 
     /// Keys for which a rule of this precedence could be the best.
+    #[inline(always)]
     fn open_to(&self, highest: crate::Precedence) -> Open {
         Open::of(self.count, |place| !is_settled(self.best[place], highest))
     }
 
     /// Probes where the whole keys may have been found; gives their hashes.
+    #[inline(always)]
     fn probe_flows(&mut self, flows: &Flows) -> [u64; BURST] {
         let filter = flows.filter();
         let mut hashes = [0; BURST];
         for (place, hash) in hashes[..self.count].iter_mut().enumerate() {
             *hash = filter.hash(self.key(place as u8));
-            filter.prefetch(*hash, 0);
         }
+        let mut tests = Tests::default();
+        filter.prepare(&hashes[..self.count], &mut tests);
         for vector in 0..filter.vectors() {
             if vector + 1 < filter.vectors() {
-                hashes[..self.count]
-                    .iter()
-                    .for_each(|&hash| filter.prefetch(hash, vector + 1));
+                filter.prefetch_all(&tests, vector + 1);
             }
             self.tally.filters += self.count as u32;
-            let mut found = [0; BURST];
-            filter.candidates_of_burst(&hashes[..self.count], vector, &mut found);
-            for (place, &found) in found[..self.count].iter().enumerate() {
+            filter.find_each(&tests, vector, |place, found| {
                 for number in flows.numbers(found, vector, self.rules) {
                     if self.probes.is_full() {
                         self.probe(|place, number| {
@@ -193,12 +203,13 @@ impl Burst<'_> {
                     }
                     self.add_probe(place as u8, number);
                 }
-            }
+            });
             self.probe(|place, number| filter.note_false(hashes[place], number as usize));
         }
         hashes
     }
 
+    #[inline(always)]
     fn search_common(&mut self, common: &Groups) {
         for group in &common.groups {
             let open = self.open_to(group.highest);
@@ -216,18 +227,17 @@ impl Burst<'_> {
         }
     }
 
+    #[inline(always)]
     fn search_group(&mut self, group: &Group, common: &Groups, open: &Open) {
         let mut hashes = [0; BURST];
-        for (&place, hash) in open.places().iter().zip(&mut hashes) {
-            *hash = group.words.hash(self.key(place), common.hash);
-            group.filter.prefetch(*hash, 0);
-        }
+        let (keys, width, places) = (self.keys, self.rules.words(), open.places());
+        let words = &group.words;
+        words.hash_each(keys, width, places, common.hash, &mut hashes);
         self.tally.filters += open.count as u32;
-        let mut found = [0; BURST];
-        group
-            .filter
-            .candidates_of_burst(&hashes[..open.count], 0, &mut found);
-        for (&place, found) in open.places().iter().zip(found) {
+        let mut tests = Tests::default();
+        group.filter.prepare(&hashes[..open.count], &mut tests);
+        group.filter.find_each(&tests, 0, |number, found| {
+            let place = places[number];
             for Member { number, highest } in group.members_of(found) {
                 if self.probes.is_full() {
                     self.probe(|_, _| ());
@@ -236,7 +246,7 @@ impl Burst<'_> {
                     self.add_probe(place, number);
                 }
             }
-        }
+        });
         self.probe(|_, _| ());
     }
 
@@ -255,34 +265,28 @@ impl Burst<'_> {
             }
             for (&place, hash) in open.places().iter().zip(hashes) {
                 if own.may_have(number, hash) {
-                    subtable.prefetch_index(hash);
-                    self.probes.push(Probe {
-                        place,
-                        number,
-                        hash,
-                    });
+                    if self.probes.is_full() {
+                        self.probe(|_, _| ());
+                    }
+                    self.add_probe(place, number);
                 }
             }
             self.probe(|_, _| ());
         }
     }
 
-    /// Puts a probe on the list, and asks for the slot where it begins.
+    /// Puts a search on the list.
     #[inline(always)]
     fn add_probe(&mut self, place: u8, number: u32) {
-        let subtable = self.rules.subtable(number);
-        let hash = subtable.staged.hash(self.key(place));
-        subtable.prefetch_index(hash);
-        self.probes.push(Probe {
-            place,
-            number,
-            hash,
-        });
+        let words = self.rules.words();
+        let key = &self.keys[usize::from(place) * words..][..words];
+        self.probes.add(self.rules, place, number, key);
     }
 
     /// Does what is on the list, of which the filter said so; tells of each that found nothing.
+    #[inline(always)]
     fn probe(&mut self, note_false: impl FnMut(usize, u32)) {
-        self.tally.candidates += self.probes.count as u32;
+        self.tally.candidates += self.probes.len() as u32;
         self.tally.falses += self.probe_all(note_false);
     }
 
@@ -291,45 +295,12 @@ impl Burst<'_> {
         self.probe_all(|_, _| ());
     }
 
-    fn probe_all(&mut self, mut note_false: impl FnMut(usize, u32)) -> u32 {
-        let mut falses = 0;
-        let count = std::mem::take(&mut self.probes.count);
-        let mut left = 0;
-        for number in 0..count {
-            let probe = self.probes.list[number];
-            self.probes.list[left] = probe;
-            match self.rules.subtable(probe.number).prefetch_rule(probe.hash) {
-                true => left += 1,
-                false => {
-                    falses += 1;
-                    note_false(usize::from(probe.place), probe.number);
-                }
-            }
-        }
-        for number in 0..left {
-            let probe = self.probes.list[number];
-            let subtable = self.rules.subtable(probe.number);
-            let found = subtable.find(probe.hash, self.key(probe.place), self.version);
-            if found.is_none() {
-                falses += 1;
-                note_false(usize::from(probe.place), probe.number);
-            }
-            improve(&mut self.best[usize::from(probe.place)], found);
-        }
-        falses
-    }
-}
-
-impl Probes {
-    fn is_full(&self) -> bool {
-        self.count == PROBES
-    }
-
     #[inline(always)]
-    fn push(&mut self, probe: Probe) {
-        self.list[self.count] = probe;
-        self.count += 1;
+    fn probe_all(&mut self, note_false: impl FnMut(usize, u32)) -> u32 {
+        let (rules, keys) = (self.rules, self.keys);
+        self.probes
+            .finish(rules, keys, self.version, &mut self.best, note_false)
     }
 }
 
-const _: () = assert!(KEYS_PER_LOOK <= BURST && BURST <= PROBES);
+const _: () = assert!(KEYS_PER_LOOK <= BURST);

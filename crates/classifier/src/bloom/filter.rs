@@ -50,6 +50,8 @@ const WORDS: usize = BLOCK_BITS / 64;
 const SETS_PER_VECTOR: usize = 64;
 /// Keys tested together.
 const BURST: usize = 32;
+/// So many of these before anything is done about them.
+const TESTED: usize = 8;
 /// A block is full with so many times the keys it was made for.
 const FULL: f64 = 1.75;
 /// False candidates for each field that is emptied.
@@ -110,6 +112,13 @@ pub struct VectorFilter {
     puts: AtomicU64,
     emptied: AtomicU64,
     falses: AtomicU64,
+}
+
+/// Blocks and patterns of the keys of a burst.
+#[derive(Default)]
+pub(super) struct Tests {
+    list: [(u32, u64); BURST],
+    count: usize,
 }
 
 /// How wide fields are, in bits.
@@ -320,6 +329,38 @@ impl VectorFilter {
         }
     }
 
+    /// What keys of these hashes, 32 at most, are tested with; asks for their first blocks.
+    #[inline(always)]
+    pub(super) fn prepare(&self, hashes: &[u64], tests: &mut Tests) {
+        tests.count = hashes.len();
+        for (test, &hash) in tests.list.iter_mut().zip(hashes) {
+            *test = self.test(hash);
+            crate::simd::prefetch(&self.blocks, test.0 as usize);
+        }
+    }
+
+    /// Asks for the blocks of another vector.
+    #[inline(always)]
+    pub(super) fn prefetch_all(&self, tests: &Tests, vector: usize) {
+        for &(place, _) in &tests.list[..tests.count] {
+            let place = vector * self.blocks_per_vector + place as usize;
+            crate::simd::prefetch(&self.blocks, place);
+        }
+    }
+
+    /// [`VectorFilter::candidates_of_burst`] for keys whose blocks were asked for, a few at a time,
+    /// so that what the caller does with them leaves time for the others' blocks to come.
+    #[inline(always)]
+    pub(super) fn find_each(&self, tests: &Tests, vector: usize, mut take: impl FnMut(usize, u64)) {
+        for (first, tests) in tests.list[..tests.count].chunks(TESTED).enumerate() {
+            let mut found = [0; TESTED];
+            self.find(tests, vector, &mut found);
+            for (number, &found) in found[..tests.len()].iter().enumerate() {
+                take(first * TESTED + number, found);
+            }
+        }
+    }
+
     /// Puts a key into a set.
     ///
     /// With counters, a key that is put in twice has to be removed twice.
@@ -419,7 +460,7 @@ impl VectorFilter {
         (self.block_of(hash, 0) as u32, self.width.pattern(hash))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, tests: &[(u32, u64)], vector: usize, found: &mut [u64]) {
         let blocks = &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector];
         match self.width {

@@ -1,7 +1,7 @@
 //! Whether a first layer is worth asking: what lookups cost with it and without, counted.
 //!
-//! A visit of a sub-table, by a search one by one, is the unit. Of every [`EVERY`] lookups or so a
-//! few are counted both ways: the sub-tables that the plain search would visit, and what the first
+//! A visit of a sub-table, by a search one by one, is the unit. Of every [`EVERY`] lookups or so one
+//! is counted both ways, or of four times as many several: the sub-tables that the plain search would visit, and what the first
 //! layer and the searches that it leaves would cost (`statistics` has the weights). The distance
 //! between looks changes, so that traffic with a period is not met in the same place again and
 //! again. After [`WINDOW`] looks:
@@ -20,8 +20,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Lookups between two looks, at most; half as many at least.
+/// Lookups between two looks at one of them, at most; half as many at least.
 const EVERY: u32 = 1024;
+/// The same for looks at several, in parts of it: each costs as much as hundreds of lookups.
+const EVERY_SEVERAL: u32 = 4;
 /// Looks between two decisions.
 const WINDOW: u32 = 16;
 /// Rest after a failed trial, in trials.
@@ -79,15 +81,16 @@ impl Worth {
         left <= lookups
     }
 
-    /// What some lookups cost both ways, if that says anything now.
+    /// What so many lookups cost both ways, if that says anything now.
     #[cold]
-    pub(super) fn look(&self, cost: impl FnOnce() -> Cost) {
+    pub(super) fn look(&self, lookups: usize, cost: impl FnOnce() -> Cost) {
         let looks = self.looks.fetch_add(1, Relaxed) + 1;
-        self.until_look
-            .store(EVERY - looks.wrapping_mul(97) % (EVERY / 2), Relaxed);
+        let times = if lookups > 1 { EVERY_SEVERAL } else { 1 };
+        let until_look = EVERY - looks.wrapping_mul(97) % (EVERY / 2);
+        self.until_look.store(until_look * times, Relaxed);
         let left = self.left.load(Relaxed);
         if left > 0 {
-            let left = left.saturating_sub(u64::from(EVERY) * 3 / 4);
+            let left = left.saturating_sub(u64::from(EVERY * times) * 3 / 4);
             self.left.store(left, Relaxed);
             if left == 0 && !self.is_asked() {
                 self.is_asked.store(true, Relaxed);
@@ -129,7 +132,7 @@ mod tests {
         for _ in 0..lookups / 32 {
             asked += u32::from(worth.is_asked());
             if worth.is_time(32) {
-                worth.look(|| cost);
+                worth.look(1, || cost);
             }
         }
         f64::from(asked) / f64::from(lookups / 32)

@@ -284,8 +284,7 @@ impl Table {
     /// Whether some bucket may have this hash; asks for its first rule to be brought near.
     #[inline(always)]
     pub(super) fn prefetch_rule(&self, hash: u64) -> bool {
-        let mut place = self.index.home(hash);
-        let Some(record) = self.index.next_candidate(hash, &mut place) else {
+        let Some(record) = self.index.candidate(hash) else {
             return false;
         };
         crate::simd::prefetch(&self.rules, record as usize);

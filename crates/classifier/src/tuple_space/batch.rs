@@ -25,6 +25,7 @@ impl TupleSpace {
         version: Version,
         answers: &mut [Option<RuleId>],
     ) {
+        crate::simd::prefetch_words(keys);
         let mut best: [Best; BURST] = [None; BURST];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
         self.search_burst(keys, version, &mut open[..answers.len()], &mut best);
@@ -44,7 +45,7 @@ impl TupleSpace {
         let words = self.shape.words();
         let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut open_count = open.len();
-        let mut hits = [(0u8, 0u64); BURST];
+        let mut hits = [(0u8, 0u32, 0u64); BURST];
         let mut hashes = [0u64; BURST];
         for ranked in &self.order {
             let mut still_open = 0;
@@ -58,17 +59,20 @@ impl TupleSpace {
                 break;
             }
             let subtable = self.subtable(ranked.subtable);
-            for (&key, hash) in open[..open_count].iter().zip(&mut hashes) {
-                *hash = subtable.staged.hash(key_of(key));
-                subtable.prefetch_index(*hash);
+            let open = &open[..open_count];
+            subtable.staged.hash_each(keys, words, open, &mut hashes);
+            for &hash in &hashes[..open_count] {
+                subtable.prefetch_index(hash);
             }
             let mut hit_count = 0;
-            for (&key, &hash) in open[..open_count].iter().zip(&hashes) {
-                hits[hit_count] = (key, hash);
-                hit_count += usize::from(subtable.prefetch_rule(hash));
+            for (&key, &hash) in open.iter().zip(&hashes) {
+                if let Some(candidate) = subtable.candidate(hash) {
+                    hits[hit_count] = (key, candidate, hash);
+                    hit_count += 1;
+                }
             }
-            for &(key, hash) in &hits[..hit_count] {
-                let found = subtable.find(hash, key_of(key), version);
+            for &(key, candidate, hash) in &hits[..hit_count] {
+                let found = subtable.find_from(candidate, hash, key_of(key), version);
                 improve(&mut best[usize::from(key)], found);
             }
         }

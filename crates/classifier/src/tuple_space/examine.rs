@@ -13,7 +13,8 @@
 use crate::Version;
 use crate::staged::Begun;
 
-use super::subtable::{PrefixCheck, Rule, Subtable};
+use super::records::Rule;
+use super::subtable::{PrefixCheck, Subtable};
 use super::{PrefixAnswers, TupleSpace};
 
 impl TupleSpace {

@@ -4,7 +4,7 @@
 
 use crate::{Precedence, RuleId, Version};
 
-use super::subtable::Rule;
+use super::records::Rule;
 use super::{Best, TupleSpace, improve, is_settled};
 
 impl TupleSpace {

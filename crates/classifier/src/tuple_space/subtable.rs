@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   index:   hash of a compact value -> record of the best rule with that value
-//!   rules:   record -> precedence, born, died, id, next rule with the same value   (32 bytes)
-//!   values:  record -> compact value                                    (8 bytes a masked word)
+//!   records: record -> precedence, born, died, id, next rule with the same value   (32 bytes)
+//!                   -> compact value                           (8 bytes a masked word, or more)
 //!   staged:  the mask, and what is known of the values stage by stage
 //!   highest: the best precedence of each block of records, and of all
 //! ```
@@ -20,41 +20,13 @@
 //! plus, if the best rule of all is removed, a scan of one block and of the blocks' maxima (8,000
 //! for 500,000 rules).
 
-use crate::capacity::{grow, shrink};
 use crate::highest::Highest;
 use crate::index::Index;
 use crate::staged::Staged;
 use crate::{Pattern, Precedence, RuleId, Version};
 
-const NONE: u32 = u32::MAX;
-
-/// A rule without its value.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
-    pub(crate) precedence: Precedence,
-    pub(crate) born: Version,
-    pub(crate) died: Version,
-    pub(crate) id: RuleId,
-    /// The record of the next rule with the same value.
-    next: u32,
-}
-
-impl Rule {
-    pub(crate) fn new(precedence: Precedence, id: RuleId, born: Version) -> Rule {
-        Rule {
-            precedence,
-            born,
-            died: Version::NEVER,
-            id,
-            next: NONE,
-        }
-    }
-
-    #[inline(always)]
-    fn exists_at(&self, version: Version) -> bool {
-        self.born <= version && version < self.died
-    }
-}
+use super::probes::Short;
+use super::records::{NONE, Records, Rule, SHORT_WORDS};
 
 /// What a prefix field's trie can say about a sub-table.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +53,10 @@ pub(crate) struct Subtable {
     pub(crate) staged: Staged,
     /// The hash of the whole mask.
     pub(crate) mask_hash: u64,
+    /// The mask once more, if it has few words.
+    pub(super) short: Option<Short>,
     index: Index,
-    rules: Vec<Rule>,
-    values: Vec<u64>,
+    records: Records,
     pub(crate) prefixes: Box<[PrefixCheck]>,
     highest: Highest,
 }
@@ -92,11 +65,11 @@ impl Subtable {
     /// An empty sub-table.
     pub(crate) fn new(staged: Staged, prefixes: Box<[PrefixCheck]>, mask_hash: u64) -> Subtable {
         Subtable {
+            records: Records::new(staged.words.len()),
+            short: Short::of(&staged.words),
             staged,
             mask_hash,
             index: Index::new(),
-            rules: Vec::new(),
-            values: Vec::new(),
             prefixes,
             highest: Highest::new(),
         }
@@ -108,30 +81,27 @@ impl Subtable {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.len() == 0
     }
 
     /// How many rules there are, at whichever version.
     pub(crate) fn len(&self) -> usize {
-        self.rules.len()
+        self.records.len()
     }
 
+    #[inline(always)]
     pub(crate) fn rule(&self, record: u32) -> &Rule {
-        &self.rules[record as usize]
+        self.records.rule(record)
     }
 
     pub(crate) fn rule_mut(&mut self, record: u32) -> &mut Rule {
-        &mut self.rules[record as usize]
+        self.records.rule_mut(record)
     }
 
     /// A rule's compact value.
     #[inline(always)]
     pub(crate) fn value(&self, record: u32) -> &[u64] {
-        let (start, len) = (
-            record as usize * self.staged.words.len(),
-            self.staged.words.len(),
-        );
-        &self.values[start..start + len]
+        self.records.value(record)
     }
 
     /// The best rule at `version` for a key with this hash.
@@ -139,6 +109,26 @@ impl Subtable {
     pub(crate) fn find(&self, hash: u64, key: &[u64], version: Version) -> Option<&Rule> {
         let is_match = |record| self.staged.words.is_match(key, self.value(record));
         self.first_at(self.index.find(hash, is_match)?, version)
+    }
+
+    /// The same, where the first record that may have the hash is known.
+    #[inline(always)]
+    pub(crate) fn find_from(
+        &self,
+        candidate: u32,
+        hash: u64,
+        key: &[u64],
+        version: Version,
+    ) -> Option<&Rule> {
+        if self.staged.words.is_match(key, self.value(candidate)) {
+            return self.first_at(candidate, version);
+        }
+        self.find_behind(hash, key, version)
+    }
+
+    #[cold]
+    pub(super) fn find_behind(&self, hash: u64, key: &[u64], version: Version) -> Option<&Rule> {
+        self.find(hash, key, version)
     }
 
     /// All rules whose value this is, the best first.
@@ -162,8 +152,9 @@ impl Subtable {
         if !self.staged.words.covers(pattern.mask) {
             return;
         }
-        for (record, rule) in self.rules.iter().enumerate() {
-            let mut words = self.staged.words.iter().zip(self.value(record as u32));
+        for record in 0..self.len() as u32 {
+            let rule = self.rule(record);
+            let mut words = self.staged.words.iter().zip(self.value(record));
             let is_within =
                 words.all(|((word, _), value)| value & pattern.mask[word] == pattern.value[word]);
             if is_within && rule.died == Version::NEVER {
@@ -174,9 +165,9 @@ impl Subtable {
 
     /// The first rule of a chain that exists at `version`.
     #[inline(always)]
-    fn first_at(&self, mut record: u32, version: Version) -> Option<&Rule> {
+    pub(super) fn first_at(&self, mut record: u32, version: Version) -> Option<&Rule> {
         while record != NONE {
-            let rule = &self.rules[record as usize];
+            let rule = self.rule(record);
             if rule.exists_at(version) {
                 return Some(rule);
             }
@@ -191,34 +182,41 @@ impl Subtable {
         self.index.prefetch(hash);
     }
 
-    /// Whether some rule may have this hash; asks for the first such rule to be brought near.
+    /// The first record that may have this hash, which it asks to be brought near.
     #[inline(always)]
-    pub(crate) fn prefetch_rule(&self, hash: u64) -> bool {
-        let mut place = self.index.home(hash);
-        let Some(record) = self.index.next_candidate(hash, &mut place) else {
-            return false;
-        };
-        crate::simd::prefetch(&self.rules, record as usize);
-        crate::simd::prefetch(&self.values, record as usize * self.staged.words.len());
-        true
+    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
+        let record = self.index.candidate(hash)?;
+        self.records.prefetch(record);
+        Some(record)
+    }
+
+    /// The same where there is one, as a rule; it may be a wrong one more often.
+    #[inline(always)]
+    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
+        let record = self.index.likely(hash)?;
+        self.records.prefetch(record);
+        Some(record)
+    }
+
+    /// Whether this is a record's value; see [`Records::is_value`].
+    #[inline(always)]
+    pub(super) fn is_value(&self, record: u32, value: &[u64; SHORT_WORDS]) -> bool {
+        self.records.is_value(record, value)
     }
 
     /// Adds a rule; returns its record, and whether no other has its value.
     pub(crate) fn insert(&mut self, value: &[u64], rule: Rule) -> (u32, bool) {
         debug_assert_eq!(value.len(), self.staged.words.len());
-        let record = self.rules.len() as u32;
+        let record = self.len() as u32;
         let hash = self.staged.hash_value(value);
         let head = self.head(hash, value);
-        grow(&mut self.rules, 1);
-        grow(&mut self.values, value.len());
-        self.rules.push(rule);
-        self.values.extend_from_slice(value);
+        self.records.push(rule, value);
         self.highest.push(record as usize, rule.precedence);
         match head {
             Some(head) => self.chain(hash, head, record),
             None => {
-                let (values, words) = (&self.values, self.staged.words.len());
-                let hash_of = |record| self.staged.hash_value(value_of(values, words, record));
+                let records = &self.records;
+                let hash_of = |record| self.staged.hash_value(records.value(record));
                 self.index.insert(hash, record, hash_of);
                 self.staged.add_value(value);
             }
@@ -234,21 +232,15 @@ impl Subtable {
             let value = self.value(record).to_vec();
             self.staged.remove_value(&value);
         }
-        let last = (self.rules.len() - 1) as u32;
+        let last = (self.len() - 1) as u32;
         if record != last {
             self.redirect(last, record);
         }
-        let (words, end) = (self.staged.words.len(), self.values.len());
-        self.values
-            .copy_within(end - words..end, record as usize * words);
-        self.values.truncate(end - words);
-        self.rules.swap_remove(record as usize);
-        let rules = &self.rules;
-        let precedence_of = |record: usize| rules[record].precedence;
+        self.records.swap_remove(record);
+        let records = &self.records;
+        let precedence_of = |record: usize| records.rule(record as u32).precedence;
         self.highest
-            .swap_remove(record as usize, precedence, rules.len(), precedence_of);
-        shrink(&mut self.rules);
-        shrink(&mut self.values);
+            .swap_remove(record as usize, precedence, records.len(), precedence_of);
         Removed {
             is_last_of_value,
             moved: (record != last).then(|| (self.rule(record).id, last)),
@@ -258,8 +250,7 @@ impl Subtable {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.staged.heap_bytes()
             + self.index.heap_bytes()
-            + self.rules.capacity() * size_of::<Rule>()
-            + self.values.capacity() * size_of::<u64>()
+            + self.records.heap_bytes()
             + size_of_val(&*self.prefixes)
             + self.highest.heap_bytes()
     }
@@ -305,8 +296,8 @@ impl Subtable {
             self.index.replace(hash, record, next);
             return false;
         }
-        let (values, words) = (&self.values, self.staged.words.len());
-        let hash_of = |record| self.staged.hash_value(value_of(values, words, record));
+        let records = &self.records;
+        let hash_of = |record| self.staged.hash_value(records.value(record));
         self.index.remove(hash, record, hash_of);
         true
     }
@@ -333,9 +324,4 @@ impl Subtable {
         }
         before
     }
-}
-
-/// A record's value, for closures that cannot borrow the whole sub-table.
-fn value_of(values: &[u64], words: usize, record: u32) -> &[u64] {
-    &values[record as usize * words..][..words]
 }

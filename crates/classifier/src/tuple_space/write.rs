@@ -5,7 +5,8 @@ use crate::places::Place;
 use crate::staged::Staged;
 use crate::{Life, Precedence, RuleId};
 
-use super::subtable::{PrefixCheck, Rule, Subtable};
+use super::records::Rule;
+use super::subtable::{PrefixCheck, Subtable};
 use super::{Ranked, TupleSpace, id_in};
 
 impl TupleSpace {
