@@ -8,11 +8,15 @@
     bench/peers/simple_switch.py --bmv2 BUILD --cases examples/p4 --out peer.json
     thalweg bench behavior --peer peer.json
 
+    bench/peers/simple_switch.py --bmv2 BUILD --programs FOLDER --out programs.json
+
 BUILD is where BMv2 was built from its public source. See README.md for what is compared.
 """
 
 import argparse
 import collections
+import concurrent.futures
+import copy
 import json
 import os
 import pathlib
@@ -237,6 +241,58 @@ def measure_cases(options):
     return {"rows": rows, "different": wrong}
 
 
+def packets_of(script):
+    """By port: the packets of p4c's test script of a program, or one of any program."""
+    lines = script.read_text().splitlines() if script.exists() else []
+    words = [line.split("#")[0].split() for line in lines]
+    packets = [(int(line[1]), "".join(line[2:])) for line in words if line[:1] == ["packet"]]
+    inputs = collections.defaultdict(list)
+    for number, (port, digits) in enumerate(packets or [(1, "00" * 64)]):
+        inputs[port].append((number, bytes.fromhex(digits)))
+    return inputs
+
+
+def with_cache(options, program, folder):
+    """Whether simple_switch sends by a program with a cache in front what it sends by the program."""
+    row = {"program": program.name}
+    cached = folder / "cached.json"
+    done = subprocess.run([options.program, "p4", "cache", str(program), "-o", str(cached)],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {**row, "refused": done.stderr.strip().removeprefix("thalweg: ")}
+    inputs = packets_of(program.with_suffix(".stf"))
+    ports = sorted({*inputs, *range(12)})
+    sent = []
+    for name, path in (("plain", program), ("cache", cached)):
+        (folder / name).mkdir()
+        own = copy.copy(options)
+        own.p4, own.entries, own.wait = path, None, 3
+        sent.append(simple_switch(own, folder / name, inputs, ports)[0])
+    different, first = compare(*sent)
+    return {**row, "packets": sum(map(len, inputs.values())),
+            "sent": sum(map(len, sent[0].values())), "different": different, "first": first}
+
+
+def measure_programs(options):
+    """Programs with a cache in front, on simple_switch: without entries, and an empty cache."""
+    def measured(program):
+        with tempfile.TemporaryDirectory(prefix="peer-programs-") as name:
+            try:
+                return with_cache(options, program, pathlib.Path(name))
+            except PeerError as error:
+                return {"program": program.name, "failed": str(error)}
+    programs = sorted(options.programs.glob("*.json"))
+    # They wait more than they work.
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        rows = list(threads.map(measured, programs))
+    run = [row for row in rows if "sent" in row]
+    return {"programs": len(rows), "run": len(run),
+            "refused": sum("refused" in row for row in rows),
+            "failed": sum("failed" in row for row in rows),
+            "packets": sum(row["packets"] for row in run), "sent": sum(row["sent"] for row in run),
+            "rows": rows, "different": sum(row["different"] for row in run)}
+
+
 def parse_arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -246,6 +302,8 @@ def parse_arguments():
     what.add_argument("--p4", type=pathlib.Path, help="the program, as JSON")
     what.add_argument("--cases", type=pathlib.Path,
                       help="a folder with the four cases: rows for `thalweg bench behavior --peer`")
+    what.add_argument("--programs", type=pathlib.Path,
+                      help="a folder of programs: each with a cache in front, and without")
     parser.add_argument("--packets", type=int, default=50_000, help="of each case")
     parser.add_argument("--samples", type=int, default=3, help="of each case")
     parser.add_argument("--entries", type=pathlib.Path, help="commands of simple_switch_CLI")
@@ -269,7 +327,9 @@ def main():
     """Runs both, and writes one JSON object; ends with 1 if a packet differs."""
     options = parse_arguments()
     try:
-        found = measure_cases(options) if options.cases else measure(options)
+        how = (measure_cases if options.cases else
+               measure_programs if options.programs else measure)
+        found = how(options)
     except (PeerError, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
