@@ -211,6 +211,12 @@ impl Engine {
         self.audit.as_ref()
     }
 
+    /// Compares what is forwarded from now on with the interpreter, if nothing was compared so far.
+    /// What the caches know already is compared as soon as a packet meets it.
+    pub fn begin_audit(&mut self) {
+        self.audit.get_or_insert_with(Audit::new);
+    }
+
     /// Rules that ended and asked for it to be reported, since the last call.
     pub fn take_removals(&mut self) -> Vec<Removal> {
         self.upkeep.take_removals()

@@ -9,10 +9,11 @@ use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Work};
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Group, Operation, RuleId, text};
 use thalweg_switch::{Config, Engine, Step};
-use thalweg_workload::{FlowConfig, FlowSource, Pipeline};
+use thalweg_workload::Pipeline;
 
 use super::changes::{Changes, Ground, Kind, Mix, put_groups_in, strict};
 use super::cold::Cold;
+use super::filling::Filling;
 use super::kept::{CHOSEN_AT, Kept};
 use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
@@ -116,7 +117,6 @@ impl<'a> FilledCache<'a> {
         effort: &Effort,
     ) -> Result<FilledCache<'a>> {
         let mut config = Config {
-            is_audited: true,
             packets: 4_096,
             ..Config::default()
         };
@@ -146,18 +146,15 @@ impl<'a> FilledCache<'a> {
         Ok(cache)
     }
 
-    /// Forwards a packet of each of so many flows that the cache has the entries wanted.
+    /// Forwards a packet of each of so many flows that the cache has the entries wanted, and begins
+    /// to compare answers behind them.
     fn fill(&mut self, entries: usize, effort: &Effort) -> Result<()> {
-        let config = FlowConfig::new(entries, effort.seed);
-        let mut source = FlowSource::new(self.pipeline, &config);
+        let mut filling = Filling::new(self.pipeline, entries, effort.seed);
         let mut kept = None;
         for _ in 0..8 * entries {
-            let template = source.next_template();
-            let Some(flow) = source.draw(template) else {
+            let Some(packet) = filling.next() else {
                 continue;
             };
-            let mut packet = Packet::from_bytes(&flow.packet(60));
-            packet.set_received(PortId(flow.in_port), Instant::ZERO);
             let kept_from = |kept: &mut Kept| kept.is_met_by(&self.engine.pipeline(), &packet);
             if kept.as_mut().is_some_and(kept_from) {
                 continue;
@@ -170,11 +167,13 @@ impl<'a> FilledCache<'a> {
                 if count >= entries {
                     break;
                 }
+                filling.note(count);
                 if kept.is_none() && count >= CHOSEN_AT && !effort.affected.is_empty() {
                     kept = Some(self.keep(&effort.affected));
                 }
             }
         }
+        self.engine.begin_audit();
         let reached = self.engine.datapath().megaflow_count();
         if reached < entries && !effort.takes_fewer {
             let flows = self.flows.len();

@@ -1,9 +1,9 @@
 //! `thalweg bench update`: what a change of the rules costs, by maintainer and size of the cache.
 //!
-//! The cache is filled by flows through a generated pipeline. Then rules are changed, drawn from
-//! those that packets have met ([`changes`]). Each change is timed from its submission until no
-//! packet can be answered by an older version, in processor time. Between two changes some packets
-//! are forwarded, each of them compared with the interpreter.
+//! The cache is filled by flows through a generated pipeline ([`filling`]). Then rules are changed,
+//! drawn from those that packets have met ([`changes`]). Each change is timed from its submission
+//! until no packet can be answered by an older version, in processor time. Between two changes some
+//! packets are forwarded, each of them compared with the interpreter.
 //!
 //! A rule that many entries met costs more than one that few met, whatever the maintainer. So rows
 //! are told apart by how many entries the change affected: at equal numbers, a maintainer that does
@@ -22,6 +22,7 @@ mod cache;
 mod changes;
 mod cold;
 mod crossover;
+mod filling;
 mod kept;
 mod peer;
 mod plot;
