@@ -253,7 +253,7 @@ def packets_of(script):
 
 
 def with_cache(options, program, folder):
-    """Whether simple_switch sends by a program with a cache in front what it sends by the program."""
+    """Whether simple_switch sends with a cache in front what it sends without."""
     row = {"program": program.name}
     cached = folder / "cached.json"
     done = subprocess.run([options.program, "p4", "cache", str(program), "-o", str(cached)],
@@ -261,25 +261,38 @@ def with_cache(options, program, folder):
     if done.returncode:
         return {**row, "refused": done.stderr.strip().removeprefix("thalweg: ")}
     inputs = packets_of(program.with_suffix(".stf"))
+    captures = []
+    for port, packets in inputs.items():
+        # So often, they are hot.
+        write_capture(folder / f"{port}.pcap", packets * 3)
+        captures += ["--pcap", f"{port}={folder / f'{port}.pcap'}"]
+    warm = folder / "warm.cmds"
+    subprocess.run([options.program, "p4", "warm", str(program), *captures, "-o", str(warm)],
+                   capture_output=True, check=True)
     ports = sorted({*inputs, *range(12)})
     sent = []
-    for name, path in (("plain", program), ("cache", cached)):
+    for name, path, entries in (("plain", program, None), ("empty", cached, None),
+                                ("filled", cached, warm)):
         (folder / name).mkdir()
         own = copy.copy(options)
-        own.p4, own.entries, own.wait = path, None, 3
+        own.p4, own.entries, own.wait = path, entries, 3
         sent.append(simple_switch(own, folder / name, inputs, ports)[0])
-    different, first = compare(*sent)
+    plain, *others = sent
+    compared = [compare(plain, other) for other in others]
+    behaviours = warm.read_text().count("table_add")
     return {**row, "packets": sum(map(len, inputs.values())),
-            "sent": sum(map(len, sent[0].values())), "different": different, "first": first}
+            "sent": sum(map(len, plain.values())), "behaviours": behaviours,
+            "different": sum(different for different, _ in compared),
+            "first": next((first for _, first in compared if first), None)}
 
 
 def measure_programs(options):
-    """Programs with a cache in front, on simple_switch: without entries, and an empty cache."""
+    """Programs with a cache in front, empty and filled, on simple_switch; none has entries."""
     def measured(program):
         with tempfile.TemporaryDirectory(prefix="peer-programs-") as name:
             try:
                 return with_cache(options, program, pathlib.Path(name))
-            except PeerError as error:
+            except (PeerError, subprocess.CalledProcessError) as error:
                 return {"program": program.name, "failed": str(error)}
     programs = sorted(options.programs.glob("*.json"))
     # They wait more than they work.
@@ -289,6 +302,7 @@ def measure_programs(options):
     return {"programs": len(rows), "run": len(run),
             "refused": sum("refused" in row for row in rows),
             "failed": sum("failed" in row for row in rows),
+            "behaviours": sum(row["behaviours"] for row in run),
             "packets": sum(row["packets"] for row in run), "sent": sum(row["sent"] for row in run),
             "rows": rows, "different": sum(row["different"] for row in run)}
 

@@ -1,6 +1,7 @@
 //! Captures that are read, as packets in the order of their times.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use thalweg_io::CaptureReader;
 use thalweg_packet::{Instant, Packet, PortId};
 
 use crate::failure::bad_input;
-use crate::number::port;
+use crate::number::{PORTS, number};
 
 /// The captures that are read, merged by time.
 pub(crate) struct Sources {
@@ -32,6 +33,18 @@ impl Sources {
     /// # Errors
     /// If one cannot be read.
     pub(crate) fn open(pcap: &[String], in_port: u32) -> Result<Sources> {
+        Sources::of_ports(pcap, in_port, PORTS)
+    }
+
+    /// The same, where ports have other numbers.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn of_ports(
+        pcap: &[String],
+        in_port: u32,
+        ports: RangeInclusive<u64>,
+    ) -> Result<Sources> {
         let mut sources = Sources {
             readers: Vec::new(),
             size_bytes: 0,
@@ -39,7 +52,7 @@ impl Sources {
             now: Instant::ZERO,
         };
         for argument in pcap {
-            let (port, path) = port_and_path(argument, in_port)?;
+            let (port, path) = port_and_path(argument, in_port, ports.clone())?;
             sources.size_bytes += std::fs::metadata(path).map_or(0, |data| data.len());
             let reader = CaptureReader::open(path).map_err(bad_input)?;
             let mut source = Source {
@@ -94,11 +107,11 @@ impl Sources {
 }
 
 /// What stands before `=` is a port if it is a number; else it belongs to the path.
-fn port_and_path(argument: &str, in_port: u32) -> Result<(u32, &Path)> {
+fn port_and_path(argument: &str, in_port: u32, ports: RangeInclusive<u64>) -> Result<(u32, &Path)> {
     let refused = |what: &str| Err(bad_input(format!("--pcap {argument}: {what}")));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (port, path) = match argument.split_once('=') {
-        Some((before, path)) if digits(before) => match port(before) {
+        Some((before, path)) if digits(before) => match number(ports)(before) {
             Ok(port) => (port, path),
             Err(error) => return refused(&format!("{before} is no port; {error}")),
         },

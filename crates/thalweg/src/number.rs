@@ -3,7 +3,7 @@
 //! What is said about those that are none, or out of range, is for people: not `invalid digit found
 //! in string`.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 /// A reader of numbers within a range, for clap.
 ///
@@ -37,9 +37,12 @@ pub(crate) fn number<T: TryFrom<u64>>(
     }
 }
 
-/// A port that packets come in by: OpenFlow 1.0's `OFPP_MAX` and what follows are reserved.
+/// Ports that packets come in by: OpenFlow 1.0's `OFPP_MAX` and what follows are reserved.
+pub(crate) const PORTS: RangeInclusive<u64> = 1..=0xfeff;
+
+/// One of them.
 pub(crate) fn port(text: &str) -> Result<u32, String> {
-    number(1..0xff00)(text)
+    number(PORTS)(text)
 }
 
 #[cfg(test)]

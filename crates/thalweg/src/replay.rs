@@ -32,7 +32,7 @@ use crate::failure::bad_input;
 use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::lookups::LookupsReport;
-use crate::number::{number, port};
+use crate::number::{PORTS, number, port};
 use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
 use crate::trace::describe_traversal;
@@ -156,7 +156,12 @@ struct RemovalReport {
 /// # Errors
 /// If a file cannot be read or written, or a rule is refused.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let mut sources = Sources::open(&arguments.pcap, arguments.in_port)?;
+    let ports = if arguments.program.is_given() {
+        p4::PORTS
+    } else {
+        PORTS
+    };
+    let mut sources = Sources::of_ports(&arguments.pcap, arguments.in_port, ports)?;
     if let Some(target) = arguments.program.load()? {
         return p4::replay(target, sources, arguments.out.as_deref(), console);
     }

@@ -77,6 +77,20 @@ fn a_capture_goes_through_a_program() {
     assert_eq!(report["outputs"], serde_json::json!({"2": 1}));
     assert_eq!(report["drops"], serde_json::json!({"p4_ingress": 1}));
     assert_eq!(report["caches"], serde_json::json!({}));
+    // v1model has a port 0, and 512 is none.
+    let from = |port: u32| format!("{port}={input}");
+    let report = scene.json(&[
+        "replay",
+        "--p4",
+        ROUTER,
+        "--entries",
+        ENTRIES,
+        "--pcap",
+        &from(0),
+    ]);
+    assert_eq!(report["outputs"], serde_json::json!({"2": 1}));
+    let says = ["512 is no port; give a whole number from 0 to 511"];
+    scene.refuses(&["replay", "--p4", ROUTER, "--pcap", &from(512)], &says);
     let mut reader = CaptureReader::open(Path::new(&format!("{out}/2.pcap"))).expect("a capture");
     let sent = reader.next().expect("a packet").expect("it is whole");
     assert_eq!(sent.bytes()[..6], [2, 0, 0, 0, 0, 7]);

@@ -46,6 +46,9 @@ pub(crate) struct ProgramArguments {
     threshold: Option<u16>,
 }
 
+/// Ports of v1model, whose numbers have nine bits.
+pub(crate) const PORTS: std::ops::RangeInclusive<u64> = 0..=511;
+
 /// A cache in front of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Cache {
@@ -58,6 +61,11 @@ enum Cache {
 }
 
 impl ProgramArguments {
+    /// Whether a program was named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.p4.is_some()
+    }
+
     /// The program with its entries, if one was named.
     ///
     /// # Errors

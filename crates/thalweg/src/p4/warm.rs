@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
     /// The port that captures without one came in by
-    #[arg(long, value_name = "PORT", default_value_t = 1)]
+    #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = number::<u32>(super::PORTS))]
     in_port: u32,
     /// Where the commands go
     #[arg(short, long, value_name = "OUT.cmds")]
@@ -77,7 +77,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         super::write_entries(&mut target, entries)?;
     }
     set_threshold(&mut target, arguments.threshold)?;
-    let mut sources = Sources::open(&arguments.pcap, arguments.in_port)?;
+    let mut sources = Sources::of_ports(&arguments.pcap, arguments.in_port, super::PORTS)?;
     let mut keeper = Keeper::new(plan.clone());
     let (packets, lines) = warm(&mut target, &mut sources, &mut keeper)?;
     output::write_text(&arguments.output, &lines)?;
