@@ -14,7 +14,7 @@ use crate::simd::Work;
 use crate::tuple_space::{BURST, Best, Probes, TupleSpace, is_settled};
 use crate::{RuleId, Version};
 
-use super::filter::Tests;
+use super::filter::TESTED;
 use super::flows::Flows;
 use super::groups::{Group, Groups, Member};
 use super::own::OwnBits;
@@ -187,23 +187,25 @@ impl Burst<'_> {
         for (place, hash) in hashes[..self.count].iter_mut().enumerate() {
             *hash = filter.hash(self.key(place as u8));
         }
-        let mut tests = Tests::default();
-        filter.prepare(&hashes[..self.count], &mut tests);
+        let tests = filter.prepare(&hashes, self.count);
         for vector in 0..filter.vectors() {
             if vector + 1 < filter.vectors() {
                 filter.prefetch_all(&tests, vector + 1);
             }
             self.tally.filters += self.count as u32;
-            filter.find_each(&tests, vector, |place, found| {
-                for number in flows.numbers(found, vector, self.rules) {
-                    if self.probes.is_full() {
-                        self.probe(|place, number| {
-                            filter.note_false(hashes[place], number as usize);
-                        });
+            for first in (0..self.count).step_by(TESTED) {
+                let found = filter.find_some(&tests, vector, first);
+                for (place, sets) in (first as u8..).zip(found) {
+                    for number in flows.numbers(sets, vector, self.rules) {
+                        if self.probes.is_full() {
+                            self.probe(|place, number| {
+                                filter.note_false(hashes[place], number as usize);
+                            });
+                        }
+                        self.add_probe(place, number);
                     }
-                    self.add_probe(place as u8, number);
                 }
-            });
+            }
             self.probe(|place, number| filter.note_false(hashes[place], number as usize));
         }
         hashes
@@ -234,19 +236,20 @@ impl Burst<'_> {
         let words = &group.words;
         words.hash_each(keys, width, places, common.hash, &mut hashes);
         self.tally.filters += open.count as u32;
-        let mut tests = Tests::default();
-        group.filter.prepare(&hashes[..open.count], &mut tests);
-        group.filter.find_each(&tests, 0, |number, found| {
-            let place = places[number];
-            for Member { number, highest } in group.members_of(found) {
-                if self.probes.is_full() {
-                    self.probe(|_, _| ());
-                }
-                if !is_settled(self.best[usize::from(place)], highest) {
-                    self.add_probe(place, number);
+        let tests = group.filter.prepare(&hashes, open.count);
+        for first in (0..open.count).step_by(TESTED) {
+            let found = group.filter.find_some(&tests, 0, first);
+            for (&place, sets) in places[first..].iter().zip(found) {
+                for Member { number, highest } in group.members_of(sets) {
+                    if self.probes.is_full() {
+                        self.probe(|_, _| ());
+                    }
+                    if !is_settled(self.best[usize::from(place)], highest) {
+                        self.add_probe(place, number);
+                    }
                 }
             }
-        });
+        }
         self.probe(|_, _| ());
     }
 

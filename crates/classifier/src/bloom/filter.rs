@@ -51,7 +51,7 @@ const SETS_PER_VECTOR: usize = 64;
 /// Keys tested together.
 const BURST: usize = 32;
 /// So many of these before anything is done about them.
-const TESTED: usize = 8;
+pub(super) const TESTED: usize = 8;
 /// A block is full with so many times the keys it was made for.
 const FULL: f64 = 1.75;
 /// False candidates for each field that is emptied.
@@ -115,9 +115,9 @@ pub struct VectorFilter {
 }
 
 /// Blocks and patterns of the keys of a burst.
-#[derive(Default)]
 pub(super) struct Tests {
-    list: [(u32, u64); BURST],
+    places: [u32; BURST],
+    patterns: [u64; BURST],
     count: usize,
 }
 
@@ -206,6 +206,14 @@ impl Width {
             Width::Bits8 => 3,
             Width::Bits16 => 4,
             Width::Bits32 | Width::Bits64 => 5,
+        }
+    }
+
+    /// The patterns of many keys.
+    #[inline(always)]
+    fn patterns(self, hashes: &[u64; BURST], patterns: &mut [u64; BURST]) {
+        for (pattern, &hash) in patterns.iter_mut().zip(hashes) {
+            *pattern = self.pattern(hash);
         }
     }
 
@@ -310,7 +318,8 @@ impl VectorFilter {
     #[inline]
     pub fn candidates_of(&self, hash: u64, vector: usize) -> u64 {
         let mut found = [0];
-        self.find(&[self.test(hash)], vector, &mut found);
+        let place = self.block_of(hash, 0) as u32;
+        self.find(&[place], &[self.width.pattern(hash)], vector, &mut found);
         found[0]
     }
 
@@ -321,44 +330,62 @@ impl VectorFilter {
     #[inline]
     pub fn candidates_of_burst(&self, hashes: &[u64], vector: usize, found: &mut [u64]) {
         for (hashes, found) in hashes.chunks(BURST).zip(found.chunks_mut(BURST)) {
-            let mut tests = [(0, 0); BURST];
-            for (test, &hash) in tests.iter_mut().zip(hashes) {
-                *test = self.test(hash);
-            }
-            self.find(&tests[..hashes.len()], vector, found);
+            let mut all = [0; BURST];
+            all[..hashes.len()].copy_from_slice(hashes);
+            let tests = self.tests(&all, hashes.len());
+            let places = &tests.places[..hashes.len()];
+            self.find(places, &tests.patterns, vector, found);
         }
     }
 
-    /// What keys of these hashes, 32 at most, are tested with; asks for their first blocks.
+    /// What the first `count` keys of these hashes are tested with; asks for their first blocks.
     #[inline(always)]
-    pub(super) fn prepare(&self, hashes: &[u64], tests: &mut Tests) {
-        tests.count = hashes.len();
-        for (test, &hash) in tests.list.iter_mut().zip(hashes) {
-            *test = self.test(hash);
-            crate::simd::prefetch(&self.blocks, test.0 as usize);
+    pub(super) fn prepare(&self, hashes: &[u64; BURST], count: usize) -> Tests {
+        let tests = self.tests(hashes, count);
+        for &place in &tests.places[..count] {
+            crate::simd::prefetch(&self.blocks, place as usize);
         }
+        tests
+    }
+
+    /// The same for all 32, whatever their count, so that several are done by one instruction.
+    #[inline(always)]
+    fn tests(&self, hashes: &[u64; BURST], count: usize) -> Tests {
+        let mut tests = Tests {
+            places: [0; BURST],
+            patterns: [0; BURST],
+            count,
+        };
+        for (place, &hash) in tests.places.iter_mut().zip(hashes) {
+            *place = self.block_of(hash, 0) as u32;
+        }
+        let patterns = &mut tests.patterns;
+        match self.width {
+            Width::Bits8 => Width::Bits8.patterns(hashes, patterns),
+            Width::Bits16 => Width::Bits16.patterns(hashes, patterns),
+            Width::Bits32 => Width::Bits32.patterns(hashes, patterns),
+            Width::Bits64 => Width::Bits64.patterns(hashes, patterns),
+        }
+        tests
     }
 
     /// Asks for the blocks of another vector.
     #[inline(always)]
     pub(super) fn prefetch_all(&self, tests: &Tests, vector: usize) {
-        for &(place, _) in &tests.list[..tests.count] {
+        for &place in &tests.places[..tests.count] {
             let place = vector * self.blocks_per_vector + place as usize;
             crate::simd::prefetch(&self.blocks, place);
         }
     }
 
-    /// [`VectorFilter::candidates_of_burst`] for keys whose blocks were asked for, a few at a time,
-    /// so that what the caller does with them leaves time for the others' blocks to come.
+    /// [`VectorFilter::candidates_of_burst`] for [`TESTED`] keys whose blocks were asked for, from
+    /// the `first` on: what the caller does with them leaves time for the others' blocks to come.
     #[inline(always)]
-    pub(super) fn find_each(&self, tests: &Tests, vector: usize, mut take: impl FnMut(usize, u64)) {
-        for (first, tests) in tests.list[..tests.count].chunks(TESTED).enumerate() {
-            let mut found = [0; TESTED];
-            self.find(tests, vector, &mut found);
-            for (number, &found) in found[..tests.len()].iter().enumerate() {
-                take(first * TESTED + number, found);
-            }
-        }
+    pub(super) fn find_some(&self, tests: &Tests, vector: usize, first: usize) -> [u64; TESTED] {
+        let mut found = [0; TESTED];
+        let places = &tests.places[first..tests.count.min(first + TESTED)];
+        self.find(places, &tests.patterns[first..], vector, &mut found);
+        found
     }
 
     /// Puts a key into a set.
@@ -456,18 +483,13 @@ impl VectorFilter {
     }
 
     #[inline(always)]
-    fn test(&self, hash: u64) -> (u32, u64) {
-        (self.block_of(hash, 0) as u32, self.width.pattern(hash))
-    }
-
-    #[inline(always)]
-    fn find(&self, tests: &[(u32, u64)], vector: usize, found: &mut [u64]) {
+    fn find(&self, places: &[u32], patterns: &[u64], vector: usize, found: &mut [u64]) {
         let blocks = &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector];
         match self.width {
-            Width::Bits8 => fields::find::<8>(self.level, blocks, tests, found),
-            Width::Bits16 => fields::find::<16>(self.level, blocks, tests, found),
-            Width::Bits32 => fields::find::<32>(self.level, blocks, tests, found),
-            Width::Bits64 => fields::find::<64>(self.level, blocks, tests, found),
+            Width::Bits8 => fields::find::<8>(self.level, blocks, places, patterns, found),
+            Width::Bits16 => fields::find::<16>(self.level, blocks, places, patterns, found),
+            Width::Bits32 => fields::find::<32>(self.level, blocks, places, patterns, found),
+            Width::Bits64 => fields::find::<64>(self.level, blocks, places, patterns, found),
         }
     }
 

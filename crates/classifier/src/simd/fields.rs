@@ -26,7 +26,7 @@ use super::level::{Instructions, Level};
 #[repr(align(64))]
 pub(crate) struct Block(pub(crate) [AtomicU64; 8]);
 
-/// For each place and pattern, the fields of the block at that place that have the pattern.
+/// For each place and its pattern, the fields of the block at that place that have the pattern.
 ///
 /// # Panics
 /// If a place is not one of a block.
@@ -34,22 +34,25 @@ pub(crate) struct Block(pub(crate) [AtomicU64; 8]);
 pub(crate) fn find<const BITS: u32>(
     level: Level,
     blocks: &[Block],
-    tests: &[(u32, u64)],
+    places: &[u32],
+    patterns: &[u64],
     found: &mut [u64],
 ) {
     const { assert!(matches!(BITS, 8 | 16 | 32 | 64)) };
     match level.0 {
         Instructions::Plain => {
-            for (&(place, pattern), found) in tests.iter().zip(found) {
+            for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
                 *found = find_plain::<BITS>(&blocks[place as usize], pattern);
             }
         }
         // SAFETY: there is such a level only if the processor has AVX2 (invariant 1).
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, tests, found) },
+        Instructions::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, places, patterns, found) },
         // SAFETY: there is such a level only if the processor has AVX-512 F and BW (invariant 1).
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { x86::find_avx512::<BITS>(blocks, tests, found) },
+        Instructions::Avx512 => unsafe {
+            x86::find_avx512::<BITS>(blocks, places, patterns, found)
+        },
     }
 }
 
@@ -84,10 +87,11 @@ mod x86 {
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn find_avx512<const BITS: u32>(
         blocks: &[Block],
-        tests: &[(u32, u64)],
+        places: &[u32],
+        patterns: &[u64],
         found: &mut [u64],
     ) {
-        for (&(place, pattern), found) in tests.iter().zip(found) {
+        for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
             let wanted = _mm512_set1_epi64(pattern as i64);
             let had = _mm512_and_si512(load_512(&blocks[place as usize]), wanted);
             *found = match BITS {
@@ -104,10 +108,11 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     pub(super) fn find_avx2<const BITS: u32>(
         blocks: &[Block],
-        tests: &[(u32, u64)],
+        places: &[u32],
+        patterns: &[u64],
         found: &mut [u64],
     ) {
-        for (&(place, pattern), found) in tests.iter().zip(found) {
+        for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
             let wanted = _mm256_set1_epi64x(pattern as i64);
             let halves = load_256(&blocks[place as usize]);
             let [low, high] = halves.map(|half| _mm256_and_si256(half, wanted));
@@ -206,24 +211,25 @@ mod tests {
             })
             .collect();
         let ones = u64::MAX / (u64::MAX >> (64 - BITS));
-        let tests: Vec<(u32, u64)> = (0..3_000u64)
+        let (places, patterns): (Vec<u32>, Vec<u64>) = (0..3_000u64)
             .map(|test| {
                 let random = |salt| hash_words(salt, &[test]) % u64::from(BITS);
                 let pattern = 1 << random(1) | 1 << random(2) | (test & 1) << random(3);
                 ((test % 64) as u32, pattern * ones)
             })
-            .collect();
+            .unzip();
+        let tests = places.iter().zip(&patterns);
         let slowly =
-            |&(place, pattern): &(u32, u64)| find_slowly(&blocks[place as usize], BITS, pattern);
-        let expected: Vec<u64> = tests.iter().map(slowly).collect();
+            |(&place, &pattern): (&u32, &u64)| find_slowly(&blocks[place as usize], BITS, pattern);
+        let expected: Vec<u64> = tests.map(slowly).collect();
         assert!(
             expected
                 .iter()
                 .any(|&found| found != 0 && found >> (512 / BITS - 1) == 1)
         );
         for level in Level::available() {
-            let mut found = vec![u64::MAX; tests.len()];
-            find::<BITS>(level, &blocks, &tests, &mut found);
+            let mut found = vec![u64::MAX; places.len()];
+            find::<BITS>(level, &blocks, &places, &patterns, &mut found);
             assert_eq!(
                 found,
                 expected,

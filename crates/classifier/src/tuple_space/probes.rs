@@ -69,17 +69,25 @@ impl Short {
         Some(short)
     }
 
-    /// A key's compact value, and its hash.
+    /// Writes a key's compact value; its hash.
     #[inline(always)]
-    pub(super) fn compact(&self, key: &[u64], hash: WordHash) -> ([u64; SHORT_WORDS], u64) {
-        let (mut value, mut states) = ([0; SHORT_WORDS], [0; SHORT_WORDS]);
+    pub(super) fn compact(
+        &self,
+        key: &[u64],
+        hash: WordHash,
+        value: &mut [u64; SHORT_WORDS],
+    ) -> u64 {
         let mut state = hash.start();
+        let mut last = state;
         for place in 0..SHORT_WORDS {
-            value[place] = key[self.words[place] as usize] & self.masks[place];
-            state = hash.step(state, value[place]);
-            states[place] = state;
+            let word = key[self.words[place] as usize] & self.masks[place];
+            value[place] = word;
+            state = hash.step(state, word);
+            if place <= self.last as usize {
+                last = state;
+            }
         }
-        (value, states[self.last as usize % SHORT_WORDS])
+        last
     }
 }
 
@@ -116,18 +124,14 @@ impl Probes {
     #[inline(always)]
     pub(crate) fn add(&mut self, rules: &TupleSpace, place: u8, number: u32, key: &[u64]) {
         let subtable = rules.subtable(number);
-        let (value, hash) = match &subtable.short {
-            Some(short) => short.compact(key, rules.hash),
-            None => ([0; SHORT_WORDS], subtable.staged.hash(key)),
+        // In its place at once: what is written word by word and then moved as one waits.
+        let probe = &mut self.list[self.count];
+        probe.hash = match &subtable.short {
+            Some(short) => short.compact(key, rules.hash, &mut probe.value),
+            None => subtable.staged.hash(key),
         };
-        subtable.prefetch_index(hash);
-        self.list[self.count] = Probe {
-            value,
-            hash,
-            number,
-            candidate: NONE,
-            place,
-        };
+        subtable.prefetch_index(probe.hash);
+        (probe.number, probe.place) = (number, place);
         self.count += 1;
     }
 
