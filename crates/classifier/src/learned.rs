@@ -14,7 +14,8 @@
 //!           model: number -> a window of a few places                           (model)
 //!           binary search in the window -> the bucket                           (iset)
 //!           compare the bucket's rules, eight at once, the best first           (groups)
-//!       look in the remainder, which is merged tuples, for what beats the best so far
+//!       look in the remainder, which is merged tuples, for what beats the best so far; or, where
+//!           any rule will do, only for keys without (`LearnedConfig::takes_any`)
 //! ```
 //!
 //! Rules are removed where they are. A rule that comes is put into the bucket where a training would
@@ -138,6 +139,10 @@ pub struct LearnedConfig {
     pub coverage_min_percent: u32,
     /// Whether iSets are made even where lookups would be cheaper without.
     pub is_cost_ignored: bool,
+    /// Whether any rule that matches is as good as the best, so that a lookup that has found one in
+    /// an iSet does not look for a better one in the remainder: as with caches, whose entries say the
+    /// same where they overlap.
+    pub takes_any: bool,
     /// The most rules that a bucket may have.
     pub bucket_max: usize,
     /// The most buckets that one rule may have copies in; 1 for no copies.
@@ -168,6 +173,7 @@ impl LearnedConfig {
             iset_rules_min: if cfg!(thalweg_model) { 1 } else { 64 },
             coverage_min_percent: if cfg!(thalweg_model) { 0 } else { 25 },
             is_cost_ignored: cfg!(thalweg_model),
+            takes_any: false,
             bucket_max: 256,
             copies_max: 256,
             level: Level::best(),
@@ -232,7 +238,7 @@ impl Learned {
     fn best(&self, key: &[u64], version: Version) -> Best {
         let trained = self.trained.as_deref();
         let own = trained.map_or(Best::NONE, |trained| {
-            best_of(trained, trained.best(key, version))
+            self.found_by(trained, trained.best(key, version))
         });
         self.remainder.improve(key, version, own)
     }

@@ -90,6 +90,9 @@ impl Precedence {
     /// No precedence is lower.
     pub const LOWEST: Precedence = Precedence(0);
 
+    /// No precedence is higher.
+    pub(crate) const HIGHEST: Precedence = Precedence(u64::MAX);
+
     /// The precedence of the rule of this priority that was the `age`th to be added.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! Looking up a burst: all keys in each iSet, then all in the remainder.
 
 use crate::merged_tuples::Best;
-use crate::{RuleId, Version};
+use crate::{Precedence, RuleId, Version};
 
 use super::Learned;
 use super::index::{Search, Trained};
@@ -30,11 +30,22 @@ impl Learned {
         let mut best = [Best::NONE; BURST];
         let best = &mut best[..answers.len()];
         for (best, &mut slot) in best.iter_mut().zip(slots) {
-            *best = best_of(trained, slot);
+            *best = self.found_by(trained, slot);
         }
         self.remainder.improve_burst(keys, version, best);
         for (answer, best) in answers.iter_mut().zip(best) {
             *answer = best.id();
+        }
+    }
+
+    /// What was found in the iSets, as the remainder takes it: with the highest precedence if any
+    /// rule will do, so that no table has a better one.
+    #[inline(always)]
+    pub(super) fn found_by(&self, trained: &Trained, slot: u32) -> Best {
+        let best = best_of(trained, slot);
+        match (self.config.takes_any, best.id()) {
+            (true, Some(id)) => Best::beside(Precedence::HIGHEST, id),
+            _ => best,
         }
     }
 }

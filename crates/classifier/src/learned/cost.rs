@@ -12,8 +12,9 @@
 //! training that does not pay gives no iSets, and lookups cost what the remainder costs.
 
 use crate::merged_tuples::MergedTuples;
-use crate::{Classifier, Precedence, RuleId, TupleSpaceConfig, Version};
+use crate::{Classifier, Precedence, RuleId, Version};
 
+use super::LearnedConfig;
 use super::snapshot::Snapshot;
 
 /// What an iSet costs, and what a visit of a table does, where all is near.
@@ -32,13 +33,8 @@ const RULES: usize = 60_000;
 const KEYS: usize = 256;
 
 /// What a lookup costs in so many iSets and a remainder of `left`.
-pub(super) fn cost(
-    snapshot: &Snapshot,
-    config: &TupleSpaceConfig,
-    isets: usize,
-    left: &[u32],
-) -> f64 {
-    let mut remainder = MergedTuples::new(config.clone());
+pub(super) fn cost(snapshot: &Snapshot, config: &LearnedConfig, isets: usize, left: &[u32]) -> f64 {
+    let mut remainder = MergedTuples::new(config.tuples.clone());
     let mut is_left = vec![false; snapshot.len()];
     for &rule in left {
         is_left[rule as usize] = true;
@@ -48,7 +44,12 @@ pub(super) fn cost(
         let pattern = snapshot.pattern(rule);
         remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
     }
-    let best_of = |rule: u32| (!is_left[rule as usize]).then(|| snapshot.rule(rule).0);
+    let best_of = |rule: u32| {
+        (!is_left[rule as usize]).then(|| match config.takes_any {
+            true => Precedence::HIGHEST,
+            false => snapshot.rule(rule).0,
+        })
+    };
     let covered = snapshot.len() - left.len();
     let tables = cost_of_tables(&remainder, left.len(), snapshot, Version::FIRST, best_of);
     cost_of_isets(isets, covered) + tables

@@ -114,7 +114,7 @@ impl Learned {
             return (0, visited, compared);
         };
         let slot = trained.best(key, version);
-        let best = (slot != super::slots::NO_SLOT).then(|| trained.slots.get(slot).precedence);
+        let best = self.found_by(trained, slot).precedence();
         let (visited, compared) = self.remainder.visited_beside(key, version, best);
         (trained.isets.len(), visited, compared)
     }

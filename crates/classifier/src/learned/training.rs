@@ -142,7 +142,7 @@ impl TrainingJob {
         };
         let mut left: Vec<u32> = (0..self.snapshot.len() as u32).collect();
         let mut plans = Vec::new();
-        let cost = |isets, left: &[u32]| cost(&self.snapshot, &config.tuples, isets, left);
+        let cost = |isets, left: &[u32]| cost(&self.snapshot, config, isets, left);
         let cost_without = self.cost_without.unwrap_or_else(|| cost(0, &left));
         let (mut best_count, mut best_cost, mut covered) = (0, cost_without, 0);
         while plans.len() < config.isets_max.min(usize::from(u8::MAX)) && !left.is_empty() {

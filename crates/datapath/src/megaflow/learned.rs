@@ -71,7 +71,11 @@ fn config_of(layout: &Layout, seed: u64) -> AutoConfig {
         prefix_fields: Vec::new(),
         seed,
     };
-    let learned = LearnedConfig::with_fields(tuples, slots.collect());
+    let learned = LearnedConfig {
+        // Entries that overlap say the same.
+        takes_any: true,
+        ..LearnedConfig::with_fields(tuples, slots.collect())
+    };
     AutoConfig::new(learned, Selection::Learned(TrainingPolicy::default()))
 }
 
