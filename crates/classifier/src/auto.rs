@@ -202,6 +202,18 @@ impl Auto {
         self.held.knows(id)
     }
 
+    /// Takes a rule out at all versions, as if it had never been.
+    ///
+    /// Of the versions that are yet looked up the rule must have existed at each or at none.
+    pub fn forget(&mut self, id: RuleId) {
+        self.held.forget(id);
+        self.note_update(self.oldest);
+        self.succession.note(id, self.oldest, self.oldest);
+        if self.held.rule_count() == 0 {
+            self.ids_end = 0;
+        }
+    }
+
     /// How often another index took the place of the one before.
     pub fn replaced(&self) -> u64 {
         self.counts.replaced

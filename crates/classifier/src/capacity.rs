@@ -11,9 +11,11 @@ pub(crate) fn grow<T>(list: &mut Vec<T>, count: usize) {
     }
 }
 
-/// Gives memory back once three quarters of it are not used.
+/// Gives memory back once three quarters of it, and not just a little, are not used; all of an empty
+/// list.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() > 16 && list.len() < list.capacity() / 4 {
+    let is_large = list.capacity() > 16 || list.is_empty();
+    if is_large && list.len() < list.capacity().div_ceil(4) {
         list.shrink_to(list.len() * 2);
     }
 }

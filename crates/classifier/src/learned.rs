@@ -255,8 +255,11 @@ impl Classifier for Learned {
             pattern.check(trained.key_words);
             let is_known = self.remainder.precedence(id).is_some();
             assert!(!is_known, "rule id in use");
-            if trained.insert(pattern, precedence, id, born) {
-                self.history.record_birth(id, born);
+            if let Some(slot) = trained.insert(pattern, precedence, id, born) {
+                match born <= self.oldest {
+                    true => trained.settle_birth(slot),
+                    false => self.history.record_birth(id, born),
+                }
                 return;
             }
         }
@@ -282,6 +285,13 @@ impl Classifier for Learned {
         std::hint::black_box(self.find(pattern, precedence.priority()));
         if let Some(trained) = &self.trained {
             trained.foresee(precedence);
+        }
+    }
+
+    fn foresee_removal(&self, id: RuleId) {
+        let trained = self.trained.as_ref();
+        if !trained.is_some_and(|trained| trained.foresee_removal(id)) {
+            std::hint::black_box(self.remainder.precedence(id));
         }
     }
 

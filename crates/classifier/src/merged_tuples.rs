@@ -107,6 +107,8 @@ pub struct MergedTuples {
     retired: Vec<u32>,
     tables: Vec<Option<Box<Table>>>,
     free_tables: Vec<u32>,
+    /// Tables that were made, ever.
+    tables_made: u64,
     places: Places,
     history: History,
 }
@@ -193,6 +195,7 @@ impl MergedTuples {
             retired: Vec::new(),
             tables: Vec::new(),
             free_tables: Vec::new(),
+            tables_made: 0,
             places: Places::new(hash),
             history: History::default(),
         }

@@ -445,10 +445,13 @@ impl Megaflow {
         subtable.insert(id, self.hash, entries);
     }
 
-    /// Asks for the slot of an entry whose memory has come.
+    /// Asks for what taking out an entry, whose memory has come, writes.
     pub(crate) fn prefetch<const W: usize>(&self, id: EntryId, entries: &Entries<W>) {
         let subtable = self.subtable(entries.get(id).subtable);
         subtable.prefetch(subtable.hash(entries.key(id), self.hash));
+        if let (None, Some(index)) = (&self.filling, &self.index) {
+            index.foresee_removal(id);
+        }
     }
 
     /// Takes an entry, which is still in the slab, out of its sub-table.

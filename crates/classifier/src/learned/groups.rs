@@ -183,8 +183,8 @@ impl Groups {
         }
     }
 
-    /// Puts a rule among those of a bucket, if there is room; says which slots lie elsewhere now,
-    /// from where and to where, the new one last.
+    /// Puts a rule, which is not plain yet, among those of a bucket, if there is room; says which
+    /// slots lie elsewhere now, from where and to where, the new one last.
     pub(super) fn insert(
         &mut self,
         bucket: usize,
@@ -204,6 +204,11 @@ impl Groups {
                 group = other;
             }
             next = self.next_of(other);
+        }
+        if let Some(lane) = self.lane_for(group, slot) {
+            self.write(lane, slot, value, mask);
+            let (from, to) = (Lane::NONE, lane);
+            return Some(vec![Move { slot, from, to }]);
         }
         let mut rules = self.rules_of(group);
         let is_full = rules.len() == LANES;
@@ -239,6 +244,31 @@ impl Groups {
         self.put_rules(group, &rules, words, &mut moves);
         moves.sort_by_key(|moved| moved.from == Lane::NONE);
         Some(moves)
+    }
+
+    /// The lane without a rule, if there is one, between the rules of a group that are better than
+    /// this slot and those that are worse.
+    fn lane_for(&self, group: usize, slot: u32) -> Option<Lane> {
+        let head = &self.lines[group * self.stride];
+        let better = taken(head).filter(|&lane| slot_of(head, lane) < slot);
+        let lane = better.last().map_or(0, |last| last + 1);
+        let is_free = lane < LANES && !taken(head).any(|other| other == lane);
+        is_free.then_some(Lane {
+            group: group as u32,
+            lane: lane as u8,
+        })
+    }
+
+    /// Writes a rule, which is not plain yet, to a lane that has none.
+    fn write(&mut self, at: Lane, slot: u32, value: &[u64], mask: &[u64]) {
+        let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
+        let lane = usize::from(at.lane);
+        lines[0].0[PLAIN] &= !((1 | 1 << VACANT_SHIFT) << lane);
+        set_slot(&mut lines[0], lane, slot);
+        for (word, (value, mask)) in value.iter().zip(mask).enumerate() {
+            lines[1 + 2 * word].0[lane] = *value;
+            lines[2 + 2 * word].0[lane] = *mask;
+        }
     }
 
     fn next_of(&self, group: usize) -> Option<usize> {

@@ -89,50 +89,48 @@ impl Trained {
         }
     }
 
-    /// Puts a rule into an iSet, if one has room for it; says whether one had.
+    /// Puts a rule into an iSet, if one has room for it; says which slot it has then.
     ///
-    /// It has room if the rule reads no bits but those that are kept, lies within one bucket, and
-    /// there is a slot between those of better rules and those of worse.
+    /// It has room if the rule reads no bits but those that are kept, lies within one bucket that is
+    /// not too long, and there is a slot between those of better rules and those of worse.
     pub(super) fn insert(
         &mut self,
         pattern: Pattern<'_>,
         precedence: Precedence,
         id: RuleId,
         born: Version,
-    ) -> bool {
-        let Some(room) = self.slots.room_for(precedence) else {
-            return false;
-        };
-        let Some((value, mask)) = self.packed(pattern) else {
-            return false;
-        };
+    ) -> Option<u32> {
+        let room = self.slots.room_for(precedence)?;
+        let (value, mask) = self.packed(pattern)?;
         let buckets = self
             .isets
             .iter()
-            .map(|iset| iset.buckets_of(pattern.value, pattern.mask));
-        let mut alone = buckets
-            .enumerate()
-            .filter(|(_, buckets)| buckets.start() == buckets.end());
-        let Some((number, bucket)) = alone.next() else {
-            return false;
-        };
-        for (from, to) in room.moves() {
-            self.move_slot(from, to);
-        }
-        let (slot, iset) = (room.slot, &mut self.isets[number]);
-        let Some(moves) = iset.groups.insert(*bucket.start(), slot, &value, &mask) else {
-            return false;
-        };
-        iset.rules += 1;
-        iset.best = iset.best.min(slot);
-        self.slots.occupy(slot, precedence, id, number as u8, born);
-        for moved in moves {
-            match moved.from {
-                Lane::NONE => self.slots.add_lane(slot, moved.to),
-                from => self.slots.move_lane(moved.slot, from, moved.to),
+            .map(|iset| iset.buckets_of(pattern.value, pattern.mask).into_inner());
+        let alone = buckets.enumerate().filter(|(_, (low, high))| low == high);
+        let alone: Vec<(usize, usize)> = alone.map(|(iset, (low, _))| (iset, low)).collect();
+        if !alone.is_empty() {
+            for (from, to) in room.moves() {
+                self.move_slot(from, to);
             }
         }
-        true
+        let slot = room.slot;
+        for (number, bucket) in alone {
+            let iset = &mut self.isets[number];
+            let Some(moves) = iset.groups.insert(bucket, slot, &value, &mask) else {
+                continue;
+            };
+            iset.rules += 1;
+            iset.best = iset.best.min(slot);
+            self.slots.occupy(slot, precedence, id, number as u8, born);
+            for moved in moves {
+                match moved.from {
+                    Lane::NONE => self.slots.add_lane(slot, moved.to),
+                    from => self.slots.move_lane(moved.slot, from, moved.to),
+                }
+            }
+            return Some(slot);
+        }
+        None
     }
 
     /// Gives a rule without copies the vacant slot beside its own.
@@ -155,6 +153,17 @@ impl Trained {
             std::hint::black_box(groups.words(self.slots.fate(slot).home).next());
             std::hint::black_box(self.slots.find(rule.id));
         }
+    }
+
+    /// Looks at what taking a rule out would write; says whether an iSet has it.
+    pub(super) fn foresee_removal(&self, id: RuleId) -> bool {
+        let Some(slot) = self.slots.find(id) else {
+            return false;
+        };
+        let iset = &self.isets[usize::from(self.slots.get(slot).iset)];
+        let words = iset.groups.words(self.slots.fate(slot).home);
+        std::hint::black_box(words.fold(0, |all, (value, mask)| all | value | mask));
+        true
     }
 
     /// Says that the birth of a rule cannot be undone any more.

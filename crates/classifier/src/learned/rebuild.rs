@@ -101,6 +101,9 @@ impl Learned {
             let fate = trained.slots.fate(slot);
             self.history.forget(id, fate.born, fate.died);
             trained.vacate(slot);
+            if trained.slots.len() == 0 {
+                self.trained = None;
+            }
             return;
         }
         self.remainder.forget(id);

@@ -84,6 +84,8 @@ pub(super) struct Slots {
     slots: Vec<Slot>,
     fates: Vec<Fate>,
     places: Places,
+    /// The slot that became vacant last, for a rule that only changes what it matches.
+    lately_vacant: u32,
     /// Vacant slots that may yet be left behind rules, times [`RULES_PER_SPARE`].
     spare: usize,
     /// Rules of the last priority so far.
@@ -97,6 +99,7 @@ impl Slots {
             slots: Vec::new(),
             fates: Vec::new(),
             places,
+            lately_vacant: NO_SLOT,
             spare: 0,
             of_priority: 0,
         }
@@ -159,6 +162,11 @@ impl Slots {
     /// that are worse, or near, with rules between that can be moved on by one.
     pub(super) fn room_for(&self, precedence: Precedence) -> Option<Room> {
         let slots = &self.slots;
+        let slot = self.lately_vacant;
+        let lately = slots.get(slot as usize).filter(|other| other.is_vacant);
+        if lately.is_some_and(|other| other.precedence == precedence) {
+            return Some(Room { vacant: slot, slot });
+        }
         let place = slots.partition_point(|other| other.precedence > precedence);
         // The slots from here on, up or down, of which the first that is vacant is looked for.
         let nearest = |slots: &mut dyn Iterator<Item = (usize, &Slot)>| {
@@ -305,6 +313,7 @@ impl Slots {
             .remove(id, |place| slots[place.record as usize].id);
         debug_assert_eq!(place.map(|place| place.record), Some(slot));
         self.slots[slot as usize].is_vacant = true;
+        self.lately_vacant = slot;
     }
 
     /// The slots that are not vacant, the best first.

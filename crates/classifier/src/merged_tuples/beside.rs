@@ -83,6 +83,7 @@ impl MergedTuples {
             let (born, died) = (rule.born, rule.died);
             self.history.forget(id, born, died);
             self.free(id);
+            self.shrink();
         }
     }
 

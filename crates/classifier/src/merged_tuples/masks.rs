@@ -1,7 +1,7 @@
 //! The different masks of rules, each kept once, and which tables have rules of each.
 //!
 //! 1. A mask is kept as long as some rule has it; its number is used again afterwards.
-//! 2. `tables` of a mask names each table that has rules of it, with how many.
+//! 2. `uses` of a mask names each table that has rules of it, with how many.
 
 use crate::capacity::shrink;
 use crate::hash::WordHash;
@@ -15,6 +15,7 @@ pub(super) struct Masks {
     /// Mask after mask, `words` words each.
     bits: Vec<u64>,
     uses: Vec<Vec<Use>>,
+    longest: Vec<Longest>,
     free: Vec<u32>,
     index: Index,
 }
@@ -26,6 +27,14 @@ pub(super) struct Use {
     rules: u32,
 }
 
+/// The table of the longest mask that is part of another mask, if one was looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Longest {
+    /// How many tables had been made by then, itself among them; 0 if none was looked for.
+    pub(super) made: u64,
+    pub(super) table: u32,
+}
+
 impl Masks {
     pub(super) fn new(words: usize, hash: WordHash) -> Masks {
         Masks {
@@ -33,6 +42,7 @@ impl Masks {
             hash,
             bits: Vec::new(),
             uses: Vec::new(),
+            longest: Vec::new(),
             free: Vec::new(),
             index: Index::new(),
         }
@@ -52,6 +62,15 @@ impl Masks {
     /// The tables that have rules of a mask.
     pub(super) fn uses(&self, number: u32) -> &[Use] {
         &self.uses[number as usize]
+    }
+
+    /// The table of the longest mask that is part of this one, as it was when it was looked for.
+    pub(super) fn longest(&self, number: u32) -> Longest {
+        self.longest[number as usize]
+    }
+
+    pub(super) fn set_longest(&mut self, number: u32, longest: Longest) {
+        self.longest[number as usize] = longest;
     }
 
     /// The number of a mask that some rule has.
@@ -74,6 +93,7 @@ impl Masks {
             None => {
                 self.bits.extend_from_slice(mask);
                 self.uses.push(Vec::new());
+                self.longest.push(Longest::default());
                 (self.uses.len() - 1) as u32
             }
         };
@@ -116,10 +136,12 @@ impl Masks {
         let len = used.map_or(0, |last| last + 1);
         if len < self.uses.len() {
             self.uses.truncate(len);
+            self.longest.truncate(len);
             self.bits.truncate(len * self.words);
             self.free.retain(|&number| (number as usize) < len);
         }
         shrink(&mut self.uses);
+        shrink(&mut self.longest);
         shrink(&mut self.bits);
         shrink(&mut self.free);
     }
@@ -129,6 +151,7 @@ impl Masks {
         self.bits.capacity() * size_of::<u64>()
             + self.uses.capacity() * size_of::<Vec<Use>>()
             + uses.sum::<usize>() * size_of::<Use>()
+            + self.longest.capacity() * size_of::<Longest>()
             + self.free.capacity() * size_of::<u32>()
             + self.index.heap_bytes()
     }
@@ -138,6 +161,7 @@ impl Masks {
         let hash_of = |number: u32| hash.hash_words(&bits[number as usize * words..][..words]);
         self.index.remove(hash_of(number), number, hash_of);
         self.uses[number as usize] = Vec::new();
+        self.longest[number as usize] = Longest::default();
         self.free.push(number);
     }
 }

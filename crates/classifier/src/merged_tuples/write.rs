@@ -1,10 +1,13 @@
 //! Choosing, ranking and removing tables, and moving rules in and out: the writer's side.
 
+use thalweg_packet::MAX_WORDS;
+
 use crate::capacity::{grow, shrink};
 use crate::places::Place;
 use crate::{Precedence, RuleId};
 
 use super::ladder::{Mask, RUNGS, rung};
+use super::masks::Longest;
 use super::table::{Rule, Table};
 use super::{MergedTuples, Ranked, id_in};
 
@@ -74,49 +77,88 @@ impl MergedTuples {
     }
 
     /// The table for a pattern that no table has yet but retired ones, made if there is none.
-    fn table_for(&mut self, value: &[u64], mask: u32) -> u32 {
-        let mask = self.masks.bits(mask);
-        let tables = self
-            .by_bits
-            .iter()
-            .map(|&number| (number, self.table(number)));
-        let mut tables = tables.filter(|(_, table)| !table.is_retired);
-        if !self.is_merging {
-            let own = tables.find(|(_, table)| *table.mask == *mask);
-            let own = own.map(|(number, _)| number);
-            let mask = mask.to_vec();
-            return own.unwrap_or_else(|| self.new_table(&mask));
+    fn table_for(&mut self, value: &[u64], number: u32) -> u32 {
+        if let Some(table) = self.longest_for(number) {
+            debug_assert_eq!(self.fitting(self.masks.bits(number)).next(), Some(table));
+            if self.suits(table, value, number) {
+                return table;
+            }
         }
-        let words = mask.len();
-        // Tables of shorter masks would do too, but serve rules that can be in no others.
-        let shortest = bit_count(&rung(mask, 0, &self.shape));
-        let longest_first = tables
-            .clone()
-            .take_while(|(_, table)| table.bits >= shortest);
-        let mut fitting = longest_first.filter(|(_, table)| table.is_part_of(mask));
-        let with_room =
-            fitting.find(|(_, table)| *table.mask == *mask || self.has_room(table, value));
-        if let Some((number, _)) = with_room {
-            return number;
+        let mut mask: Mask = [0; MAX_WORDS];
+        let mask = &mut mask[..self.shape.words()];
+        mask.copy_from_slice(self.masks.bits(number));
+        let mask = &*mask;
+        if !self.is_merging {
+            let own = self.unretired().find(|(_, table)| *table.mask == *mask);
+            let own = own.map(|(number, _)| number);
+            return own.unwrap_or_else(|| self.new_table(mask));
+        }
+        let (longest, with_room) = {
+            let mut fitting = self.fitting(mask).peekable();
+            let longest = fitting.peek().copied();
+            (
+                longest,
+                fitting.find(|&table| self.suits(table, value, number)),
+            )
+        };
+        let longest = longest.map(|table| Longest {
+            made: self.tables_made,
+            table,
+        });
+        self.masks.set_longest(number, longest.unwrap_or_default());
+        if let Some(table) = with_room {
+            return table;
         }
         let is_new = |rung: &Mask| {
-            tables
-                .clone()
-                .all(|(_, table)| *table.mask != rung[..words])
+            let mut tables = self.unretired();
+            tables.all(|(_, table)| *table.mask != rung[..mask.len()])
         };
         let mut rungs = (0..RUNGS).map(|number| rung(mask, number, &self.shape));
         let new = rungs.find(is_new);
         let new = new.expect("a table of the very mask has room");
-        self.new_table(&new[..words])
+        self.new_table(&new[..mask.len()])
     }
 
-    /// Whether a pattern of this value would have room in its bucket.
-    fn has_room(&self, table: &Table, value: &[u64]) -> bool {
+    /// The tables that are for a mask, the longest first.
+    ///
+    /// Tables of shorter masks would do too, but serve rules that can be in no others.
+    fn fitting(&self, mask: &[u64]) -> impl Iterator<Item = u32> {
+        let shortest = bit_count(&rung(mask, 0, &self.shape));
+        let tables = self.unretired();
+        let tables = tables.take_while(move |(_, table)| table.bits >= shortest);
+        let tables = tables.filter(move |(_, table)| table.is_part_of(mask));
+        tables.map(|(number, _)| number)
+    }
+
+    /// The tables that rules are put into, those of the longest masks first.
+    fn unretired(&self) -> impl Iterator<Item = (u32, &Table)> {
+        let tables = self.by_bits.iter();
+        let tables = tables.map(|&number| (number, self.table(number)));
+        tables.filter(|(_, table)| !table.is_retired)
+    }
+
+    /// The table of the longest mask that is part of this one, if it is known; there may be room in
+    /// it or not.
+    fn longest_for(&self, mask: u32) -> Option<u32> {
+        let known = self.masks.longest(mask);
+        // A table that was made later may be of a longer one, and have the number of one that is gone.
+        let is_latest = self.is_merging && known.made == self.tables_made;
+        let table = self.tables.get(known.table as usize)?.as_deref()?;
+        (is_latest && !table.is_retired).then_some(known.table)
+    }
+
+    /// Whether a table, whose mask is part of this one, has room for a pattern.
+    fn suits(&self, table: u32, value: &[u64], mask: u32) -> bool {
+        let table = self.table(table);
+        if *table.mask == *self.masks.bits(mask) {
+            return true;
+        }
         let bucket = table.bucket(table.staged.hash(value), value);
         bucket.take(self.patterns_max).count() < self.patterns_max
     }
 
     fn new_table(&mut self, mask: &[u64]) -> u32 {
+        self.tables_made += 1;
         let table = Box::new(Table::new(mask, &self.shape, self.hash));
         let bits = table.bits;
         let number = match self.free_tables.pop() {

@@ -11,9 +11,10 @@
 //!   the index has none:             there is none, nor in any sub-table
 //! ```
 //!
-//! Entries do not compete, but a classifier asks for precedences: that of an entry is its number, the
-//! lower the better. There is one version at a time: an entry lives from the version of its insertion
-//! on, and a removal makes the next version and reclaims all before.
+//! Entries do not compete, as those that overlap say the same: what an iSet has is enough, and the
+//! remainder, which may have hundreds of masks, is asked only for keys that no iSet has an entry for
+//! ([`LearnedConfig::takes_any`]). A classifier asks for precedences all the same: that of an entry is
+//! its number, the lower the better. There is one version: entries come and go at once.
 //!
 //! One that is built of entries that there are is trained before it is asked (`tend`). Training goes
 //! on in slices between bursts, and its long part is a job that the caller runs where it likes
@@ -21,7 +22,6 @@
 //!
 //! 1. Once it is asked, the index has exactly the entries of the sub-tables, with their keys under their
 //!    masks.
-//! 2. No lookup is at a version that an entry has died by.
 //!
 //! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows`,
 //! medians of 5 samples of 500,000 packets, 262,144 flows in uniform order, generated rules, entries
@@ -47,11 +47,13 @@ use crate::entry::EntryId;
 
 use super::choice::Asked;
 
-/// The index, and the version at which it is asked.
+/// The only version that there is.
+const NOW: Version = Version::FIRST;
+
+/// The index.
 #[derive(Debug)]
 pub(crate) struct Index {
     rules: Auto,
-    version: Version,
     words: usize,
     /// Keys of a burst, one after the other.
     packed: Vec<u64>,
@@ -139,7 +141,6 @@ impl Index {
     fn of(rules: Auto, words: usize) -> Index {
         Index {
             rules,
-            version: Version::FIRST,
             words,
             packed: Vec::new(),
         }
@@ -149,21 +150,24 @@ impl Index {
     pub(crate) fn insert(&mut self, id: EntryId, key: &[u64], mask: &[u64]) {
         let (key, mask) = (&key[..self.words], &mask[..self.words]);
         as_rule(id, key, mask, |pattern, precedence, rule| {
-            self.rules.insert(pattern, precedence, rule, self.version);
+            self.rules.insert(pattern, precedence, rule, NOW);
         });
     }
 
     /// What a lookup of a key costs, counted, in nanoseconds.
     pub(crate) fn cost_ns(&self, key: &[u64]) -> f64 {
-        self.rules.cost_ns(&key[..self.words], self.version)
+        self.rules.cost_ns(&key[..self.words], NOW)
     }
 
-    /// Takes an entry out; invariant 2.
+    /// Takes an entry out.
     pub(crate) fn remove(&mut self, id: EntryId) {
-        self.version = self.version.next();
-        self.rules.remove(RuleId(id.0), self.version);
-        let freed = self.rules.reclaim(self.version);
-        debug_assert_eq!(freed, [RuleId(id.0)]);
+        debug_assert!(self.knows(id));
+        self.rules.forget(RuleId(id.0));
+    }
+
+    /// Looks at what taking an entry out would write, so that it is near when that is done.
+    pub(crate) fn foresee_removal(&self, id: EntryId) {
+        self.rules.foresee_removal(RuleId(id.0));
     }
 
     /// Looks keys up, [`BURST`] at most.
@@ -176,13 +180,13 @@ impl Index {
         let mut answers = [None; BURST];
         let count = self.packed.len() / self.words;
         self.rules
-            .lookup_batch(&self.packed, self.version, &mut answers[..count]);
+            .lookup_batch(&self.packed, NOW, &mut answers[..count]);
         answers.map(|answer| answer.map(|rule| EntryId(rule.0)))
     }
 
     /// Entries in the index.
     pub(crate) fn len(&self) -> usize {
-        self.rules.len(self.version)
+        self.rules.len(NOW)
     }
 
     /// Whether it has this entry, with the key's bits under that mask.
