@@ -23,15 +23,16 @@
 //! 1. Once it is asked, the index has exactly the entries of the sub-tables, with their keys under their
 //!    masks.
 //!
-//! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows`,
-//! medians of 5 samples of 500,000 packets, 262,144 flows in uniform order, generated rules, entries
-//! trained; 3 to 8 % of the packets are answered by the exact-match cache):
+//! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows
+//! --megaflows 300000 --megaflow-classifier tuple_space,learned`, medians of 5 samples of 500,000
+//! packets, 262,144 flows in uniform order, generated rules, entries trained; 3 to 8 % of the packets
+//! are answered by the exact-match cache):
 //!
 //! | rules | masks | sub-tables searched | tuple space | learned | ratio |
 //! | --- | --- | --- | --- | --- | --- |
-//! | acl1-100k | 77 | 3.9 | 226 | 144 | 1.57 |
-//! | fw1-100k | 311 | 9.1 | 415 | 187 | 2.22 |
-//! | ipc1-100k | 169 | 16.8 | 590 | 163 | 3.62 |
+//! | acl1-100k | 77 | 3.9 | 157 | 102 | 1.5 |
+//! | fw1-100k | 311 | 9.1 | 307 | 135 | 2.3 |
+//! | ipc1-100k | 169 | 16.8 | 439 | 130 | 3.4 |
 //!
 //! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
 //! so that the index of a megaflow takes twice the memory.
