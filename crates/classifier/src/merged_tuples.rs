@@ -44,8 +44,9 @@
 //! for each pattern compared. There are at most [`ladder::RUNGS`] tables for each mask, in the
 //! worst case; on access lists, firewalls and the like it is one for 10 to 150 masks. A rule takes
 //! 40 bytes, 8 for each word that masks of its table touch, and about 28 for index and id; tries as
-//! in a tuple space. Inserting compares the rule's mask with that of each table, and probes those
-//! that would do; it walks the rules of its pattern, as taking one out does.
+//! in a tuple space. Inserting compares the rule's mask with that of each table, but if the last rule
+//! of this mask did so and no table was made since, and probes those that would do; it walks the
+//! rules of its pattern, as taking one out does.
 
 mod batch;
 mod beside;

@@ -13,9 +13,11 @@
 //! a five-tuple takes two words, and a bucket of eight rules five cache lines, which are fetched
 //! together.
 //!
-//! A rule that comes later is put among those of its bucket, if the bucket is short: its group is
-//! written anew, or parted in two if it is full. Groups for that are set aside when all are made,
-//! so that no rule that comes has the others moved to a larger place.
+//! A rule that comes later is put among those of its bucket, if the bucket is short: into a lane
+//! without a rule between those that are better and those that are worse, which one that goes and
+//! comes back finds where it was. Where there is none, its group is written anew, or parted in two if
+//! it is full. Groups for that are set aside when all are made, so that no rule that comes has the
+//! others moved to a larger place.
 //!
 //! 1. Within a bucket the slots of rules rise: the first match of a group is its best. A lane that
 //!    became vacant has the number 0, so that the first lane of a group, whatever it is, has none
