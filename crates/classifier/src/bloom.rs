@@ -373,7 +373,7 @@ impl Bloom {
                 continue;
             }
             tally.filters += 1;
-            let hash = group.words.hash(key, common.hash);
+            let hash = group.hash.of_key(key);
             for member in group.candidates(hash) {
                 if !is_settled(*best, member.highest) {
                     let found = self.rules.probe(member.number, key, version);

@@ -1,4 +1,4 @@
-//! One hash of 64-bit words, seeded, for every table of this crate and for the caches above it.
+//! One hash of 64-bit words, seeded, for tables of this crate and for the caches above it.
 //!
 //! ```text
 //!   start, multiplier = two words spread from the seed, the multiplier odd
@@ -16,7 +16,9 @@
 //! 2. After at least one step, both the low and the high bits depend on every bit of every word:
 //!    a table may take its slot from the low ones and a tag from the high ones.
 //!
-//! Cost: one multiplication a word, about four cycles each, one after the other.
+//! Cost: one multiplication a word, about four cycles each, one after the other. Where that is what a
+//! lookup waits for, and no prefix needs a hash of its own, words are multiplied all at once before
+//! the last step (`value_hash`).
 
 use std::hash::{BuildHasher, Hasher};
 

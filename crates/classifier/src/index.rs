@@ -2,23 +2,27 @@
 //!
 //! ```text
 //!   slot = tag (8 bits of the hash, from the top) | record (24 bits);  all ones = empty
-//!   find: from slot (hash mod slots) onwards until an empty one:
+//!   line = 16 slots, one cache line
+//!   find: from slot (hash mod slots) to the end of its line, then on from the line's beginning, then
+//!             the same in the next lines, until an empty slot:
 //!             a slot with the hash's tag is a candidate, which the caller compares
 //!   remove: empty the slot, then move back every later record of the run whose home allows it
 //! ```
 //!
 //! The records lie elsewhere, keys included; that is why a slot takes four bytes and why a miss,
 //! which is what most lookups in most sub-tables are, reads one cache line and no record: a wrong
-//! record is looked at once in 256 occupied slots. Slots come in lines of sixteen, and a search may
-//! look at all of the first line together.
+//! record is looked at once in 256 occupied slots. All of a line is looked at together, and as a
+//! search turns round in its line, few ever leave it.
 //!
-//! 1. At most five slots in eight are occupied (3.5 probes for a miss in the mean), and at least
-//!    one in eight unless there are [`FEWEST_SLOTS`].
-//! 2. There are no tombstones: between a record's home and its slot no slot is empty, and removal
-//!    keeps it so (Knuth, *The Art of Computer Programming* 3, section 6.4, algorithm R).
+//! 1. At most five slots in eight are occupied, and at least one in eight unless there are
+//!    [`FEWEST_SLOTS`]. So a line that is full is rare, and not all are.
+//! 2. There are no tombstones: on the way of a search from a record's home to its slot no slot is
+//!    empty, and removal keeps it so (Knuth, *The Art of Computer Programming* 3, section 6.4,
+//!    algorithm R, within a line; from a line behind a full one, a record that had no room there).
 //! 3. Record numbers are below [`RECORDS_MAX`].
 
 use crate::simd::line::Line;
+use crate::simd::{Plain, Simd};
 
 /// Records that an index can name.
 pub(crate) const RECORDS_MAX: usize = (1 << RECORD_BITS) - 1;
@@ -57,71 +61,61 @@ impl Index {
     /// All slots of a line are looked at together (`simd::line`), so that no branch depends on how
     /// many there are before the right one.
     #[inline(always)]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
-        let (line, from) = self.line(hash);
-        let empty = line.alike(EMPTY, EMPTY) >> from;
+    pub(crate) fn candidate<S: Simd>(&self, simd: S, hash: u64) -> Option<u32> {
+        let home = self.home(hash);
+        let line = &self.lines[home / Line::SLOTS];
+        let empty = from_home(simd.alike(line, EMPTY, EMPTY), home);
         // Those before the first empty one.
         let before = !empty & empty.wrapping_sub(1);
-        let alike = line.alike(tag(hash), !RECORD_MASK) >> from & before;
+        let alike = from_home(simd.alike(line, tag(hash), !RECORD_MASK), home) & before;
         if alike != 0 {
-            return Some(record_at(line, from + alike.trailing_zeros()));
+            return Some(record_at(line, home, alike));
         }
-        if empty != 0 {
-            return None;
+        match empty {
+            0 => self.candidate_behind(hash),
+            _ => None,
         }
-        self.candidate_behind(hash)
     }
 
-    /// The same where there is one, as a rule: one behind an empty slot, which is never the
-    /// right one, may be given too, so that the empty ones need not be looked for.
+    /// The same where there is one, as a rule, or [`RECORDS_MAX`] or more: without a branch that
+    /// depends on it. A record behind an empty slot, which is never the right one, may be given too.
     #[inline(always)]
-    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
-        let (line, from) = self.line(hash);
-        let alike = line.alike(tag(hash), !RECORD_MASK) >> from;
-        if alike != 0 {
-            let record = record_at(line, from + alike.trailing_zeros());
-            // An empty slot looks like one with the highest tag.
-            if record < RECORDS_MAX as u32 {
-                return Some(record);
-            }
+    pub(crate) fn likely<S: Simd>(&self, simd: S, hash: u64) -> u32 {
+        let home = self.home(hash);
+        let line = &self.lines[home / Line::SLOTS];
+        let alike = from_home(simd.alike(line, tag(hash), !RECORD_MASK), home);
+        if alike | simd.alike(line, EMPTY, EMPTY) == 0 {
+            return self.candidate_behind(hash).unwrap_or(EMPTY);
         }
-        self.likely_behind(hash)
-    }
-
-    #[cold]
-    fn likely_behind(&self, hash: u64) -> Option<u32> {
-        self.candidate(hash)
+        // An empty slot looks like one with the highest tag: its record is the highest number.
+        record_at(line, home, alike) | u32::from(alike == 0).wrapping_neg()
     }
 
     /// The first candidate in the lines behind the one where a search begins.
     #[cold]
     fn candidate_behind(&self, hash: u64) -> Option<u32> {
-        let mut place = (self.home(hash) | (Line::SLOTS - 1)) + 1;
-        self.next_candidate(hash, &mut place)
+        self.candidates(hash).next()
     }
 
-    /// The line where a search begins, and at which of its slots.
-    #[inline(always)]
-    fn line(&self, hash: u64) -> (&Line, u32) {
-        let home = self.home(hash);
-        let line = &self.lines[home / Line::SLOTS];
-        (line, (home % Line::SLOTS) as u32)
+    /// All slots, in the order in which a search looks at them.
+    fn way(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let (home, last) = (self.home(hash), self.lines.len() - 1);
+        (0..=last).flat_map(move |step| {
+            let line = (home / Line::SLOTS + step) & last;
+            (home..home + Line::SLOTS).map(move |slot| line * Line::SLOTS + slot % Line::SLOTS)
+        })
     }
 
-    /// The first candidate at or after a probe's place; `place` starts at [`Index::home`].
-    #[inline(always)]
-    fn next_candidate(&self, hash: u64, place: &mut usize) -> Option<u32> {
-        let tag = tag(hash);
-        loop {
-            let slot = self.slot(*place);
-            if slot == EMPTY {
-                return None;
-            }
-            *place += 1;
-            if slot & !RECORD_MASK == tag {
-                return Some(slot & RECORD_MASK);
-            }
-        }
+    /// Those before the first that is empty.
+    fn run(&self, hash: u64) -> impl Iterator<Item = usize> {
+        self.way(hash).take_while(|&slot| self.slot(slot) != EMPTY)
+    }
+
+    /// All candidates for a hash.
+    fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let slots = self.run(hash).map(|slot| self.slot(slot));
+        let alike = slots.filter(move |slot| slot & !RECORD_MASK == tag(hash));
+        alike.map(|slot| slot & RECORD_MASK)
     }
 
     #[inline(always)]
@@ -129,20 +123,19 @@ impl Index {
         self.last + 1
     }
 
-    /// The slot at a place, of which those past the end are those from the beginning on.
     #[inline(always)]
     fn slot(&self, place: usize) -> u32 {
-        self.lines[(place & self.last) / Line::SLOTS].0[place % Line::SLOTS]
+        self.lines[place / Line::SLOTS].0[place % Line::SLOTS]
     }
 
     fn slot_mut(&mut self, place: usize) -> &mut u32 {
-        &mut self.lines[(place & self.last) / Line::SLOTS].0[place % Line::SLOTS]
+        &mut self.lines[place / Line::SLOTS].0[place % Line::SLOTS]
     }
 
     /// The record with this hash that `is_it`.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let record = self.candidate(hash)?;
+        let record = self.candidate(Plain, hash)?;
         if is_it(record) {
             return Some(record);
         }
@@ -152,13 +145,7 @@ impl Index {
     /// The same, one candidate after the other: of what begins alike, one in 256 is another's.
     #[cold]
     fn find_behind(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut place = self.home(hash);
-        loop {
-            let record = self.next_candidate(hash, &mut place)?;
-            if is_it(record) {
-                return Some(record);
-            }
-        }
+        self.candidates(hash).find(|&record| is_it(record))
     }
 
     /// Where a probe for `hash` starts.
@@ -188,23 +175,19 @@ impl Index {
 
     /// Removes a record.
     pub(crate) fn remove(&mut self, hash: u64, record: u32, hash_of: impl Fn(u32) -> u64) {
-        let last = self.last;
         let mut hole = self.slot_of(hash, record);
-        let mut next = hole;
         loop {
-            next = (next + 1) & last;
-            let slot = self.slot(next);
-            if slot == EMPTY {
+            let was_full = self.is_full(hole / Line::SLOTS);
+            hole = self.empty(hole, &hash_of);
+            if !was_full {
                 break;
             }
-            let home = self.home(hash_of(slot & RECORD_MASK));
-            // The record may move back unless its home lies after the hole (invariant 2).
-            if (next.wrapping_sub(home) & last) >= (next.wrapping_sub(hole) & last) {
-                *self.slot_mut(hole) = slot;
-                hole = next;
-            }
+            let Some(waiting) = self.waiting(hole / Line::SLOTS, &hash_of) else {
+                break;
+            };
+            *self.slot_mut(hole) = self.slot(waiting);
+            hole = waiting;
         }
-        *self.slot_mut(hole) = EMPTY;
         self.count -= 1;
         if self.count * 8 < self.slots() && self.slots() > FEWEST_SLOTS {
             self.resize(self.slots() / 2, hash_of);
@@ -215,22 +198,60 @@ impl Index {
         size_of_val(&*self.lines)
     }
 
+    /// Empties a slot, and moves those of its line back that came after; says which is empty now.
+    fn empty(&mut self, mut hole: usize, hash_of: impl Fn(u32) -> u64) -> usize {
+        let first = hole;
+        for step in 1..Line::SLOTS {
+            let next = hole / Line::SLOTS * Line::SLOTS + (first + step) % Line::SLOTS;
+            let slot = self.slot(next);
+            if slot == EMPTY {
+                break;
+            }
+            let home = self.home(hash_of(slot & RECORD_MASK));
+            // The record may move back unless its home lies after the hole (invariant 2).
+            let way = |from: usize| next.wrapping_sub(from) % Line::SLOTS;
+            if way(home) >= way(hole) {
+                *self.slot_mut(hole) = slot;
+                hole = next;
+            }
+        }
+        *self.slot_mut(hole) = EMPTY;
+        hole
+    }
+
+    /// The slot of a record that had no room in a line which was full, and came to lie behind it.
+    fn waiting(&self, line: usize, hash_of: impl Fn(u32) -> u64) -> Option<usize> {
+        let last = self.lines.len() - 1;
+        for step in 1..=last {
+            let behind = (line + step) & last;
+            let has_come_past = |slot: &usize| {
+                let slot = self.slot(*slot);
+                let home = || self.home(hash_of(slot & RECORD_MASK)) / Line::SLOTS;
+                slot != EMPTY && behind.wrapping_sub(home()) & last >= step
+            };
+            let slots = behind * Line::SLOTS..(behind + 1) * Line::SLOTS;
+            let found = slots.into_iter().find(has_come_past);
+            if found.is_some() || !self.is_full(behind) {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn is_full(&self, line: usize) -> bool {
+        !self.lines[line].0.contains(&EMPTY)
+    }
+
     fn slot_of(&self, hash: u64, record: u32) -> usize {
-        let mut place = self.home(hash);
-        while self
-            .next_candidate(hash, &mut place)
-            .expect("the record is present")
-            != record
-        {}
-        (place - 1) & self.last
+        let slot = self
+            .run(hash)
+            .find(|&slot| self.slot(slot) == tag(hash) | record);
+        slot.expect("the record is present")
     }
 
     fn place(&mut self, hash: u64, record: u32) {
-        let mut place = self.home(hash);
-        while self.slot(place) != EMPTY {
-            place += 1;
-        }
-        *self.slot_mut(place) = tag(hash) | record;
+        let slot = self.way(hash).find(|&slot| self.slot(slot) == EMPTY);
+        *self.slot_mut(slot.expect("there is room")) = tag(hash) | record;
     }
 
     fn resize(&mut self, slots: usize, hash_of: impl Fn(u32) -> u64) {
@@ -246,9 +267,16 @@ impl Index {
 
 const RECORD_MASK: u32 = (1 << RECORD_BITS) - 1;
 
+/// Bits of a line's slots, the first being that of the home.
 #[inline(always)]
-fn record_at(line: &Line, slot: u32) -> u32 {
-    line.0[slot as usize % Line::SLOTS] & RECORD_MASK
+fn from_home(bits: u32, home: usize) -> u32 {
+    u32::from((bits as u16).rotate_right((home % Line::SLOTS) as u32))
+}
+
+/// The record of the first slot, from the home on, that has a bit.
+#[inline(always)]
+fn record_at(line: &Line, home: usize, bits: u32) -> u32 {
+    line.0[(home + bits.trailing_zeros() as usize) % Line::SLOTS] & RECORD_MASK
 }
 
 #[inline(always)]
@@ -262,30 +290,38 @@ mod tests {
     use crate::hash::hash_words;
     use std::collections::BTreeSet;
 
+    /// Homes that are few: all in the first line; near the end of one, in the last line, so that
+    /// what has no room goes on from the first; in every line.
     #[test]
     fn it_holds_what_a_set_holds() {
-        // Few homes, so that runs are long and wrap around.
-        let hash_of = |record: u32| hash_words(5, &[u64::from(record)]) & (0xff << 56 | 7);
+        for (kept, set) in [(7, 0), (3, 13), (0xf, usize::MAX & !0xf), (0x3f, 0)] {
+            holds_what_a_set_holds(kept, set as u64 & 0x00ff_ffff_ffff_ffff);
+        }
+    }
+
+    fn holds_what_a_set_holds(kept: u64, set: u64) {
+        // Half of them at a time: with one home they take three lines and more.
+        const RECORDS: u64 = 110;
+        let hash_of = |record: u32| hash_words(5, &[u64::from(record)]) & (0xff << 56 | kept) | set;
         let (mut index, mut model) = (Index::new(), BTreeSet::new());
         let fresh = index.heap_bytes();
-        for step in 0..20_000u64 {
-            let record = (hash_words(9, &[step]) % 40) as u32;
+        for step in 0..10_000u64 {
+            let record = (hash_words(9, &[step]) % RECORDS) as u32;
             if model.remove(&record) {
                 index.remove(hash_of(record), record, hash_of);
             } else {
                 index.insert(hash_of(record), record, hash_of);
                 model.insert(record);
             }
-            for record in 0..40 {
+            for record in 0..RECORDS as u32 {
                 let hash = hash_of(record);
                 let found = index.find(hash, |candidate| candidate == record);
                 assert_eq!(found.is_some(), model.contains(&record));
-                let first = index.next_candidate(hash, &mut index.home(hash));
-                assert_eq!(index.candidate(hash), first);
+                let first = index.candidates(hash).next();
+                assert_eq!(index.candidate(Plain, hash), first);
                 // It may tell of another, but not of none.
-                let likely = index.likely(hash);
-                assert!(likely.is_some() || first.is_none());
-                assert!(likely.is_none_or(|record| (record as usize) < RECORDS_MAX));
+                let likely = index.likely(Plain, hash);
+                assert!((likely as usize) < RECORDS_MAX || first.is_none());
             }
         }
         for record in model {

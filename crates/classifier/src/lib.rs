@@ -34,6 +34,7 @@ mod prefix_trie;
 pub mod simd;
 mod staged;
 mod tuple_space;
+mod value_hash;
 
 use std::fmt;
 

@@ -61,6 +61,7 @@ use crate::history::History;
 use crate::key_shape::{KeyShape, TupleSpaceConfig};
 use crate::places::{Place, Places};
 use crate::prefix_trie::PrefixTrie;
+use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
 use masks::Masks;
@@ -93,6 +94,7 @@ const MOVES_PER_INSERT: usize = 4;
 pub struct MergedTuples {
     shape: KeyShape,
     hash: WordHash,
+    level: Level,
     tries: Box<[PrefixTrie]>,
     masks: Masks,
     order: Vec<Ranked>,
@@ -188,6 +190,7 @@ impl MergedTuples {
             masks: Masks::new(shape.words(), hash),
             shape,
             hash,
+            level: Level::best(),
             order: Vec::new(),
             by_bits: Vec::new(),
             own_masks_max: masks,
@@ -211,6 +214,12 @@ impl MergedTuples {
     pub fn with_patterns_max(mut self, patterns: usize) -> MergedTuples {
         assert!(patterns > 0, "a bucket without room");
         self.patterns_max = patterns;
+        self
+    }
+
+    /// Uses these instructions in bursts, for comparison with others.
+    pub fn with_level(mut self, level: Level) -> MergedTuples {
+        self.level = level;
         self
     }
 

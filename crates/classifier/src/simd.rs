@@ -3,16 +3,19 @@
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
 //! of the program. `fields` compares the fields of a vector filter's block, `line` the slots of a
-//! line of an index.
+//! line of an index; `vector` puts these and what else there is behind one name for each set of
+//! instructions, and `level` chooses the set.
 
 #![allow(unsafe_code)]
 
 pub(crate) mod fields;
 mod level;
 pub(crate) mod line;
+mod vector;
 
 pub use level::Level;
 pub(crate) use level::Work;
+pub(crate) use vector::{Plain, SHORT_WORDS, Simd};
 
 /// Asks for element `index` of a slice to be brought into the cache; past the end, does nothing
 /// of use and no harm.

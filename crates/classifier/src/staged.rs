@@ -16,11 +16,15 @@ use crate::hash::WordHash;
 use crate::key_shape::KeyShape;
 use crate::masked_words::MaskedWords;
 use crate::prefix_trie::{BITS_MAX, PrefixTrie};
+use crate::simd::Simd;
+use crate::value_hash::{ShortMask, ShortValue, ValueHash};
 
 /// A mask, its stages, and what is known of the values under it.
 #[derive(Clone, Debug)]
 pub(crate) struct Staged {
     pub(crate) words: MaskedWords,
+    whole: ValueHash,
+    /// Of the stages but the last.
     hash: WordHash,
     stages: Box<[EarlyStage]>,
     tail: Option<Tail>,
@@ -45,7 +49,7 @@ struct Tail {
 pub(crate) enum Begun {
     /// No value agrees with the key's words up to this one.
     Refused(usize),
-    /// All but the last stage agree with some value; this is the hash so far.
+    /// They agree with some value; this is the hash so far, of the last stage that of the value.
     Reached(u64),
 }
 
@@ -74,6 +78,7 @@ impl Staged {
         });
         Staged {
             stages: stages.collect(),
+            whole: ValueHash::new(&words, hash),
             words,
             hash,
             tail,
@@ -83,24 +88,27 @@ impl Staged {
     /// The hash of a key's value.
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u64]) -> u64 {
-        self.words.hash(key, self.hash)
+        self.whole.of_key(key)
     }
 
-    /// The hashes of keys of a burst: see [`MaskedWords::hash_each`].
+    /// The same with these instructions, and the value, which is zero if it is not short.
     #[inline(always)]
-    pub(crate) fn hash_each(&self, keys: &[u64], width: usize, places: &[u8], hashes: &mut [u64]) {
-        self.words.hash_each(keys, width, places, self.hash, hashes);
+    pub(crate) fn mask<S: Simd>(&self, simd: S, key: &[u64]) -> (ShortValue, u64) {
+        match self.short() {
+            Some(short) => short.of_key(simd, key),
+            None => (ShortValue::default(), self.hash(key)),
+        }
+    }
+
+    /// The mask and its hash, if it has few words.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> Option<&ShortMask> {
+        self.whole.short()
     }
 
     /// The hash of a compact value.
-    pub(crate) fn hash_value(&self, value: &[u64]) -> u64 {
-        self.hash.hash_words(value)
-    }
-
-    /// The hash of a compact value, word by word.
-    pub(crate) fn hash_masked(&self, value: impl Iterator<Item = u64>) -> u64 {
-        let start = self.hash.start();
-        value.fold(start, |state, word| self.hash.step(state, word))
+    pub(crate) fn hash_value(&self, value: impl IntoIterator<Item = u64>) -> u64 {
+        self.whole.of_value(value)
     }
 
     /// The hash of no words.
@@ -127,12 +135,11 @@ impl Staged {
             .map_or(0, |before| self.stages[before].end)
     }
 
-    /// Continues the hash with a stage; refuses if no value begins like the key.
+    /// Continues with a stage; refuses if no value begins like the key.
     pub(crate) fn begin(&self, stage: usize, key: &[u64], state: u64) -> Begun {
         let start = self.stage_start(stage);
         let Some(early) = self.stages.get(stage) else {
-            let range = start..self.words.len();
-            return Begun::Reached(self.words.hash_range(range, key, self.hash, state));
+            return Begun::Reached(self.hash(key));
         };
         let state = self
             .words
@@ -200,7 +207,11 @@ impl Staged {
     pub(crate) fn heap_bytes(&self) -> usize {
         let stages = self.stages.iter().map(|stage| stage.hashes.heap_bytes());
         let tail = self.tail.as_ref().map_or(0, |tail| tail.trie.heap_bytes());
-        self.words.heap_bytes() + size_of_val(&*self.stages) + stages.sum::<usize>() + tail
+        self.words.heap_bytes()
+            + self.whole.heap_bytes()
+            + size_of_val(&*self.stages)
+            + stages.sum::<usize>()
+            + tail
     }
 }
 

@@ -69,6 +69,7 @@ use crate::index::Index;
 use crate::key_shape::{KeyShape, PREFIX_FIELDS_MAX, TupleSpaceConfig};
 use crate::places::{Place, Places};
 use crate::prefix_trie::{PrefixMatch, PrefixTrie};
+use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
 pub(crate) use batch::BURST;
@@ -96,6 +97,7 @@ pub struct TupleSpace {
     shape: KeyShape,
     tries: Box<[PrefixTrie]>,
     hash: WordHash,
+    level: Level,
     order: Vec<Ranked>,
     subtables: Vec<Option<Box<Subtable>>>,
     free_subtables: Vec<u32>,
@@ -139,6 +141,7 @@ impl TupleSpace {
             tries: fields.map(|_| PrefixTrie::new()).collect(),
             shape,
             hash,
+            level: Level::best(),
             order: Vec::new(),
             subtables: Vec::new(),
             free_subtables: Vec::new(),
@@ -146,6 +149,12 @@ impl TupleSpace {
             places: Places::new(hash),
             history: History::default(),
         }
+    }
+
+    /// Uses these instructions in bursts, for comparison with others.
+    pub fn with_level(mut self, level: Level) -> TupleSpace {
+        self.level = level;
+        self
     }
 
     /// How many different masks the rules have: the most sub-tables that a lookup visits.

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Driver, WORDS, acl, checks, open_vswitch};
+use harness::{Driver, WORDS, acl, checks, level, open_vswitch};
 use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, Linear, MergedTuples, Pattern, Precedence, RuleId,
     TupleSpace, TupleSpaceConfig, Version,
@@ -28,7 +28,7 @@ fn linear_is_sound_itself() {
 #[test]
 fn tuple_space_with_stages_and_tries() {
     drive(
-        |seed| Box::new(TupleSpace::new(harness::config(seed))),
+        |seed| Box::new(TupleSpace::new(harness::config(seed)).with_level(level(seed))),
         &[3, 20, 60, 200],
     );
 }
@@ -44,8 +44,8 @@ fn tuple_space_with_many_rules_a_mask() {
 
 #[test]
 fn tuple_space_without() {
-    let make = |seed| Box::new(TupleSpace::new(TupleSpaceConfig::flat(WORDS, seed)));
-    drive(|seed| make(seed), &[20, 60]);
+    let make = |seed| TupleSpace::new(TupleSpaceConfig::flat(WORDS, seed)).with_level(level(seed));
+    drive(|seed| Box::new(make(seed)), &[20, 60, 60]);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn tuple_space_with_tries_alone() {
 #[test]
 fn merged_tuples_with_stages_and_tries() {
     drive(
-        |seed| Box::new(MergedTuples::new(harness::config(seed))),
+        |seed| Box::new(MergedTuples::new(harness::config(seed)).with_level(level(seed))),
         &[3, 20, 60, 200],
     );
 }
@@ -95,8 +95,9 @@ fn merged_tuples_with_many_rules_a_mask() {
 
 #[test]
 fn merged_tuples_without() {
-    let make = |seed| Box::new(MergedTuples::new(TupleSpaceConfig::flat(WORDS, seed)));
-    drive(|seed| make(seed), &[20, 60]);
+    let make =
+        |seed| MergedTuples::new(TupleSpaceConfig::flat(WORDS, seed)).with_level(level(seed));
+    drive(|seed| Box::new(make(seed)), &[20, 60, 60]);
 }
 
 /// Filters that are asked whether they pay or not, the smallest and a fair size of them.
@@ -107,7 +108,7 @@ fn bloom(first_layer: FirstLayer, flows: usize, seed: u64) -> Box<dyn Classifier
         size_bytes_max: 128 << 10,
         ..BloomConfig::new(harness::config(seed))
     };
-    Box::new(Bloom::new(config).always())
+    Box::new(Bloom::new(config).with_level(level(seed)).always())
 }
 
 #[test]

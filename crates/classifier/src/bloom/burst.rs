@@ -10,7 +10,7 @@
 //! A key is open as long as a rule of the filter's sub-tables could be better than its best one.
 //! What is done for a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
 
-use crate::simd::Work;
+use crate::simd::{Simd, Work};
 use crate::tuple_space::{BURST, Best, Probes, TupleSpace, is_settled};
 use crate::{RuleId, Version};
 
@@ -33,20 +33,21 @@ impl Work for OfBurst<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self, simd: S) {
         self.bloom
-            .lookup_burst(self.keys, self.version, self.answers);
+            .lookup_burst(simd, self.keys, self.version, self.answers);
     }
 }
 
 /// A burst at work.
-struct Burst<'a> {
+struct Burst<'a, S> {
+    simd: S,
     rules: &'a TupleSpace,
     keys: &'a [u64],
     version: Version,
     count: usize,
     best: [Best; BURST],
-    probes: &'a mut Probes,
+    probes: Probes<'a>,
     tally: Tally,
 }
 
@@ -105,14 +106,21 @@ impl Bloom {
     }
 
     #[inline(always)]
-    fn lookup_burst(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
+    fn lookup_burst<S: Simd>(
+        &self,
+        simd: S,
+        keys: &[u64],
+        version: Version,
+        answers: &mut [Option<RuleId>],
+    ) {
         let mut burst = Burst {
+            simd,
             rules: &self.rules,
             keys,
             version,
             count: answers.len(),
             best: [None; BURST],
-            probes: &mut Probes::new(),
+            probes: Probes::new(),
             tally: Tally {
                 lookups: answers.len() as u32,
                 ..Tally::default()
@@ -130,7 +138,7 @@ impl Bloom {
 
     /// Asks what flows tell, then the rest for keys whose hits do not stand, and learns of these.
     #[inline(always)]
-    fn find_by_flows(&self, burst: &mut Burst<'_>, flows: &Flows) {
+    fn find_by_flows<S: Simd>(&self, burst: &mut Burst<'_, S>, flows: &Flows) {
         let hashes = burst.probe_flows(flows);
         let hinted = burst.best;
         if flows.is_disjoint() {
@@ -151,7 +159,7 @@ impl Bloom {
 
     /// What no filter of rules excludes, for all keys or some.
     #[inline(always)]
-    fn search_burst(&self, burst: &mut Burst<'_>, open: Option<Open>) {
+    fn search_burst<S: Simd>(&self, burst: &mut Burst<'_, S>, open: Option<Open>) {
         if let Some(common) = &self.common {
             burst.search_common(common);
         } else if let Some(own) = &self.own {
@@ -160,13 +168,18 @@ impl Bloom {
             let mut open = open.unwrap_or_else(|| Open::of(burst.count, |_| true));
             burst.tally.searches += open.count as u32;
             let places = &mut open.places[..open.count];
-            self.rules
-                .search_burst(burst.keys, burst.version, places, &mut burst.best);
+            self.rules.search_burst(
+                burst.simd,
+                burst.keys,
+                burst.version,
+                places,
+                &mut burst.best,
+            );
         }
     }
 }
 
-impl Burst<'_> {
+impl<S: Simd> Burst<'_, S> {
     #[inline(always)]
     fn key(&self, place: u8) -> &[u64] {
         let words = self.rules.words();
@@ -185,7 +198,7 @@ impl Burst<'_> {
         let filter = flows.filter();
         let mut hashes = [0; BURST];
         for (place, hash) in hashes[..self.count].iter_mut().enumerate() {
-            *hash = filter.hash(self.key(place as u8));
+            *hash = filter.hash_with(self.simd, self.key(place as u8));
         }
         let tests = filter.prepare(&hashes, self.count);
         for vector in 0..filter.vectors() {
@@ -194,7 +207,7 @@ impl Burst<'_> {
             }
             self.tally.filters += self.count as u32;
             for first in (0..self.count).step_by(TESTED) {
-                let found = filter.find_some(&tests, vector, first);
+                let found = filter.find_some(self.simd, &tests, vector, first);
                 for (place, sets) in (first as u8..).zip(found) {
                     for number in flows.numbers(sets, vector, self.rules) {
                         if self.probes.is_full() {
@@ -216,7 +229,7 @@ impl Burst<'_> {
         for group in &common.groups {
             let open = self.open_to(group.highest);
             if open.count > 0 {
-                self.search_group(group, common, &open);
+                self.search_group(group, &open);
             }
         }
         for member in &common.open {
@@ -230,27 +243,34 @@ impl Burst<'_> {
     }
 
     #[inline(always)]
-    fn search_group(&mut self, group: &Group, common: &Groups, open: &Open) {
+    fn search_group(&mut self, group: &Group, open: &Open) {
         let mut hashes = [0; BURST];
         let (keys, width, places) = (self.keys, self.rules.words(), open.places());
-        let words = &group.words;
-        words.hash_each(keys, width, places, common.hash, &mut hashes);
+        group
+            .hash
+            .of_each(self.simd, keys, width, places, &mut hashes);
         self.tally.filters += open.count as u32;
         let tests = group.filter.prepare(&hashes, open.count);
         for first in (0..open.count).step_by(TESTED) {
-            let found = group.filter.find_some(&tests, 0, first);
+            let found = group.filter.find_some(self.simd, &tests, 0, first);
             for (&place, sets) in places[first..].iter().zip(found) {
-                for Member { number, highest } in group.members_of(sets) {
-                    if self.probes.is_full() {
-                        self.probe(|_, _| ());
-                    }
-                    if !is_settled(self.best[usize::from(place)], highest) {
-                        self.add_probe(place, number);
-                    }
+                for member in group.members_of(sets) {
+                    self.add_member(place, member);
                 }
             }
         }
         self.probe(|_, _| ());
+    }
+
+    #[inline(always)]
+    fn add_member(&mut self, place: u8, Member { number, highest }: Member) {
+        if is_settled(self.best[usize::from(place)], highest) {
+            return;
+        }
+        if self.probes.is_full() {
+            self.probe(|_, _| ());
+        }
+        self.add_probe(place, number);
     }
 
     fn search_own(&mut self, own: &OwnBits) {
@@ -283,7 +303,7 @@ impl Burst<'_> {
     fn add_probe(&mut self, place: u8, number: u32) {
         let words = self.rules.words();
         let key = &self.keys[usize::from(place) * words..][..words];
-        self.probes.add(self.rules, place, number, key);
+        self.probes.add(self.simd, self.rules, place, number, key);
     }
 
     /// Does what is on the list, of which the filter said so; tells of each that found nothing.
@@ -301,8 +321,14 @@ impl Burst<'_> {
     #[inline(always)]
     fn probe_all(&mut self, note_false: impl FnMut(usize, u32)) -> u32 {
         let (rules, keys) = (self.rules, self.keys);
-        self.probes
-            .finish(rules, keys, self.version, &mut self.best, note_false)
+        self.probes.finish(
+            self.simd,
+            rules,
+            keys,
+            self.version,
+            &mut self.best,
+            note_false,
+        )
     }
 }
 

@@ -37,9 +37,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::hash::WordHash;
-use crate::simd::Level;
 use crate::simd::fields::{self, Block};
+use crate::simd::{Level, Plain, Simd};
+use crate::value_hash::KeyHash;
 
 use super::counters::Counters;
 
@@ -98,7 +98,7 @@ pub struct VectorFilterConfig {
 /// ```
 #[derive(Debug)]
 pub struct VectorFilter {
-    hash: WordHash,
+    hash: KeyHash,
     level: Level,
     width: Width,
     sets: usize,
@@ -260,7 +260,7 @@ impl VectorFilter {
         let bits_put = FULL * keys_per_block as f64 * key_bits;
         let full_bits = block_bits * (1.0 - (-bits_put / block_bits).exp());
         VectorFilter {
-            hash: WordHash::new(config.seed),
+            hash: KeyHash::new(config.seed),
             level: Level::best(),
             width,
             sets: config.sets,
@@ -299,7 +299,13 @@ impl VectorFilter {
     /// The hash of a whole key.
     #[inline]
     pub fn hash(&self, key: &[u64]) -> u64 {
-        self.hash.hash_words(key)
+        self.hash.of_key(Plain, key)
+    }
+
+    /// The same with these instructions.
+    #[inline(always)]
+    pub(super) fn hash_with<S: Simd>(&self, simd: S, key: &[u64]) -> u64 {
+        self.hash.of_key(simd, key)
     }
 
     /// Asks for a key's block of sets `64 * vector` and on to be brought into the cache.
@@ -381,10 +387,36 @@ impl VectorFilter {
     /// [`VectorFilter::candidates_of_burst`] for [`TESTED`] keys whose blocks were asked for, from
     /// the `first` on: what the caller does with them leaves time for the others' blocks to come.
     #[inline(always)]
-    pub(super) fn find_some(&self, tests: &Tests, vector: usize, first: usize) -> [u64; TESTED] {
-        let mut found = [0; TESTED];
+    pub(super) fn find_some<S: Simd>(
+        &self,
+        simd: S,
+        tests: &Tests,
+        vector: usize,
+        first: usize,
+    ) -> [u64; TESTED] {
+        match self.width {
+            Width::Bits8 => self.find_fields::<8, S>(simd, tests, vector, first),
+            Width::Bits16 => self.find_fields::<16, S>(simd, tests, vector, first),
+            Width::Bits32 => self.find_fields::<32, S>(simd, tests, vector, first),
+            Width::Bits64 => self.find_fields::<64, S>(simd, tests, vector, first),
+        }
+    }
+
+    #[inline(always)]
+    fn find_fields<const BITS: u32, S: Simd>(
+        &self,
+        simd: S,
+        tests: &Tests,
+        vector: usize,
+        first: usize,
+    ) -> [u64; TESTED] {
+        let blocks = self.blocks_of(vector);
         let places = &tests.places[first..tests.count.min(first + TESTED)];
-        self.find(places, &tests.patterns[first..], vector, &mut found);
+        let mut found = [0; TESTED];
+        let tests = places.iter().zip(&tests.patterns[first..]);
+        for ((&place, &pattern), found) in tests.zip(&mut found) {
+            *found = simd.fields::<BITS>(&blocks[place as usize], pattern);
+        }
         found
     }
 
@@ -484,13 +516,19 @@ impl VectorFilter {
 
     #[inline(always)]
     fn find(&self, places: &[u32], patterns: &[u64], vector: usize, found: &mut [u64]) {
-        let blocks = &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector];
+        let blocks = self.blocks_of(vector);
         match self.width {
             Width::Bits8 => fields::find::<8>(self.level, blocks, places, patterns, found),
             Width::Bits16 => fields::find::<16>(self.level, blocks, places, patterns, found),
             Width::Bits32 => fields::find::<32>(self.level, blocks, places, patterns, found),
             Width::Bits64 => fields::find::<64>(self.level, blocks, places, patterns, found),
         }
+    }
+
+    /// The blocks of 64 sets.
+    #[inline(always)]
+    fn blocks_of(&self, vector: usize) -> &[Block] {
+        &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector]
     }
 
     /// The block and word of a set's field for a key, and the bits of the field there.

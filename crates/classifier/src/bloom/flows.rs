@@ -87,7 +87,11 @@ impl Flows {
     pub(super) fn make_room(&mut self, subtables: usize) {
         // A vector takes a block at least.
         let affordable = self.config.size_bytes_max / size_of::<[u64; 8]>() * 64;
-        let wanted = subtables.next_power_of_two().clamp(FEWEST_SETS, affordable);
+        // Some more, but not many: keys have only those fields of a block that there are sets for.
+        let step = (subtables.next_power_of_two() / 8).max(1);
+        let wanted = subtables
+            .next_multiple_of(step)
+            .clamp(FEWEST_SETS, affordable);
         let is_wide = wanted * 4 <= self.config.sets;
         let is_idle = subtables == 0 && wanted < self.config.sets;
         if wanted > self.config.sets || is_wide || is_idle {

@@ -30,6 +30,7 @@ use thalweg_packet::MAX_WORDS;
 
 use crate::hash::WordHash;
 use crate::tuple_space::TupleSpace;
+use crate::value_hash::ValueHash;
 use crate::{MaskedWords, Precedence};
 
 use super::counters::bits_of;
@@ -40,12 +41,12 @@ pub(super) const GROUPS_MAX: usize = 8;
 /// Sub-tables of a group.
 const MEMBERS_MAX: usize = 64;
 /// The member that was there lost its last rule.
-pub(super) const GONE: u32 = u32::MAX;
+const GONE: u32 = u32::MAX;
 
 /// The groups and what is in none.
 #[derive(Debug)]
 pub(super) struct Groups {
-    pub(super) hash: WordHash,
+    hash: WordHash,
     size_bytes_max: usize,
     /// The group with the best rule first.
     pub(super) groups: Vec<Group>,
@@ -66,7 +67,7 @@ pub(super) struct Groups {
 #[derive(Debug)]
 pub(super) struct Group {
     /// The shared mask.
-    pub(super) words: MaskedWords,
+    pub(super) hash: ValueHash,
     mask: Box<[u64]>,
     pub(super) filter: VectorFilter,
     /// The sub-table of each set of the filter.
@@ -126,7 +127,7 @@ impl Groups {
             }
             Place::Group { group, set } => {
                 let group = &mut self.groups[group];
-                group.filter.put(group.words.hash(value, self.hash), set);
+                group.filter.put(group.hash.of_key(value), set);
                 let member = &mut group.members[set];
                 member.highest = member.highest.max(precedence);
                 group.highest = group.highest.max(precedence);
@@ -142,7 +143,7 @@ impl Groups {
     pub(super) fn remove(&mut self, number: u32, value: &[u64]) {
         if let Some(Place::Group { group, set }) = self.places[number as usize] {
             let group = &mut self.groups[group];
-            let hash = group.words.hash(value, self.hash);
+            let hash = group.hash.of_key(value);
             self.stuck += usize::from(!group.filter.remove(hash, set));
         }
     }
@@ -226,7 +227,7 @@ impl Groups {
                 seed: 0,
             });
             Group {
-                words: MaskedWords::new(&plan.mask),
+                hash: ValueHash::new(&MaskedWords::new(&plan.mask), self.hash),
                 mask: plan.mask,
                 filter,
                 highest: plan.members[0].highest,
@@ -239,7 +240,7 @@ impl Groups {
         for (number, group) in self.groups.iter().enumerate() {
             for (set, member) in group.members.iter().enumerate() {
                 self.places[member.number as usize] = Some(Place::Group { group: number, set });
-                fill(group, set, rules.subtable(member.number), self.hash);
+                fill(group, set, rules.subtable(member.number));
             }
         }
     }
@@ -252,7 +253,7 @@ impl Groups {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let groups = self.groups.iter().map(|group| {
-            let lists = group.words.heap_bytes() + size_of_val(&*group.mask);
+            let lists = group.hash.heap_bytes() + size_of_val(&*group.mask);
             lists + group.members.capacity() * size_of::<Member>() + group.filter.size_bytes()
         });
         groups.sum::<usize>()
@@ -340,14 +341,14 @@ fn plan(rules: &TupleSpace) -> (Vec<Plan>, Vec<Member>) {
 }
 
 /// Puts all rules of a sub-table into a group's filter.
-fn fill(group: &Group, set: usize, subtable: &crate::tuple_space::Subtable, hash: WordHash) {
+fn fill(group: &Group, set: usize, subtable: &crate::tuple_space::Subtable) {
     let mut value = [0; MAX_WORDS];
     for record in 0..subtable.len() {
         subtable
             .staged
             .words
             .expand(subtable.value(record as u32), &mut value);
-        group.filter.put(group.words.hash(&value, hash), set);
+        group.filter.put(group.hash.of_key(&value), set);
     }
 }
 

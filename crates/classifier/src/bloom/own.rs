@@ -122,7 +122,7 @@ impl OwnFilter {
         };
         for record in 0..subtable.len() {
             let value = subtable.value(record as u32);
-            filter.put(subtable.staged.hash_value(value));
+            filter.put(subtable.staged.hash_value(value.iter().copied()));
         }
         filter
     }

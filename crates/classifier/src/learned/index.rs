@@ -3,7 +3,7 @@
 use thalweg_packet::MAX_WORDS;
 
 use crate::merged_tuples::MergedTuples;
-use crate::simd::Work;
+use crate::simd::{Simd, Work};
 use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::batch::BURST;
@@ -274,7 +274,7 @@ impl Work for Search<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Simd>(self, _: S) {
         let trained = self.trained;
         let mut packed = [0; BURST * PACKED_WORDS_MAX];
         let key_words = trained.key_words;

@@ -11,15 +11,44 @@
 //! second pass. What it gains over one key after the other is a row of the bench.
 
 use crate::Version;
+use crate::simd::{Simd, Work};
 
 use super::{Best, MergedTuples};
 
 /// Keys in flight at once.
 pub(crate) const BURST: usize = 32;
 
+/// A burst to be looked up with what instructions there are.
+struct OfBurst<'a> {
+    rules: &'a MergedTuples,
+    keys: &'a [u64],
+    version: Version,
+    best: &'a mut [Best],
+}
+
+impl Work for OfBurst<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        self.rules
+            .improve_with(simd, self.keys, self.version, self.best);
+    }
+}
+
 impl MergedTuples {
     /// Looks for rules that are better than the best so far, for [`BURST`] keys at most.
     pub(crate) fn improve_burst(&self, keys: &[u64], version: Version, best: &mut [Best]) {
+        self.level.run(OfBurst {
+            rules: self,
+            keys,
+            version,
+            best,
+        });
+    }
+
+    #[inline(always)]
+    fn improve_with<S: Simd>(&self, simd: S, keys: &[u64], version: Version, best: &mut [Best]) {
         let words = self.shape.words();
         let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
@@ -39,13 +68,13 @@ impl MergedTuples {
             }
             let table = self.table(ranked.table);
             for (&key, hash) in open[..open_count].iter().zip(&mut hashes) {
-                *hash = table.staged.hash(key_of(key));
+                (_, *hash) = table.staged.mask(simd, key_of(key));
                 table.prefetch_index(*hash);
             }
             let mut hit_count = 0;
             for (&key, &hash) in open[..open_count].iter().zip(&hashes) {
                 hits[hit_count] = (key, hash);
-                hit_count += usize::from(table.prefetch_rule(hash));
+                hit_count += usize::from(table.prefetch_rule(simd, hash));
             }
             for &(key, hash) in &hits[..hit_count] {
                 let best = &mut best[usize::from(key)];

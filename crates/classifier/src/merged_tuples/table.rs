@@ -27,6 +27,7 @@ use crate::hash::WordHash;
 use crate::highest::Highest;
 use crate::index::Index;
 use crate::key_shape::KeyShape;
+use crate::simd::Simd;
 use crate::staged::Staged;
 use crate::{Pattern, Precedence, RuleId, Version};
 
@@ -283,8 +284,8 @@ impl Table {
 
     /// Whether some bucket may have this hash; asks for its first rule to be brought near.
     #[inline(always)]
-    pub(super) fn prefetch_rule(&self, hash: u64) -> bool {
-        let Some(record) = self.index.candidate(hash) else {
+    pub(super) fn prefetch_rule<S: Simd>(&self, simd: S, hash: u64) -> bool {
+        let Some(record) = self.index.candidate(simd, hash) else {
             return false;
         };
         crate::simd::prefetch(&self.rules, record as usize);
@@ -577,5 +578,5 @@ fn is_record(record: &u32) -> bool {
 fn hash_at(staged: &Staged, values: &[u64], words: usize, record: u32) -> u64 {
     let value = &values[record as usize * words..][..words];
     let masked = staged.words.iter().zip(value);
-    staged.hash_masked(masked.map(|((_, mask), value)| mask & value))
+    staged.hash_value(masked.map(|((_, mask), value)| mask & value))
 }

@@ -19,7 +19,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::level::{Instructions, Level};
+use super::level::{Level, Work};
+use super::vector::Simd;
 
 /// 512 bits that several threads read and write.
 #[derive(Debug, Default)]
@@ -39,26 +40,30 @@ pub(crate) fn find<const BITS: u32>(
     found: &mut [u64],
 ) {
     const { assert!(matches!(BITS, 8 | 16 | 32 | 64)) };
-    match level.0 {
-        Instructions::Plain => {
-            for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
-                *found = find_plain::<BITS>(&blocks[place as usize], pattern);
-            }
+    let tests = places.iter().zip(patterns);
+    level.run(Find::<BITS, _>(blocks, tests.zip(found)));
+}
+
+/// Tests of blocks, to be done with what instructions there are.
+struct Find<'a, const BITS: u32, T>(&'a [Block], T);
+
+impl<'a, const BITS: u32, T> Work for Find<'a, BITS, T>
+where
+    T: Iterator<Item = ((&'a u32, &'a u64), &'a mut u64)>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        for ((&place, &pattern), found) in self.1 {
+            *found = simd.fields::<BITS>(&self.0[place as usize], pattern);
         }
-        // SAFETY: there is such a level only if the processor has AVX2 (invariant 1).
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::find_avx2::<BITS>(blocks, places, patterns, found) },
-        // SAFETY: there is such a level only if the processor has AVX-512 F and BW (invariant 1).
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe {
-            x86::find_avx512::<BITS>(blocks, places, patterns, found)
-        },
     }
 }
 
 /// The twin without instructions of its own.
 #[inline]
-fn find_plain<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
+pub(super) fn find_plain<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
     let fields = 64 / BITS;
     let words = block.0.iter().enumerate();
     words.fold(0, |found, (number, word)| {
@@ -76,7 +81,7 @@ fn find_plain<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use std::arch::asm;
     use std::arch::x86_64::*;
 
@@ -85,63 +90,51 @@ mod x86 {
     /// # Safety
     /// - The processor has AVX-512 F and BW.
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) fn find_avx512<const BITS: u32>(
-        blocks: &[Block],
-        places: &[u32],
-        patterns: &[u64],
-        found: &mut [u64],
-    ) {
-        for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
-            let wanted = _mm512_set1_epi64(pattern as i64);
-            let had = _mm512_and_si512(load_512(&blocks[place as usize]), wanted);
-            *found = match BITS {
-                8 => _mm512_cmpeq_epi8_mask(had, wanted),
-                16 => u64::from(_mm512_cmpeq_epi16_mask(had, wanted)),
-                32 => u64::from(_mm512_cmpeq_epi32_mask(had, wanted)),
-                _ => u64::from(_mm512_cmpeq_epi64_mask(had, wanted)),
-            };
+    #[inline]
+    pub(in super::super) fn find_avx512<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
+        let wanted = _mm512_set1_epi64(pattern as i64);
+        let had = _mm512_and_si512(load_512(block), wanted);
+        match BITS {
+            8 => _mm512_cmpeq_epi8_mask(had, wanted),
+            16 => u64::from(_mm512_cmpeq_epi16_mask(had, wanted)),
+            32 => u64::from(_mm512_cmpeq_epi32_mask(had, wanted)),
+            _ => u64::from(_mm512_cmpeq_epi64_mask(had, wanted)),
         }
     }
 
     /// # Safety
     /// - The processor has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) fn find_avx2<const BITS: u32>(
-        blocks: &[Block],
-        places: &[u32],
-        patterns: &[u64],
-        found: &mut [u64],
-    ) {
-        for ((&place, &pattern), found) in places.iter().zip(patterns).zip(found) {
-            let wanted = _mm256_set1_epi64x(pattern as i64);
-            let halves = load_256(&blocks[place as usize]);
-            let [low, high] = halves.map(|half| _mm256_and_si256(half, wanted));
-            let bits = |low: i32, high: i32, width: u32| {
-                u64::from(low as u32) | u64::from(high as u32) << width
-            };
-            *found = match BITS {
-                8 => {
-                    let equal = |half| _mm256_movemask_epi8(_mm256_cmpeq_epi8(half, wanted));
-                    bits(equal(low), equal(high), 32)
-                }
-                16 => {
-                    let equal = |half| _mm256_cmpeq_epi16(half, wanted);
-                    // Packing goes by 128 bits: the middle two quarters must change places.
-                    let packed = _mm256_packs_epi16(equal(low), equal(high));
-                    let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
-                    u64::from(_mm256_movemask_epi8(ordered) as u32)
-                }
-                32 => {
-                    let equal = |half| _mm256_castsi256_ps(_mm256_cmpeq_epi32(half, wanted));
-                    let mask = |half| _mm256_movemask_ps(equal(half));
-                    bits(mask(low), mask(high), 8)
-                }
-                _ => {
-                    let equal = |half| _mm256_castsi256_pd(_mm256_cmpeq_epi64(half, wanted));
-                    let mask = |half| _mm256_movemask_pd(equal(half));
-                    bits(mask(low), mask(high), 4)
-                }
-            };
+    #[inline]
+    pub(in super::super) fn find_avx2<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
+        let wanted = _mm256_set1_epi64x(pattern as i64);
+        let halves = load_256(block);
+        let [low, high] = halves.map(|half| _mm256_and_si256(half, wanted));
+        let bits = |low: i32, high: i32, width: u32| {
+            u64::from(low as u32) | u64::from(high as u32) << width
+        };
+        match BITS {
+            8 => {
+                let equal = |half| _mm256_movemask_epi8(_mm256_cmpeq_epi8(half, wanted));
+                bits(equal(low), equal(high), 32)
+            }
+            16 => {
+                let equal = |half| _mm256_cmpeq_epi16(half, wanted);
+                // Packing goes by 128 bits: the middle two quarters must change places.
+                let packed = _mm256_packs_epi16(equal(low), equal(high));
+                let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+                u64::from(_mm256_movemask_epi8(ordered) as u32)
+            }
+            32 => {
+                let equal = |half| _mm256_castsi256_ps(_mm256_cmpeq_epi32(half, wanted));
+                let mask = |half| _mm256_movemask_ps(equal(half));
+                bits(mask(low), mask(high), 8)
+            }
+            _ => {
+                let equal = |half| _mm256_castsi256_pd(_mm256_cmpeq_epi64(half, wanted));
+                let mask = |half| _mm256_movemask_pd(equal(half));
+                bits(mask(low), mask(high), 4)
+            }
         }
     }
 

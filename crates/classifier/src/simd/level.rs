@@ -4,6 +4,13 @@
 //! may use them. So there is one source for all of them; [`Level::run`] compiles it anew for each
 //! set of instructions. Its result cannot differ between levels where arithmetic is exact: that of
 //! integers, or of floating-point numbers that never round.
+//!
+//! What the compiler does not see by itself is written for each set ([`Simd`](super::Simd)); the work
+//! is given the set it runs with.
+
+#[cfg(target_arch = "x86_64")]
+use super::vector::{Avx2, Avx512};
+use super::vector::{Plain, Simd};
 
 /// A set of instructions that this processor has.
 ///
@@ -25,8 +32,8 @@ pub(crate) trait Work {
     /// What comes out.
     type Output;
 
-    /// Does it.
-    fn run(self) -> Self::Output;
+    /// Does it with these instructions.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
 impl Level {
@@ -69,7 +76,7 @@ impl Level {
     #[inline(always)]
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self.0 {
-            Instructions::Plain => work.run(),
+            Instructions::Plain => work.run(Plain),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: levels are only made by `available`, which has asked for all of these.
             Instructions::Avx2 => unsafe { with_avx2(work) },
@@ -104,7 +111,8 @@ fn has_avx512() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Output {
-    work.run()
+    // SAFETY: the caller has asked for them.
+    work.run(unsafe { Avx2::new() })
 }
 
 /// Does work with AVX-512.
@@ -114,5 +122,6 @@ unsafe fn with_avx2<W: Work>(work: W) -> W::Output {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn with_avx512<W: Work>(work: W) -> W::Output {
-    work.run()
+    // SAFETY: the caller has asked for them.
+    work.run(unsafe { Avx512::new() })
 }

@@ -4,8 +4,8 @@
 //! at is what a processor guesses wrong. Here the question is asked of all slots of the line
 //! that a search begins in, without a branch: which have the tag, and which are empty.
 //!
-//! Four comparisons of SSE2, which every x86-64 processor has, for each; elsewhere a loop, which is
-//! the twin. Searches of 20 tables of 1,000 rules take 0.7 times as long as slot by slot in a burst,
+//! One comparison of AVX-512 for each, or four of SSE2, which every x86-64 processor has; elsewhere a
+//! loop, which is the twin. Searches of 20 tables of 1,000 rules take 0.7 times as long as slot by slot in a burst,
 //! and 0.6 one key at a time.
 
 /// Sixteen slots.
@@ -29,6 +29,24 @@ impl Line {
         return self.alike_sse2(wanted, mask);
         #[cfg(not(target_arch = "x86_64"))]
         self.alike_plain(wanted, mask)
+    }
+
+    /// The same by one comparison.
+    ///
+    /// # Safety
+    /// - The processor has AVX-512 F.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn alike_avx512(&self, wanted: u32, mask: u32) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: the line is 64 bytes, aligned to 64.
+        let slots = unsafe { _mm512_load_si512(std::ptr::from_ref(self).cast()) };
+        let slots = _mm512_and_si512(slots, _mm512_set1_epi32(mask as i32));
+        u32::from(_mm512_cmpeq_epi32_mask(
+            slots,
+            _mm512_set1_epi32(wanted as i32),
+        ))
     }
 
     /// The twin without instructions of its own.

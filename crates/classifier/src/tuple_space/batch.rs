@@ -10,12 +10,48 @@
 //! A sub-table's masks and sizes stay in registers for the whole burst, and its misses end in the
 //! second pass. What it gains over one key after the other is a row of the bench.
 
+use crate::simd::{Simd, Work};
+use crate::value_hash::ShortValue;
 use crate::{RuleId, Version};
 
-use super::{Best, TupleSpace, improve, is_settled};
+use super::{Best, Subtable, TupleSpace, improve, is_settled};
 
 /// Keys in flight at once.
 pub(crate) const BURST: usize = 32;
+
+/// A burst to be looked up with what instructions there are.
+struct OfBurst<'a> {
+    rules: &'a TupleSpace,
+    keys: &'a [u64],
+    version: Version,
+    open: &'a mut [u8],
+    best: &'a mut [Best; BURST],
+}
+
+impl Work for OfBurst<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        self.rules
+            .search_burst(simd, self.keys, self.version, self.open, self.best);
+    }
+}
+
+/// What a sub-table's mask leaves of the open keys, and which of them it may have rules for.
+struct Masked {
+    values: [ShortValue; BURST],
+    hashes: [u64; BURST],
+    hits: [Hit; BURST],
+}
+
+/// An open key that a sub-table may have a rule for.
+#[derive(Clone, Copy, Default)]
+struct Hit {
+    /// Its place among the open ones.
+    open: u8,
+    candidate: u32,
+}
 
 impl TupleSpace {
     /// Looks up [`BURST`] keys at most.
@@ -28,15 +64,23 @@ impl TupleSpace {
         crate::simd::prefetch_words(keys);
         let mut best: [Best; BURST] = [None; BURST];
         let mut open: [u8; BURST] = std::array::from_fn(|place| place as u8);
-        self.search_burst(keys, version, &mut open[..answers.len()], &mut best);
+        self.level.run(OfBurst {
+            rules: self,
+            keys,
+            version,
+            open: &mut open[..answers.len()],
+            best: &mut best,
+        });
         for (answer, best) in answers.iter_mut().zip(best) {
             *answer = best.map(|(_, id)| id);
         }
     }
 
     /// Improves what has been found for the keys of the places `open`.
-    pub(crate) fn search_burst(
+    #[inline(always)]
+    pub(crate) fn search_burst<S: Simd>(
         &self,
+        simd: S,
         keys: &[u64],
         version: Version,
         open: &mut [u8],
@@ -45,8 +89,11 @@ impl TupleSpace {
         let words = self.shape.words();
         let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut open_count = open.len();
-        let mut hits = [(0u8, 0u32, 0u64); BURST];
-        let mut hashes = [0u64; BURST];
+        let mut masked = Masked {
+            values: [ShortValue::default(); BURST],
+            hashes: [0; BURST],
+            hits: [Hit::default(); BURST],
+        };
         for ranked in &self.order {
             let mut still_open = 0;
             for place in 0..open_count {
@@ -60,21 +107,59 @@ impl TupleSpace {
             }
             let subtable = self.subtable(ranked.subtable);
             let open = &open[..open_count];
-            subtable.staged.hash_each(keys, words, open, &mut hashes);
-            for &hash in &hashes[..open_count] {
-                subtable.prefetch_index(hash);
-            }
-            let mut hit_count = 0;
-            for (&key, &hash) in open.iter().zip(&hashes) {
-                if let Some(candidate) = subtable.candidate(hash) {
-                    hits[hit_count] = (key, candidate, hash);
-                    hit_count += 1;
-                }
-            }
-            for &(key, candidate, hash) in &hits[..hit_count] {
-                let found = subtable.find_from(candidate, hash, key_of(key), version);
-                improve(&mut best[usize::from(key)], found);
+            masked.fill(simd, subtable, open.iter().map(|&place| key_of(place)));
+            let hit_count = masked.find(simd, subtable, open_count);
+            for &Hit {
+                open: at,
+                candidate,
+            } in &masked.hits[..hit_count]
+            {
+                let (at, place) = (usize::from(at), open[usize::from(at)]);
+                let masked = (&masked.values[at], masked.hashes[at]);
+                let found = subtable.find_from(candidate, masked, key_of(place), version);
+                improve(&mut best[usize::from(place)], found);
             }
         }
+    }
+}
+
+impl Masked {
+    /// Masks and hashes the open keys, and asks for their lines of the index.
+    #[inline(always)]
+    fn fill<'k, S: Simd>(
+        &mut self,
+        simd: S,
+        subtable: &Subtable,
+        open: impl Iterator<Item = &'k [u64]>,
+    ) {
+        let to = open.zip(self.values.iter_mut().zip(&mut self.hashes));
+        // Which kind it is is asked once.
+        match subtable.staged.short() {
+            Some(short) => {
+                for (key, (value, hash)) in to {
+                    (*value, *hash) = short.of_key(simd, key);
+                    subtable.prefetch_index(*hash);
+                }
+            }
+            None => {
+                for (key, (_, hash)) in to {
+                    *hash = subtable.staged.hash(key);
+                    subtable.prefetch_index(*hash);
+                }
+            }
+        }
+    }
+
+    /// Lists those of the first `count` that the index has a candidate for; says how many.
+    #[inline(always)]
+    fn find<S: Simd>(&mut self, simd: S, subtable: &Subtable, count: usize) -> usize {
+        let mut hit_count = 0;
+        for (open, &hash) in (0..).zip(&self.hashes[..count]) {
+            if let Some(candidate) = subtable.candidate(simd, hash) {
+                self.hits[hit_count] = Hit { open, candidate };
+                hit_count += 1;
+            }
+        }
+        hit_count
     }
 }

@@ -7,114 +7,52 @@
 //! ```
 //!
 //! What is learned of a search stays with it: what the mask leaves of the key is gathered once, and
-//! the index is read once. Masks of up to [`SHORT_WORDS`] words, which is nearly all, are gathered
-//! without a branch, as neighbours in the list are of other sub-tables, with other lengths.
+//! the index is read once. Masks of few words, which is nearly all, are gathered without a branch, as
+//! neighbours in the list are of other sub-tables, with other lengths.
+
+use arrayvec::ArrayVec;
 
 use crate::Version;
-use crate::hash::WordHash;
-use crate::masked_words::MaskedWords;
+use crate::index::RECORDS_MAX;
+use crate::simd::Simd;
+use crate::value_hash::ShortValue;
 
 use super::batch::BURST;
-use super::records::SHORT_WORDS;
-use super::{Best, TupleSpace, improve};
+use super::{Best, Subtable, TupleSpace, improve};
 
 /// Searches in flight at once.
 const PROBES: usize = 48;
-/// No record.
-const NONE: u32 = u32::MAX;
 
 /// Searches that are on their way.
-pub(crate) struct Probes {
-    list: [Probe; PROBES],
-    count: usize,
-}
+pub(crate) struct Probes<'a>(ArrayVec<Probe<'a>, PROBES>);
 
 /// A key, a sub-table that may have a rule for it, and what is known of that.
-#[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Probe {
+struct Probe<'a> {
     /// The key's compact value, if it is short.
-    value: [u64; SHORT_WORDS],
+    value: ShortValue,
     hash: u64,
+    subtable: &'a Subtable,
     number: u32,
     /// The first record that may be the rule.
     candidate: u32,
     place: u8,
 }
 
-/// A mask of one to four words, padded with empty ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Short {
-    masks: [u64; SHORT_WORDS],
-    words: [u32; SHORT_WORDS],
-    /// The last word that counts.
-    last: u32,
-}
-
-impl Short {
-    /// Of a mask that has so few words.
-    pub(super) fn of(words: &MaskedWords) -> Option<Short> {
-        let last = words
-            .len()
-            .checked_sub(1)
-            .filter(|&last| last < SHORT_WORDS)?;
-        let mut short = Short {
-            masks: [0; SHORT_WORDS],
-            words: [0; SHORT_WORDS],
-            last: last as u32,
-        };
-        for (place, (word, mask)) in words.iter().enumerate() {
-            (short.words[place], short.masks[place]) = (word as u32, mask);
-        }
-        Some(short)
-    }
-
-    /// Writes a key's compact value; its hash.
+impl<'a> Probes<'a> {
     #[inline(always)]
-    pub(super) fn compact(
-        &self,
-        key: &[u64],
-        hash: WordHash,
-        value: &mut [u64; SHORT_WORDS],
-    ) -> u64 {
-        let mut state = hash.start();
-        let mut last = state;
-        for place in 0..SHORT_WORDS {
-            let word = key[self.words[place] as usize] & self.masks[place];
-            value[place] = word;
-            state = hash.step(state, word);
-            if place <= self.last as usize {
-                last = state;
-            }
-        }
-        last
-    }
-}
-
-impl Probes {
-    #[inline(always)]
-    pub(crate) fn new() -> Probes {
-        let none = Probe {
-            value: [0; SHORT_WORDS],
-            hash: 0,
-            number: 0,
-            candidate: NONE,
-            place: 0,
-        };
-        Probes {
-            list: [none; PROBES],
-            count: 0,
-        }
+    pub(crate) fn new() -> Probes<'a> {
+        Probes(ArrayVec::new())
     }
 
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.count == PROBES
+        self.0.is_full()
     }
 
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.0.len()
     }
 
     /// Puts a key and a sub-table on the list, and asks for where the search begins.
@@ -122,54 +60,63 @@ impl Probes {
     /// # Panics
     /// If the list is full.
     #[inline(always)]
-    pub(crate) fn add(&mut self, rules: &TupleSpace, place: u8, number: u32, key: &[u64]) {
+    pub(crate) fn add<S: Simd>(
+        &mut self,
+        simd: S,
+        rules: &'a TupleSpace,
+        place: u8,
+        number: u32,
+        key: &[u64],
+    ) {
         let subtable = rules.subtable(number);
-        // In its place at once: what is written word by word and then moved as one waits.
-        let probe = &mut self.list[self.count];
-        probe.hash = match &subtable.short {
-            Some(short) => short.compact(key, rules.hash, &mut probe.value),
-            None => subtable.staged.hash(key),
-        };
-        subtable.prefetch_index(probe.hash);
-        (probe.number, probe.place) = (number, place);
-        self.count += 1;
+        let (value, hash) = subtable.staged.mask(simd, key);
+        subtable.prefetch_index(hash);
+        self.0.push(Probe {
+            value,
+            hash,
+            subtable,
+            number,
+            candidate: 0,
+            place,
+        });
     }
 
     /// Does what is on the list; tells of each place and sub-table that had nothing, and says how
     /// many these were.
     #[inline(always)]
-    pub(crate) fn finish(
+    pub(crate) fn finish<S: Simd>(
         &mut self,
+        simd: S,
         rules: &TupleSpace,
         keys: &[u64],
         version: Version,
         best: &mut [Best; BURST],
         mut note_false: impl FnMut(usize, u32),
     ) -> u32 {
-        let mut falses = 0;
-        let list = &mut self.list[..std::mem::take(&mut self.count)];
-        for probe in &mut *list {
-            let subtable = rules.subtable(probe.number);
-            probe.candidate = subtable.likely(probe.hash).unwrap_or(NONE);
+        // Which of them have a record, and which have none: sorted without a branch, as nobody can
+        // guess it.
+        let (mut hits, mut hit_count) = ([0_u8; PROBES], 0);
+        let (mut misses, mut miss_count) = ([0_u8; PROBES], 0);
+        for (number, probe) in self.0.iter_mut().enumerate() {
+            probe.candidate = probe.subtable.likely(simd, probe.hash);
+            let is_hit = (probe.candidate as usize) < RECORDS_MAX;
+            (hits[hit_count], misses[miss_count]) = (number as u8, number as u8);
+            hit_count += usize::from(is_hit);
+            miss_count += usize::from(!is_hit);
         }
-        for probe in &*list {
-            let subtable = rules.subtable(probe.number);
-            let found = match probe.candidate {
-                NONE => None,
-                candidate if subtable.short.is_some() => {
-                    match subtable.is_value(candidate, &probe.value) {
-                        true => subtable.first_at(candidate, version),
-                        false => {
-                            subtable.find_behind(probe.hash, key_of(rules, keys, probe), version)
-                        }
-                    }
-                }
-                candidate => {
-                    let key = key_of(rules, keys, probe);
-                    subtable.find_from(candidate, probe.hash, key, version)
-                }
-            };
-            match found {
+        let (words, mut falses) = (rules.words(), miss_count as u32);
+        for &miss in &misses[..miss_count] {
+            let probe = &self.0[usize::from(miss)];
+            note_false(usize::from(probe.place), probe.number);
+        }
+        for &hit in &hits[..hit_count] {
+            let probe = &self.0[usize::from(hit)];
+            let key = &keys[usize::from(probe.place) * words..][..words];
+            let masked = (&probe.value, probe.hash);
+            match probe
+                .subtable
+                .find_from(probe.candidate, masked, key, version)
+            {
                 Some(rule) => improve(&mut best[usize::from(probe.place)], Some(rule)),
                 None => {
                     falses += 1;
@@ -177,11 +124,7 @@ impl Probes {
                 }
             }
         }
+        self.0.clear();
         falses
     }
-}
-
-fn key_of<'a>(rules: &TupleSpace, keys: &'a [u64], probe: &Probe) -> &'a [u64] {
-    let words = rules.words();
-    &keys[usize::from(probe.place) * words..][..words]
 }

@@ -22,7 +22,7 @@ use crate::{Precedence, RuleId, Version};
 /// The end of a chain.
 pub(super) const NONE: u32 = u32::MAX;
 /// A compact value of so many words or fewer is short.
-pub(super) const SHORT_WORDS: usize = 4;
+pub(super) const SHORT_WORDS: usize = crate::simd::SHORT_WORDS;
 /// Words of a value that lies near its rule, and of those that others may have.
 const NEAR_WORDS: usize = SHORT_WORDS;
 const NEAR_WORDS_MIN: usize = 3;

@@ -22,11 +22,12 @@
 
 use crate::highest::Highest;
 use crate::index::Index;
+use crate::simd::Simd;
 use crate::staged::Staged;
+use crate::value_hash::ShortValue;
 use crate::{Pattern, Precedence, RuleId, Version};
 
-use super::probes::Short;
-use super::records::{NONE, Records, Rule, SHORT_WORDS};
+use super::records::{NONE, Records, Rule};
 
 /// What a prefix field's trie can say about a sub-table.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +54,6 @@ pub(crate) struct Subtable {
     pub(crate) staged: Staged,
     /// The hash of the whole mask.
     pub(crate) mask_hash: u64,
-    /// The mask once more, if it has few words.
-    pub(super) short: Option<Short>,
     index: Index,
     records: Records,
     pub(crate) prefixes: Box<[PrefixCheck]>,
@@ -66,7 +65,6 @@ impl Subtable {
     pub(crate) fn new(staged: Staged, prefixes: Box<[PrefixCheck]>, mask_hash: u64) -> Subtable {
         Subtable {
             records: Records::new(staged.words.len()),
-            short: Short::of(&staged.words),
             staged,
             mask_hash,
             index: Index::new(),
@@ -111,23 +109,28 @@ impl Subtable {
         self.first_at(self.index.find(hash, is_match)?, version)
     }
 
-    /// The same, where the first record that may have the hash is known.
+    /// The same, where the first record that may have the hash is known; `value` and `hash` are those
+    /// of the key: see [`Staged::mask`].
     #[inline(always)]
-    pub(crate) fn find_from(
+    pub(super) fn find_from(
         &self,
         candidate: u32,
-        hash: u64,
+        (value, hash): (&ShortValue, u64),
         key: &[u64],
         version: Version,
     ) -> Option<&Rule> {
-        if self.staged.words.is_match(key, self.value(candidate)) {
-            return self.first_at(candidate, version);
+        let is_it = match self.staged.short() {
+            Some(_) => self.records.is_value(candidate, value),
+            None => self.staged.words.is_match(key, self.value(candidate)),
+        };
+        match is_it {
+            true => self.first_at(candidate, version),
+            false => self.find_behind(hash, key, version),
         }
-        self.find_behind(hash, key, version)
     }
 
     #[cold]
-    pub(super) fn find_behind(&self, hash: u64, key: &[u64], version: Version) -> Option<&Rule> {
+    fn find_behind(&self, hash: u64, key: &[u64], version: Version) -> Option<&Rule> {
         self.find(hash, key, version)
     }
 
@@ -165,7 +168,7 @@ impl Subtable {
 
     /// The first rule of a chain that exists at `version`.
     #[inline(always)]
-    pub(super) fn first_at(&self, mut record: u32, version: Version) -> Option<&Rule> {
+    fn first_at(&self, mut record: u32, version: Version) -> Option<&Rule> {
         while record != NONE {
             let rule = self.rule(record);
             if rule.exists_at(version) {
@@ -184,31 +187,25 @@ impl Subtable {
 
     /// The first record that may have this hash, which it asks to be brought near.
     #[inline(always)]
-    pub(crate) fn candidate(&self, hash: u64) -> Option<u32> {
-        let record = self.index.candidate(hash)?;
+    pub(crate) fn candidate<S: Simd>(&self, simd: S, hash: u64) -> Option<u32> {
+        let record = self.index.candidate(simd, hash)?;
         self.records.prefetch(record);
         Some(record)
     }
 
-    /// The same where there is one, as a rule; it may be a wrong one more often.
+    /// The same where there is one, as a rule, or a number that none has: see [`Index::likely`].
     #[inline(always)]
-    pub(super) fn likely(&self, hash: u64) -> Option<u32> {
-        let record = self.index.likely(hash)?;
+    pub(super) fn likely<S: Simd>(&self, simd: S, hash: u64) -> u32 {
+        let record = self.index.likely(simd, hash);
         self.records.prefetch(record);
-        Some(record)
-    }
-
-    /// Whether this is a record's value; see [`Records::is_value`].
-    #[inline(always)]
-    pub(super) fn is_value(&self, record: u32, value: &[u64; SHORT_WORDS]) -> bool {
-        self.records.is_value(record, value)
+        record
     }
 
     /// Adds a rule; returns its record, and whether no other has its value.
     pub(crate) fn insert(&mut self, value: &[u64], rule: Rule) -> (u32, bool) {
         debug_assert_eq!(value.len(), self.staged.words.len());
         let record = self.len() as u32;
-        let hash = self.staged.hash_value(value);
+        let hash = self.staged.hash_value(value.iter().copied());
         let head = self.head(hash, value);
         self.records.push(rule, value);
         self.highest.push(record as usize, rule.precedence);
@@ -216,7 +213,10 @@ impl Subtable {
             Some(head) => self.chain(hash, head, record),
             None => {
                 let records = &self.records;
-                let hash_of = |record| self.staged.hash_value(records.value(record));
+                let hash_of = |record| {
+                    self.staged
+                        .hash_value(records.value(record).iter().copied())
+                };
                 self.index.insert(hash, record, hash_of);
                 self.staged.add_value(value);
             }
@@ -282,7 +282,7 @@ impl Subtable {
 
     /// Takes a record out of its chain; says whether it was alone there.
     fn unchain(&mut self, record: u32) -> bool {
-        let hash = self.staged.hash_value(self.value(record));
+        let hash = self.staged.hash_value(self.value(record).iter().copied());
         let next = self.rule(record).next;
         let head = self
             .head(hash, self.value(record))
@@ -297,14 +297,17 @@ impl Subtable {
             return false;
         }
         let records = &self.records;
-        let hash_of = |record| self.staged.hash_value(records.value(record));
+        let hash_of = |record| {
+            self.staged
+                .hash_value(records.value(record).iter().copied())
+        };
         self.index.remove(hash, record, hash_of);
         true
     }
 
     /// Makes whatever leads to record `from` lead to `to`.
     fn redirect(&mut self, from: u32, to: u32) {
-        let hash = self.staged.hash_value(self.value(from));
+        let hash = self.staged.hash_value(self.value(from).iter().copied());
         let head = self
             .head(hash, self.value(from))
             .expect("every value is indexed");

@@ -17,6 +17,7 @@ pub(crate) mod open_vswitch;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64;
+use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
     Classifier, Linear, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
 };
@@ -48,6 +49,12 @@ pub(crate) fn prefix_fields() -> Vec<Slot> {
         slot(3, 0, 128),
         slot(5, 32, 16),
     ]
+}
+
+/// One of the sets of instructions that this processor has: all of them, seed after seed.
+pub(crate) fn level(seed: u64) -> Level {
+    let levels = Level::available();
+    levels[seed as usize % levels.len()]
 }
 
 /// What a tuple space is told of these keys.

@@ -113,7 +113,7 @@ fn check_ends<N: Number>(starts: &[N], bits: u32) {
 
 #[test]
 fn levels_agree_bit_for_bit() {
-    use crate::simd::{Level, Work};
+    use crate::simd::{Level, Simd, Work};
 
     struct Predict<'a>(&'a Model, &'a [u64], &'a mut [u32]);
 
@@ -121,7 +121,7 @@ fn levels_agree_bit_for_bit() {
         type Output = ();
 
         #[inline(always)]
-        fn run(self) {
+        fn run<S: Simd>(self, _: S) {
             self.0.predict(self.1, self.2);
         }
     }

@@ -1,0 +1,268 @@
+//! What is written out for each set of instructions, as the compiler would not find it.
+//!
+//! A value of [`Simd`] is the proof that the processor has the set: those of x86-64 are made only
+//! where that was asked for. All of them give the same answers; [`Plain`] is the twin.
+
+use super::fields::{self, Block};
+use super::line::Line;
+
+/// Words of a short mask.
+pub(crate) const SHORT_WORDS: usize = 4;
+
+/// A set of instructions, to be named where work is compiled for it.
+pub(crate) trait Simd: Copy {
+    /// Which slots of a line are `wanted` in the bits of `mask`: the first is the lowest bit.
+    fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32;
+
+    /// Which fields of a block have all bits of a pattern: see [`fields`].
+    fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64;
+
+    /// The words of a key with these numbers, and of each the bits of its mask.
+    ///
+    /// # Panics
+    /// If the key has no such word; some sets take it for zero instead.
+    fn masked(
+        self,
+        key: &[u64],
+        words: &[u64; SHORT_WORDS],
+        masks: &[u64; SHORT_WORDS],
+    ) -> [u64; SHORT_WORDS];
+
+    /// The sum over the words of (low half + low half of its secret) * (high half + high half of
+    /// its secret), each addition of 32 bits and the rest of 64.
+    fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64;
+}
+
+/// What every processor of the target has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain;
+
+impl Simd for Plain {
+    #[inline(always)]
+    fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32 {
+        line.alike(wanted, mask)
+    }
+
+    #[inline(always)]
+    fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
+        fields::find_plain::<BITS>(block, pattern)
+    }
+
+    #[inline(always)]
+    fn masked(
+        self,
+        key: &[u64],
+        words: &[u64; SHORT_WORDS],
+        masks: &[u64; SHORT_WORDS],
+    ) -> [u64; SHORT_WORDS] {
+        std::array::from_fn(|place| key[words[place] as usize] & masks[place])
+    }
+
+    #[inline(always)]
+    fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64 {
+        words.iter().zip(secrets).fold(0, |sum, (word, secret)| {
+            let low = (*word as u32).wrapping_add(*secret as u32);
+            let high = ((word >> 32) as u32).wrapping_add((secret >> 32) as u32);
+            sum.wrapping_add(u64::from(low) * u64::from(high))
+        })
+    }
+}
+
+/// AVX2 and what came with it.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// # Safety
+    /// - The processor has AVX2.
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Avx2 {
+        Avx2(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx2 {
+    #[inline(always)]
+    fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32 {
+        line.alike(wanted, mask)
+    }
+
+    #[inline(always)]
+    fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
+        // SAFETY: the processor has AVX2, or there were no such value.
+        unsafe { fields::x86::find_avx2::<BITS>(block, pattern) }
+    }
+
+    #[inline(always)]
+    fn masked(
+        self,
+        key: &[u64],
+        words: &[u64; SHORT_WORDS],
+        masks: &[u64; SHORT_WORDS],
+    ) -> [u64; SHORT_WORDS] {
+        Plain.masked(key, words, masks)
+    }
+
+    #[inline(always)]
+    fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64 {
+        Plain.sum_of_products(words, secrets)
+    }
+}
+
+/// AVX-512 F, BW, DQ and VL.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// # Safety
+    /// - The processor has AVX-512 F, BW, DQ and VL.
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Avx512 {
+        Avx512(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx512 {
+    #[inline(always)]
+    fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32 {
+        // SAFETY: the processor has AVX-512 F, or there were no such value.
+        unsafe { line.alike_avx512(wanted, mask) }
+    }
+
+    #[inline(always)]
+    fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
+        // SAFETY: the processor has AVX-512 F and BW, or there were no such value.
+        unsafe { fields::x86::find_avx512::<BITS>(block, pattern) }
+    }
+
+    /// A short key is read as a whole, and its words are put in their places by one instruction.
+    #[inline(always)]
+    fn masked(
+        self,
+        key: &[u64],
+        words: &[u64; SHORT_WORDS],
+        masks: &[u64; SHORT_WORDS],
+    ) -> [u64; SHORT_WORDS] {
+        match key.len() {
+            // SAFETY: the processor has AVX-512 F, or there were no such value.
+            0..=8 => unsafe { masked_avx512(key, words, masks) },
+            _ => Plain.masked(key, words, masks),
+        }
+    }
+
+    #[inline(always)]
+    fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64 {
+        // SAFETY: the processor has AVX-512 F, or there were no such value.
+        let of_eight =
+            |(words, secrets): (&[u64], &[u64])| unsafe { sum_of_eight_avx512(words, secrets) };
+        let eights = words.chunks(8).zip(secrets.chunks(8));
+        eights.map(of_eight).fold(0, u64::wrapping_add)
+    }
+}
+
+/// # Safety
+/// - The processor has AVX-512 F.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn masked_avx512(
+    key: &[u64],
+    words: &[u64; SHORT_WORDS],
+    masks: &[u64; SHORT_WORDS],
+) -> [u64; SHORT_WORDS] {
+    use std::arch::x86_64::*;
+    debug_assert!(key.len() <= 8);
+    let present = ((1_u32 << key.len()) - 1) as u8;
+    let mut value = [0; SHORT_WORDS];
+    // SAFETY: words that are not present are not read; the arrays have 32 bytes each.
+    unsafe {
+        let all = _mm512_maskz_loadu_epi64(present, key.as_ptr().cast());
+        let words = _mm256_loadu_si256(words.as_ptr().cast());
+        let masks = _mm256_loadu_si256(masks.as_ptr().cast());
+        let found = _mm512_permutexvar_epi64(_mm512_castsi256_si512(words), all);
+        let found = _mm256_and_si256(_mm512_castsi512_si256(found), masks);
+        _mm256_storeu_si256(value.as_mut_ptr().cast(), found);
+    }
+    value
+}
+
+/// # Safety
+/// - The processor has AVX-512 F.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn sum_of_eight_avx512(words: &[u64], secrets: &[u64]) -> u64 {
+    use std::arch::x86_64::*;
+    let count = words.len().min(secrets.len());
+    debug_assert!(count <= 8);
+    let present = ((1_u32 << count) - 1) as u8;
+    // SAFETY: words that are not present are not read.
+    let (words, secrets) = unsafe {
+        (
+            _mm512_maskz_loadu_epi64(present, words.as_ptr().cast()),
+            _mm512_maskz_loadu_epi64(present, secrets.as_ptr().cast()),
+        )
+    };
+    let sums = _mm512_add_epi32(words, secrets);
+    let products = _mm512_mul_epu32(sums, _mm512_srli_epi64::<32>(sums));
+    _mm512_reduce_add_epi64(products) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::hash_words;
+    use crate::simd::{Level, Work};
+
+    /// Random keys of every length, whose words have all bits, none, or those of one half.
+    struct AgainstPlain;
+
+    impl Work for AgainstPlain {
+        type Output = ();
+
+        fn run<S: Simd>(self, simd: S) {
+            for step in 0..20_000_u64 {
+                let random = |salt| hash_words(salt, &[step]);
+                let word = |place: usize| match random(100 + place as u64) % 5 {
+                    0 => 0,
+                    1 => u64::MAX,
+                    2 => random(200 + place as u64) << 32,
+                    _ => random(300 + place as u64),
+                };
+                let key: Vec<u64> = (0..1 + step as usize % 20).map(word).collect();
+                let words = std::array::from_fn(|place| random(place as u64) % key.len() as u64);
+                let masks = std::array::from_fn(|place| word(40 + place));
+                assert_eq!(
+                    simd.masked(&key, &words, &masks),
+                    Plain.masked(&key, &words, &masks)
+                );
+                let secrets: Vec<u64> = (0..20).map(|place| word(60 + place)).collect();
+                assert_eq!(
+                    simd.sum_of_products(&key, &secrets),
+                    Plain.sum_of_products(&key, &secrets)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn all_instructions_give_the_same() {
+        for level in Level::available() {
+            level.run(AgainstPlain);
+        }
+    }
+
+    #[test]
+    fn a_sum_of_products_is_what_its_words_say() {
+        let words = [7 << 32 | 5, u64::MAX, 1 << 32];
+        let secrets = [2 << 32 | 3, 1 << 32 | 1, 0];
+        // (5 + 3) * (7 + 2), both halves wrapped to nothing, and nothing below.
+        assert_eq!(Plain.sum_of_products(&words, &secrets), 72);
+    }
+}
