@@ -5,7 +5,8 @@
 //! Not criterion: a filter of flows has to be warm, and what matters are ratios to the tuple space
 //! measured in the same minute. Each row is the median (least, most) of [`ROUNDS`] rounds, in which
 //! all classifiers of the case take turns. `THALWEG_PER_TABLE=1000,10000` chooses sizes,
-//! `THALWEG_CASES=uniform,flows` cases.
+//! `THALWEG_CASES=uniform,flows` cases; `THALWEG_LAYERS="common bits"`, say, has one first layer alone,
+//! with nobody's turn between, as a peer is measured.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,6 +18,10 @@ use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, Pattern, Precedence, RuleId, TupleSpace,
     TupleSpaceConfig, VectorFilter, VectorFilterConfig, Version,
 };
+
+/// The program's allocator, for its pages of 2 MiB.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const WORDS: usize = 5;
 const VERSION: Version = Version(1);
@@ -163,11 +168,11 @@ fn compare(name: &str, case: &Case, classifiers: &[(&str, &dyn Classifier)]) {
     let mut times = vec![[[0.0; ROUNDS]; 2]; classifiers.len()];
     for round in 0..ROUNDS {
         for (kind, is_burst) in [false, true].into_iter().enumerate() {
-            let (others, keys) = (draw(LOOKUPS / 4), draw(LOOKUPS));
             for ((_, classifier), times) in classifiers.iter().zip(&mut times) {
-                // The caches are those of the classifier whose turn was before.
-                measure(*classifier, &others, is_burst);
-                times[kind][round] = measure(*classifier, &keys, is_burst);
+                // The caches are those of the classifier whose turn was before; and keys have just
+                // been made, as those of packets have.
+                measure(*classifier, &draw(LOOKUPS / 4), is_burst);
+                times[kind][round] = measure(*classifier, &draw(LOOKUPS), is_burst);
             }
         }
     }
@@ -207,7 +212,7 @@ fn describe(name: &str, bloom: &Bloom) {
 fn layers(name: &str, case: &Case, made_for: usize) {
     let tuple_space = case.load(TupleSpace::new(TupleSpaceConfig::flat(WORDS, 1)));
     let layers = [
-        ("full keys, disjoint", FirstLayer::FullKeysDisjoint),
+        ("full keys (disjoint)", FirstLayer::FullKeysDisjoint),
         ("full keys", FirstLayer::FullKeys),
         ("common bits", FirstLayer::CommonBits),
         ("own bits", FirstLayer::OwnBits),
@@ -220,6 +225,10 @@ fn layers(name: &str, case: &Case, made_for: usize) {
     let mut all: Vec<(&str, &dyn Classifier)> = vec![("tuple space", &tuple_space)];
     let named = layers.iter().zip(&blooms);
     all.extend(named.map(|((name, _), bloom)| (*name, bloom as &dyn Classifier)));
+    if let Ok(chosen) = std::env::var("THALWEG_LAYERS") {
+        all.retain(|(name, _)| chosen.split(',').any(|chosen| chosen == *name));
+        assert!(!all.is_empty(), "THALWEG_LAYERS: no layer of these names");
+    }
     compare(name, case, &all);
     layers
         .iter()

@@ -1,10 +1,11 @@
 //! Whether a first layer is worth asking: what lookups cost with it and without, counted.
 //!
 //! A visit of a sub-table, by a search one by one, is the unit. Of every [`EVERY`] lookups or so one
-//! is counted both ways, or of four times as many several: the sub-tables that the plain search would visit, and what the first
-//! layer and the searches that it leaves would cost (`statistics` has the weights). The distance
-//! between looks changes, so that traffic with a period is not met in the same place again and
-//! again. After [`WINDOW`] looks:
+//! is counted both ways, or of four times as many several: the sub-tables that the plain search would
+//! visit, and what the first layer and the searches that it leaves would cost (`statistics` has the
+//! weights). The distance between looks changes, so that traffic with a period is not met in the same
+//! place again and again. After [`WINDOW`] lookups that were looked at, which is enough for the mean
+//! of what differs by a factor of twenty:
 //!
 //! ```text
 //!   asked:     cost > 0.95 plain:  from now on it is not asked
@@ -20,12 +21,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::KEYS_PER_LOOK;
+
 /// Lookups between two looks at one of them, at most; half as many at least.
 const EVERY: u32 = 1024;
 /// The same for looks at several, in parts of it: each costs as much as hundreds of lookups.
 const EVERY_SEVERAL: u32 = 4;
-/// Looks between two decisions.
-const WINDOW: u32 = 16;
+/// Lookups that are looked at between two decisions.
+const WINDOW: u32 = 128;
 /// Rest after a failed trial, in trials.
 const REST: u64 = 16;
 
@@ -45,6 +48,8 @@ pub(super) struct Worth {
     /// Lookups until the next look.
     until_look: AtomicU32,
     looks: AtomicU32,
+    /// Lookups looked at since the last decision.
+    looked_at: AtomicU32,
     /// Sums of a window, in thousandths.
     layered: AtomicU64,
     plain: AtomicU64,
@@ -60,6 +65,7 @@ impl Worth {
             is_asked: AtomicBool::new(true),
             until_look: AtomicU32::new(EVERY),
             looks: AtomicU32::new(0),
+            looked_at: AtomicU32::new(0),
             layered: AtomicU64::new(0),
             plain: AtomicU64::new(0),
             warm_up: warm_up as u64,
@@ -104,7 +110,9 @@ impl Worth {
         };
         add(&self.layered, cost.layered);
         add(&self.plain, cost.plain);
-        if looks.is_multiple_of(WINDOW) {
+        let looked_at = self.looked_at.load(Relaxed) + lookups.min(KEYS_PER_LOOK) as u32;
+        self.looked_at.store(looked_at % WINDOW, Relaxed);
+        if looked_at >= WINDOW {
             self.decide();
         }
     }
@@ -132,7 +140,7 @@ mod tests {
         for _ in 0..lookups / 32 {
             asked += u32::from(worth.is_asked());
             if worth.is_time(32) {
-                worth.look(1, || cost);
+                worth.look(32, || cost);
             }
         }
         f64::from(asked) / f64::from(lookups / 32)
@@ -154,13 +162,31 @@ mod tests {
     #[test]
     fn it_follows_the_cost_with_hysteresis() {
         let worth = Worth::new(0);
-        assert_eq!(asked(&worth, 100_000, GOOD), 1.0);
-        assert_eq!(asked(&worth, 100_000, FAIR), 1.0);
-        assert!(asked(&worth, 100_000, BAD) < 0.5);
-        assert_eq!(asked(&worth, 100_000, BAD), 0.0);
-        assert_eq!(asked(&worth, 100_000, FAIR), 0.0);
-        assert!(asked(&worth, 100_000, GOOD) > 0.5);
-        assert_eq!(asked(&worth, 100_000, GOOD), 1.0);
+        assert_eq!(asked(&worth, 400_000, GOOD), 1.0);
+        assert_eq!(asked(&worth, 400_000, FAIR), 1.0);
+        assert!(asked(&worth, 400_000, BAD) < 0.5);
+        assert_eq!(asked(&worth, 400_000, BAD), 0.0);
+        assert_eq!(asked(&worth, 400_000, FAIR), 0.0);
+        assert!(asked(&worth, 400_000, GOOD) > 0.5);
+        assert_eq!(asked(&worth, 400_000, GOOD), 1.0);
+    }
+
+    /// The plain search visits 1 to 20 sub-tables, which is more than the layer costs in the mean.
+    #[test]
+    fn lookups_one_by_one_do_not_make_it_waver() {
+        let worth = Worth::new(0);
+        let mut asked = 0;
+        for lookup in 0..4_000_000_u64 {
+            asked += u64::from(worth.is_asked());
+            if worth.is_time(1) {
+                let plain = 1.0 + (crate::hash::hash_words(1, &[lookup]) % 20) as f64;
+                worth.look(1, || Cost {
+                    layered: 7.0,
+                    plain,
+                });
+            }
+        }
+        assert_eq!(asked, 4_000_000);
     }
 
     #[test]
