@@ -14,7 +14,8 @@
 //!
 //! A layer that learns (a filter of flows) has nothing to show before it has met them. It is given
 //! `warm_up` lookups before the first look, and when it was found not worth it, it rests for 16
-//! times as many before it may try again: then it costs a seventeenth of what it cost when tried.
+//! times as many as that took before it may try again: then it costs a seventeenth of what it cost
+//! when tried.
 //!
 //! 1. Nothing here changes an answer.
 //! 2. Counts are read and written apart: threads that look up at the same time may lose some.
@@ -94,9 +95,11 @@ impl Worth {
         let times = if lookups > 1 { EVERY_SEVERAL } else { 1 };
         let until_look = EVERY - looks.wrapping_mul(97) % (EVERY / 2);
         self.until_look.store(until_look * times, Relaxed);
+        // In the mean, since the last look.
+        let since = u64::from(EVERY * times) * 3 / 4;
         let left = self.left.load(Relaxed);
         if left > 0 {
-            let left = left.saturating_sub(u64::from(EVERY * times) * 3 / 4);
+            let left = left.saturating_sub(since);
             self.left.store(left, Relaxed);
             if left == 0 && !self.is_asked() {
                 self.is_asked.store(true, Relaxed);
@@ -110,20 +113,26 @@ impl Worth {
         };
         add(&self.layered, cost.layered);
         add(&self.plain, cost.plain);
-        let looked_at = self.looked_at.load(Relaxed) + lookups.min(KEYS_PER_LOOK) as u32;
+        let at_once = lookups.min(KEYS_PER_LOOK) as u32;
+        let looked_at = self.looked_at.load(Relaxed) + at_once;
         self.looked_at.store(looked_at % WINDOW, Relaxed);
         if looked_at >= WINDOW {
-            self.decide();
+            self.decide(since * u64::from(WINDOW / at_once));
         }
     }
 
-    fn decide(&self) {
+    /// Decides by a window of so many lookups.
+    fn decide(&self, window: u64) {
         let layered = self.layered.swap(0, Relaxed) as f64;
         let plain = self.plain.swap(0, Relaxed) as f64;
         let is_asked = self.is_asked();
         if is_asked && layered > 0.95 * plain {
             self.is_asked.store(false, Relaxed);
-            self.left.store(self.warm_up * REST, Relaxed);
+            let trial = match self.warm_up {
+                0 => 0,
+                warm_up => warm_up + window,
+            };
+            self.left.store(trial * REST, Relaxed);
         } else if !is_asked && layered < 0.8 * plain {
             self.is_asked.store(true, Relaxed);
         }
@@ -196,6 +205,17 @@ mod tests {
         asked(&worth, 100_000, BAD);
         assert_eq!(asked(&worth, 2_000_000, GOOD), 0.0);
         let share = asked(&worth, 20_000_000, BAD);
+        assert!(share > 0.03 && share < 0.09, "{share}");
+        // One by one, it is as little.
+        let one_by_one = Worth::new(50_000);
+        let mut asked_now = 0;
+        for _ in 0..20_000_000 {
+            asked_now += u32::from(one_by_one.is_asked());
+            if one_by_one.is_time(1) {
+                one_by_one.look(1, || BAD);
+            }
+        }
+        let share = f64::from(asked_now) / 20_000_000.0;
         assert!(share > 0.03 && share < 0.09, "{share}");
         assert!(asked(&worth, 8_000_000, GOOD) > 0.4);
         assert_eq!(asked(&worth, 1_000_000, GOOD), 1.0);
