@@ -72,7 +72,7 @@ use crate::prefix_trie::{PrefixMatch, PrefixTrie};
 use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
-pub(crate) use batch::BURST;
+pub(crate) use batch::{BURST, Masked, OfOpen};
 pub(crate) use probes::Probes;
 use records::Rule;
 pub(crate) use subtable::Subtable;

@@ -11,7 +11,7 @@
 //! What is done for a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
 
 use crate::simd::{Simd, Work};
-use crate::tuple_space::{BURST, Best, Probes, TupleSpace, is_settled};
+use crate::tuple_space::{BURST, Best, Masked, OfOpen, Probes, TupleSpace, is_settled};
 use crate::{RuleId, Version};
 
 use super::filter::TESTED;
@@ -232,13 +232,19 @@ impl<S: Simd> Burst<'_, S> {
                 self.search_group(group, &open);
             }
         }
+        let mut masked = Masked::new();
         for member in &common.open {
             let open = self.open_to(member.highest);
-            self.tally.visited += open.count as u32;
-            for &place in open.places() {
-                self.add_probe(place, member.number);
+            if open.count > 0 {
+                self.tally.visited += open.count as u32;
+                let keys = OfOpen {
+                    keys: self.keys,
+                    open: open.places(),
+                };
+                let (simd, version, best) = (self.simd, self.version, &mut self.best);
+                self.rules
+                    .search_one(simd, member.number, keys, version, &mut masked, best);
             }
-            self.probe_silently();
         }
     }
 
@@ -310,25 +316,14 @@ impl<S: Simd> Burst<'_, S> {
     #[inline(always)]
     fn probe(&mut self, note_false: impl FnMut(usize, u32)) {
         self.tally.candidates += self.probes.len() as u32;
-        self.tally.falses += self.probe_all(note_false);
-    }
-
-    /// Does what is on the list, of which no filter spoke.
-    fn probe_silently(&mut self) {
-        self.probe_all(|_, _| ());
-    }
-
-    #[inline(always)]
-    fn probe_all(&mut self, note_false: impl FnMut(usize, u32)) -> u32 {
-        let (rules, keys) = (self.rules, self.keys);
-        self.probes.finish(
+        self.tally.falses += self.probes.finish(
             self.simd,
-            rules,
-            keys,
+            self.rules,
+            self.keys,
             self.version,
             &mut self.best,
             note_false,
-        )
+        );
     }
 }
 

@@ -39,10 +39,17 @@ impl Work for OfBurst<'_> {
 }
 
 /// What a sub-table's mask leaves of the open keys, and which of them it may have rules for.
-struct Masked {
+pub(crate) struct Masked {
     values: [ShortValue; BURST],
     hashes: [u64; BURST],
     hits: [Hit; BURST],
+}
+
+/// The keys of a burst, and the places of those that are open.
+#[derive(Clone, Copy)]
+pub(crate) struct OfOpen<'a> {
+    pub(crate) keys: &'a [u64],
+    pub(crate) open: &'a [u8],
 }
 
 /// An open key that a sub-table may have a rule for.
@@ -86,14 +93,8 @@ impl TupleSpace {
         open: &mut [u8],
         best: &mut [Best; BURST],
     ) {
-        let words = self.shape.words();
-        let key_of = |place: u8| &keys[usize::from(place) * words..][..words];
         let mut open_count = open.len();
-        let mut masked = Masked {
-            values: [ShortValue::default(); BURST],
-            hashes: [0; BURST],
-            hits: [Hit::default(); BURST],
-        };
+        let mut masked = Masked::new();
         for ranked in &self.order {
             let mut still_open = 0;
             for place in 0..open_count {
@@ -105,25 +106,53 @@ impl TupleSpace {
             if open_count == 0 {
                 break;
             }
-            let subtable = self.subtable(ranked.subtable);
-            let open = &open[..open_count];
-            masked.fill(simd, subtable, open.iter().map(|&place| key_of(place)));
-            let hit_count = masked.find(simd, subtable, open_count);
-            for &Hit {
-                open: at,
-                candidate,
-            } in &masked.hits[..hit_count]
-            {
-                let (at, place) = (usize::from(at), open[usize::from(at)]);
-                let masked = (&masked.values[at], masked.hashes[at]);
-                let found = subtable.find_from(candidate, masked, key_of(place), version);
-                improve(&mut best[usize::from(place)], found);
-            }
+            let keys = OfOpen {
+                keys,
+                open: &open[..open_count],
+            };
+            self.search_one(simd, ranked.subtable, keys, version, &mut masked, best);
+        }
+    }
+
+    /// The same in one sub-table.
+    #[inline(always)]
+    pub(crate) fn search_one<S: Simd>(
+        &self,
+        simd: S,
+        number: u32,
+        keys: OfOpen<'_>,
+        version: Version,
+        masked: &mut Masked,
+        best: &mut [Best; BURST],
+    ) {
+        let words = self.shape.words();
+        let key_of = |place: u8| &keys.keys[usize::from(place) * words..][..words];
+        let (subtable, open) = (self.subtable(number), keys.open);
+        masked.fill(simd, subtable, open.iter().map(|&place| key_of(place)));
+        let hit_count = masked.find(simd, subtable, open.len());
+        for &Hit {
+            open: at,
+            candidate,
+        } in &masked.hits[..hit_count]
+        {
+            let (at, place) = (usize::from(at), open[usize::from(at)]);
+            let masked = (&masked.values[at], masked.hashes[at]);
+            let found = subtable.find_from(candidate, masked, key_of(place), version);
+            improve(&mut best[usize::from(place)], found);
         }
     }
 }
 
 impl Masked {
+    #[inline(always)]
+    pub(crate) fn new() -> Masked {
+        Masked {
+            values: [ShortValue::default(); BURST],
+            hashes: [0; BURST],
+            hits: [Hit::default(); BURST],
+        }
+    }
+
     /// Masks and hashes the open keys, and asks for their lines of the index.
     #[inline(always)]
     fn fill<'k, S: Simd>(
