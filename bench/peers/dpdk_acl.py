@@ -143,9 +143,11 @@ def measure_subtables(options, program):
         rows.append({"set": f"20 sub-tables of {per_table}", "traffic": "uniform", "batch": 32,
                      **row})
         print(row, file=sys.stderr)
-        environment = dict(os.environ, THALWEG_CASES="uniform", THALWEG_PER_TABLE=str(per_table),
+        environment = dict(os.environ, THALWEG_CASES="five-tuples,uniform",
+                           # Alone, as the peer is.
+                           THALWEG_PER_TABLE=str(per_table), THALWEG_LAYERS="common bits",
                            # Pages of 2 MB for ours too.
-                           GLIBC_TUNABLES="glibc.malloc.hugetlb=1" if options.pages else "")
+                           MIMALLOC_ALLOW_LARGE_OS_PAGES="1" if options.pages else "0")
         ours = ["cargo", "bench", "-q", "-p", "thalweg-classifier", "--bench", "bloom"]
         subprocess.run(["taskset", "-c", str(options.core), *ours], check=True, env=environment,
                        cwd=HERE, stdout=sys.stderr)

@@ -1,6 +1,7 @@
 //! What a first layer is worth: 20 sub-tables of 1,000 to 100,000 rules, flows looked up uniformly
-//! at random; more flows than the filter was made for; one sub-table; masks with little in common;
-//! and the stages of a lookup, to put into the model.
+//! at random; the same with five-tuples alone, as a peer has them; more flows than the filter was
+//! made for; one sub-table; masks with little in common; and the stages of a lookup, to put into the
+//! model.
 //!
 //! Not criterion: a filter of flows has to be warm, and what matters are ratios to the tuple space
 //! measured in the same minute. Each row is the median (least, most) of [`ROUNDS`] rounds, in which
@@ -23,26 +24,31 @@ use thalweg_classifier::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const WORDS: usize = 5;
 const VERSION: Version = Version(1);
 const ROUNDS: usize = 7;
 const BURST: usize = 32;
 /// Lookups of a round.
 const LOOKUPS: usize = 1 << 17;
 
-type Key = [u64; WORDS];
+/// As a switch has it: Ethernet type, two addresses, protocol, ports, the first word for others.
+type Key = [u64; 5];
+/// Two addresses, then ports and protocol: 16 bytes, as DPDK's libraries are asked.
+type FiveTuple = [u64; 2];
 
 /// Rules in sub-tables, and keys that meet them.
-struct Case {
-    masks: Vec<Key>,
-    values: Vec<(usize, Key)>,
-    flows: Vec<Key>,
+struct Case<const WORDS: usize> {
+    masks: Vec<[u64; WORDS]>,
+    values: Vec<(usize, [u64; WORDS])>,
+    flows: Vec<[u64; WORDS]>,
 }
 
-/// Ethernet type, two addresses, protocol, ports.
 fn random_key(random: &mut Pcg64Mcg) -> Key {
     let ports = random.random::<u64>() & !u64::from(u32::MAX);
     [0, 0x0800, random.random(), 6, ports]
+}
+
+fn five_tuple(key: Key) -> FiveTuple {
+    [key[2], key[4] | key[3]]
 }
 
 fn prefix(length: u32) -> u64 {
@@ -81,9 +87,32 @@ fn unlike() -> Vec<Key> {
     (0..20).map(mask).collect()
 }
 
-impl Case {
+impl Case<5> {
+    fn of_switch(masks: Vec<Key>, per_table: usize, flows: usize) -> Case<5> {
+        Case::new(masks, random_key, per_table, flows)
+    }
+}
+
+impl Case<2> {
+    fn of_five_tuples(masks: Vec<Key>, per_table: usize, flows: usize) -> Case<2> {
+        let masks = masks.into_iter().map(five_tuple).collect();
+        Case::new(
+            masks,
+            |random| five_tuple(random_key(random)),
+            per_table,
+            flows,
+        )
+    }
+}
+
+impl<const WORDS: usize> Case<WORDS> {
     /// Random rules, the same number under each mask; `flows` keys of random rules.
-    fn new(masks: Vec<Key>, per_table: usize, flows: usize) -> Case {
+    fn new(
+        masks: Vec<[u64; WORDS]>,
+        random_key: fn(&mut Pcg64Mcg) -> [u64; WORDS],
+        per_table: usize,
+        flows: usize,
+    ) -> Case<WORDS> {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         let mut values = Vec::with_capacity(masks.len() * per_table);
         for (table, mask) in masks.iter().enumerate() {
@@ -133,33 +162,41 @@ impl Case {
 }
 
 /// Nanoseconds a lookup, one by one or in bursts, over flows drawn at random.
-fn measure(classifier: &dyn Classifier, keys: &[u64], is_burst: bool) -> f64 {
+fn measure<const WORDS: usize>(
+    classifier: &dyn Classifier,
+    keys: &[[u64; WORDS]],
+    is_burst: bool,
+) -> f64 {
     let start = Instant::now();
     if is_burst {
         let mut answers = [None; BURST];
-        for burst in keys.chunks_exact(BURST * WORDS) {
-            classifier.lookup_batch(burst, VERSION, &mut answers);
+        for burst in keys.chunks_exact(BURST) {
+            classifier.lookup_batch(burst.as_flattened(), VERSION, &mut answers);
             black_box(&answers);
         }
     } else {
-        for key in keys.chunks_exact(WORDS) {
+        for key in keys {
             black_box(classifier.lookup(key, VERSION));
         }
     }
-    start.elapsed().as_secs_f64() * 1e9 / (keys.len() / WORDS) as f64
+    start.elapsed().as_secs_f64() * 1e9 / keys.len() as f64
 }
 
 /// Prints a row for each classifier, the first being the one to compare with.
-fn compare(name: &str, case: &Case, classifiers: &[(&str, &dyn Classifier)]) {
+fn compare<const WORDS: usize>(
+    name: &str,
+    case: &Case<WORDS>,
+    classifiers: &[(&str, &dyn Classifier)],
+) {
     let mut random = Pcg64Mcg::seed_from_u64(2);
-    let mut draw = |count: usize| -> Vec<u64> {
+    let mut draw = |count: usize| -> Vec<[u64; WORDS]> {
         let keys = (0..count).map(|_| case.flows[random.random_range(0..case.flows.len())]);
-        keys.flatten().collect()
+        keys.collect()
     };
     for (_, classifier) in classifiers {
         // Four times each flow, so that whoever learns has done so.
         for _ in 0..4 {
-            measure(*classifier, &case.flows.concat(), true);
+            measure(*classifier, &case.flows, true);
         }
         for _ in 0..8 {
             measure(*classifier, &draw(LOOKUPS), true);
@@ -209,7 +246,7 @@ fn describe(name: &str, bloom: &Bloom) {
 }
 
 /// All first layers against the tuple space, filters of flows made for `made_for`.
-fn layers(name: &str, case: &Case, made_for: usize) {
+fn layers<const WORDS: usize>(name: &str, case: &Case<WORDS>, made_for: usize) {
     let tuple_space = case.load(TupleSpace::new(TupleSpaceConfig::flat(WORDS, 1)));
     let layers = [
         ("full keys (disjoint)", FirstLayer::FullKeysDisjoint),
@@ -237,8 +274,8 @@ fn layers(name: &str, case: &Case, made_for: usize) {
 }
 
 fn stages(per_table: usize) {
-    let case = Case::new(alike(20), per_table, 100_000);
-    let config = TupleSpaceConfig::flat(WORDS, 1);
+    let case = Case::of_switch(alike(20), per_table, 100_000);
+    let config = TupleSpaceConfig::flat(case.masks[0].len(), 1);
     let more = case.load(TupleSpace::new(config.clone()));
     // Keys of the best sub-table, which alone is in `one`; its rules do not end a search, as those
     // of the other sub-tables are made better.
@@ -313,32 +350,36 @@ fn sizes() -> Vec<usize> {
 
 fn main() {
     let cases = std::env::var("THALWEG_CASES");
-    let cases = cases.unwrap_or("uniform,flows,one,unlike,stages,many".to_owned());
+    let cases = cases.unwrap_or("uniform,five-tuples,flows,one,unlike,stages,many".to_owned());
     for case in cases.split(',') {
         for per_table in sizes() {
             let flows = (per_table * 20).min(400_000);
             match case {
                 "uniform" => {
-                    let rules = Case::new(alike(20), per_table, flows);
+                    let rules = Case::of_switch(alike(20), per_table, flows);
                     layers(&format!("20 sub-tables of {per_table}"), &rules, flows);
+                }
+                "five-tuples" => {
+                    let rules = Case::of_five_tuples(alike(20), per_table, flows);
+                    layers(&format!("five-tuples, 20 of {per_table}"), &rules, flows);
                 }
                 "flows" => {
                     for times in [2, 10] {
-                        let rules = Case::new(alike(20), per_table, flows);
+                        let rules = Case::of_switch(alike(20), per_table, flows);
                         let name = format!("{times} x the flows, {per_table}");
                         layers(&name, &rules, flows / times);
                     }
                 }
                 "one" => {
-                    let rules = Case::new(alike(1), per_table, flows);
+                    let rules = Case::of_switch(alike(1), per_table, flows);
                     layers(&format!("one sub-table of {per_table}"), &rules, flows);
                 }
                 "unlike" => {
-                    let rules = Case::new(unlike(), per_table, flows);
+                    let rules = Case::of_switch(unlike(), per_table, flows);
                     layers(&format!("masks unlike, {per_table}"), &rules, flows);
                 }
                 "many" if per_table <= 10_000 => {
-                    let rules = Case::new(alike(150), per_table / 10, flows);
+                    let rules = Case::of_switch(alike(150), per_table / 10, flows);
                     layers(
                         &format!("150 sub-tables of {}", per_table / 10),
                         &rules,
