@@ -7,7 +7,8 @@
 
 rte_acl gets the same filters, with port ranges as ranges, and the same headers in the same order;
 rte_hash (exact keys) and rte_member (a vector Bloom filter) as many keys as there are filters.
-With --subtables, the filter and a probe behind it, beside our own (`cargo bench --bench bloom`).
+With --subtables, the filter and a probe behind it, in turns with our own (`cargo bench --bench
+bloom`), sample by sample.
 See README.md for what that means, and for the traps.
 """
 
@@ -19,6 +20,7 @@ import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,8 @@ from private_switch import PeerError, hugepages
 
 # As many flows as crates/classifier/benches/bloom.rs looks up, at most.
 FLOWS_MAX = 400_000
+# Pages for ours, which have two million rules in two forms at the most.
+OUR_PAGES = 512
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER_FILE = pathlib.Path("/usr/include/dpdk/rte_acl.h")
 PACKAGES = ["libdpdk-dev", "pkg-config", "gcc", "libc6-dev"]
@@ -84,13 +88,18 @@ def write_numbers(filters, path):
     return len(lines)
 
 
-def run(options, program, *arguments):
-    """One measurement: the row that the program prints."""
+def dpdk_command(options, program, *arguments):
+    """How the program is started."""
     memory = ["--in-memory"] if options.pages else ["--no-huge", "--no-shconf"]
     megabytes = options.pages * 2 or 4096
-    command = [str(program), "-l", str(options.core), "--main-lcore", str(options.core),
-               "--no-pci", "--no-telemetry", "--log-level=3", *memory, "-m", str(megabytes), "--",
-               *map(str, arguments)]
+    return [str(program), "-l", str(options.core), "--main-lcore", str(options.core), "--no-pci",
+            "--no-telemetry", "--log-level=3", *memory, "-m", str(megabytes), "--",
+            *map(str, arguments)]
+
+
+def run(options, program, *arguments):
+    """One measurement: the row that the program prints."""
+    command = dpdk_command(options, program, *arguments)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=options.seconds,
                               check=True)
@@ -134,23 +143,76 @@ def measure(options, program, folder):
     return rows
 
 
+@contextlib.contextmanager
+def turns(command, environment=None):
+    """Starts a program that takes a sample for each line; gives what asks it for one."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=environment, cwd=HERE)
+
+    def answer():
+        for line in process.stdout:
+            if line.startswith(("{", "[")) or line == "ready\n":
+                return None if line == "ready\n" else json.loads(line)
+        raise PeerError(f"{command[0]} ended with status {process.wait()}")
+
+    def sample():
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return answer()
+
+    try:
+        # What it says when it is ready.
+        yield answer(), sample
+        process.stdin.close()
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def spread(costs):
+    """The median, the least and the most."""
+    return {"median": statistics.median(costs), "min": min(costs), "max": max(costs)}
+
+
+def rows_of_subtables(options, program, per_table):
+    """The peer's row and ours, and how many times as long ours take in the same turn."""
+    flows = min(20 * per_table, FLOWS_MAX)
+    peer = dpdk_command(options, program, "subtables", per_table, flows)
+    environment = dict(os.environ, THALWEG_CASES="five-tuples", THALWEG_TURNS="yes",
+                       THALWEG_PER_TABLE=str(per_table), THALWEG_LAYERS=options.layers,
+                       # Pages of 2 MB for ours too.
+                       MIMALLOC_ALLOW_LARGE_OS_PAGES="1" if options.pages else "0")
+    ours = ["taskset", "-c", str(options.core), "cargo", "bench", "-q", "-p",
+            "thalweg-classifier", "--bench", "bloom"]
+    with turns(peer) as (built, ask_peer), turns(ours, environment) as (_, ask_ours):
+        samples = [(ask_peer(), ask_ours()) for _ in range(options.samples)]
+    about = {"set": f"20 sub-tables of {per_table}", "traffic": "uniform"}
+    costs = [sample["ns"] for sample, _ in samples]
+    rows = [{**about, "classifier": "rte_member vBF and one rte_hash probe", "batch": 32, **built,
+             "ns_per_lookup": spread(costs),
+             "not_found": max(sample["not_found"] for sample, _ in samples)}]
+    for place, layer in enumerate(options.layers.split(",")):
+        for kind, batch in (("burst", 32), ("single", 1)):
+            own = [layers[place][kind] for _, layers in samples]
+            ratios = [cost / peer_cost for cost, peer_cost in zip(own, costs)]
+            rows.append({**about, "classifier": layer, "batch": batch, "rules": built["rules"],
+                         "ns_per_lookup": spread(own), "times_the_peer": spread(ratios)})
+    return rows
+
+
 def measure_subtables(options, program):
-    """A filter of flows and the probe behind it, over 20 sub-tables; ours in the same turn."""
+    """A filter and the probe behind it, over 20 sub-tables; ours take turns with it."""
+    # Whatever has to be compiled is, before anybody's turn.
+    subprocess.run(["cargo", "bench", "-q", "-p", "thalweg-classifier", "--bench", "bloom",
+                    "--no-run"], check=True, cwd=HERE, stdout=sys.stderr)
     rows = []
     for per_table in map(int, options.subtables.split(",")):
-        flows = min(20 * per_table, FLOWS_MAX)
-        row = run(options, program, "subtables", per_table, flows, options.samples)
-        rows.append({"set": f"20 sub-tables of {per_table}", "traffic": "uniform", "batch": 32,
-                     **row})
-        print(row, file=sys.stderr)
-        environment = dict(os.environ, THALWEG_CASES="five-tuples,uniform",
-                           # Alone, as the peer is.
-                           THALWEG_PER_TABLE=str(per_table), THALWEG_LAYERS="common bits",
-                           # Pages of 2 MB for ours too.
-                           MIMALLOC_ALLOW_LARGE_OS_PAGES="1" if options.pages else "0")
-        ours = ["cargo", "bench", "-q", "-p", "thalweg-classifier", "--bench", "bloom"]
-        subprocess.run(["taskset", "-c", str(options.core), *ours], check=True, env=environment,
-                       cwd=HERE, stdout=sys.stderr)
+        for row in rows_of_subtables(options, program, per_table):
+            rows.append(row)
+            ratio = row.get("times_the_peer", {"median": 1})["median"]
+            print(f"{row['set']}, {row['classifier']}, {row['batch']} at once: "
+                  f"{row['ns_per_lookup']}, {ratio:.2f}x", file=sys.stderr)
     return rows
 
 
@@ -161,6 +223,8 @@ def parse_arguments():
                         help="sets of IPv4 filters, as `thalweg bench classify --rules` takes them")
     parser.add_argument("--subtables", help="measure a filter before 20 sub-tables of so many rules "
                         "each, several sizes by commas, and nothing else")
+    parser.add_argument("--layers", default="tuple space,common bits",
+                        help="what takes turns with it: rows of benches/bloom.rs")
     parser.add_argument("--traffic", default="uniform", help="uniform, zipf, trace")
     parser.add_argument("--flows", type=int, default=262_144)
     parser.add_argument("--seed", type=int, default=1)
@@ -185,7 +249,9 @@ def main():
         if not options.subtables and not pathlib.Path(options.program).exists():
             raise PeerError(f"{options.program} is missing; run: cargo build --release")
         install_packages()
-        reserved = hugepages(options.pages) if options.pages else contextlib.nullcontext()
+        # Of those that are reserved the peer takes `pages`.
+        pages = options.pages + (OUR_PAGES if options.subtables else 0)
+        reserved = hugepages(pages) if options.pages else contextlib.nullcontext()
         with tempfile.TemporaryDirectory(prefix="peer-dpdk-") as name, reserved:
             folder = pathlib.Path(name)
             program, version = build(folder)

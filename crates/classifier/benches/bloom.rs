@@ -7,7 +7,9 @@
 //! measured in the same minute. Each row is the median (least, most) of [`ROUNDS`] rounds, in which
 //! all classifiers of the case take turns. `THALWEG_PER_TABLE=1000,10000` chooses sizes,
 //! `THALWEG_CASES=uniform,flows` cases; `THALWEG_LAYERS="common bits"`, say, has one first layer alone,
-//! with nobody's turn between, as a peer is measured.
+//! with nobody's turn between. With `THALWEG_TURNS=yes` a round is made for each line of standard
+//! input, and its times are a line of standard output, so that a peer can take turns with it
+//! (`bench/peers/dpdk_acl.py --subtables`).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -202,21 +204,27 @@ fn compare<const WORDS: usize>(
             measure(*classifier, &draw(LOOKUPS), true);
         }
     }
-    let mut times = vec![[[0.0; ROUNDS]; 2]; classifiers.len()];
-    for round in 0..ROUNDS {
-        for (kind, is_burst) in [false, true].into_iter().enumerate() {
-            for ((_, classifier), times) in classifiers.iter().zip(&mut times) {
+    let mut round = || {
+        let mut times = [vec![], vec![]];
+        for (is_burst, times) in [false, true].into_iter().zip(&mut times) {
+            for (_, classifier) in classifiers {
                 // The caches are those of the classifier whose turn was before; and keys have just
                 // been made, as those of packets have.
-                measure(*classifier, &draw(LOOKUPS / 4), is_burst);
-                times[kind][round] = measure(*classifier, &draw(LOOKUPS), is_burst);
+                measure(*classifier, &draw(LOOKUPS), is_burst);
+                times.push(measure(*classifier, &draw(LOOKUPS), is_burst));
             }
         }
+        times
+    };
+    if std::env::var_os("THALWEG_TURNS").is_some() {
+        return take_turns(classifiers, round);
     }
+    let rounds: [_; ROUNDS] = std::array::from_fn(|_| round());
     let mut base = [0.0; 2];
-    for (index, ((layer, _), mut times)) in classifiers.iter().zip(times).enumerate() {
+    for (index, (layer, _)) in classifiers.iter().enumerate() {
         print!("{name:34} {layer:24}");
-        for (kind, times) in times.iter_mut().enumerate() {
+        for kind in 0..2 {
+            let mut times = rounds.each_ref().map(|times| times[kind][index]);
             times.sort_by(f64::total_cmp);
             let median = times[ROUNDS / 2];
             base[kind] = if index == 0 { median } else { base[kind] };
@@ -226,6 +234,20 @@ fn compare<const WORDS: usize>(
             print!("  {kind_name} {median:6.1} ({least:.1}-{most:.1}) ns {ratio:4.2}x");
         }
         println!();
+    }
+}
+
+/// A round for each line of standard input, its times as a line of JSON.
+fn take_turns(classifiers: &[(&str, &dyn Classifier)], mut round: impl FnMut() -> [Vec<f64>; 2]) {
+    println!("\nready");
+    for line in std::io::stdin().lines() {
+        line.expect("standard input is text");
+        let [single, burst] = round();
+        let times = classifiers.iter().zip(single.iter().zip(&burst));
+        let rows = times.map(|((name, _), (single, burst))| {
+            format!(r#"{{"layer": "{name}", "single": {single:.3}, "burst": {burst:.3}}}"#)
+        });
+        println!("[{}]", rows.collect::<Vec<_>>().join(", "));
     }
 }
 
