@@ -78,6 +78,11 @@ impl History {
         deaths.flat_map(|(_, ids)| ids.iter().copied())
     }
 
+    /// The oldest version that may be looked up.
+    pub(crate) fn oldest(&self) -> Version {
+        self.oldest
+    }
+
     /// Settles all versions up to `oldest`; returns the rules that died by then.
     pub(crate) fn settle(&mut self, oldest: Version) -> Vec<RuleId> {
         self.oldest = self.oldest.max(oldest);

@@ -73,7 +73,7 @@ use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
 pub(crate) use batch::{BURST, Masked, OfOpen};
-pub(crate) use probes::Probes;
+pub(crate) use probes::Wanted;
 use records::Rule;
 pub(crate) use subtable::Subtable;
 
@@ -209,8 +209,8 @@ impl Classifier for TupleSpace {
         {
             *word = compact;
         }
-        let rule = Rule::new(precedence, id, born);
-        let (record, is_first_of_value) = subtable.insert(&value[..words], rule);
+        let (rule, oldest) = (Rule::new(precedence, id), self.history.oldest());
+        let (record, is_first_of_value) = subtable.insert(&value[..words], rule, born, oldest);
         if is_first_of_value {
             for check in &subtable.prefixes {
                 let prefix = self.shape.prefix_fields()[check.field].value(pattern.value);
@@ -227,10 +227,10 @@ impl Classifier for TupleSpace {
     }
 
     fn remove(&mut self, id: RuleId, died: Version) {
-        let rule = self.rule_mut(id).filter(|rule| rule.died == Version::NEVER);
-        let rule = rule.expect("the caller names a living rule");
-        assert!(rule.born <= died, "a death before the birth");
-        rule.died = died;
+        let life = self.life(id).filter(|life| life.is_living());
+        let life = life.expect("the caller names a living rule");
+        assert!(life.born <= died, "a death before the birth");
+        self.change_life(id, |life| life.died = died);
         self.history.record_death(id, died);
     }
 
@@ -280,10 +280,9 @@ impl Classifier for TupleSpace {
     fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId> {
         let is_it = |number| self.subtable(number).staged.words.is_mask(pattern.mask);
         let subtable = self.subtable(self.masks.find(self.hash.hash_words(pattern.mask), is_it)?);
-        let mut rules = subtable.chain_of(pattern.value);
-        let is_it =
-            |rule: &&Rule| rule.died == Version::NEVER && rule.precedence.priority() == priority;
-        rules.find(is_it).map(|rule| rule.id)
+        let mut rules = subtable.living_of(pattern.value);
+        let rule = rules.find(|rule| rule.precedence.priority() == priority);
+        rule.map(|rule| rule.id)
     }
 
     fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
@@ -310,26 +309,26 @@ impl Classifier for TupleSpace {
     fn abort(&mut self, version: Version) {
         let (births, deaths) = self.history.take_version(version);
         for id in births {
-            let rule = self
-                .rule_mut(id)
-                .expect("rules of an open version are present");
-            let died = rule.died;
-            if died != Version::NEVER && died != version {
-                self.history.forget_death(id, died);
+            let life = self.life(id).expect("rules of an open version are present");
+            if !life.is_living() && life.died != version {
+                self.history.forget_death(id, life.died);
             }
             self.free(id);
         }
         for id in deaths {
             // Those that were born in the same version are gone already.
-            if let Some(rule) = self.rule_mut(id) {
-                rule.died = Version::NEVER;
-            }
+            self.change_life(id, |life| life.died = Version::NEVER);
         }
         self.shrink();
     }
 
     fn reclaim(&mut self, oldest: Version) -> Vec<RuleId> {
+        let born: Vec<RuleId> = self.history.born_by(oldest).collect();
         let dead = self.history.settle(oldest);
+        for id in born {
+            // That it exists always, now that nobody asks for what was before.
+            self.change_life(id, |_| ());
+        }
         for &id in &dead {
             self.free(id);
         }

@@ -100,6 +100,11 @@ impl ValueHash {
     ) {
         let key_of = |place: u8| &keys[usize::from(place) * width..][..width];
         match self {
+            ValueHash::Short(short) if places.len() * width == keys.len() => {
+                for (key, hash) in keys.chunks_exact(width).zip(hashes) {
+                    (_, *hash) = short.of_key(simd, key);
+                }
+            }
             ValueHash::Short(short) => {
                 for (&place, hash) in places.iter().zip(hashes) {
                     (_, *hash) = short.of_key(simd, key_of(place));
@@ -145,7 +150,7 @@ impl ShortMask {
     #[inline(always)]
     pub(crate) fn of_key<S: Simd>(&self, simd: S, key: &[u64]) -> (ShortValue, u64) {
         let value = simd.masked(key, &self.words, &self.masks);
-        (value, self.of_value(&value))
+        (value, self.finish(simd.short_sum(&value, &self.secrets)))
     }
 
     #[inline(always)]
@@ -159,7 +164,11 @@ impl ShortMask {
 
     #[inline(always)]
     fn of_value(&self, value: &ShortValue) -> u64 {
-        let sum = Plain.sum_of_products(value, &self.secrets);
+        self.finish(Plain.short_sum(value, &self.secrets))
+    }
+
+    #[inline(always)]
+    fn finish(&self, sum: u64) -> u64 {
         self.last.step(self.last.start(), sum)
     }
 }

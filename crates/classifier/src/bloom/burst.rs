@@ -3,23 +3,24 @@
 //! ```text
 //!   for each filter that some key needs:
 //!       hash each open key, and ask for its block; then test the blocks
-//!       for each candidate of each key: put a search of the sub-table on a list; when the list
-//!           is full, or the filter is done, finish them (`tuple_space::probes`)
+//!       list the candidates of each key; search them all (`tuple_space::probes`)
 //! ```
 //!
 //! A key is open as long as a rule of the filter's sub-tables could be better than its best one.
 //! What is done for a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
 
 use crate::simd::{Simd, Work};
-use crate::tuple_space::{BURST, Best, Masked, OfOpen, Probes, TupleSpace, is_settled};
+use crate::tuple_space::{BURST, Best, Masked, OfOpen, TupleSpace, Wanted, is_settled};
 use crate::{RuleId, Version};
 
-use super::filter::TESTED;
 use super::flows::Flows;
-use super::groups::{Group, Groups, Member};
+use super::groups::{GONE, Group, Groups, Member};
 use super::own::OwnBits;
 use super::statistics::Tally;
 use super::{Bloom, KEYS_PER_LOOK};
+
+/// Sets of a vector.
+const SETS: usize = u64::BITS as usize;
 
 /// A burst to be looked up with what instructions there are.
 struct OfBurst<'a> {
@@ -47,9 +48,21 @@ struct Burst<'a, S> {
     version: Version,
     count: usize,
     best: [Best; BURST],
-    probes: Probes<'a>,
+    /// Whether something may have been found before the rules are searched.
+    has_hints: bool,
     tally: Tally,
 }
+
+/// All places of a burst.
+const ALL: [u8; BURST] = {
+    let mut places = [0; BURST];
+    let mut place = 0;
+    while place < BURST {
+        places[place] = place as u8;
+        place += 1;
+    }
+    places
+};
 
 /// The places of the keys that are open.
 struct Open {
@@ -58,6 +71,12 @@ struct Open {
 }
 
 impl Open {
+    /// The first `count`.
+    #[inline(always)]
+    fn all(count: usize) -> Open {
+        Open { places: ALL, count }
+    }
+
     /// Those of the first `count` that a condition holds for.
     #[inline(always)]
     fn of(count: usize, mut is_open: impl FnMut(usize) -> bool) -> Open {
@@ -120,7 +139,7 @@ impl Bloom {
             version,
             count: answers.len(),
             best: [None; BURST],
-            probes: Probes::new(),
+            has_hints: self.flows.is_some(),
             tally: Tally {
                 lookups: answers.len() as u32,
                 ..Tally::default()
@@ -131,7 +150,7 @@ impl Bloom {
             None => self.search_burst(&mut burst, None),
         }
         self.counts.add(burst.tally);
-        for (answer, best) in answers.iter_mut().zip(burst.best) {
+        for (answer, best) in answers.iter_mut().zip(&burst.best) {
             *answer = best.map(|(_, id)| id);
         }
     }
@@ -165,7 +184,7 @@ impl Bloom {
         } else if let Some(own) = &self.own {
             burst.search_own(own);
         } else {
-            let mut open = open.unwrap_or_else(|| Open::of(burst.count, |_| true));
+            let mut open = open.unwrap_or_else(|| Open::all(burst.count));
             burst.tally.searches += open.count as u32;
             let places = &mut open.places[..open.count];
             self.rules.search_burst(
@@ -206,31 +225,35 @@ impl<S: Simd> Burst<'_, S> {
                 filter.prefetch_all(&tests, vector + 1);
             }
             self.tally.filters += self.count as u32;
-            for first in (0..self.count).step_by(TESTED) {
-                let found = filter.find_some(self.simd, &tests, vector, first);
-                for (place, sets) in (first as u8..).zip(found) {
-                    for number in flows.numbers(sets, vector, self.rules) {
-                        if self.probes.is_full() {
-                            self.probe(|place, number| {
-                                filter.note_false(hashes[place], number as usize);
-                            });
-                        }
-                        self.add_probe(place, number);
-                    }
-                }
-            }
-            self.probe(|place, number| filter.note_false(hashes[place], number as usize));
+            let mut found = [0; BURST];
+            filter.find_all(self.simd, &tests, vector, &mut found);
+            let first = vector as u32 * u64::BITS;
+            let rules = self.rules;
+            let wants = |set, _: Best| {
+                let number = first + set as u32;
+                rules.has_subtable(number).then_some(number)
+            };
+            let all = Open::all(self.count);
+            self.search_sets(all.places(), &found, wants, |wanted| {
+                filter.note_false(hashes[usize::from(wanted.place)], wanted.number as usize);
+            });
         }
         hashes
     }
 
     #[inline(always)]
     fn search_common(&mut self, common: &Groups) {
-        for group in &common.groups {
-            let open = self.open_to(group.highest);
+        for (number, group) in common.groups.iter().enumerate() {
+            let open = match number {
+                0 if !self.has_hints => Open::all(self.count),
+                _ => self.open_to(group.highest),
+            };
             if open.count > 0 {
                 self.search_group(group, &open);
             }
+        }
+        if common.open.is_empty() {
+            return;
         }
         let mut masked = Masked::new();
         for member in &common.open {
@@ -257,26 +280,46 @@ impl<S: Simd> Burst<'_, S> {
             .of_each(self.simd, keys, width, places, &mut hashes);
         self.tally.filters += open.count as u32;
         let tests = group.filter.prepare(&hashes, open.count);
-        for first in (0..open.count).step_by(TESTED) {
-            let found = group.filter.find_some(self.simd, &tests, 0, first);
-            for (&place, sets) in places[first..].iter().zip(found) {
-                for member in group.members_of(sets) {
-                    self.add_member(place, member);
-                }
-            }
-        }
-        self.probe(|_, _| ());
+        let mut found = [0; BURST];
+        group.filter.find_all(self.simd, &tests, 0, &mut found);
+        let wants = |set, best| {
+            let Member { number, highest } = group.members[set];
+            let is_open = number != GONE && !is_settled(best, highest);
+            is_open.then_some(number)
+        };
+        self.search_sets(places, &found, wants, |_| ());
     }
 
+    /// Searches sub-tables of the sets that each key may be in.
     #[inline(always)]
-    fn add_member(&mut self, place: u8, Member { number, highest }: Member) {
-        if is_settled(self.best[usize::from(place)], highest) {
-            return;
+    fn search_sets(
+        &mut self,
+        places: &[u8],
+        found: &[u64; BURST],
+        wants: impl Fn(usize, Best) -> Option<u32>,
+        mut note_false: impl FnMut(Wanted),
+    ) {
+        // Room for those of 32 keys, and for all sets of one more.
+        let mut wanted = [Wanted::default(); BURST + SETS];
+        let mut at = 0;
+        while at < places.len() {
+            let mut count = 0;
+            while at < places.len() && count <= BURST {
+                let place = places[at];
+                let best = self.best[usize::from(place) % BURST];
+                let mut sets = found[at % BURST];
+                while sets != 0 {
+                    let set = sets.trailing_zeros() as usize;
+                    sets &= sets - 1;
+                    if let Some(number) = wants(set, best) {
+                        wanted[count] = Wanted { place, number };
+                        count += 1;
+                    }
+                }
+                at += 1;
+            }
+            self.search_wanted(&wanted[..count], &mut note_false);
         }
-        if self.probes.is_full() {
-            self.probe(|_, _| ());
-        }
-        self.add_probe(place, number);
     }
 
     fn search_own(&mut self, own: &OwnBits) {
@@ -292,38 +335,24 @@ impl<S: Simd> Burst<'_, S> {
                 *hash = subtable.staged.hash(self.key(place));
                 own.prefetch(number, *hash);
             }
+            let (mut wanted, mut count) = ([Wanted::default(); BURST], 0);
             for (&place, hash) in open.places().iter().zip(hashes) {
-                if own.may_have(number, hash) {
-                    if self.probes.is_full() {
-                        self.probe(|_, _| ());
-                    }
-                    self.add_probe(place, number);
-                }
+                wanted[count] = Wanted { place, number };
+                count += usize::from(own.may_have(number, hash));
             }
-            self.probe(|_, _| ());
+            self.search_wanted(&wanted[..count], |_| ());
         }
     }
 
-    /// Puts a search on the list.
+    /// Makes searches of which a filter said so; tells of each that found nothing.
     #[inline(always)]
-    fn add_probe(&mut self, place: u8, number: u32) {
-        let words = self.rules.words();
-        let key = &self.keys[usize::from(place) * words..][..words];
-        self.probes.add(self.simd, self.rules, place, number, key);
-    }
-
-    /// Does what is on the list, of which the filter said so; tells of each that found nothing.
-    #[inline(always)]
-    fn probe(&mut self, note_false: impl FnMut(usize, u32)) {
-        self.tally.candidates += self.probes.len() as u32;
-        self.tally.falses += self.probes.finish(
-            self.simd,
-            self.rules,
-            self.keys,
-            self.version,
-            &mut self.best,
-            note_false,
-        );
+    fn search_wanted(&mut self, wanted: &[Wanted], note_false: impl FnMut(Wanted)) {
+        self.tally.candidates += wanted.len() as u32;
+        let (simd, keys, version) = (self.simd, self.keys, self.version);
+        let best = &mut self.best;
+        self.tally.falses += self
+            .rules
+            .search_wanted(simd, wanted, keys, version, best, note_false);
     }
 }
 

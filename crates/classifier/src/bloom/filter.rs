@@ -50,8 +50,6 @@ const WORDS: usize = BLOCK_BITS / 64;
 const SETS_PER_VECTOR: usize = 64;
 /// Keys tested together.
 const BURST: usize = 32;
-/// So many of these before anything is done about them.
-pub(super) const TESTED: usize = 8;
 /// A block is full with so many times the keys it was made for.
 const FULL: f64 = 1.75;
 /// False candidates for each field that is emptied.
@@ -384,21 +382,20 @@ impl VectorFilter {
         }
     }
 
-    /// [`VectorFilter::candidates_of_burst`] for [`TESTED`] keys whose blocks were asked for, from
-    /// the `first` on: what the caller does with them leaves time for the others' blocks to come.
+    /// [`VectorFilter::candidates_of_burst`] for keys whose blocks were asked for.
     #[inline(always)]
-    pub(super) fn find_some<S: Simd>(
+    pub(super) fn find_all<S: Simd>(
         &self,
         simd: S,
         tests: &Tests,
         vector: usize,
-        first: usize,
-    ) -> [u64; TESTED] {
+        found: &mut [u64; BURST],
+    ) {
         match self.width {
-            Width::Bits8 => self.find_fields::<8, S>(simd, tests, vector, first),
-            Width::Bits16 => self.find_fields::<16, S>(simd, tests, vector, first),
-            Width::Bits32 => self.find_fields::<32, S>(simd, tests, vector, first),
-            Width::Bits64 => self.find_fields::<64, S>(simd, tests, vector, first),
+            Width::Bits8 => self.find_fields::<8, S>(simd, tests, vector, found),
+            Width::Bits16 => self.find_fields::<16, S>(simd, tests, vector, found),
+            Width::Bits32 => self.find_fields::<32, S>(simd, tests, vector, found),
+            Width::Bits64 => self.find_fields::<64, S>(simd, tests, vector, found),
         }
     }
 
@@ -408,16 +405,13 @@ impl VectorFilter {
         simd: S,
         tests: &Tests,
         vector: usize,
-        first: usize,
-    ) -> [u64; TESTED] {
+        found: &mut [u64; BURST],
+    ) {
         let blocks = self.blocks_of(vector);
-        let places = &tests.places[first..tests.count.min(first + TESTED)];
-        let mut found = [0; TESTED];
-        let tests = places.iter().zip(&tests.patterns[first..]);
-        for ((&place, &pattern), found) in tests.zip(&mut found) {
+        let tests = tests.places[..tests.count].iter().zip(&tests.patterns);
+        for ((&place, &pattern), found) in tests.zip(found) {
             *found = simd.fields::<BITS>(&blocks[place as usize], pattern);
         }
-        found
     }
 
     /// Puts a key into a set.

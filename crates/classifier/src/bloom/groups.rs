@@ -41,7 +41,7 @@ pub(super) const GROUPS_MAX: usize = 8;
 /// Sub-tables of a group.
 const MEMBERS_MAX: usize = 64;
 /// The member that was there lost its last rule.
-const GONE: u32 = u32::MAX;
+pub(super) const GONE: u32 = u32::MAX;
 
 /// The groups and what is in none.
 #[derive(Debug)]

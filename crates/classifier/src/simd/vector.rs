@@ -31,6 +31,12 @@ pub(crate) trait Simd: Copy {
     /// The sum over the words of (low half + low half of its secret) * (high half + high half of
     /// its secret), each addition of 32 bits and the rest of 64.
     fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64;
+
+    /// The same of a short value.
+    #[inline(always)]
+    fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
+        Plain.sum_of_products(words, secrets)
+    }
 }
 
 /// What every processor of the target has.
@@ -110,6 +116,12 @@ impl Simd for Avx2 {
     fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64 {
         Plain.sum_of_products(words, secrets)
     }
+
+    #[inline(always)]
+    fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
+        // SAFETY: the processor has AVX2, or there were no such value.
+        unsafe { short_sum_avx2(words, secrets) }
+    }
 }
 
 /// AVX-512 F, BW, DQ and VL.
@@ -164,6 +176,34 @@ impl Simd for Avx512 {
         let eights = words.chunks(8).zip(secrets.chunks(8));
         eights.map(of_eight).fold(0, u64::wrapping_add)
     }
+
+    #[inline(always)]
+    fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
+        // SAFETY: the processor has AVX2, or there were no such value.
+        unsafe { short_sum_avx2(words, secrets) }
+    }
+}
+
+/// # Safety
+/// - The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn short_sum_avx2(words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
+    use std::arch::x86_64::*;
+    // SAFETY: the arrays have 32 bytes each.
+    let (words, secrets) = unsafe {
+        (
+            _mm256_loadu_si256(words.as_ptr().cast()),
+            _mm256_loadu_si256(secrets.as_ptr().cast()),
+        )
+    };
+    let sums = _mm256_add_epi32(words, secrets);
+    let products = _mm256_mul_epu32(sums, _mm256_srli_epi64::<32>(sums));
+    let high = _mm256_extracti128_si256::<1>(products);
+    let halves = _mm_add_epi64(_mm256_castsi256_si128(products), high);
+    let sum = _mm_add_epi64(halves, _mm_unpackhi_epi64(halves, halves));
+    _mm_cvtsi128_si64(sum) as u64
 }
 
 /// # Safety
@@ -241,6 +281,11 @@ mod tests {
                 assert_eq!(
                     simd.masked(&key, &words, &masks),
                     Plain.masked(&key, &words, &masks)
+                );
+                let (short, short_secrets) = (std::array::from_fn(word), masks);
+                assert_eq!(
+                    simd.short_sum(&short, &short_secrets),
+                    Plain.short_sum(&short, &short_secrets)
                 );
                 let secrets: Vec<u64> = (0..20).map(|place| word(60 + place)).collect();
                 assert_eq!(

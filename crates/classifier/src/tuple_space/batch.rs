@@ -137,7 +137,7 @@ impl TupleSpace {
         {
             let (at, place) = (usize::from(at), open[usize::from(at)]);
             let masked = (&masked.values[at], masked.hashes[at]);
-            let found = subtable.find_from(candidate, masked, key_of(place), version);
+            let found = subtable.find_from(candidate, masked, || key_of(place), version);
             improve(&mut best[usize::from(place)], found);
         }
     }

@@ -1,58 +1,93 @@
 //! Rules and their values by record: in one cache line where they fit.
 //!
 //! ```text
-//!   near:   record -> rule, compact value of 2 to 4 words                        (one line)
-//!   apart:  rules:   record -> rule                                              (32 bytes)
+//!   near:   record -> compact value of 1 or 2 words, rule                       (half a line)
+//!           lives:   record -> when it exists                                      (16 bytes)
+//!   wide:   record -> compact value of 3 or 4 words, rule, when it exists          (one line)
+//!   apart:  rules:   record -> rule, when it exists                                (32 bytes)
 //!           values:  record -> compact value                       (8 bytes a masked word)
 //! ```
 //!
-//! Whoever finds a rule reads both: the value to compare it, the rule to see whether it exists and
-//! how good it is. Apart they take two lines or three. Longer values do not fit into a line with
-//! their rule, and one word would leave nearly half of it empty: what is near costs 16 bytes a rule
-//! where the value has two words, 8 where it has three, and nothing where it has four. With it, and
-//! with an index that is searched once, a burst that finds its rules behind a filter takes 0.6 times
-//! as long among 2,000,000, 0.8 among 20,000. Two words near instead of apart: 0.7 times among
-//! 2,000,000, 0.9 among 20,000 (five-tuples of `benches/bloom.rs`, 41 and 18 ns).
+//! Whoever finds a rule reads value and rule: the one to compare it, the other to see how good it
+//! is. Apart they take two lines or three; longer values do not fit into a line with their rule.
+//! When a rule exists is read while that matters: most exist at every version that may be looked
+//! up, since a version before it was reclaimed, and say so in a bit of their own. So half a line is
+//! enough for a value of two words. With it a burst that finds its rules behind a filter takes 0.9
+//! times as long among 200,000 as with a line for each (five-tuples of `benches/bloom.rs`), and less
+//! where the processor's caches are shared with others.
 //!
 //! 1. Records are dense: removing one moves the last into its place.
-//! 2. The words of a near value beyond those of the mask are zero.
+//! 2. The words of a near or wide value beyond those of the mask are zero.
+//! 3. A rule that says that it exists at every version was born by the oldest that may be looked
+//!    up, and has not died.
 
 use crate::capacity::{grow, shrink};
 use crate::{Precedence, RuleId, Version};
 
 /// The end of a chain.
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX >> 1;
 /// A compact value of so many words or fewer is short.
 pub(super) const SHORT_WORDS: usize = crate::simd::SHORT_WORDS;
-/// Words of a value that lies near its rule, and of those that others may have.
-const NEAR_WORDS: usize = SHORT_WORDS;
-const NEAR_WORDS_MIN: usize = 2;
+/// Words of a value that lies near its rule.
+const NEAR_WORDS: usize = 2;
+const FEWEST_WIDE: usize = NEAR_WORDS + 1;
 
-/// A rule without its value.
+/// A rule without its value, and without its life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) precedence: Precedence,
-    pub(crate) born: Version,
-    pub(crate) died: Version,
     pub(crate) id: RuleId,
-    /// The record of the next rule with the same value.
-    pub(super) next: u32,
+    /// The record of the next rule with the same value, and a bit that says that this one exists
+    /// at every version.
+    next: u32,
 }
 
+const EXISTS_ALWAYS: u32 = NONE + 1;
+
 impl Rule {
-    pub(crate) fn new(precedence: Precedence, id: RuleId, born: Version) -> Rule {
+    pub(crate) fn new(precedence: Precedence, id: RuleId) -> Rule {
         Rule {
             precedence,
-            born,
-            died: Version::NEVER,
             id,
             next: NONE,
         }
     }
 
+    /// The record of the next rule with the same value, or [`NONE`].
     #[inline(always)]
-    pub(super) fn exists_at(&self, version: Version) -> bool {
+    pub(super) fn next(&self) -> u32 {
+        self.next & NONE
+    }
+
+    #[inline(always)]
+    fn exists_always(&self) -> bool {
+        self.next & EXISTS_ALWAYS != 0
+    }
+}
+
+/// When a rule exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lifetime {
+    pub(crate) born: Version,
+    pub(crate) died: Version,
+}
+
+impl Lifetime {
+    /// From a version on.
+    pub(crate) fn from(born: Version) -> Lifetime {
+        Lifetime {
+            born,
+            died: Version::NEVER,
+        }
+    }
+
+    #[inline(always)]
+    fn has(self, version: Version) -> bool {
         self.born <= version && version < self.died
+    }
+
+    pub(crate) fn is_living(self) -> bool {
+        self.died == Version::NEVER
     }
 }
 
@@ -66,25 +101,46 @@ pub(super) struct Records {
 
 #[derive(Clone, Debug)]
 enum List {
-    Near(Vec<Near>),
-    Apart { rules: Vec<Rule>, values: Vec<u64> },
+    Near {
+        list: Vec<Near>,
+        lives: Vec<Lifetime>,
+    },
+    Wide(Vec<Wide>),
+    Apart {
+        rules: Vec<(Rule, Lifetime)>,
+        values: Vec<u64>,
+    },
 }
 
 /// A rule beside its value.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 struct Near {
     value: [u64; NEAR_WORDS],
     rule: Rule,
 }
 
-const _: () = assert!(size_of::<Near>() == 64);
+/// The same of a longer value, with its life.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Wide {
+    value: [u64; SHORT_WORDS],
+    rule: Rule,
+    life: Lifetime,
+}
+
+const _: () = assert!(size_of::<Near>() == 32);
+const _: () = assert!(size_of::<Wide>() == 64);
 
 impl Records {
     /// None, of values of so many words.
     pub(super) fn new(words: usize) -> Records {
         let list = match words {
-            NEAR_WORDS_MIN..=NEAR_WORDS => List::Near(Vec::new()),
+            1..=NEAR_WORDS => List::Near {
+                list: Vec::new(),
+                lives: Vec::new(),
+            },
+            FEWEST_WIDE..=SHORT_WORDS => List::Wide(Vec::new()),
             _ => List::Apart {
                 rules: Vec::new(),
                 values: Vec::new(),
@@ -95,7 +151,8 @@ impl Records {
 
     pub(super) fn len(&self) -> usize {
         match &self.list {
-            List::Near(list) => list.len(),
+            List::Near { list, .. } => list.len(),
+            List::Wide(list) => list.len(),
             List::Apart { rules, .. } => rules.len(),
         }
     }
@@ -103,33 +160,84 @@ impl Records {
     #[inline(always)]
     pub(super) fn rule(&self, record: u32) -> &Rule {
         match &self.list {
-            List::Near(list) => &list[record as usize].rule,
-            List::Apart { rules, .. } => &rules[record as usize],
+            List::Near { list, .. } => &list[record as usize].rule,
+            List::Wide(list) => &list[record as usize].rule,
+            List::Apart { rules, .. } => &rules[record as usize].0,
         }
     }
 
-    pub(super) fn rule_mut(&mut self, record: u32) -> &mut Rule {
+    fn rule_mut(&mut self, record: u32) -> &mut Rule {
         match &mut self.list {
-            List::Near(list) => &mut list[record as usize].rule,
-            List::Apart { rules, .. } => &mut rules[record as usize],
+            List::Near { list, .. } => &mut list[record as usize].rule,
+            List::Wide(list) => &mut list[record as usize].rule,
+            List::Apart { rules, .. } => &mut rules[record as usize].0,
         }
+    }
+
+    /// When a rule exists.
+    pub(super) fn life(&self, record: u32) -> Lifetime {
+        match &self.list {
+            List::Near { lives, .. } => lives[record as usize],
+            List::Wide(list) => list[record as usize].life,
+            List::Apart { rules, .. } => rules[record as usize].1,
+        }
+    }
+
+    /// Whether a rule exists at a version.
+    #[inline(always)]
+    pub(super) fn exists_at(&self, record: u32, rule: &Rule, version: Version) -> bool {
+        rule.exists_always() || self.life(record).has(version)
+    }
+
+    /// Says when a rule exists; no version before `oldest` is looked up.
+    pub(super) fn set_life(&mut self, record: u32, life: Lifetime, oldest: Version) {
+        let own = match &mut self.list {
+            List::Near { lives, .. } => &mut lives[record as usize],
+            List::Wide(list) => &mut list[record as usize].life,
+            List::Apart { rules, .. } => &mut rules[record as usize].1,
+        };
+        *own = life;
+        let rule = self.rule_mut(record);
+        rule.next &= NONE;
+        // Invariant 3.
+        if life.born <= oldest && life.is_living() {
+            rule.next |= EXISTS_ALWAYS;
+        }
+    }
+
+    /// Has another record, or none, follow in the chain.
+    pub(super) fn set_next(&mut self, record: u32, next: u32) {
+        let rule = self.rule_mut(record);
+        rule.next = rule.next & EXISTS_ALWAYS | next;
     }
 
     /// A rule's compact value.
     #[inline(always)]
     pub(super) fn value(&self, record: u32) -> &[u64] {
         match &self.list {
-            List::Near(list) => &list[record as usize].value[..self.words],
+            List::Near { list, .. } => &list[record as usize].value[..self.words],
+            List::Wide(list) => &list[record as usize].value[..self.words],
             List::Apart { values, .. } => &values[record as usize * self.words..][..self.words],
         }
     }
 
-    /// Whether this is a rule's compact value, which is short; words that it has not are zero.
+    /// The rule of a record if this is its compact value, which is short; words that it has not
+    /// are zero.
     #[inline(always)]
-    pub(super) fn is_value(&self, record: u32, value: &[u64; SHORT_WORDS]) -> bool {
+    pub(super) fn rule_of(&self, record: u32, value: &[u64; SHORT_WORDS]) -> Option<&Rule> {
         match &self.list {
-            List::Near(list) => list[record as usize].value == *value,
-            List::Apart { .. } => *self.value(record) == value[..self.words],
+            List::Near { list, .. } => {
+                let near = &list[record as usize];
+                (near.value == value[..NEAR_WORDS]).then_some(&near.rule)
+            }
+            List::Wide(list) => {
+                let wide = &list[record as usize];
+                (wide.value == *value).then_some(&wide.rule)
+            }
+            List::Apart { rules, .. } => {
+                let is_value = *self.value(record) == value[..self.words];
+                is_value.then_some(&rules[record as usize].0)
+            }
         }
     }
 
@@ -137,7 +245,8 @@ impl Records {
     #[inline(always)]
     pub(super) fn prefetch(&self, record: u32) {
         match &self.list {
-            List::Near(list) => crate::simd::prefetch(list, record as usize),
+            List::Near { list, .. } => crate::simd::prefetch(list, record as usize),
+            List::Wide(list) => crate::simd::prefetch(list, record as usize),
             List::Apart { rules, values } => {
                 crate::simd::prefetch(rules, record as usize);
                 crate::simd::prefetch(values, record as usize * self.words);
@@ -145,29 +254,48 @@ impl Records {
         }
     }
 
-    /// Adds a record at the end.
-    pub(super) fn push(&mut self, rule: Rule, value: &[u64]) {
+    /// Adds a record at the end; no version before `oldest` is looked up.
+    pub(super) fn push(&mut self, rule: Rule, life: Lifetime, value: &[u64], oldest: Version) {
         debug_assert_eq!(value.len(), self.words);
+        let record = self.len() as u32;
         match &mut self.list {
-            List::Near(list) => {
-                let mut near = [0; NEAR_WORDS];
-                near[..value.len()].copy_from_slice(value);
+            List::Near { list, lives } => {
                 grow(list, 1);
-                list.push(Near { value: near, rule });
+                grow(lives, 1);
+                list.push(Near {
+                    value: padded(value),
+                    rule,
+                });
+                lives.push(life);
+            }
+            List::Wide(list) => {
+                grow(list, 1);
+                list.push(Wide {
+                    value: padded(value),
+                    rule,
+                    life,
+                });
             }
             List::Apart { rules, values } => {
                 grow(rules, 1);
                 grow(values, value.len());
-                rules.push(rule);
+                rules.push((rule, life));
                 values.extend_from_slice(value);
             }
         }
+        self.set_life(record, life, oldest);
     }
 
     /// Takes a record out; the last has its place then.
     pub(super) fn swap_remove(&mut self, record: u32) {
         match &mut self.list {
-            List::Near(list) => {
+            List::Near { list, lives } => {
+                list.swap_remove(record as usize);
+                lives.swap_remove(record as usize);
+                shrink(list);
+                shrink(lives);
+            }
+            List::Wide(list) => {
                 list.swap_remove(record as usize);
                 shrink(list);
             }
@@ -184,12 +312,21 @@ impl Records {
 
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.list {
-            List::Near(list) => list.capacity() * size_of::<Near>(),
+            List::Near { list, lives } => {
+                list.capacity() * size_of::<Near>() + lives.capacity() * size_of::<Lifetime>()
+            }
+            List::Wide(list) => list.capacity() * size_of::<Wide>(),
             List::Apart { rules, values } => {
-                rules.capacity() * size_of::<Rule>() + values.capacity() * size_of::<u64>()
+                rules.capacity() * size_of::<(Rule, Lifetime)>()
+                    + values.capacity() * size_of::<u64>()
             }
         }
     }
+}
+
+/// A compact value with zeros behind it.
+fn padded<const WORDS: usize>(value: &[u64]) -> [u64; WORDS] {
+    std::array::from_fn(|word| value.get(word).copied().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -199,18 +336,19 @@ mod tests {
     /// Against lists of rules and values, for every length of values near and apart.
     #[test]
     fn records_are_those_that_were_put_in_and_not_taken_out() {
-        for words in 0..=NEAR_WORDS + 2 {
+        for words in 0..=SHORT_WORDS + 2 {
             let mut records = Records::new(words);
-            let mut model: Vec<(RuleId, Vec<u64>)> = Vec::new();
+            let mut model: Vec<(RuleId, Lifetime, Vec<u64>)> = Vec::new();
             for step in 0..3_000_u64 {
                 let random = crate::hash::hash_words(words as u64, &[step]);
                 // More come than go, then more go than come.
                 let comes = random % 5 < if step < 1_500 { 3 } else { 2 };
                 if comes || model.is_empty() {
                     let value: Vec<u64> = (0..words as u64).map(|word| random ^ word).collect();
-                    let rule = Rule::new(Precedence::LOWEST, RuleId(step as u32), Version::FIRST);
-                    records.push(rule, &value);
-                    model.push((rule.id, value));
+                    let rule = Rule::new(Precedence::LOWEST, RuleId(step as u32));
+                    let life = Lifetime::from(Version(random % 4));
+                    records.push(rule, life, &value, Version(random / 4 % 4));
+                    model.push((rule.id, life, value));
                 } else {
                     let record = (random >> 8) as usize % model.len();
                     records.swap_remove(record as u32);
@@ -219,14 +357,35 @@ mod tests {
                 assert_eq!(records.len(), model.len());
                 if let Some(record) = model.len().checked_sub(1) {
                     let record = (random >> 32) as usize % (record + 1);
-                    let (id, value) = &model[record];
-                    assert_eq!(records.rule(record as u32).id, *id);
-                    assert_eq!(records.rule_mut(record as u32).id, *id);
-                    assert_eq!(records.value(record as u32), value);
+                    let (id, life, value) = &mut model[record];
+                    let record = record as u32;
+                    // Some die, some live again, and others get another neighbour in a chain.
+                    let oldest = Version(random / 16 % 8);
+                    life.died = [Version(random / 128 % 8), Version::NEVER][random as usize % 2];
+                    records.set_life(record, *life, oldest);
+                    records.set_next(record, random as u32 % 9);
+                    let rule = records.rule(record);
+                    assert_eq!((rule.id, rule.next()), (*id, random as u32 % 9));
+                    assert_eq!(records.value(record), value);
+                    for version in (oldest.0..10).map(Version) {
+                        let exists = life.born <= version && version < life.died;
+                        assert_eq!(records.exists_at(record, rule, version), exists);
+                    }
+                    if words <= SHORT_WORDS {
+                        let (mut other, value) = (padded(value), padded(value));
+                        assert_eq!(records.rule_of(record, &value).unwrap().id, *id);
+                        if let Some(word) = words.checked_sub(1) {
+                            other[word] ^= 1 << (random % 64);
+                            assert!(records.rule_of(record, &other).is_none());
+                        }
+                    }
                 }
             }
-            let is_near = (NEAR_WORDS_MIN..=NEAR_WORDS).contains(&words);
-            let per_record = 32 + 8 * if is_near { NEAR_WORDS } else { words };
+            let per_record = match words {
+                1 | 2 => 48,
+                3 | 4 => 64,
+                _ => 32 + 8 * words,
+            };
             assert!(records.heap_bytes() <= 4 * per_record * model.len().max(16));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   index:   hash of a compact value -> record of the best rule with that value
-//!   records: record -> precedence, born, died, id, next rule with the same value   (32 bytes)
+//!   records: record -> precedence, id, next rule with the same value; when it exists   (32 bytes)
 //!                   -> compact value                           (8 bytes a masked word, or more)
 //!   staged:  the mask, and what is known of the values stage by stage
 //!   highest: the best precedence of each block of records, and of all
@@ -27,7 +27,7 @@ use crate::staged::Staged;
 use crate::value_hash::ShortValue;
 use crate::{Pattern, Precedence, RuleId, Version};
 
-use super::records::{NONE, Records, Rule};
+use super::records::{Lifetime, NONE, Records, Rule};
 
 /// What a prefix field's trie can say about a sub-table.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +92,14 @@ impl Subtable {
         self.records.rule(record)
     }
 
-    pub(crate) fn rule_mut(&mut self, record: u32) -> &mut Rule {
-        self.records.rule_mut(record)
+    /// When a rule exists.
+    pub(crate) fn life(&self, record: u32) -> Lifetime {
+        self.records.life(record)
+    }
+
+    /// Says when a rule exists; no version before `oldest` is looked up.
+    pub(super) fn set_life(&mut self, record: u32, life: Lifetime, oldest: Version) {
+        self.records.set_life(record, life, oldest);
     }
 
     /// A rule's compact value.
@@ -112,20 +118,24 @@ impl Subtable {
     /// The same, where the first record that may have the hash is known; `value` and `hash` are those
     /// of the key: see [`Staged::mask`].
     #[inline(always)]
-    pub(super) fn find_from(
+    pub(super) fn find_from<'k>(
         &self,
         candidate: u32,
         (value, hash): (&ShortValue, u64),
-        key: &[u64],
+        key: impl Fn() -> &'k [u64],
         version: Version,
     ) -> Option<&Rule> {
-        let is_it = match self.staged.short() {
-            Some(_) => self.records.is_value(candidate, value),
-            None => self.staged.words.is_match(key, self.value(candidate)),
+        let rule = match self.staged.short() {
+            Some(_) => self.records.rule_of(candidate, value),
+            None => {
+                let is_it = self.staged.words.is_match(key(), self.value(candidate));
+                is_it.then_some(self.rule(candidate))
+            }
         };
-        match is_it {
-            true => self.first_at(candidate, version),
-            false => self.find_behind(hash, key, version),
+        match rule {
+            Some(rule) if self.records.exists_at(candidate, rule, version) => Some(rule),
+            Some(rule) => self.first_at(rule.next(), version),
+            None => self.find_behind(hash, key(), version),
         }
     }
 
@@ -134,34 +144,33 @@ impl Subtable {
         self.find(hash, key, version)
     }
 
-    /// All rules whose value this is, the best first.
-    pub(crate) fn chain_of(&self, value: &[u64]) -> impl Iterator<Item = &Rule> {
+    /// All living rules whose value this is, the best first.
+    pub(crate) fn living_of(&self, value: &[u64]) -> impl Iterator<Item = &Rule> {
         let head = self.index.find(self.staged.hash(value), |record| {
             self.staged.words.is_match(value, self.value(record))
         });
-        let next_of = |record: &u32| Some(self.rule(*record).next).filter(|&next| next != NONE);
-        std::iter::successors(head, next_of).map(|record| self.rule(record))
+        let next_of = |record: &u32| Some(self.rule(*record).next()).filter(|&next| next != NONE);
+        std::iter::successors(head, next_of)
+            .filter(|&record| self.life(record).is_living())
+            .map(|record| self.rule(record))
     }
 
     /// Appends the living rules that are at least as narrow as the pattern.
     ///
     /// Nothing is looked at if the mask is not, and one chain if it is the pattern's own.
     pub(crate) fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
-        let is_living = |rule: &&Rule| rule.died == Version::NEVER;
         if self.staged.words.is_mask(pattern.mask) {
-            let living = self.chain_of(pattern.value).filter(is_living);
-            return found.extend(living.map(|rule| rule.id));
+            return found.extend(self.living_of(pattern.value).map(|rule| rule.id));
         }
         if !self.staged.words.covers(pattern.mask) {
             return;
         }
         for record in 0..self.len() as u32 {
-            let rule = self.rule(record);
             let mut words = self.staged.words.iter().zip(self.value(record));
             let is_within =
                 words.all(|((word, _), value)| value & pattern.mask[word] == pattern.value[word]);
-            if is_within && rule.died == Version::NEVER {
-                found.push(rule.id);
+            if is_within && self.life(record).is_living() {
+                found.push(self.rule(record).id);
             }
         }
     }
@@ -171,10 +180,10 @@ impl Subtable {
     fn first_at(&self, mut record: u32, version: Version) -> Option<&Rule> {
         while record != NONE {
             let rule = self.rule(record);
-            if rule.exists_at(version) {
+            if self.records.exists_at(record, rule, version) {
                 return Some(rule);
             }
-            record = rule.next;
+            record = rule.next();
         }
         None
     }
@@ -201,13 +210,20 @@ impl Subtable {
         record
     }
 
-    /// Adds a rule; returns its record, and whether no other has its value.
-    pub(crate) fn insert(&mut self, value: &[u64], rule: Rule) -> (u32, bool) {
+    /// Adds a rule; returns its record, and whether no other has its value. No version before
+    /// `oldest` is looked up.
+    pub(crate) fn insert(
+        &mut self,
+        value: &[u64],
+        rule: Rule,
+        born: Version,
+        oldest: Version,
+    ) -> (u32, bool) {
         debug_assert_eq!(value.len(), self.staged.words.len());
         let record = self.len() as u32;
         let hash = self.staged.hash_value(value.iter().copied());
         let head = self.head(hash, value);
-        self.records.push(rule, value);
+        self.records.push(rule, Lifetime::from(born), value, oldest);
         self.highest.push(record as usize, rule.precedence);
         match head {
             Some(head) => self.chain(hash, head, record),
@@ -264,16 +280,16 @@ impl Subtable {
     fn chain(&mut self, hash: u64, head: u32, record: u32) {
         let precedence = self.rule(record).precedence;
         if precedence > self.rule(head).precedence {
-            self.rule_mut(record).next = head;
+            self.records.set_next(record, head);
             self.index.replace(hash, head, record);
             return;
         }
         let mut before = head;
         loop {
-            let next = self.rule(before).next;
+            let next = self.rule(before).next();
             if next == NONE || precedence > self.rule(next).precedence {
-                self.rule_mut(record).next = next;
-                self.rule_mut(before).next = record;
+                self.records.set_next(record, next);
+                self.records.set_next(before, record);
                 return;
             }
             before = next;
@@ -283,13 +299,13 @@ impl Subtable {
     /// Takes a record out of its chain; says whether it was alone there.
     fn unchain(&mut self, record: u32) -> bool {
         let hash = self.staged.hash_value(self.value(record).iter().copied());
-        let next = self.rule(record).next;
+        let next = self.rule(record).next();
         let head = self
             .head(hash, self.value(record))
             .expect("every value is indexed");
         if head != record {
             let before = self.before(head, record);
-            self.rule_mut(before).next = next;
+            self.records.set_next(before, next);
             return false;
         }
         if next != NONE {
@@ -315,15 +331,15 @@ impl Subtable {
             self.index.replace(hash, from, to);
         } else {
             let before = self.before(head, from);
-            self.rule_mut(before).next = to;
+            self.records.set_next(before, to);
         }
     }
 
     /// The record before another in the chain from `head`.
     fn before(&self, head: u32, record: u32) -> u32 {
         let mut before = head;
-        while self.rule(before).next != record {
-            before = self.rule(before).next;
+        while self.rule(before).next() != record {
+            before = self.rule(before).next();
         }
         before
     }

@@ -5,7 +5,7 @@ use crate::places::Place;
 use crate::staged::Staged;
 use crate::{Life, Precedence, RuleId};
 
-use super::records::Rule;
+use super::records::Lifetime;
 use super::subtable::{PrefixCheck, Subtable};
 use super::{Ranked, TupleSpace, id_in};
 
@@ -88,10 +88,23 @@ impl TupleSpace {
         self.order.partition_point(|other| other.sort_key() < key)
     }
 
-    /// The rule of this id, if it has not been reclaimed.
-    pub(super) fn rule_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
+    /// When the rule of this id exists, if it has not been reclaimed.
+    pub(super) fn life(&self, id: RuleId) -> Option<Lifetime> {
         let place = self.place_of(id)?;
-        Some(self.subtable_mut(place.subtable).rule_mut(place.record))
+        Some(self.subtable(place.subtable).life(place.record))
+    }
+
+    /// Changes when it exists, which may be to the same, as `oldest` is later now; nothing if it
+    /// has been reclaimed.
+    pub(super) fn change_life(&mut self, id: RuleId, change: impl FnOnce(&mut Lifetime)) {
+        let Some(place) = self.place_of(id) else {
+            return;
+        };
+        let oldest = self.history.oldest();
+        let subtable = self.subtable_mut(place.subtable);
+        let mut life = subtable.life(place.record);
+        change(&mut life);
+        subtable.set_life(place.record, life, oldest);
     }
 
     /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
@@ -103,18 +116,17 @@ impl TupleSpace {
         let words = &subtable.staged.words;
         words.expand(subtable.value(place.record), value);
         words.add_to(0..words.len(), mask);
-        let rule = subtable.rule(place.record);
+        let Lifetime { born, died } = subtable.life(place.record);
         Some(Life {
-            precedence: rule.precedence,
-            born: rule.born,
-            died: rule.died,
+            precedence: subtable.rule(place.record).precedence,
+            born,
+            died,
         })
     }
 
     /// Takes a rule out, whatever its state, as if it had never been.
     pub(crate) fn forget(&mut self, id: RuleId) {
-        if let Some(rule) = self.rule_mut(id) {
-            let (born, died) = (rule.born, rule.died);
+        if let Some(Lifetime { born, died }) = self.life(id) {
             self.history.forget(id, born, died);
             self.free(id);
         }
