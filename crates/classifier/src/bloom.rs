@@ -94,17 +94,19 @@ mod flows;
 mod groups;
 pub mod model;
 mod own;
+mod single;
 mod statistics;
 mod worth;
 
 use crate::hash::WordHash;
 use crate::simd::Level;
-use crate::tuple_space::{Best, improve, is_settled};
+use crate::tuple_space::Best;
 use crate::{Classifier, Life, Pattern, Precedence, RuleId, TupleSpace, TupleSpaceConfig, Version};
 
 use flows::Flows;
 use groups::Groups;
 use own::OwnBits;
+use single::OfOne;
 use statistics::{Counts, Tally};
 use worth::{Cost, Worth};
 
@@ -217,7 +219,7 @@ impl Bloom {
         self
     }
 
-    /// Uses these instructions in bursts, for comparison with others.
+    /// Uses these instructions, for comparison with others.
     pub fn with_level(mut self, level: Level) -> Bloom {
         self.level = level;
         self
@@ -286,56 +288,21 @@ impl Bloom {
     }
 
     /// Looks a key up by way of the first layer; `learns` if flows may be put in.
-    fn find(&self, key: &[u64], version: Version, learns: bool, tally: &mut Tally) -> Best {
-        let mut best = None;
-        tally.lookups += 1;
-        if let Some(flows) = &self.flows {
-            let hash = flows.filter().hash(key);
-            self.probe_flows(flows, hash, key, version, learns, &mut best, tally);
-            if best.is_some() && flows.is_disjoint() {
-                return best;
-            }
-            let hinted = best;
-            self.search(key, version, &mut best, tally);
-            if best != hinted {
-                tally.missed += 1;
-                if learns {
-                    self.learn(flows, hash, best);
-                }
-            }
-        } else {
-            self.search(key, version, &mut best, tally);
-        }
-        best
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn probe_flows(
+    #[inline(always)]
+    fn find(
         &self,
-        flows: &Flows,
-        hash: u64,
         key: &[u64],
         version: Version,
         learns: bool,
-        best: &mut Best,
         tally: &mut Tally,
-    ) {
-        for vector in 0..flows.filter().vectors() {
-            tally.filters += 1;
-            for number in flows.candidates(hash, vector, &self.rules) {
-                let found = self.rules.probe(number, key, version);
-                tally.candidates += 1;
-                improve(best, found);
-                if found.is_none() {
-                    tally.falses += 1;
-                    if learns {
-                        flows.filter().note_false(hash, number as usize);
-                    }
-                } else if flows.is_disjoint() {
-                    return;
-                }
-            }
-        }
+    ) -> Option<RuleId> {
+        self.level.run(OfOne {
+            bloom: self,
+            key,
+            version,
+            learns,
+            tally,
+        })
     }
 
     /// Remembers in which sub-table a key was found.
@@ -343,75 +310,6 @@ impl Bloom {
         let number = best.and_then(|(_, id)| self.rules.subtable_of(id));
         if let Some(number) = number {
             flows.put(hash, number);
-        }
-    }
-
-    /// Improves what has been found by what no filter rules out.
-    #[inline(always)]
-    fn search(&self, key: &[u64], version: Version, best: &mut Best, tally: &mut Tally) {
-        if let Some(common) = &self.common {
-            self.search_common(common, key, version, best, tally);
-        } else if let Some(own) = &self.own {
-            self.search_own(own, key, version, best, tally);
-        } else {
-            tally.searches += 1;
-            tally.visited += self.rules.probe_all(key, version, best) as u32;
-        }
-    }
-
-    #[inline(always)]
-    fn search_common(
-        &self,
-        common: &Groups,
-        key: &[u64],
-        version: Version,
-        best: &mut Best,
-        tally: &mut Tally,
-    ) {
-        for group in &common.groups {
-            if is_settled(*best, group.highest) {
-                continue;
-            }
-            tally.filters += 1;
-            let hash = group.hash.of_key(key);
-            for member in group.candidates(hash) {
-                if !is_settled(*best, member.highest) {
-                    let found = self.rules.probe(member.number, key, version);
-                    tally.candidates += 1;
-                    tally.falses += u32::from(found.is_none());
-                    improve(best, found);
-                }
-            }
-        }
-        for member in &common.open {
-            if !is_settled(*best, member.highest) {
-                improve(best, self.rules.probe(member.number, key, version));
-                tally.visited += 1;
-            }
-        }
-    }
-
-    fn search_own(
-        &self,
-        own: &OwnBits,
-        key: &[u64],
-        version: Version,
-        best: &mut Best,
-        tally: &mut Tally,
-    ) {
-        for (number, highest) in self.rules.ranking() {
-            if is_settled(*best, highest) {
-                break;
-            }
-            let subtable = self.rules.subtable(number);
-            let hash = subtable.staged.hash(key);
-            tally.filters += 1;
-            if own.may_have(number, hash) {
-                let found = subtable.find(hash, key, version);
-                tally.candidates += 1;
-                tally.falses += u32::from(found.is_none());
-                improve(best, found);
-            }
         }
     }
 
@@ -486,9 +384,9 @@ impl Classifier for Bloom {
             return self.rules.lookup(key, version);
         }
         let mut tally = Tally::default();
-        let best = self.find(key, version, true, &mut tally);
+        let found = self.find(key, version, true, &mut tally);
         self.counts.add(tally);
-        best.map(|(_, id)| id)
+        found
     }
 
     fn lookup_examined(

@@ -69,12 +69,12 @@ use crate::index::Index;
 use crate::key_shape::{KeyShape, PREFIX_FIELDS_MAX, TupleSpaceConfig};
 use crate::places::{Place, Places};
 use crate::prefix_trie::{PrefixMatch, PrefixTrie};
-use crate::simd::Level;
+use crate::simd::{Level, Simd, Work};
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
 pub(crate) use batch::{BURST, Masked, OfOpen};
 pub(crate) use probes::Wanted;
-use records::Rule;
+pub(crate) use records::Rule;
 pub(crate) use subtable::Subtable;
 
 /// A classifier with one hash table for each mask.
@@ -151,7 +151,7 @@ impl TupleSpace {
         }
     }
 
-    /// Uses these instructions in bursts, for comparison with others.
+    /// Uses these instructions, for comparison with others.
     pub fn with_level(mut self, level: Level) -> TupleSpace {
         self.level = level;
         self
@@ -164,7 +164,18 @@ impl TupleSpace {
 
     /// How many sub-tables a lookup of this key visits.
     pub fn visited_by(&self, key: &[u64], version: Version) -> usize {
-        self.probe_all(key, version, &mut None)
+        let (_, visited) = self.search(key, version);
+        visited
+    }
+
+    /// The best rule, and how many sub-tables were asked.
+    #[inline(always)]
+    fn search(&self, key: &[u64], version: Version) -> (Best, usize) {
+        self.level.run(OfAll {
+            rules: self,
+            key,
+            version,
+        })
     }
 
     #[inline(always)]
@@ -181,6 +192,26 @@ impl TupleSpace {
     /// Where the rule of this id is, if it has not been reclaimed.
     fn place_of(&self, id: RuleId) -> Option<Place> {
         self.places.find(id, id_in(&self.subtables))
+    }
+}
+
+/// A key to be looked up with what instructions there are.
+struct OfAll<'a> {
+    rules: &'a TupleSpace,
+    key: &'a [u64],
+    version: Version,
+}
+
+impl Work for OfAll<'_> {
+    type Output = (Best, usize);
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> (Best, usize) {
+        let mut best = None;
+        let visited = self
+            .rules
+            .probe_all(simd, self.key, self.version, &mut best);
+        (best, visited)
     }
 }
 
@@ -235,17 +266,7 @@ impl Classifier for TupleSpace {
     }
 
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId> {
-        let mut best = None;
-        for ranked in &self.order {
-            if is_settled(best, ranked.highest) {
-                break;
-            }
-            let subtable = self.subtable(ranked.subtable);
-            improve(
-                &mut best,
-                subtable.find(subtable.staged.hash(key), key, version),
-            );
-        }
+        let (best, _) = self.search(key, version);
         best.map(|(_, id)| id)
     }
 

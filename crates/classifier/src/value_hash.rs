@@ -162,6 +162,26 @@ impl ShortMask {
         self.of_value(&value)
     }
 
+    /// Whether a key has this compact value.
+    #[inline(always)]
+    pub(crate) fn is_match(&self, key: &[u64], value: &[u64]) -> bool {
+        match self.count {
+            1 => self.is_match_of::<1>(key, value),
+            2 => self.is_match_of::<2>(key, value),
+            3 => self.is_match_of::<3>(key, value),
+            _ => self.is_match_of::<SHORT_WORDS>(key, value),
+        }
+    }
+
+    #[inline(always)]
+    fn is_match_of<const COUNT: usize>(&self, key: &[u64], value: &[u64]) -> bool {
+        let mut difference = 0;
+        for (place, value) in value[..COUNT].iter().enumerate() {
+            difference |= key[self.words[place] as usize] & self.masks[place] ^ value;
+        }
+        difference == 0
+    }
+
     #[inline(always)]
     fn of_value(&self, value: &ShortValue) -> u64 {
         self.finish(Plain.short_sum(value, &self.secrets))

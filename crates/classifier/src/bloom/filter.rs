@@ -327,6 +327,19 @@ impl VectorFilter {
         found[0]
     }
 
+    /// The same with these instructions.
+    #[inline(always)]
+    pub(super) fn find_one<S: Simd>(&self, simd: S, hash: u64, vector: usize) -> u64 {
+        let block = &self.blocks[self.block_of(hash, vector)];
+        let pattern = self.width.pattern(hash);
+        match self.width {
+            Width::Bits8 => simd.fields::<8>(block, pattern),
+            Width::Bits16 => simd.fields::<16>(block, pattern),
+            Width::Bits32 => simd.fields::<32>(block, pattern),
+            Width::Bits64 => simd.fields::<64>(block, pattern),
+        }
+    }
+
     /// The same for many keys.
     ///
     /// # Panics

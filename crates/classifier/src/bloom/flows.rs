@@ -53,17 +53,6 @@ impl Flows {
         self.filter.keys()
     }
 
-    /// The sub-tables of a vector that a key may have been found in.
-    #[inline(always)]
-    pub(super) fn candidates(
-        &self,
-        hash: u64,
-        vector: usize,
-        rules: &TupleSpace,
-    ) -> impl Iterator<Item = u32> {
-        self.numbers(self.filter.candidates_of(hash, vector), vector, rules)
-    }
-
     /// The sub-tables of these sets of a vector.
     #[inline(always)]
     pub(super) fn numbers(

@@ -264,12 +264,6 @@ impl Groups {
 }
 
 impl Group {
-    /// The sub-tables that may have a rule for a key of this hash.
-    #[inline(always)]
-    pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = Member> + '_ {
-        self.members_of(self.filter.candidates(hash))
-    }
-
     /// The sub-tables of these sets.
     #[inline(always)]
     pub(super) fn members_of(&self, sets: u64) -> impl Iterator<Item = Member> + '_ {

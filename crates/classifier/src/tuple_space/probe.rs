@@ -6,6 +6,7 @@ use crate::{Precedence, RuleId, Version};
 
 use super::records::Rule;
 use super::{Best, TupleSpace, improve, is_settled};
+use crate::simd::Simd;
 
 impl TupleSpace {
     /// How many words a key has.
@@ -43,19 +44,31 @@ impl TupleSpace {
 
     /// Asks one sub-table.
     #[inline(always)]
-    pub(crate) fn probe(&self, number: u32, key: &[u64], version: Version) -> Option<&Rule> {
-        let subtable = self.subtable(number);
-        subtable.find(subtable.staged.hash(key), key, version)
+    pub(crate) fn probe<S: Simd>(
+        &self,
+        simd: S,
+        number: u32,
+        key: &[u64],
+        version: Version,
+    ) -> Option<&Rule> {
+        self.subtable(number).probe(simd, key, version)
     }
 
     /// Asks all sub-tables that may have a better rule; says how many that were.
-    pub(crate) fn probe_all(&self, key: &[u64], version: Version, best: &mut Best) -> usize {
+    #[inline(always)]
+    pub(crate) fn probe_all<S: Simd>(
+        &self,
+        simd: S,
+        key: &[u64],
+        version: Version,
+        best: &mut Best,
+    ) -> usize {
         let mut visited = 0;
         for ranked in &self.order {
             if is_settled(*best, ranked.highest) {
                 break;
             }
-            improve(best, self.probe(ranked.subtable, key, version));
+            improve(best, self.probe(simd, ranked.subtable, key, version));
             visited += 1;
         }
         visited

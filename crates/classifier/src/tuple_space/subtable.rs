@@ -115,6 +115,26 @@ impl Subtable {
         self.first_at(self.index.find(hash, is_match)?, version)
     }
 
+    /// The best rule at `version` for a key.
+    #[inline(always)]
+    pub(super) fn probe<S: Simd>(&self, simd: S, key: &[u64], version: Version) -> Option<&Rule> {
+        let hash = self.staged.hash(key);
+        let candidate = self.index.candidate(simd, hash)?;
+        let value = self.value(candidate);
+        let is_it = match self.staged.short() {
+            Some(short) => short.is_match(key, value),
+            None => self.staged.words.is_match(key, value),
+        };
+        if !is_it {
+            return self.find_behind(hash, key, version);
+        }
+        let rule = self.rule(candidate);
+        match self.records.exists_at(candidate, rule, version) {
+            true => Some(rule),
+            false => self.first_at(rule.next(), version),
+        }
+    }
+
     /// The same, where the first record that may have the hash is known; `value` and `hash` are those
     /// of the key: see [`Staged::mask`].
     #[inline(always)]
