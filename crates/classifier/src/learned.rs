@@ -238,7 +238,7 @@ impl Learned {
     fn best(&self, key: &[u64], version: Version) -> Best {
         let trained = self.trained.as_deref();
         let own = trained.map_or(Best::NONE, |trained| {
-            self.found_by(trained, trained.best(key, version))
+            self.found_by(trained, trained.best(self.config.level, key, version))
         });
         self.remainder.improve(key, version, own)
     }
@@ -308,7 +308,7 @@ impl Classifier for Learned {
         let Some(trained) = &self.trained else {
             return self.remainder.lookup_examined(key, version, examined);
         };
-        let slot = trained.best(key, version);
+        let slot = trained.best(self.config.level, key, version);
         let best = self.remainder.improve(key, version, best_of(trained, slot));
         if best.is_beside() {
             let (_, mask) = trained.pattern(slot);

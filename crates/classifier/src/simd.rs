@@ -3,25 +3,46 @@
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
 //! of the program. `fields` compares the fields of a vector filter's block, `line` the slots of a
-//! line of an index; `vector` puts these and what else there is behind one name for each set of
+//! line of an index, `lanes` a key with eight rules; `vector` puts these and what else there is behind one name for each set of
 //! instructions, and `level` chooses the set.
 
 #![allow(unsafe_code)]
 
 pub(crate) mod fields;
+pub(crate) mod lanes;
 mod level;
 pub(crate) mod line;
 mod vector;
 
 pub use level::Level;
 pub(crate) use level::Work;
-pub(crate) use vector::{Plain, SHORT_WORDS, Simd};
+pub(crate) use vector::{Plain, SHORT_WORDS, Simd, last_not_above};
 
 /// Asks for element `index` of a slice to be brought into the cache; past the end, does nothing
 /// of use and no harm.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     prefetch_at(slice.as_ptr().wrapping_add(index));
+}
+
+/// Asks for elements that are lines of their own.
+#[inline(always)]
+pub(crate) fn prefetch_lines<T>(lines: &[T], first: usize, count: usize) {
+    const { assert!(size_of::<T>() == 64) };
+    // Without a loop for as many as a group of rules of one word has, of two words, and of three.
+    match count {
+        3 => prefetch_some::<T, 3>(lines, first),
+        5 => prefetch_some::<T, 5>(lines, first),
+        7 => prefetch_some::<T, 7>(lines, first),
+        _ => (first..first + count).for_each(|line| prefetch(lines, line)),
+    }
+}
+
+#[inline(always)]
+fn prefetch_some<T, const COUNT: usize>(lines: &[T], first: usize) {
+    for line in 0..COUNT {
+        prefetch(lines, first + line);
+    }
 }
 
 /// Asks for all of a short list of words.

@@ -27,14 +27,11 @@
 //!    asked.
 
 use crate::Version;
+use crate::simd::Simd;
+use crate::simd::lanes::Lanes as Line;
 
 use super::partition::LANES;
 use super::slots::{NO_SLOT, Slots};
-
-/// Eight words: a cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub(super) struct Line([u64; LANES]);
 
 const EMPTY: Line = Line([0; LANES]);
 /// The words of line 0 after the slots: a bit for each lane that is plain, and eight bits above
@@ -134,9 +131,7 @@ impl Groups {
     /// Asks for the first group of a bucket.
     #[inline(always)]
     pub(super) fn prefetch(&self, bucket: usize) {
-        for line in 0..self.stride {
-            crate::simd::prefetch(&self.lines, bucket * self.stride + line);
-        }
+        crate::simd::prefetch_lines(&self.lines, bucket * self.stride, self.stride);
     }
 
     /// Asks for the second group of a bucket of which the first was asked for, if there is one.
@@ -149,12 +144,14 @@ impl Groups {
         self.prefetch(next);
     }
 
-    /// The best slot of a bucket that is better than `best` and matches; else `best`.
+    /// The best slot of a bucket that is better than `best` and matches; else `best`. The key's packed
+    /// words are every `step`th.
     #[inline(always)]
-    pub(super) fn improve(
+    pub(super) fn improve<S: Simd>(
         &self,
+        simd: S,
         bucket: usize,
-        packed: impl Iterator<Item = u64> + Clone,
+        (packed, step): (&[u64], usize),
         version: Version,
         slots: &Slots,
         best: u32,
@@ -166,7 +163,8 @@ impl Groups {
             if slot_of(head, 0) >= best {
                 return best;
             }
-            let mut hits = matches(rest, packed.clone());
+            let (pairs, _) = rest.as_chunks::<2>();
+            let mut hits = simd.lanes(pairs, packed, step);
             while hits != 0 {
                 let lane = hits.trailing_zeros() as usize;
                 let slot = slot_of(head, lane);
@@ -414,24 +412,6 @@ fn empty(lines: &mut [Line]) {
     lines[0].0[NEXT] = u64::MAX;
     // The values of the first packed word.
     lines[1] = Line([u64::MAX; LANES]);
-}
-
-/// Which lanes match a key, a bit each: `rest` has values and masks in turn.
-#[inline(always)]
-fn matches(rest: &[Line], packed: impl Iterator<Item = u64>) -> u32 {
-    let mut wrong = [0u64; LANES];
-    let (pairs, _) = rest.as_chunks::<2>();
-    for ([values, masks], word) in pairs.iter().zip(packed) {
-        for ((wrong, value), mask) in wrong.iter_mut().zip(values.0).zip(masks.0) {
-            *wrong |= word & mask ^ value;
-        }
-    }
-    let mut hits = [0u64; LANES];
-    for (lane, (hit, wrong)) in hits.iter_mut().zip(wrong).enumerate() {
-        *hit = if wrong == 0 { 1 << lane } else { 0 };
-    }
-    let [a, b, c, d, e, f, g, h] = hits;
-    (((a | e) | (b | f)) | ((c | g) | (d | h))) as u32
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use thalweg_packet::MAX_WORDS;
 
 use crate::merged_tuples::MergedTuples;
-use crate::simd::{Simd, Work};
+use crate::simd::{Level, Simd, Work};
 use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::batch::BURST;
@@ -11,6 +11,9 @@ use super::groups::{Groups, Lane};
 use super::iset::Iset;
 use super::packing::{PACKED_WORDS_MAX, Packing};
 use super::slots::{NO_SLOT, Slots};
+
+/// Packed words that most rules read, at most.
+const PACKED_WORDS: usize = 2;
 
 /// The outcome of a [`TrainingJob`](super::training::TrainingJob).
 #[derive(Clone, Debug)]
@@ -25,19 +28,26 @@ pub(crate) struct Trained {
 
 impl Trained {
     /// The best slot that matches a key at a version.
+    pub(super) fn best(&self, level: Level, key: &[u64], version: Version) -> u32 {
+        level.run(SearchOne {
+            trained: self,
+            key,
+            version,
+        })
+    }
+
     #[inline(always)]
-    pub(super) fn best(&self, key: &[u64], version: Version) -> u32 {
+    fn best_with<S: Simd>(&self, simd: S, key: &[u64], version: Version) -> u32 {
         let mut packed = [0; PACKED_WORDS_MAX];
         let packed = &mut packed[..self.packing.words()];
         self.packing.pack(key, packed);
         let mut best = NO_SLOT;
         for iset in self.isets.iter() {
             if iset.best < best {
-                let bucket = iset.bucket(key);
-                let words = packed.iter().copied();
+                let bucket = iset.bucket(simd, key);
                 best = iset
                     .groups
-                    .improve(bucket, words, version, &self.slots, best);
+                    .improve(simd, bucket, (packed, 1), version, &self.slots, best);
             }
         }
         best
@@ -261,6 +271,22 @@ impl Trained {
     }
 }
 
+/// A key's search in all iSets.
+struct SearchOne<'a> {
+    trained: &'a Trained,
+    key: &'a [u64],
+    version: Version,
+}
+
+impl Work for SearchOne<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> u32 {
+        self.trained.best_with(simd, self.key, self.version)
+    }
+}
+
 /// A burst's search in all iSets.
 pub(super) struct Search<'a> {
     pub(super) trained: &'a Trained,
@@ -274,26 +300,34 @@ impl Work for Search<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, simd: S) {
         let trained = self.trained;
-        let mut packed = [0; BURST * PACKED_WORDS_MAX];
+        // Most take two words; to clear room for sixteen takes as long as a lookup.
+        let (mut few, mut many);
+        let packed: &mut [u64] = match trained.packing.words() {
+            0..=PACKED_WORDS => {
+                few = [0; BURST * PACKED_WORDS];
+                &mut few
+            }
+            _ => {
+                many = [0; BURST * PACKED_WORDS_MAX];
+                &mut many
+            }
+        };
         let key_words = trained.key_words;
-        trained
-            .packing
-            .pack_burst(self.keys, key_words, &mut packed);
-        let packed = &packed[..trained.packing.words() * BURST];
+        trained.packing.pack_burst(self.keys, key_words, packed);
         let mut buckets = [0; BURST];
         let buckets = &mut buckets[..self.best.len()];
         for iset in &trained.isets {
-            iset.burst(self.keys, key_words, buckets);
+            iset.burst(simd, self.keys, key_words, buckets);
             for &bucket in &*buckets {
                 iset.groups.prefetch_next(bucket as usize);
             }
             for (key, (best, &bucket)) in self.best.iter_mut().zip(&*buckets).enumerate() {
-                let words = packed.iter().skip(key).step_by(BURST).copied();
                 *best = iset.groups.improve(
+                    simd,
                     bucket as usize,
-                    words,
+                    (&packed[key..], BURST),
                     self.version,
                     &trained.slots,
                     *best,

@@ -9,6 +9,8 @@
 //! A lookup asks the model, searches the window, and compares the rules of the one bucket that can
 //! have a match (`partition`, invariant 2).
 
+use crate::simd::{Plain, Simd};
+
 use super::composite::Composite;
 use super::groups::{Groups, Lane};
 use super::model::{Model, Number, search};
@@ -25,15 +27,15 @@ pub(super) struct Directory<N> {
 impl<N: Number> Directory<N> {
     /// The bucket of a number.
     #[inline(always)]
-    fn bucket(&self, number: N) -> usize {
+    fn bucket<S: Simd>(&self, simd: S, number: N) -> usize {
         let mut place = [0];
         self.model.predict(&[number], &mut place);
-        search(&self.starts, place[0], self.model.window(), number)
+        search(simd, &self.starts, place[0], self.model.window(), number)
     }
 
     /// The buckets of a burst's numbers.
     #[inline(always)]
-    fn burst(&self, numbers: &[N], buckets: &mut [u32], groups: &Groups) {
+    fn burst<S: Simd>(&self, simd: S, numbers: &[N], buckets: &mut [u32], groups: &Groups) {
         self.model.predict(numbers, buckets);
         let window = self.model.window();
         for &place in &*buckets {
@@ -41,7 +43,7 @@ impl<N: Number> Directory<N> {
             crate::simd::prefetch(&self.starts, place as usize + window - 1);
         }
         for (bucket, &number) in buckets.iter_mut().zip(numbers) {
-            let found = search(&self.starts, *bucket, window, number);
+            let found = search(simd, &self.starts, *bucket, window, number);
             groups.prefetch(found);
             *bucket = found as u32;
         }
@@ -107,29 +109,29 @@ impl Iset {
 
     /// The bucket of a key.
     #[inline(always)]
-    pub(super) fn bucket(&self, key: &[u64]) -> usize {
+    pub(super) fn bucket<S: Simd>(&self, simd: S, key: &[u64]) -> usize {
         match &self.starts {
-            Starts::Narrow(directory) => directory.bucket(self.composite.narrow(key)),
-            Starts::Wide(directory) => directory.bucket(self.composite.wide(key)),
+            Starts::Narrow(directory) => directory.bucket(simd, self.composite.narrow(key)),
+            Starts::Wide(directory) => directory.bucket(simd, self.composite.wide(key)),
         }
     }
 
     /// The buckets of up to [`BURST`](super::batch::BURST) keys of so many words.
     #[inline(always)]
-    pub(super) fn burst(&self, keys: &[u64], words: usize, buckets: &mut [u32]) {
+    pub(super) fn burst<S: Simd>(&self, simd: S, keys: &[u64], words: usize, buckets: &mut [u32]) {
         match &self.starts {
             Starts::Narrow(directory) => {
                 let mut numbers = [0u64; super::batch::BURST];
                 let numbers = &mut numbers[..buckets.len()];
                 self.composite.narrow_burst(keys, words, numbers);
-                directory.burst(numbers, buckets, &self.groups);
+                directory.burst(simd, numbers, buckets, &self.groups);
             }
             Starts::Wide(directory) => {
                 let mut numbers = [0u128; super::batch::BURST];
                 for (number, key) in numbers.iter_mut().zip(keys.chunks_exact(words)) {
                     *number = self.composite.wide(key);
                 }
-                directory.burst(&numbers[..buckets.len()], buckets, &self.groups);
+                directory.burst(simd, &numbers[..buckets.len()], buckets, &self.groups);
             }
         }
     }
@@ -137,8 +139,8 @@ impl Iset {
     /// The bucket of a number.
     pub(super) fn bucket_of(&self, number: u128) -> usize {
         match &self.starts {
-            Starts::Narrow(directory) => directory.bucket(number as u64),
-            Starts::Wide(directory) => directory.bucket(number),
+            Starts::Narrow(directory) => directory.bucket(Plain, number as u64),
+            Starts::Wide(directory) => directory.bucket(Plain, number),
         }
     }
 

@@ -10,6 +10,8 @@
 //!
 //! 1. For every number that an iSet may ask for, the place is in the window.
 
+use crate::simd::Simd;
+
 use super::perceptrons::Perceptrons;
 use super::pieces::Pieces;
 
@@ -24,6 +26,8 @@ pub(super) trait Number: Copy + Ord + std::fmt::Debug {
     fn minus(self, low: Self) -> Self;
     /// The lowest 64 of the bits from `shift` on, which is below [`Number::BITS`].
     fn bits_from(self, shift: u32) -> u64;
+    /// The last of some numbers, which rise, that is not above this one; the first is not.
+    fn place_among<S: Simd>(self, simd: S, rising: &[Self]) -> usize;
 }
 
 impl Number for u64 {
@@ -48,6 +52,11 @@ impl Number for u64 {
     fn bits_from(self, shift: u32) -> u64 {
         self >> shift
     }
+
+    #[inline(always)]
+    fn place_among<S: Simd>(self, simd: S, rising: &[u64]) -> usize {
+        simd.last_not_above(rising, self)
+    }
 }
 
 impl Number for u128 {
@@ -71,6 +80,11 @@ impl Number for u128 {
     #[inline(always)]
     fn bits_from(self, shift: u32) -> u64 {
         (self >> shift) as u64
+    }
+
+    #[inline(always)]
+    fn place_among<S: Simd>(self, _: S, rising: &[u128]) -> usize {
+        crate::simd::last_not_above(rising, self)
     }
 }
 
@@ -114,15 +128,15 @@ impl Model {
 
 /// The place of a number in a window that begins at `place` and has `window` places.
 #[inline(always)]
-pub(super) fn search<N: Number>(starts: &[N], place: u32, window: usize, number: N) -> usize {
-    let (mut place, mut length) = (place as usize, window);
-    while length > 1 {
-        let half = length / 2;
-        let middle = place + half;
-        place = std::hint::select_unpredictable(starts[middle] <= number, middle, place);
-        length -= half;
-    }
-    place
+pub(super) fn search<S: Simd, N: Number>(
+    simd: S,
+    starts: &[N],
+    place: u32,
+    window: usize,
+    number: N,
+) -> usize {
+    let place = place as usize;
+    place + number.place_among(simd, &starts[place..place + window])
 }
 
 /// Checks invariant 1 at both ends of what belongs to each place: for a model that is monotone

@@ -99,12 +99,11 @@ impl Packing {
     }
 
     /// Packs a burst of up to [`BURST`] keys of so many words, word by word: word `w` of key `k`
-    /// goes to `packed[w * BURST + k]`.
+    /// goes to `packed[w * BURST + k]`, which is zero.
     ///
     /// Run by run, so that a run's places stay in registers for all keys.
     #[inline(always)]
     pub(super) fn pack_burst(&self, keys: &[u64], words: usize, packed: &mut [u64]) {
-        packed[..self.words * BURST].fill(0);
         for run in &self.runs {
             let column = &mut packed[usize::from(run.to_word) * BURST..][..BURST];
             let from = usize::from(run.from_word);
@@ -147,7 +146,7 @@ mod tests {
             .collect();
         let mut packed = [7; 3];
         packing.pack(&key, &mut packed);
-        let mut burst = [7; 3 * BURST];
+        let mut burst = [0; 3 * BURST];
         packing.pack_burst(&[key.clone(), key.clone()].concat(), 5, &mut burst);
         let second: Vec<u64> = burst.into_iter().skip(1).step_by(BURST).collect();
         assert_eq!(second, packed);

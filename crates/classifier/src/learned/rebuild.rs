@@ -116,7 +116,7 @@ impl Learned {
             let (visited, compared) = self.remainder.visited_beside(key, version, None);
             return (0, visited, compared);
         };
-        let slot = trained.best(key, version);
+        let slot = trained.best(self.config.level, key, version);
         let best = self.found_by(trained, slot).precedence();
         let (visited, compared) = self.remainder.visited_beside(key, version, best);
         (trained.isets.len(), visited, compared)

@@ -4,6 +4,7 @@
 //! where that was asked for. All of them give the same answers; [`Plain`] is the twin.
 
 use super::fields::{self, Block};
+use super::lanes::{self, Lanes};
 use super::line::Line;
 
 /// Words of a short mask.
@@ -32,11 +33,37 @@ pub(crate) trait Simd: Copy {
     /// its secret), each addition of 32 bits and the rest of 64.
     fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64;
 
+    /// Which lanes match a key, a bit each: values and masks for each of the key's words, which are
+    /// every `step`th.
+    #[inline(always)]
+    fn lanes(self, pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
+        Lanes::matching(pairs, key, step)
+    }
+
+    /// The last of some numbers, which rise, that is not above another; the first is not.
+    #[inline(always)]
+    fn last_not_above(self, rising: &[u64], number: u64) -> usize {
+        last_not_above(rising, number)
+    }
+
     /// The same of a short value.
     #[inline(always)]
     fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
         Plain.sum_of_products(words, secrets)
     }
+}
+
+/// By halves.
+#[inline(always)]
+pub(crate) fn last_not_above<N: Ord + Copy>(rising: &[N], number: N) -> usize {
+    let (mut place, mut length) = (0, rising.len());
+    while length > 1 {
+        let half = length / 2;
+        let middle = place + half;
+        place = std::hint::select_unpredictable(rising[middle] <= number, middle, place);
+        length -= half;
+    }
+    place
 }
 
 /// What every processor of the target has.
@@ -175,6 +202,34 @@ impl Simd for Avx512 {
             |(words, secrets): (&[u64], &[u64])| unsafe { sum_of_eight_avx512(words, secrets) };
         let eights = words.chunks(8).zip(secrets.chunks(8));
         eights.map(of_eight).fold(0, u64::wrapping_add)
+    }
+
+    /// Written out here, as a function of its own would be called.
+    #[inline(always)]
+    fn lanes(self, pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: the processor has AVX-512 F, or there were no such value; lanes are 64 bytes,
+        // aligned to 64.
+        unsafe {
+            let mut wrong = _mm512_setzero_si512();
+            for (place, [values, masks]) in pairs.iter().enumerate() {
+                let values = _mm512_load_si512(std::ptr::from_ref(values).cast());
+                let masks = _mm512_load_si512(std::ptr::from_ref(masks).cast());
+                let word = _mm512_set1_epi64(key[place * step] as i64);
+                let unlike = _mm512_xor_si512(_mm512_and_si512(word, masks), values);
+                wrong = _mm512_or_si512(wrong, unlike);
+            }
+            u32::from(_mm512_testn_epi64_mask(wrong, wrong))
+        }
+    }
+
+    #[inline(always)]
+    fn last_not_above(self, rising: &[u64], number: u64) -> usize {
+        match rising.len() {
+            // SAFETY: the same.
+            0..=8 => unsafe { lanes::count_not_above_avx512(rising, number) }.saturating_sub(1),
+            _ => last_not_above(rising, number),
+        }
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hash::hash_words;
+use crate::simd::Plain;
 
 fn models<N: Number>(starts: &[N], bits: u32) -> [Model; 2] {
     [
@@ -22,7 +23,8 @@ fn check_number<N: Number>(model: &Model, starts: &[N], number: N) {
         window.contains(&place),
         "{number:?}: {window:?} misses {place}"
     );
-    assert_eq!(search(starts, first as u32, model.window(), number), place);
+    let found = search(Plain, starts, first as u32, model.window(), number);
+    assert_eq!(found, place);
 }
 
 fn sorted(mut starts: Vec<u64>) -> Vec<u64> {
