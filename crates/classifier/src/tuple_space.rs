@@ -47,9 +47,9 @@
 //! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: some 30 ns
 //! a sub-table, 20 in a burst. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
 //! space explosion*, CoNEXT 2019); [`TupleSpace::subtable_count`] is the bound, to be watched and
-//! limited by whoever admits rules. A rule takes 32 bytes, 8 for each masked word (32 for three) and
-//! about 28 for index and id; stages and tries add up to 60 if its addresses are its own, and little if they
-//! are shared. Inserting and removing take a constant number of steps, a walk in each trie and a
+//! limited by whoever admits rules. A rule takes 48 bytes if one or two words are masked, 64 with
+//! three or four, 32 and 8 for each word with more, and about 28 for index and id; stages and tries
+//! add up to 60 if its addresses are its own, and little if they are shared. Inserting and removing take a constant number of steps, a walk in each trie and a
 //! move in `order`; [`Classifier::abort`] and [`Classifier::reclaim`] as many as the rules
 //! concerned.
 

@@ -120,6 +120,8 @@ impl Subtable {
     pub(super) fn probe<S: Simd>(&self, simd: S, key: &[u64], version: Version) -> Option<&Rule> {
         let hash = self.staged.hash(key);
         let candidate = self.index.candidate(simd, hash)?;
+        // Compared where it lies: a compact value that was stored word by word, and is read as a
+        // whole, would have to wait until all of it, and all before it, is in the cache.
         let value = self.value(candidate);
         let is_it = match self.staged.short() {
             Some(short) => short.is_match(key, value),
