@@ -223,8 +223,8 @@ def parse_arguments():
                         help="sets of IPv4 filters, as `thalweg bench classify --rules` takes them")
     parser.add_argument("--subtables", help="measure a filter before 20 sub-tables of so many rules "
                         "each, several sizes by commas, and nothing else")
-    parser.add_argument("--layers", default="tuple space,common bits",
-                        help="what takes turns with it: rows of benches/bloom.rs")
+    parser.add_argument("--layers", default="common bits",
+                        help="what takes turns with it: rows of benches/bloom.rs, several by commas")
     parser.add_argument("--traffic", default="uniform", help="uniform, zipf, trace")
     parser.add_argument("--flows", type=int, default=262_144)
     parser.add_argument("--seed", type=int, default=1)

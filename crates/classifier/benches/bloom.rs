@@ -29,8 +29,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const VERSION: Version = Version(1);
 const ROUNDS: usize = 7;
 const BURST: usize = 32;
-/// Lookups of a round.
-const LOOKUPS: usize = 1 << 17;
+/// Lookups of a round, as many as a peer is asked for.
+const LOOKUPS: usize = 1 << 18;
 
 /// As a switch has it: Ethernet type, two addresses, protocol, ports, the first word for others.
 type Key = [u64; 5];
