@@ -67,19 +67,18 @@
 //! sub-table, with `own`), then a probe of each candidate, of which 0 to 0.2 are false. Nanoseconds a
 //! lookup, one by one and in bursts of 32, of `benches/bloom.rs`: masks of one access list with a
 //! priority each, flows drawn uniformly, at most 400,000 of them; medians of 7 rounds on an EPYC of
-//! two shared processors; in parentheses the ratio to the tuple space of the same rounds. Those of 20
-//! sub-tables with no bit in common, and of 150, are of an earlier build on another EPYC.
+//! two shared processors; in parentheses the ratio to the tuple space of the same rounds.
 //!
 //! | sub-tables, rules in each | tuple space | `CommonBits` | `FullKeysDisjoint`, warm |
 //! | --- | --- | --- | --- |
-//! | 20, 1,000 | 125, 123 | 45 (0.36), 29 (0.23) | 46 (0.37), 35 (0.28) |
-//! | 20, 10,000 | 279, 201 | 219 (0.78), 38 (0.19) | 213 (0.76), 43 (0.22) |
-//! | 20, 100,000 | 638, 299 | 365 (0.57), 48 (0.16) | 372 (0.58), 54 (0.18) |
-//! | 20 with no bit in common, 10,000 | 431, 249 | 313 (0.73), 101 (0.41) | 243 (0.56), 92 (0.37) |
-//! | 150, 1,000 | 1,932, 1,300 | 316 (0.16), 124 (0.10) | 396 (0.20), 220 (0.17) |
-//! | 20, 10,000; twice the flows it was made for | 276, 192 | | 277 (1.00), 194 (1.01) |
-//! | 20, 10,000; ten times the flows | 266, 188 | | 269 (1.01), 206 (1.10) |
-//! | one, 10,000 | 17, 14 | 19 (1.08), 14 (1.06) | 19 (1.09), 15 (1.09) |
+//! | 20, 1,000 | 113, 105 | 51 (0.45), 24 (0.23) | 59 (0.52), 30 (0.28) |
+//! | 20, 10,000 | 259, 175 | 148 (0.57), 38 (0.22) | 187 (0.72), 44 (0.25) |
+//! | 20, 100,000 | 527, 266 | 293 (0.56), 61 (0.23) | 377 (0.72), 64 (0.24) |
+//! | 20 with no bit in common, 10,000 | 260, 173 | 193 (0.74), 58 (0.34) | 204 (0.78), 46 (0.27) |
+//! | 150, 1,000 | 877, 653 | 209 (0.24), 63 (0.10) | 293 (0.33), 123 (0.19) |
+//! | 20, 10,000; twice the flows it was made for | 264, 177 | | 289 (1.09), 145 (0.82) |
+//! | 20, 10,000; ten times the flows | 251, 177 | | 294 (1.17), 171 (0.97) |
+//! | one, 10,000 | 24, 13 | 28 (1.15), 13 (1.04) | 27 (1.11), 13 (1.00) |
 //!
 //! One by one, with more rules than the caches hold, what is saved is less: filter, index and rule
 //! are three waits for memory in a row, and the tuple space's are side by side. `FullKeys` is never
