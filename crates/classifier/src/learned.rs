@@ -73,7 +73,7 @@
 //! ```
 //!
 //! Training takes 0.07 to 0.3 s for the first three, 0.6 to 0.7 s for the others. That was before
-//! lookups took two fifths fewer instructions; a later build takes 0.8 times as long in turn with the
+//! lookups took a quarter fewer instructions; a later build takes 0.8 times as long in turn with the
 //! one before. AVX-512 gains 6 to 9 ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 up
 //! to 7, neither much with fw1.
 

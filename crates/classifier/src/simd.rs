@@ -3,8 +3,8 @@
 //! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
 //! drops a request for memory that it may not read, and nothing is ever read or written on behalf
 //! of the program. `fields` compares the fields of a vector filter's block, `line` the slots of a
-//! line of an index, `lanes` a key with eight rules; `vector` puts these and what else there is behind one name for each set of
-//! instructions, and `level` chooses the set.
+//! line of an index, `lanes` a key with eight rules; `vector` puts these and what else there is
+//! behind one name for each set of instructions, and `level` chooses the set.
 
 #![allow(unsafe_code)]
 

@@ -302,7 +302,7 @@ impl Work for Search<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let trained = self.trained;
-        // Most take two words; to clear room for sixteen takes as long as a lookup.
+        // Most take two words; room for sixteen is 4 KiB to clear for each burst.
         let (mut few, mut many);
         let packed: &mut [u64] = match trained.packing.words() {
             0..=PACKED_WORDS => {

@@ -26,7 +26,7 @@
 use super::composite::{Block, Composite};
 
 /// Rules that lie in one group of lines, and are compared at once.
-pub(super) const LANES: usize = 8;
+pub(super) const LANES: usize = crate::simd::lanes::Lanes::COUNT;
 
 /// How rules are put into buckets.
 #[derive(Clone, Copy, Debug)]

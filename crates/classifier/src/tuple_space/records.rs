@@ -13,8 +13,7 @@
 //! When a rule exists is read while that matters: most exist at every version that may be looked
 //! up, since a version before it was reclaimed, and say so in a bit of their own. So half a line is
 //! enough for a value of two words. With it a burst that finds its rules behind a filter takes 0.9
-//! times as long among 200,000 as with a line for each (five-tuples of `benches/bloom.rs`), and less
-//! where the processor's caches are shared with others.
+//! times as long among 200,000 as with a line for each (five-tuples of `benches/bloom.rs`).
 //!
 //! 1. Records are dense: removing one moves the last into its place.
 //! 2. The words of a near or wide value beyond those of the mask are zero.
