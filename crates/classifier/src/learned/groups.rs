@@ -1,17 +1,30 @@
 //! The rules of an iSet's buckets, in groups of eight that are compared at once.
 //!
 //! ```text
-//!   group:  line 0         slots of 8 rules (32 bits each) | plain and vacant, a bit each | next group
-//!           line 1, 2      values of 8 rules, masks of 8 rules: packed word 0     (64 bytes each)
-//!           line 3, 4      packed word 1
+//!   group:  line 0         slots of 8 rules (32 bits each) | numbers of the masks of packed words 0, 1
+//!           line ...       numbers for words 2 to 5, and so on, if there are as many
+//!           line ...       values of 8 rules: packed word 0      (64 bytes each)
+//!           line ...       packed word 1
 //!           ...
-//!   bucket i: group i, and the groups that follow it by `next`, which lie behind those of all
-//!             buckets
+//!   bucket i: group i, and the groups that follow it by the next group's number, which lie behind
+//!             those of all buckets
 //! ```
 //!
 //! Structure of arrays, so that one instruction compares a word of a key with that of eight rules;
-//! a five-tuple takes two words, and a bucket of eight rules five cache lines, which are fetched
-//! together.
+//! a five-tuple takes two words, and a bucket of eight rules three cache lines, which are fetched
+//! together. Among many rules what a lookup takes is the time to fetch these.
+//!
+//! The masks of an iSet's rules are few, and a number says which one ([`crate::simd::lanes`]). Where
+//! they are not, or the processor is slow to look them up, a group has its masks written out, each word's
+//! behind its values: five lines for a five-tuple.
+//!
+//! A number takes six bits of its byte. In the others of line 0 are, in this order,
+//!
+//! ```text
+//!   bit 7 of all 32 bytes                   the number of the next group, or ones if there is none
+//!   bit 6 of a lane's lower byte, word 0    the lane is plain
+//!   bit 6 of a lane's upper byte, word 0    the lane is vacant
+//! ```
 //!
 //! A rule that comes later is put among those of its bucket, if the bucket is short: into a lane
 //! without a rule between those that are better and those that are worse, which one that goes and
@@ -28,17 +41,22 @@
 
 use crate::Version;
 use crate::simd::Simd;
-use crate::simd::lanes::Lanes as Line;
+use crate::simd::lanes::{Lanes as Line, MaskTable, numbers_of, top_bits};
 
+use super::packing::PACKED_WORDS_MAX;
 use super::partition::LANES;
 use super::slots::{NO_SLOT, Slots};
 
 const EMPTY: Line = Line([0; LANES]);
-/// The words of line 0 after the slots: a bit for each lane that is plain, and eight bits above
-/// that, for each that is vacant.
-const PLAIN: usize = 4;
-const NEXT: usize = 5;
-const VACANT_SHIFT: u8 = 8;
+/// The words of line 0 that have slots, before those with numbers.
+const SLOT_WORDS: usize = 4;
+/// In each byte of numbers: a bit of the next group's number.
+const NEXT: u64 = 0x8080_8080_8080_8080;
+/// Bits of a lane's numbers for word 0.
+const PLAIN: u16 = 0x0040;
+const VACANT: u16 = 0x4000;
+/// Numbers of that many packed words are in a line.
+const WORDS_PER_LINE: usize = LANES / 2;
 /// Groups that a bucket may have for a rule to be put into it later.
 const GROUPS_MAX: usize = 4;
 /// One group is set aside for so many.
@@ -50,6 +68,96 @@ pub(super) struct Groups {
     lines: Vec<Line>,
     /// Lines of a group.
     stride: usize,
+    shape: Shape,
+}
+
+/// What the lines of a group are.
+#[derive(Clone, Debug)]
+enum Shape {
+    /// Masks by number: a table for each packed word.
+    Numbered(Vec<MaskTable>),
+    /// Masks written out, of so many packed words.
+    Written(usize),
+}
+
+impl Shape {
+    fn words(&self) -> usize {
+        match self {
+            Shape::Numbered(tables) => tables.len(),
+            Shape::Written(words) => *words,
+        }
+    }
+
+    /// Lines of numbers.
+    #[inline(always)]
+    fn number_lines(words: usize) -> usize {
+        (words + SLOT_WORDS / 2).div_ceil(WORDS_PER_LINE)
+    }
+
+    fn lines(&self) -> usize {
+        match self {
+            Shape::Numbered(tables) => Shape::number_lines(tables.len()) + tables.len(),
+            Shape::Written(words) => 1 + 2 * words,
+        }
+    }
+
+    /// The line with the values of a packed word.
+    fn values(&self, word: usize) -> usize {
+        match self {
+            Shape::Numbered(tables) => Shape::number_lines(tables.len()) + word,
+            Shape::Written(_) => 1 + 2 * word,
+        }
+    }
+
+    /// The masks of a rule as they are stored; none if there are too many to be numbered.
+    fn store(&mut self, masks: &[u64]) -> Option<[u64; PACKED_WORDS_MAX]> {
+        let mut stored = [0; PACKED_WORDS_MAX];
+        match self {
+            Shape::Numbered(tables) => {
+                for ((stored, table), &mask) in stored.iter_mut().zip(tables).zip(masks) {
+                    *stored = table.numbers(mask)?.into();
+                }
+            }
+            Shape::Written(words) => stored[..*words].copy_from_slice(masks),
+        }
+        Some(stored)
+    }
+
+    /// The value of a lane's word, and its mask as it is stored.
+    fn get(&self, lines: &[Line], lane: usize, word: usize) -> (u64, u64) {
+        let values = self.values(word);
+        let stored = match self {
+            Shape::Numbered(_) => {
+                let numbers = numbers_of(numbers(lines, word), lane);
+                u64::from(numbers & MaskTable::NUMBERS_BITS)
+            }
+            Shape::Written(_) => lines[values + 1].0[lane],
+        };
+        (lines[values].0[lane], stored)
+    }
+
+    fn put(&self, lines: &mut [Line], lane: usize, word: usize, (value, stored): (u64, u64)) {
+        let values = self.values(word);
+        lines[values].0[lane] = value;
+        match self {
+            Shape::Numbered(_) => {
+                let (line, place) = line_of_numbers(word);
+                let numbers = &mut lines[line].0[place + lane / 4];
+                let shift = 16 * (lane % 4);
+                *numbers =
+                    *numbers & !(u64::from(MaskTable::NUMBERS_BITS) << shift) | stored << shift;
+            }
+            Shape::Written(_) => lines[values + 1].0[lane] = stored,
+        }
+    }
+
+    /// The mask that is stored.
+    fn mask(&self, word: usize, stored: u64) -> u64 {
+        match self {
+            Shape::Numbered(tables) => tables[word].mask_of(stored as u16),
+            Shape::Written(_) => stored,
+        }
+    }
 }
 
 /// One rule of a bucket: its group and lane.
@@ -66,18 +174,25 @@ impl Lane {
         lane: 0,
     };
 
-    #[cfg(test)]
-    pub(super) fn at(group: u32, lane: u8) -> Lane {
-        Lane { group, lane }
+    pub(super) fn new(group: usize, lane: usize) -> Lane {
+        Lane {
+            group: group as u32,
+            lane: lane as u8,
+        }
     }
 }
 
 impl Groups {
-    /// No groups, of rules of so many packed words.
-    pub(super) fn new(words: usize) -> Groups {
+    /// No groups, of rules of so many packed words; whether masks are given by number.
+    pub(super) fn new(words: usize, is_numbered: bool) -> Groups {
+        let shape = match is_numbered {
+            true => Shape::Numbered(vec![MaskTable::new(); words]),
+            false => Shape::Written(words),
+        };
         Groups {
             lines: Vec::new(),
-            stride: 1 + 2 * words,
+            stride: shape.lines(),
+            shape,
         }
     }
 
@@ -95,37 +210,79 @@ impl Groups {
     fn push_group(&mut self) {
         let start = self.lines.len();
         self.lines.resize(start + self.stride, EMPTY);
-        empty(&mut self.lines[start..]);
+        self.empty(start / self.stride);
     }
 
-    /// Puts rules into a bucket that has none; `packed` writes a rule's value and mask.
+    /// Makes a group one of no rules, which nothing follows.
+    fn empty(&mut self, group: usize) {
+        let values = self.shape.values(0);
+        let lines = self.group_mut(group);
+        lines.fill(EMPTY);
+        lines[0].0[..SLOT_WORDS].fill(u64::MAX);
+        lines[0].0[SLOT_WORDS..].fill(NEXT);
+        lines[values] = Line([u64::MAX; LANES]);
+    }
+
+    #[inline(always)]
+    fn group(&self, group: usize) -> &[Line] {
+        &self.lines[group * self.stride..][..self.stride]
+    }
+
+    #[inline(always)]
+    fn group_mut(&mut self, group: usize) -> &mut [Line] {
+        &mut self.lines[group * self.stride..][..self.stride]
+    }
+
+    #[inline(always)]
+    fn head(&self, group: usize) -> &Line {
+        &self.lines[group * self.stride]
+    }
+
+    fn head_mut(&mut self, group: usize) -> &mut Line {
+        &mut self.lines[group * self.stride]
+    }
+
+    /// Puts rules into a bucket that has none; `packed` writes a rule's value and mask. Says whether
+    /// all masks could be stored.
     pub(super) fn fill(
         &mut self,
         bucket: usize,
         slots: &[u32],
         mut packed: impl FnMut(u32, &mut [u64], &mut [u64]),
-    ) {
-        let words = self.stride / 2;
-        let (mut value, mut mask) = (vec![0; words], vec![0; words]);
+    ) -> bool {
+        let words = self.shape.words();
+        let (mut value, mut mask) = ([0; PACKED_WORDS_MAX], [0; PACKED_WORDS_MAX]);
+        let (value, mask) = (&mut value[..words], &mut mask[..words]);
         let mut group = bucket;
         for (number, chunk) in slots.chunks(LANES).enumerate() {
             if number > 0 {
                 let next = self.lines.len() / self.stride;
                 self.push_group();
-                self.lines[group * self.stride].0[NEXT] = next as u64;
+                set_next(self.head_mut(group), Some(next));
                 group = next;
             }
-            let lines = &mut self.lines[group * self.stride..][..self.stride];
             for (lane, &slot) in chunk.iter().enumerate() {
-                packed(slot, &mut value, &mut mask);
-                set_slot(&mut lines[0], lane, slot);
-                lines[0].0[PLAIN] |= 1 << lane;
-                for word in 0..words {
-                    lines[1 + 2 * word].0[lane] = value[word];
-                    lines[2 + 2 * word].0[lane] = mask[word];
-                }
+                packed(slot, value, mask);
+                let Some(stored) = self.shape.store(mask) else {
+                    return false;
+                };
+                let at = Lane::new(group, lane);
+                self.put(at, slot, true, |word| (value[word], stored[word]));
             }
         }
+        true
+    }
+
+    /// Writes a rule to a lane; `words` has the words of its value, and of its mask as it is stored.
+    fn put(&mut self, at: Lane, slot: u32, is_plain: bool, words: impl Fn(usize) -> (u64, u64)) {
+        let lane = usize::from(at.lane);
+        let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
+        for word in 0..self.shape.words() {
+            self.shape.put(lines, lane, word, words(word));
+        }
+        set_slot(&mut lines[0], lane, slot);
+        set_bits(&mut lines[0], lane, PLAIN, is_plain);
+        set_bits(&mut lines[0], lane, VACANT, false);
     }
 
     /// Asks for the first group of a bucket.
@@ -137,8 +294,8 @@ impl Groups {
     /// Asks for the second group of a bucket of which the first was asked for, if there is one.
     #[inline(always)]
     pub(super) fn prefetch_next(&self, bucket: usize) {
-        let next = self.lines[bucket * self.stride].0[NEXT];
-        let is_last = next == u64::MAX;
+        let next = next_number(self.head(bucket));
+        let is_last = next == u32::MAX;
         // What is near already costs less than not to know whether there is more.
         let next = std::hint::select_unpredictable(is_last, bucket, next as usize);
         self.prefetch(next);
@@ -158,28 +315,35 @@ impl Groups {
     ) -> u32 {
         let mut group = bucket;
         loop {
-            let lines = &self.lines[group * self.stride..][..self.stride];
-            let (head, rest) = lines.split_first().expect("a group has lines");
+            let lines = self.group(group);
+            let head = &lines[0];
             if slot_of(head, 0) >= best {
                 return best;
             }
-            let (pairs, _) = rest.as_chunks::<2>();
-            let mut hits = simd.lanes(pairs, packed, step);
+            let mut hits = match &self.shape {
+                Shape::Numbered(tables) => {
+                    let values = &lines[Shape::number_lines(tables.len())..];
+                    let numbers = &Line::pairs(lines)[SLOT_WORDS / 2..];
+                    let words = (values, numbers, tables.as_slice());
+                    simd.lanes_by_number(words, packed, step)
+                }
+                Shape::Written(_) => simd.lanes(lines[1..].as_chunks().0, packed, step),
+            };
             while hits != 0 {
                 let lane = hits.trailing_zeros() as usize;
                 let slot = slot_of(head, lane);
                 if slot >= best {
                     return best;
                 }
-                if head.0[PLAIN] >> lane & 1 != 0 || slots.exists_at(slot, version) {
+                if has_bits(head, lane, PLAIN) || slots.exists_at(slot, version) {
                     return slot;
                 }
                 hits &= hits - 1;
             }
-            if head.0[NEXT] == u64::MAX {
-                return best;
+            match next_number(head) {
+                u32::MAX => return best,
+                next => group = next as usize,
             }
-            group = head.0[NEXT] as usize;
         }
     }
 
@@ -196,7 +360,7 @@ impl Groups {
         let mut next = self.next_of(bucket);
         while let Some(other) = next {
             length += 1;
-            let head = &self.lines[other * self.stride];
+            let head = self.head(other);
             if taken(head)
                 .next()
                 .is_some_and(|lane| slot_of(head, lane) < slot)
@@ -205,39 +369,42 @@ impl Groups {
             }
             next = self.next_of(other);
         }
-        if let Some(lane) = self.lane_for(group, slot) {
-            self.write(lane, slot, value, mask);
-            let (from, to) = (Lane::NONE, lane);
-            return Some(vec![Move { slot, from, to }]);
-        }
-        let mut rules = self.rules_of(group);
-        let is_full = rules.len() == LANES;
+        let free = self.lane_for(group, slot);
+        let is_full = free.is_none() && taken(self.head(group)).count() == LANES;
         let has_more = self.lines.len() + self.stride <= self.lines.capacity();
         if is_full && (length >= GROUPS_MAX || !has_more) {
             return None;
         }
+        let stored = self.shape.store(mask)?;
+        let new = |word: usize| (value[word], stored[word]);
+        if let Some(to) = free {
+            self.put(to, slot, false, new);
+            let from = Lane::NONE;
+            return Some(vec![Move { slot, from, to }]);
+        }
+        let mut rules = self.rules_of(group);
         let place = rules.partition_point(|rule| rule.slot < slot);
-        let new = Held {
+        let held = Held {
             slot,
             from: Lane::NONE,
             is_plain: false,
         };
-        rules.insert(place, new);
-        let former = self.lines[group * self.stride..][..self.stride].to_vec();
+        rules.insert(place, held);
+        let (lines, count) = (self.group(group), self.shape.words());
+        let words = 0..LANES * count;
+        let former = words.map(|at| self.shape.get(lines, at / count, at % count));
+        let former: Vec<(u64, u64)> = former.collect();
         let words = |word: usize, from: Lane| match from {
-            Lane::NONE => (value[word], mask[word]),
-            Lane { lane, .. } => {
-                let lane = usize::from(lane);
-                (former[1 + 2 * word].0[lane], former[2 + 2 * word].0[lane])
-            }
+            Lane::NONE => new(word),
+            Lane { lane, .. } => former[usize::from(lane) * count + word],
         };
         let mut moves = Vec::with_capacity(rules.len());
         if is_full {
             let next = self.lines.len() / self.stride;
             self.push_group();
-            let after = self.lines[group * self.stride].0[NEXT];
-            self.lines[group * self.stride].0[NEXT] = next as u64;
-            self.lines[next * self.stride].0[NEXT] = after;
+            let after = self.next_of(group);
+            set_next(self.head_mut(next), after);
+            set_next(self.head_mut(group), Some(next));
             let upper = rules.split_off(LANES / 2);
             self.put_rules(next, &upper, words, &mut moves);
         }
@@ -249,49 +416,31 @@ impl Groups {
     /// The lane without a rule, if there is one, between the rules of a group that are better than
     /// this slot and those that are worse.
     fn lane_for(&self, group: usize, slot: u32) -> Option<Lane> {
-        let head = &self.lines[group * self.stride];
+        let head = self.head(group);
         let better = taken(head).filter(|&lane| slot_of(head, lane) < slot);
         let lane = better.last().map_or(0, |last| last + 1);
         let is_free = lane < LANES && !taken(head).any(|other| other == lane);
-        is_free.then_some(Lane {
-            group: group as u32,
-            lane: lane as u8,
-        })
-    }
-
-    /// Writes a rule, which is not plain yet, to a lane that has none.
-    fn write(&mut self, at: Lane, slot: u32, value: &[u64], mask: &[u64]) {
-        let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
-        let lane = usize::from(at.lane);
-        lines[0].0[PLAIN] &= !((1 | 1 << VACANT_SHIFT) << lane);
-        set_slot(&mut lines[0], lane, slot);
-        for (word, (value, mask)) in value.iter().zip(mask).enumerate() {
-            lines[1 + 2 * word].0[lane] = *value;
-            lines[2 + 2 * word].0[lane] = *mask;
-        }
+        is_free.then_some(Lane::new(group, lane))
     }
 
     fn next_of(&self, group: usize) -> Option<usize> {
-        let next = self.lines[group * self.stride].0[NEXT];
-        (next != u64::MAX).then_some(next as usize)
+        let next = next_number(self.head(group));
+        (next != u32::MAX).then_some(next as usize)
     }
 
     /// The rules of a group, the best first.
     fn rules_of(&self, group: usize) -> Vec<Held> {
-        let head = &self.lines[group * self.stride];
+        let head = self.head(group);
         let mut rules = Vec::with_capacity(LANES + 1);
         rules.extend(taken(head).map(|lane| Held {
             slot: slot_of(head, lane),
-            from: Lane {
-                group: group as u32,
-                lane: lane as u8,
-            },
-            is_plain: head.0[PLAIN] >> lane & 1 != 0,
+            from: Lane::new(group, lane),
+            is_plain: has_bits(head, lane, PLAIN),
         }));
         rules
     }
 
-    /// Writes a group anew; `words` has a word's value and mask of a rule by where it was.
+    /// Writes a group anew; `words` has a word of a rule, as it is stored, by where the rule was.
     fn put_rules(
         &mut self,
         group: usize,
@@ -299,22 +448,12 @@ impl Groups {
         words: impl Fn(usize, Lane) -> (u64, u64),
         moves: &mut Vec<Move>,
     ) {
-        let lines = &mut self.lines[group * self.stride..][..self.stride];
-        let next = lines[0].0[NEXT];
-        empty(lines);
-        lines[0].0[NEXT] = next;
+        let next = self.next_of(group);
+        self.empty(group);
+        set_next(self.head_mut(group), next);
         for (lane, rule) in rules.iter().enumerate() {
-            set_slot(&mut lines[0], lane, rule.slot);
-            lines[0].0[PLAIN] |= u64::from(rule.is_plain) << lane;
-            for word in 0..self.stride / 2 {
-                let (value, mask) = words(word, rule.from);
-                lines[1 + 2 * word].0[lane] = value;
-                lines[2 + 2 * word].0[lane] = mask;
-            }
-            let to = Lane {
-                group: group as u32,
-                lane: lane as u8,
-            };
+            let to = Lane::new(group, lane);
+            self.put(to, rule.slot, rule.is_plain, |word| words(word, rule.from));
             if rule.from != to {
                 moves.push(Move {
                     slot: rule.slot,
@@ -329,52 +468,48 @@ impl Groups {
     pub(super) fn bucket(&self, bucket: usize) -> impl Iterator<Item = (Lane, u32)> {
         let groups = std::iter::successors(Some(bucket), |&group| self.next_of(group));
         groups.flat_map(|group| {
-            let head = &self.lines[group * self.stride];
-            taken(head).map(move |lane| {
-                let place = Lane {
-                    group: group as u32,
-                    lane: lane as u8,
-                };
-                (place, slot_of(head, lane))
-            })
+            let head = self.head(group);
+            taken(head).map(move |lane| (Lane::new(group, lane), slot_of(head, lane)))
         })
     }
 
     /// A rule's packed value and mask, word by word.
     pub(super) fn words(&self, at: Lane) -> impl Iterator<Item = (u64, u64)> {
-        let rest = &self.lines[at.group as usize * self.stride + 1..][..self.stride - 1];
-        let (pairs, _) = rest.as_chunks::<2>();
-        let lane = usize::from(at.lane);
-        pairs
-            .iter()
-            .map(move |[values, masks]| (values.0[lane], masks.0[lane]))
+        let lines = self.group(at.group as usize);
+        (0..self.shape.words()).map(move |word| {
+            let (value, stored) = self.shape.get(lines, usize::from(at.lane), word);
+            (value, self.shape.mask(word, stored))
+        })
     }
 
     /// Says whether a rule exists at every version.
     pub(super) fn set_plain(&mut self, at: Lane, is_plain: bool) {
-        let plain = &mut self.lines[at.group as usize * self.stride].0[PLAIN];
-        *plain = *plain & !(1 << at.lane) | u64::from(is_plain) << at.lane;
+        let head = self.head_mut(at.group as usize);
+        set_bits(head, usize::from(at.lane), PLAIN, is_plain);
     }
 
     /// Says that a rule has another slot, without another between.
     pub(super) fn renumber(&mut self, at: Lane, slot: u32) {
-        let head = &mut self.lines[at.group as usize * self.stride];
+        let head = self.head_mut(at.group as usize);
         set_slot(head, usize::from(at.lane), slot);
     }
 
     /// Lets a lane match nothing from now on.
     pub(super) fn vacate(&mut self, at: Lane) {
-        let start = at.group as usize * self.stride;
-        let lines = &mut self.lines[start..][..self.stride];
-        lines[0].0[PLAIN] |= 1 << (at.lane + VACANT_SHIFT);
-        set_slot(&mut lines[0], usize::from(at.lane), 0);
-        // One word that cannot match is enough.
-        lines[1].0[usize::from(at.lane)] = u64::MAX;
-        lines[2].0[usize::from(at.lane)] = 0;
+        let lane = usize::from(at.lane);
+        let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
+        // One word that cannot match is enough; the mask with the number 0 is zero.
+        self.shape.put(lines, lane, 0, (u64::MAX, 0));
+        set_slot(&mut lines[0], lane, 0);
+        set_bits(&mut lines[0], lane, VACANT, true);
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<Line>()
+        let tables = match &self.shape {
+            Shape::Numbered(tables) => tables.capacity() * size_of::<MaskTable>(),
+            Shape::Written(_) => 0,
+        };
+        self.lines.capacity() * size_of::<Line>() + tables
     }
 }
 
@@ -397,21 +532,45 @@ pub(super) struct Move {
 
 /// The lanes of a group that have rules.
 fn taken(head: &Line) -> impl Iterator<Item = usize> {
-    let is_taken = move |lane: &usize| {
-        slot_of(head, *lane) != NO_SLOT && head.0[PLAIN] >> (lane + VACANT_SHIFT as usize) & 1 == 0
-    };
-    (0..LANES).filter(is_taken)
+    (0..LANES).filter(|&lane| slot_of(head, lane) != NO_SLOT && !has_bits(head, lane, VACANT))
 }
 
-/// Makes a group of no rules, which nothing follows.
-fn empty(lines: &mut [Line]) {
-    lines.fill(EMPTY);
-    for slots in &mut lines[0].0[..PLAIN] {
-        *slots = u64::MAX;
+/// The line that has the numbers for a packed word, and the first of their two words there.
+#[inline(always)]
+fn line_of_numbers(word: usize) -> (usize, usize) {
+    let place = SLOT_WORDS + 2 * word;
+    (place / LANES, place % LANES)
+}
+
+#[inline(always)]
+fn numbers(lines: &[Line], word: usize) -> &[u64; 2] {
+    let (line, place) = line_of_numbers(word);
+    &lines[line].0.as_chunks().0[place / 2]
+}
+
+#[inline(always)]
+fn has_bits(head: &Line, lane: usize, bits: u16) -> bool {
+    numbers_of(numbers(std::slice::from_ref(head), 0), lane) & bits != 0
+}
+
+fn set_bits(head: &mut Line, lane: usize, bits: u16, are_set: bool) {
+    let bits = u64::from(bits) << (16 * (lane % 4));
+    let word = &mut head.0[SLOT_WORDS + lane / 4];
+    *word = if are_set { *word | bits } else { *word & !bits };
+}
+
+/// The number of the group that follows one, or [`u32::MAX`].
+#[inline(always)]
+fn next_number(head: &Line) -> u32 {
+    top_bits(head)
+}
+
+fn set_next(head: &mut Line, next: Option<usize>) {
+    let next = next.map_or(u32::MAX, |next| next as u32);
+    for (place, word) in head.0[SLOT_WORDS..].iter_mut().enumerate() {
+        let bits = (0..8).filter(|bit| next >> (8 * place + bit) & 1 != 0);
+        *word = *word & !NEXT | bits.fold(0, |all, bit| all | 0x80 << (8 * bit));
     }
-    lines[0].0[NEXT] = u64::MAX;
-    // The values of the first packed word.
-    lines[1] = Line([u64::MAX; LANES]);
 }
 
 #[inline(always)]
@@ -429,16 +588,34 @@ fn set_slot(head: &mut Line, lane: usize, slot: u32) {
 mod tests {
     use super::*;
 
-    /// One bucket of so many even slots; each matches its own number.
-    fn groups(count: u32) -> Groups {
-        let mut groups = Groups::new(1);
-        groups.reserve(count.div_ceil(LANES as u32).max(1) as usize + 2);
-        groups.push_groups(1);
-        let slots: Vec<u32> = (0..count).map(|slot| 2 * slot).collect();
-        groups.fill(0, &slots, |slot, value, mask| {
-            (value[0], mask[0]) = (slot.into(), u64::MAX);
-        });
-        groups
+    /// One bucket of so many even slots, with masks by number and written out, of some words; each
+    /// matches its own number in the first and the last.
+    fn groups(count: u32) -> impl Iterator<Item = Groups> {
+        let shapes = [1, 2, 3, 7]
+            .into_iter()
+            .flat_map(|words| [(words, true), (words, false)]);
+        shapes.map(move |(words, is_numbered)| {
+            let mut groups = Groups::new(words, is_numbered);
+            groups.reserve(count.div_ceil(LANES as u32).max(1) as usize + 2);
+            groups.push_groups(1);
+            let slots: Vec<u32> = (0..count).map(|slot| 2 * slot).collect();
+            let is_done = groups.fill(0, &slots, |slot, value, mask| {
+                let (own_value, own_mask) = pattern(slot, words);
+                value.copy_from_slice(&own_value);
+                mask.copy_from_slice(&own_mask);
+            });
+            assert!(is_done);
+            groups
+        })
+    }
+
+    fn pattern(slot: u32, words: usize) -> (Vec<u64>, Vec<u64>) {
+        let (mut value, mut mask) = (vec![0; words], vec![0; words]);
+        for word in [0, words - 1] {
+            value[word] = u64::from(slot) << 33;
+            mask[word] = (u64::MAX << 33) | u64::from(slot % 7);
+        }
+        (value, mask)
     }
 
     fn slots_of(groups: &Groups) -> Vec<u32> {
@@ -447,8 +624,10 @@ mod tests {
 
     /// Puts a slot in; checks the order, where it says that rules lie, and that each is found there.
     fn put(groups: &mut Groups, slot: u32) -> bool {
+        let words = groups.shape.words();
         let before: Vec<(Lane, u32)> = groups.bucket(0).collect();
-        let Some(moves) = groups.insert(0, slot, &[slot.into()], &[u64::MAX]) else {
+        let (value, mask) = pattern(slot, words);
+        let Some(moves) = groups.insert(0, slot, &value, &mask) else {
             assert_eq!(groups.bucket(0).collect::<Vec<_>>(), before);
             return false;
         };
@@ -468,61 +647,137 @@ mod tests {
         let after: Vec<(Lane, u32)> = groups.bucket(0).collect();
         assert_eq!(after, expected);
         for (lane, slot) in after {
-            let words: Vec<_> = groups.words(lane).collect();
-            assert_eq!(words, [(slot.into(), u64::MAX)]);
+            let (value, mask): (Vec<u64>, Vec<u64>) = groups.words(lane).unzip();
+            assert_eq!((value, mask), pattern(slot, words));
         }
+        check_lookups(groups);
         true
+    }
+
+    /// Looks up what each plain rule matches, and what none does, with all instructions.
+    fn check_lookups(groups: &Groups) {
+        let slots = Slots::new(crate::places::Places::new(crate::hash::WordHash::new(1)));
+        let rules: Vec<(Lane, u32)> = groups.bucket(0).collect();
+        let highest = rules.last().map_or(0, |(_, slot)| *slot);
+        for wanted in 0..=highest + 1 {
+            let rule = rules.iter().find(|(_, slot)| *slot == wanted);
+            let is_plain = |&(lane, _): &(Lane, u32)| {
+                has_bits(groups.head(lane.group as usize), lane.lane.into(), PLAIN)
+            };
+            // Of the others the slots would be asked, which are empty.
+            if !rule.is_none_or(is_plain) {
+                continue;
+            }
+            let (key, _) = pattern(wanted, groups.shape.words());
+            for best in [wanted, wanted + 1, NO_SLOT] {
+                let expected = rule.map_or(best, |(_, slot)| best.min(*slot));
+                for level in crate::simd::Level::available() {
+                    let found = level.run(Improve {
+                        groups,
+                        key: &key,
+                        slots: &slots,
+                        best,
+                    });
+                    assert_eq!(found, expected, "{wanted} before {best}");
+                }
+            }
+        }
+    }
+
+    struct Improve<'a> {
+        groups: &'a Groups,
+        key: &'a [u64],
+        slots: &'a Slots,
+        best: u32,
+    }
+
+    impl crate::simd::Work for Improve<'_> {
+        type Output = u32;
+
+        fn run<S: Simd>(self, simd: S) -> u32 {
+            let key = (self.key, 1);
+            self.groups
+                .improve(simd, 0, key, Version(1), self.slots, self.best)
+        }
     }
 
     #[test]
     fn rules_are_put_between_others() {
         for count in 0..=16 {
             for place in 0..=count {
-                let mut groups = groups(count);
-                assert!(put(&mut groups, 2 * place + 1));
+                for mut groups in groups(count) {
+                    check_lookups(&groups);
+                    assert!(put(&mut groups, 2 * place + 1));
+                }
             }
         }
     }
 
     #[test]
     fn a_bucket_is_parted_until_it_is_long() {
-        let mut groups = groups(8);
-        // From the best down, so that a full group is parted in half, and its better half stays.
-        let done = (0..40).take_while(|step| put(&mut groups, 101 - 2 * step));
-        let done = done.count();
-        let lengths = std::iter::successors(Some(0), |&group| groups.next_of(group));
-        assert_eq!(lengths.count(), GROUPS_MAX);
-        assert!(
-            (8..GROUPS_MAX * LANES - 8).contains(&done),
-            "{done} were put in"
-        );
+        for mut groups in groups(8) {
+            // From the best down, so that a full group is parted in half, and its better half stays.
+            let done = (0..40).take_while(|step| put(&mut groups, 101 - 2 * step));
+            let done = done.count();
+            let lengths = std::iter::successors(Some(0), |&group| groups.next_of(group));
+            assert_eq!(lengths.count(), GROUPS_MAX);
+            assert!(
+                (8..GROUPS_MAX * LANES - 8).contains(&done),
+                "{done} were put in"
+            );
+        }
     }
 
     #[test]
     fn a_vacant_lane_is_no_rule_and_makes_room() {
-        let mut groups = groups(8);
-        let lanes: Vec<Lane> = groups.bucket(0).map(|(lane, _)| lane).collect();
-        groups.vacate(lanes[0]);
-        groups.vacate(lanes[5]);
-        assert_eq!(slots_of(&groups), [2, 4, 6, 8, 12, 14]);
-        assert!(put(&mut groups, 10) && put(&mut groups, 0));
-        assert_eq!(slots_of(&groups), [0, 2, 4, 6, 8, 10, 12, 14]);
-        let (third, _) = groups.bucket(0).nth(2).expect("it is there");
-        groups.renumber(third, 5);
-        groups.vacate(lanes[0]);
-        assert_eq!(slots_of(&groups), [2, 5, 6, 8, 10, 12, 14]);
-        // The first lane has no rule, and the new one comes before those that are left.
-        assert!(groups.insert(0, 1, &[1], &[u64::MAX]).is_some());
-        assert_eq!(slots_of(&groups), [1, 2, 5, 6, 8, 10, 12, 14]);
-        assert_eq!(groups.next_of(0), None, "no group was needed");
+        for mut groups in groups(8) {
+            let lanes: Vec<Lane> = groups.bucket(0).map(|(lane, _)| lane).collect();
+            groups.vacate(lanes[0]);
+            groups.vacate(lanes[5]);
+            check_lookups(&groups);
+            assert_eq!(slots_of(&groups), [2, 4, 6, 8, 12, 14]);
+            assert!(put(&mut groups, 10) && put(&mut groups, 0));
+            assert_eq!(slots_of(&groups), [0, 2, 4, 6, 8, 10, 12, 14]);
+            let (third, _) = groups.bucket(0).nth(2).expect("it is there");
+            groups.renumber(third, 5);
+            groups.vacate(lanes[0]);
+            assert_eq!(slots_of(&groups), [2, 5, 6, 8, 10, 12, 14]);
+            // The first lane has no rule, and the new one comes before those that are left.
+            let (value, mask) = pattern(1, groups.shape.words());
+            assert!(groups.insert(0, 1, &value, &mask).is_some());
+            assert_eq!(slots_of(&groups), [1, 2, 5, 6, 8, 10, 12, 14]);
+            assert_eq!(groups.next_of(0), None, "no group was needed");
+        }
     }
 
     #[test]
     fn no_group_is_made_that_was_not_set_aside() {
-        let mut groups = groups(8);
-        groups.lines.shrink_to_fit();
-        let before = groups.lines.capacity();
-        assert!(!put(&mut groups, 3));
-        assert_eq!(groups.lines.capacity(), before);
+        for mut groups in groups(8) {
+            groups.lines.shrink_to_fit();
+            let before = groups.lines.capacity();
+            assert!(!put(&mut groups, 3));
+            assert_eq!(groups.lines.capacity(), before);
+        }
+    }
+
+    #[test]
+    fn a_rule_whose_mask_has_no_number_is_refused() {
+        let fill = |groups: &mut Groups, count: u32| {
+            groups.reserve(count as usize);
+            groups.push_groups(1);
+            let slots: Vec<u32> = (0..count).collect();
+            groups.fill(0, &slots, |slot, value, mask| {
+                (value[0], mask[0]) = (0, slot.into())
+            })
+        };
+        // 64 masks of half a word, that of no bits among them.
+        let mut numbered = Groups::new(1, true);
+        assert!(fill(&mut numbered, 64));
+        numbered.vacate(Lane::new(0, 3));
+        assert_eq!(numbered.insert(0, 3, &[64], &[64]), None);
+        assert_eq!(numbered.insert(0, 3, &[1 << 40], &[1 << 40]), None);
+        assert!(numbered.insert(0, 3, &[5], &[63 << 32 | 5]).is_some());
+        assert!(!fill(&mut Groups::new(1, true), 65));
+        assert!(fill(&mut Groups::new(1, false), 65));
     }
 }

@@ -14,7 +14,7 @@ use crate::simd::{Plain, Simd};
 use super::composite::Composite;
 use super::groups::{Groups, Lane};
 use super::model::{Model, Number, search};
-use super::partition::Buckets;
+use super::partition::{Buckets, LANES};
 use super::slots::NO_SLOT;
 
 /// Numbers of one width, and their model.
@@ -76,31 +76,33 @@ pub(super) struct Iset {
 }
 
 impl Iset {
-    /// Buckets of slots; `packed` writes a slot's value and mask, of so many words.
+    /// Buckets of slots; `packed` writes a slot's value and mask, of so many words. Masks are given
+    /// by number if that is wanted, and they are few.
     pub(super) fn new(
         composite: Composite,
         fields: Vec<usize>,
         buckets: &Buckets,
         starts: Starts,
-        words: usize,
+        (words, is_numbered): (usize, bool),
         mut packed: impl FnMut(u32, &mut [u64], &mut [u64]),
     ) -> Iset {
-        let count = buckets.starts.len();
-        let mut groups = Groups::new(words);
-        let lengths = (0..count).map(|bucket| buckets.bucket(bucket).len());
-        groups.reserve(
-            lengths
-                .map(|len| len.div_ceil(super::partition::LANES).max(1))
-                .sum(),
-        );
-        groups.push_groups(count);
-        for bucket in 0..count {
-            groups.fill(bucket, buckets.bucket(bucket), &mut packed);
-        }
+        let mut groups_of = |is_numbered| {
+            let mut groups = Groups::new(words, is_numbered);
+            let count = buckets.starts.len();
+            let lengths = (0..count).map(|bucket| buckets.bucket(bucket).len());
+            groups.reserve(lengths.map(|len| len.div_ceil(LANES).max(1)).sum());
+            groups.push_groups(count);
+            let mut all = 0..count;
+            let is_done =
+                all.all(|bucket| groups.fill(bucket, buckets.bucket(bucket), &mut packed));
+            is_done.then_some(groups)
+        };
+        let numbered = is_numbered.then(|| groups_of(true)).flatten();
+        let groups = numbered.or_else(|| groups_of(false));
         Iset {
             composite,
             starts,
-            groups,
+            groups: groups.expect("masks that are written out are stored"),
             best: buckets.rules.iter().copied().min().unwrap_or(NO_SLOT),
             rules: 0,
             fields,

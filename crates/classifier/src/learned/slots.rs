@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn rules_with_copies_are_not_moved() {
         let mut slots = slots();
-        let lane = |lane| Lane::at(0, lane);
+        let lane = |lane| Lane::new(0, lane);
         slots.add_lane(10, lane(1));
         slots.add_lane(10, lane(2));
         slots.add_lane(11, lane(3));

@@ -104,7 +104,7 @@ impl TrainingJob {
                 plan.fields,
                 &plan.buckets,
                 starts,
-                packing.words(),
+                (packing.words(), self.config.level.looks_up_masks()),
                 pack,
             );
             for bucket in 0..iset.bucket_count() {

@@ -72,6 +72,17 @@ impl Level {
         }
     }
 
+    /// Whether masks by number ([`lanes`](super::lanes)) are looked up as fast as lines are read.
+    pub(crate) fn looks_up_masks(self) -> bool {
+        match self.0 {
+            Instructions::Plain => false,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => false,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => true,
+        }
+    }
+
     /// Does work with these instructions.
     #[inline(always)]
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {

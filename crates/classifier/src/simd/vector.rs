@@ -4,7 +4,7 @@
 //! where that was asked for. All of them give the same answers; [`Plain`] is the twin.
 
 use super::fields::{self, Block};
-use super::lanes::{self, Lanes};
+use super::lanes::{self, Lanes, NumberedWords};
 use super::line::Line;
 
 /// Words of a short mask.
@@ -38,6 +38,12 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     fn lanes(self, pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
         Lanes::matching(pairs, key, step)
+    }
+
+    /// The same of masks by number: values, numbers and masks for each of the key's words.
+    #[inline(always)]
+    fn lanes_by_number(self, words: NumberedWords<'_>, key: &[u64], step: usize) -> u32 {
+        Lanes::matching_by_number(words, key, step)
     }
 
     /// The last of some numbers, which rise, that is not above another; the first is not.
@@ -215,6 +221,26 @@ impl Simd for Avx512 {
             for (place, [values, masks]) in pairs.iter().enumerate() {
                 let values = _mm512_load_si512(std::ptr::from_ref(values).cast());
                 let masks = _mm512_load_si512(std::ptr::from_ref(masks).cast());
+                let word = _mm512_set1_epi64(key[place * step] as i64);
+                let unlike = _mm512_xor_si512(_mm512_and_si512(word, masks), values);
+                wrong = _mm512_or_si512(wrong, unlike);
+            }
+            u32::from(_mm512_testn_epi64_mask(wrong, wrong))
+        }
+    }
+
+    #[inline(always)]
+    fn lanes_by_number(self, words: NumberedWords<'_>, key: &[u64], step: usize) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: the processor has AVX-512 F, or there were no such value; lanes are 64 bytes,
+        // aligned to 64.
+        unsafe {
+            let mut wrong = _mm512_setzero_si512();
+            let (values, numbers, tables) = words;
+            let words = values.iter().zip(numbers).zip(tables);
+            for (place, ((values, numbers), table)) in words.enumerate() {
+                let values = _mm512_load_si512(std::ptr::from_ref(values).cast());
+                let masks = lanes::masks_by_number_avx512(numbers, table);
                 let word = _mm512_set1_epi64(key[place * step] as i64);
                 let unlike = _mm512_xor_si512(_mm512_and_si512(word, masks), values);
                 wrong = _mm512_or_si512(wrong, unlike);
