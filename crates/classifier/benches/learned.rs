@@ -1,5 +1,5 @@
 //! The learned index beside merged tuples, on filter sets like ClassBench's: nanoseconds a lookup
-//! in bursts of 32, of headers drawn in the rules' regions without locality.
+//! in bursts of 32, of headers drawn in the rules' regions without locality, all in turns.
 //!
 //! `cargo bench -p thalweg-classifier --bench learned -- [FILE | PROFILE:COUNT]... [key=value]...`
 //! A file is a ClassBench filter set; profiles are `acl1`, `fw1` and `ipc1`. Keys are those of the
@@ -124,22 +124,32 @@ impl Set {
         start.elapsed().as_secs_f64() * 1e3
     }
 
-    /// Nanoseconds a lookup, the median of some runs, and all answers.
-    fn measure(&self, subject: &dyn Classifier, runs: usize) -> (f64, Vec<Option<RuleId>>) {
+    /// Nanoseconds a lookup, and all answers.
+    fn measure(&self, subject: &dyn Classifier) -> (f64, Vec<Option<RuleId>>) {
         let mut answers = vec![None; KEYS];
         let words = self.layout.words();
-        let mut times: Vec<f64> = (0..runs)
-            .map(|_| {
-                let start = Instant::now();
-                let bursts = self.keys.chunks_exact(words * BURST);
-                for (keys, answers) in bursts.zip(answers.chunks_exact_mut(BURST)) {
-                    subject.lookup_batch(black_box(keys), V1, answers);
-                }
-                start.elapsed().as_secs_f64() * 1e9 / KEYS as f64
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        (times[runs / 2], answers)
+        let start = Instant::now();
+        let bursts = self.keys.chunks_exact(words * BURST);
+        for (keys, answers) in bursts.zip(answers.chunks_exact_mut(BURST)) {
+            subject.lookup_batch(black_box(keys), V1, answers);
+        }
+        let time_ns = start.elapsed().as_secs_f64() * 1e9 / KEYS as f64;
+        (time_ns, answers)
+    }
+
+    /// Nanoseconds a lookup of each, the median of some runs, which take turns.
+    fn measure_in_turns(&self, subjects: &[&dyn Classifier], runs: usize) -> Vec<f64> {
+        let mut times = vec![Vec::new(); subjects.len()];
+        for _ in 0..runs {
+            for (times, subject) in times.iter_mut().zip(subjects) {
+                times.push(self.measure(*subject).0);
+            }
+        }
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[runs / 2]
+        };
+        times.into_iter().map(median).collect()
     }
 }
 
@@ -195,7 +205,27 @@ fn main() {
         let mut merged =
             MergedTuples::new(TupleSpaceConfig::new(&set.layout, &PREFIX_FIELDS, SEED));
         let load = set.load(&mut merged);
-        let (before, expected) = set.measure(&merged, runs);
+        let (_, expected) = set.measure(&merged);
+        let train = |model| {
+            let config = LearnedConfig {
+                model,
+                ..options.config(&set)
+            };
+            let mut learned = Learned::new(config);
+            set.load(&mut learned);
+            let start = Instant::now();
+            learned.train_now();
+            (model, learned, start.elapsed().as_secs_f64() * 1e3)
+        };
+        let learned = [ModelKind::Pieces, ModelKind::Perceptrons].map(train);
+        let mut subjects: Vec<&dyn Classifier> = vec![&merged];
+        subjects.extend(
+            learned
+                .iter()
+                .map(|(_, learned, _)| learned as &dyn Classifier),
+        );
+        let times = set.measure_in_turns(&subjects, runs);
+        let before = times[0];
         println!(
             "  merged-tuples {before:7.1} ns, {} tables, {} masks, {} bytes a rule, loaded in \
              {load:.0} ms",
@@ -203,38 +233,22 @@ fn main() {
             merged.mask_count(),
             merged.memory_bytes() / set.rules.len()
         );
-        for model in [ModelKind::Pieces, ModelKind::Perceptrons] {
-            let config = LearnedConfig {
-                model,
-                ..options.config(&set)
-            };
-            measure_learned(&set, config, runs, before, &expected);
+        for ((model, learned, training), after) in learned.iter().zip(&times[1..]) {
+            let (_, answers) = set.measure(learned);
+            let pairs = answers.iter().zip(&expected);
+            let wrong = pairs.filter(|(one, other)| one != other).count();
+            let ratio = before / after;
+            print!("  learned {model:?} {after:7.1} ns ({ratio:.2}x), {wrong} wrong, ");
+            report(&set, learned, *training);
         }
     }
 }
 
-/// Trains and measures; `before` is what a lookup took otherwise.
-fn measure_learned(
-    set: &Set,
-    config: LearnedConfig,
-    runs: usize,
-    before: f64,
-    expected: &[Option<RuleId>],
-) {
-    let model = config.model;
-    let mut learned = Learned::new(config);
-    set.load(&mut learned);
-    let start = Instant::now();
-    learned.train_now();
-    let trained = start.elapsed().as_secs_f64() * 1e3;
-    let (after, answers) = set.measure(&learned, runs);
-    let pairs = answers.iter().zip(expected);
-    let wrong = pairs.filter(|(one, other)| one != other).count();
+/// Says what a learned index is like.
+fn report(set: &Set, learned: &Learned, training_ms: f64) {
     let statistics = learned.statistics();
     println!(
-        "  learned {model:?} {after:7.1} ns ({:.2}x), coverage {:.3}, {} tables left, {} bytes a \
-         rule, {wrong} wrong; trained in {trained:.0} ms",
-        before / after,
+        "coverage {:.3}, {} tables left, {} bytes a rule; trained in {training_ms:.0} ms",
         statistics.coverage(),
         statistics.remainder_tables,
         learned.memory_bytes() / set.rules.len(),

@@ -1,5 +1,7 @@
 //! What training gives: iSets, and the rules that they have.
 
+use std::hint::select_unpredictable;
+
 use thalweg_packet::MAX_WORDS;
 
 use crate::merged_tuples::MergedTuples;
@@ -315,16 +317,25 @@ impl Work for Search<'_> {
             }
         };
         let key_words = trained.key_words;
-        trained.packing.pack_burst(self.keys, key_words, packed);
-        let mut buckets = [0; BURST];
-        let buckets = &mut buckets[..self.best.len()];
-        for iset in &trained.isets {
-            iset.burst(simd, self.keys, key_words, buckets);
-            for &bucket in &*buckets {
-                iset.groups.prefetch_next(bucket as usize);
+        let count = self.best.len();
+        let mut buckets = [[0; BURST]; 2];
+        // What an iSet has for the keys comes while they are looked for in the next, or packed.
+        for number in 0..=trained.isets.len() {
+            if let Some(iset) = trained.isets.get(number) {
+                let buckets = &mut buckets[number % 2][..count];
+                iset.burst(simd, self.keys, key_words, buckets);
             }
-            for (key, (best, &bucket)) in self.best.iter_mut().zip(&*buckets).enumerate() {
-                *best = iset.groups.improve(
+            if number == 0 {
+                trained.packing.pack_burst(self.keys, key_words, packed);
+                continue;
+            }
+            let groups = &trained.isets[number - 1].groups;
+            let buckets = &buckets[(number - 1) % 2][..count];
+            for &bucket in buckets {
+                groups.prefetch_next(bucket as usize);
+            }
+            for (key, (best, &bucket)) in self.best.iter_mut().zip(buckets).enumerate() {
+                *best = groups.improve(
                     simd,
                     bucket as usize,
                     (&packed[key..], BURST),
@@ -332,10 +343,11 @@ impl Work for Search<'_> {
                     &trained.slots,
                     *best,
                 );
+                let is_none = *best == NO_SLOT;
+                trained
+                    .slots
+                    .prefetch(select_unpredictable(is_none, 0, *best));
             }
-        }
-        for &slot in self.best.iter().filter(|slot| **slot != NO_SLOT) {
-            trained.slots.prefetch(slot);
         }
     }
 }
