@@ -29,8 +29,9 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
 #[inline(always)]
 pub(crate) fn prefetch_lines<T>(lines: &[T], first: usize, count: usize) {
     const { assert!(size_of::<T>() == 64) };
-    // Without a loop for as many as a group of rules of one word has, of two words, and of three.
+    // Without a loop for as many as a group of rules of one, two or three words has.
     match count {
+        2 => prefetch_some::<T, 2>(lines, first),
         3 => prefetch_some::<T, 3>(lines, first),
         5 => prefetch_some::<T, 5>(lines, first),
         7 => prefetch_some::<T, 7>(lines, first),

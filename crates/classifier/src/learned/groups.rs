@@ -15,8 +15,8 @@
 //! together. Among many rules what a lookup takes is the time to fetch these.
 //!
 //! The masks of an iSet's rules are few, and a number says which one ([`crate::simd::lanes`]). Where
-//! they are not, or the processor is slow to look them up, a group has its masks written out, each word's
-//! behind its values: five lines for a five-tuple.
+//! there are more of them than numbers, or the processor is slow to look them up, a group has its
+//! masks written out, each word's behind its values: five lines for a five-tuple.
 //!
 //! A number takes six bits of its byte. In the others of line 0 are, in this order,
 //!
@@ -33,8 +33,8 @@
 //! others moved to a larger place.
 //!
 //! 1. Within a bucket the slots of rules rise: the first match of a group is its best. A lane that
-//!    became vacant has the number 0, so that the first lane of a group, whatever it is, has none
-//!    that is higher than that of a rule from there on.
+//!    became vacant has slot 0, so that the first lane of a group, whatever it is, has none that is
+//!    higher than that of a rule from there on.
 //! 2. A lane without a rule matches nothing: its value has bits outside its mask, which is zero.
 //! 3. A rule is plain if it exists at every version that may be looked up. Of others the slot is
 //!    asked.
@@ -109,7 +109,8 @@ impl Shape {
         }
     }
 
-    /// The masks of a rule as they are stored; none if there are too many to be numbered.
+    /// The masks of a rule as they are stored; none if there are too many to be numbered. A number
+    /// that was given is not taken back.
     fn store(&mut self, masks: &[u64]) -> Option<[u64; PACKED_WORDS_MAX]> {
         let mut stored = [0; PACKED_WORDS_MAX];
         match self {

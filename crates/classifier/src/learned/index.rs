@@ -319,7 +319,7 @@ impl Work for Search<'_> {
         let key_words = trained.key_words;
         let count = self.best.len();
         let mut buckets = [[0; BURST]; 2];
-        // What an iSet has for the keys comes while they are looked for in the next, or packed.
+        // While an iSet's groups come, the keys are packed, or the next iSet is asked where they are.
         for number in 0..=trained.isets.len() {
             if let Some(iset) = trained.isets.get(number) {
                 let buckets = &mut buckets[number % 2][..count];

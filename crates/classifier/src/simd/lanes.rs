@@ -9,8 +9,8 @@
 //!
 //! Many rules have few masks. So the masks of the lanes may be written out, a line for each word, or
 //! be given by number: one for each half of a word, of up to 64 masks of half a word. A number takes
-//! a byte where its mask takes four, and AVX-512 looks up those of sixteen halves by two permutations,
-//! as a table of 64 masks fills four registers.
+//! a byte where its mask takes four, and AVX-512 looks up those of sixteen halves by a permutation of
+//! two registers, which have 32 masks, or by two such.
 
 /// A word of eight rules.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ fn top_bits_plain(line: &Lanes) -> u32 {
 
 /// Masks of half a word, by number. The one with the number 0 is zero.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct MaskTable {
     masks: [u32; MaskTable::COUNT],
     len: usize,
@@ -171,7 +171,9 @@ pub(super) fn masks_by_number_avx512(
 ) -> std::arch::x86_64::__m512i {
     use std::arch::x86_64::*;
     const HALF: usize = MaskTable::COUNT / 2;
-    // SAFETY: numbers are 16 bytes, and the masks of a table four lines, aligned to 64.
+    const { assert!(std::mem::offset_of!(MaskTable, masks) == 0) };
+    // SAFETY: numbers are 16 bytes; the masks of a table are four lines, at its beginning, which is
+    // aligned to 64.
     unsafe {
         // A permutation does not look at the other bits.
         let numbers = _mm512_cvtepu8_epi32(_mm_loadu_si128(numbers.as_ptr().cast()));

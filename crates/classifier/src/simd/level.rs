@@ -72,7 +72,8 @@ impl Level {
         }
     }
 
-    /// Whether masks by number ([`lanes`](super::lanes)) are looked up as fast as lines are read.
+    /// Whether there are instructions that look up masks by number ([`lanes`](super::lanes)); a loop
+    /// over them takes longer than to read masks that are written out.
     pub(crate) fn looks_up_masks(self) -> bool {
         match self.0 {
             Instructions::Plain => false,
