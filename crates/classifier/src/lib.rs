@@ -24,6 +24,7 @@ mod highest;
 mod history;
 mod index;
 mod key_shape;
+mod kind;
 mod learned;
 mod linear;
 mod masked_words;
@@ -44,6 +45,7 @@ pub use auto::{
 };
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
+pub use kind::{ClassifierKind, UnknownClassifier};
 pub use learned::{
     IsetStatistics, Learned, LearnedConfig, LearnedStatistics, ModelKind, TrainingPolicy,
 };

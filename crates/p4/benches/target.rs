@@ -15,7 +15,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use thalweg_p4::behavior::cache::BehaviorConfig;
-use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target, commands};
+use thalweg_p4::{CacheConfig, ClassifierKind, Config, Outbox, Program, Target, commands};
 use thalweg_packet::Instant;
 
 fn folder() -> PathBuf {
@@ -95,6 +95,7 @@ const MISS: CacheConfig = CacheConfig {
     microflows: 0,
     record_one_in: 1,
     rests: false,
+    classifier: ClassifierKind::Auto,
 };
 
 /// Puts something in front of a program.

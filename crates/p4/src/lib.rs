@@ -37,9 +37,11 @@ mod rest;
 pub mod run;
 pub mod state;
 pub mod stf;
+mod training;
 
 pub use cache::{CacheConfig, CacheStatistics, EvictReason};
 pub use error::{LoadError, SourceLocation};
 pub use program::Program;
 pub use run::{Config, Counts, Digest, DropReason, Fault, Outbox, Sent, Target, TraceStep};
 pub use state::State;
+pub use thalweg_classifier::{AutoStatistics, ClassifierKind, IndexKind};

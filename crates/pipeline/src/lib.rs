@@ -36,7 +36,7 @@ pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{MAX_PASSES, Pass, Passes, forward};
-pub use table_classifier::{ClassifierKind, UnknownClassifier};
+pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};
 pub use training::{Learnt, Tending, Training};

@@ -22,7 +22,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use thalweg_classifier::{Classifier, Precedence, RuleId, Version};
+use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version};
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
@@ -32,7 +32,7 @@ use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
-use crate::table_classifier::ClassifierKind;
+use crate::table_classifier::new_classifier;
 
 /// Limits of a pipeline, fixed at the start.
 #[derive(Clone, Debug)]
@@ -497,7 +497,7 @@ impl Generation {
         }
         let (layout, kind) = (&self.layout, self.classifier);
         self.tables[index].get_or_insert_with(|| Table {
-            classifier: kind.new_classifier(layout, seed),
+            classifier: new_classifier(kind, layout, seed),
         })
     }
 }

@@ -24,6 +24,13 @@ pub(crate) struct LookupsReport {
 #[derive(Serialize, Debug)]
 struct TableReport {
     table: u8,
+    #[serde(flatten)]
+    index: IndexReport,
+}
+
+/// How a table finds what it looks for, and why.
+#[derive(Serialize, Debug)]
+pub(crate) struct IndexReport {
     /// The index that there is.
     classifier: &'static str,
     /// Whether it was chosen by what lookups cost.
@@ -96,7 +103,7 @@ impl LookupsReport {
             false_candidates,
         } = statistics.lookups;
         LookupsReport {
-            tables: tables.map(|(id, choice)| table(id, choice)).collect(),
+            tables: tables.map(|(id, choice)| table(id, &choice)).collect(),
             megaflows: caches.iter().map(cache).collect(),
             megaflow_lookups: CountersReport {
                 subtables,
@@ -118,18 +125,11 @@ impl LookupsReport {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{said}");
         };
-        for table in self.tables.iter().filter(|table| table.is_telling()) {
+        for table in self.tables.iter().filter(|table| table.index.is_telling()) {
             line(format_args!(
-                "table {:>3}: {} of {} rules, {} tables, {:.0} % covered, {:.1} tables and {:.0} ns \
-                 a lookup as counted, {} trials",
+                "table {:>3}: {}",
                 table.table,
-                table.classifier,
-                table.rules,
-                table.tables,
-                100.0 * table.coverage,
-                table.tables_per_lookup,
-                table.cost_ns,
-                table.trials
+                table.index.text()
             ));
         }
         for cache in &self.megaflows {
@@ -148,9 +148,44 @@ impl LookupsReport {
     }
 }
 
-impl TableReport {
-    fn is_telling(&self) -> bool {
+impl IndexReport {
+    /// What was chosen or trained.
+    pub(crate) fn new(choice: &AutoStatistics) -> IndexReport {
+        let figures = &choice.figures;
+        IndexReport {
+            classifier: choice.kind.name(),
+            is_measured: choice.is_measured,
+            rules: figures.rules,
+            tables: choice.tables,
+            coverage: figures.coverage,
+            lookups: figures.lookups,
+            updates: figures.updates,
+            tables_per_lookup: figures.tables_per_lookup,
+            cost_ns: figures.cost_ns,
+            trials: choice.trials,
+            replaced: choice.replaced,
+            verdict: choice.verdict.as_ref().map(verdict),
+        }
+    }
+
+    /// Whether it is more than a tuple space.
+    pub(crate) fn is_telling(&self) -> bool {
         self.classifier != "tuple-space" || self.trials > 0
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "{} of {} rules, {} tables, {:.0} % covered, {:.1} tables and {:.0} ns a lookup as \
+             counted, {} trials",
+            self.classifier,
+            self.rules,
+            self.tables,
+            100.0 * self.coverage,
+            self.tables_per_lookup,
+            self.cost_ns,
+            self.trials
+        )
     }
 }
 
@@ -160,22 +195,10 @@ impl CacheReport {
     }
 }
 
-fn table(id: TableId, choice: AutoStatistics) -> TableReport {
-    let figures = choice.figures;
+fn table(id: TableId, choice: &AutoStatistics) -> TableReport {
     TableReport {
         table: id.0,
-        classifier: choice.kind.name(),
-        is_measured: choice.is_measured,
-        rules: figures.rules,
-        tables: choice.tables,
-        coverage: figures.coverage,
-        lookups: figures.lookups,
-        updates: figures.updates,
-        tables_per_lookup: figures.tables_per_lookup,
-        cost_ns: figures.cost_ns,
-        trials: choice.trials,
-        replaced: choice.replaced,
-        verdict: choice.verdict.as_ref().map(verdict),
+        index: IndexReport::new(choice),
     }
 }
 

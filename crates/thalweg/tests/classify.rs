@@ -187,6 +187,14 @@ fn the_model_stands_beside_what_is_measured() {
         assert!(row["model_ns"].as_f64() > Some(0.0), "{row}");
     }
     assert!(report["stages_ns"]["filter_hash"].as_f64() > Some(0.0));
+    // From 200 MHz to 10 GHz.
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let cycle_ns = number(&report["cycle_ns"]);
+    assert!((0.1..5.0).contains(&cycle_ns), "{cycle_ns}");
+    for (name, time_ns) in report["stages_ns"].as_object().expect("stages") {
+        let cycles = number(&report["stages_cycles"][name]);
+        assert!((cycles * cycle_ns - number(time_ns)).abs() < 1e-6, "{name}");
+    }
     assert!(scene.says(&arguments).contains("Stages, ns: "));
 }
 

@@ -124,6 +124,20 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let traversals = &cached["caches"]["traversal"];
     assert!(traversals["exact_hits"].as_u64() >= Some(2), "{traversals}");
     assert!(traversals["entries"].as_u64() >= Some(2), "{traversals}");
+    // However tables and segments are found.
+    for kind in ["auto", "tuple-space", "merged-tuples", "bloom", "learned"] {
+        let mut arguments = vec!["replay", "--p4", ROUTER, "--entries", ENTRIES];
+        arguments.extend(["--p4-cache", "traversal", "--p4-classifier", kind]);
+        for _ in 0..4 {
+            arguments.extend(["--pcap", &input]);
+        }
+        let found = scene.json(&arguments);
+        assert_eq!(found["outputs"], cached["outputs"], "{kind}");
+        assert_eq!(found["caches"], cached["caches"], "{kind}");
+        let chosen = found["tables"].as_object().expect("tables by name");
+        let may_choose = ["auto", "learned"].contains(&kind);
+        assert_eq!(chosen.is_empty(), !may_choose, "{kind}: {chosen:?}");
+    }
     let mut arguments = vec!["replay", "--p4", ROUTER, "--entries", ENTRIES];
     arguments.extend(["--p4-cache", "behavior"]);
     for _ in 0..4 {
@@ -157,6 +171,11 @@ fn what_cannot_be_loaded_is_refused() {
         &["bad.cmds:2: 70000 does not fit into the 16 bits of hop of Ingress.set_hop"],
     );
     scene.refuses(&["trace", "--entries", &entries, FLOW], &["--p4"]);
+    let magic = ["trace", "--p4", ROUTER, "--p4-classifier", "magic", FLOW];
+    scene.refuses(
+        &magic,
+        &["there is no classifier \"magic\"; choose \"auto\""],
+    );
     let cached = |cache, more| {
         [
             "trace",

@@ -1,5 +1,7 @@
 //! What a cache has done, and how large it may be.
 
+use thalweg_classifier::ClassifierKind;
+
 /// How large a cache of traversals may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheConfig {
@@ -12,6 +14,8 @@ pub struct CacheConfig {
     pub record_one_in: u32,
     /// Whether a start of which next to nothing is found has few packets looked up.
     pub rests: bool,
+    /// How segments are found by their masks.
+    pub classifier: ClassifierKind,
 }
 
 impl Default for CacheConfig {
@@ -21,6 +25,7 @@ impl Default for CacheConfig {
             microflows: 1 << 13,
             record_one_in: 16,
             rests: true,
+            classifier: ClassifierKind::default(),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! The segments, and how one is found, put in and taken out.
 
-use thalweg_classifier::{
-    Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
-};
+use thalweg_classifier::{Classifier, LearnedConfig, Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{Instant, MAX_WORDS};
 
 use crate::packed::KeyHash;
@@ -10,6 +8,7 @@ use crate::program::Program;
 use crate::program::ids::NodeId;
 use crate::rest::Rest;
 use crate::state::{Cells, TableState};
+use crate::training::Trainer;
 
 use super::admission::Admission;
 use super::facts::Facts;
@@ -37,7 +36,6 @@ const NEW: u32 = u32::MAX;
 const REFUSED: u32 = u32::MAX - 1;
 
 /// A node at which segments begin.
-#[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) node: NodeId,
     pub(crate) layout: Layout,
@@ -49,10 +47,24 @@ pub(crate) struct Start {
     live: Vec<(Option<NodeId>, WordSet)>,
     rest: Rest,
     microflow: Microflow,
-    masked: MergedTuples,
+    masked: Box<dyn Classifier + Send + Sync>,
     /// Of the masked level's rules.
     version: Version,
     age: u64,
+}
+
+impl Start {
+    fn masked_mut(&mut self) -> &mut (dyn Classifier + Send + Sync) {
+        &mut *self.masked
+    }
+}
+
+impl std::fmt::Debug for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A remembered walk from a start to a stop point or the end.
@@ -132,6 +144,7 @@ pub(crate) struct Cache {
     seed: u64,
     admission: Admission,
     pub(crate) statistics: CacheStatistics,
+    trainer: Trainer,
 }
 
 impl Cache {
@@ -163,7 +176,14 @@ impl Cache {
             seed,
             admission: Admission::new(config.record_one_in),
             statistics: CacheStatistics::default(),
+            trainer: Trainer::default(),
         }
+    }
+
+    /// Does a slice of work for starts that may find their segments faster.
+    pub(crate) fn tend(&mut self) {
+        let classifiers = self.starts.iter_mut().map(Start::masked_mut);
+        self.trainer.tend(classifiers);
     }
 
     /// The segment for a frame at a node.
@@ -225,7 +245,9 @@ impl Cache {
             }
         });
         let seed = self.seed.wrapping_add(self.starts.len() as u64);
-        let config = TupleSpaceConfig::flat(layout.words, self.starts.len() as u64);
+        let LearnedConfig { tuples, fields, .. } =
+            LearnedConfig::flat(layout.words, self.starts.len() as u64);
+        let kind = self.config.classifier;
         let index = self.starts.len() as u32;
         self.starts.push(Start {
             node,
@@ -235,7 +257,7 @@ impl Cache {
             live: Vec::new(),
             rest: Rest::new(self.config.rests),
             microflow: Microflow::new(layout.words, self.config.microflows),
-            masked: MergedTuples::after(OWN_MASKS_MAX, config),
+            masked: kind.build(tuples, fields, OWN_MASKS_MAX),
             layout,
             version: Version::FIRST,
             age: 0,

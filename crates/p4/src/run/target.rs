@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use thalweg_classifier::ClassifierKind;
 use thalweg_packet::Instant;
 
 use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Look, Unfit};
@@ -43,6 +44,8 @@ pub struct Config {
     pub drop_port: u32,
     /// Where chance comes from: hash functions of tables, `random`.
     pub seed: u64,
+    /// How tables find their entries.
+    pub classifier: ClassifierKind,
 }
 
 impl Default for Config {
@@ -50,9 +53,13 @@ impl Default for Config {
         Config {
             drop_port: 511,
             seed: 1,
+            classifier: ClassifierKind::default(),
         }
     }
 }
+
+/// Packets between two slices of work for indexes.
+const TEND_EVERY: u64 = 256;
 
 /// What `standard_metadata.instance_type` says of a packet.
 mod instance {
@@ -103,7 +110,7 @@ impl Target {
     /// If an entry of the program cannot be.
     pub fn new(program: Arc<Program>, config: Config) -> Result<Target, WriteError> {
         Ok(Target {
-            state: State::new(&program, config.seed)?,
+            state: State::new(&program, config.classifier, config.seed)?,
             cache: None,
             program,
             config,
@@ -268,6 +275,9 @@ impl Target {
         if let Some(cache) = &mut self.behaviors {
             cache.install_some();
         }
+        if self.counts.received.is_multiple_of(TEND_EVERY) {
+            self.tend();
+        }
         self.counts.received += 1;
         self.copies = 0;
         let program = self.program.clone();
@@ -302,6 +312,14 @@ impl Target {
                 }
             }
             self.spare.push(frame);
+        }
+    }
+
+    /// Does a slice of work for what may have a better index: tables, and the cache.
+    fn tend(&mut self) {
+        self.state.tend();
+        if let Some(cache) = &mut self.cache {
+            cache.tend();
         }
     }
 

@@ -18,7 +18,7 @@ mod update;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use num_bigint::{BigInt, BigUint};
-use thalweg_classifier::Version;
+use thalweg_classifier::{AutoStatistics, ClassifierKind, Version};
 
 pub use action::Bound;
 pub(crate) use action::What;
@@ -39,6 +39,7 @@ use crate::program::Program;
 use crate::program::ids::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use crate::program::table::Match;
 use crate::run::exact;
+use crate::training::Trainer;
 
 /// Multicast groups and mirror sessions that there may be, each.
 pub const REPLICATION_MAX: usize = 1 << 15;
@@ -75,6 +76,7 @@ pub struct State {
     /// The members of value sets as the keys of the places where they are asked.
     pub(crate) value_rows: Vec<HashSet<Box<[u64]>>>,
     pub(crate) cells: Cells,
+    trainer: Trainer,
 }
 
 impl State {
@@ -82,11 +84,15 @@ impl State {
     ///
     /// # Errors
     /// If an entry of the program cannot be: its values do not fit, or there are two of a match.
-    pub fn new(program: &Program, seed: u64) -> Result<State, WriteError> {
+    pub fn new(
+        program: &Program,
+        classifier: ClassifierKind,
+        seed: u64,
+    ) -> Result<State, WriteError> {
         let tables = program
             .tables
             .iter()
-            .map(|table| TableState::new(table, seed));
+            .map(|table| TableState::new(table, classifier, seed));
         let mut state = State {
             version: Version::FIRST,
             tables: tables.collect(),
@@ -100,9 +106,21 @@ impl State {
             value_sets: vec![BTreeSet::new(); program.parser.value_sets.len()],
             value_rows: vec![HashSet::new(); program.parser.uses.len()],
             cells: Cells::new(program),
+            trainer: Trainer::default(),
         };
         state.add_own_entries(program)?;
         Ok(state)
+    }
+
+    /// Does a slice of work for tables that may have a better index.
+    pub(crate) fn tend(&mut self) {
+        let classifiers = self.tables.iter_mut().map(TableState::classifier_mut);
+        self.trainer.tend(classifiers);
+    }
+
+    /// Which index a table has that may choose or train it, and why.
+    pub fn choice(&self, table: TableId) -> Option<AutoStatistics> {
+        self.tables[table.index()].choice()
     }
 
     /// The version that packets are answered at.

@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 
 use thalweg_classifier::{
-    Classifier, MergedTuples, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
+    AutoStatistics, Classifier, ClassifierKind, Pattern, Precedence, RuleId, TupleSpaceConfig,
+    Version,
 };
 use thalweg_packet::{Instant, Slot, Stage};
 
@@ -64,24 +65,27 @@ impl std::fmt::Debug for TableState {
 }
 
 impl TableState {
-    pub(crate) fn new(table: &Table, seed: u64) -> TableState {
+    pub(crate) fn new(table: &Table, classifier: ClassifierKind, seed: u64) -> TableState {
         let words = (table.key_words as usize).max(1);
         let mut config = TupleSpaceConfig {
             stages: vec![Stage::Metadata; words],
             prefix_fields: Vec::new(),
             seed,
         };
-        for part in &table.key {
-            if part.kind == MatchKind::Lpm && part.width_bits <= 128 {
-                config.prefix_fields.push(Slot {
-                    word: part.word as u16,
-                    shift: part.shift as u8,
-                    width_bits: part.width_bits as u16,
-                });
+        let mut fields = Vec::new();
+        for part in table.key.iter().filter(|part| part.width_bits <= 128) {
+            let slot = Slot {
+                word: part.word as u16,
+                shift: part.shift as u8,
+                width_bits: part.width_bits as u16,
+            };
+            fields.push(slot);
+            if part.kind == MatchKind::Lpm {
+                config.prefix_fields.push(slot);
             }
         }
         TableState {
-            classifier: Box::new(MergedTuples::after(OWN_MASKS_MAX, config)),
+            classifier: classifier.build(config, fields, OWN_MASKS_MAX),
             entries: Vec::new(),
             free_entries: Vec::new(),
             rules: Vec::new(),
@@ -90,6 +94,15 @@ impl TableState {
             default: None,
             age: 0,
         }
+    }
+
+    pub(crate) fn classifier_mut(&mut self) -> &mut (dyn Classifier + Send + Sync) {
+        &mut *self.classifier
+    }
+
+    /// Which index it has, if there was a choice.
+    pub(crate) fn choice(&self) -> Option<AutoStatistics> {
+        self.classifier.choice()
     }
 
     /// How many entries it has.

@@ -16,7 +16,7 @@ use thalweg_p4::state::{
     ActionCall, Counter, CrcParameters, EntryAction, MeterRates, Mirror, Mode, Rate, Replica,
     TableEntry, Update,
 };
-use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target};
+use thalweg_p4::{CacheConfig, ClassifierKind, Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
 /// What one packet led to.
@@ -39,8 +39,13 @@ pub(crate) struct Twins {
 impl Twins {
     pub(crate) fn new(program: Program, cache: CacheConfig) -> Twins {
         let program = Arc::new(program);
-        let target = |cache| {
-            let target = Target::new(program.clone(), Config::default());
+        let target = |cache: Option<CacheConfig>| {
+            let classifier = cache.map_or(ClassifierKind::MergedTuples, |cache| cache.classifier);
+            let config = Config {
+                classifier,
+                ..Config::default()
+            };
+            let target = Target::new(program.clone(), config);
             let mut target = target.expect("own entries");
             target.cache_traversals(cache);
             target

@@ -15,7 +15,7 @@ use files::{files, folder};
 use lab::{Chance, Twins};
 use rand::Rng;
 use thalweg_p4::stf::{Script, Statement, run};
-use thalweg_p4::{CacheConfig, EvictReason, Program, commands};
+use thalweg_p4::{CacheConfig, ClassifierKind, EvictReason, Program, commands};
 
 /// Packets that a run compares at the least.
 const CHECKS: u64 = if cfg!(debug_assertions) {
@@ -35,25 +35,28 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A cache that is full soon, or one that never is.
+/// A cache that is full soon, or one that never is; with each classifier.
 fn config(seed: u64) -> CacheConfig {
+    let config = CacheConfig {
+        record_one_in: 1,
+        classifier: ClassifierKind::ALL[seed as usize % ClassifierKind::ALL.len()],
+        ..CacheConfig::default()
+    };
     match seed % 3 {
         0 => CacheConfig {
             segments: 12,
             microflows: 8,
-            record_one_in: 1,
             rests: false,
+            ..config
         },
         1 => CacheConfig {
             segments: 1_000,
             microflows: 0,
             record_one_in: 3,
             rests: false,
+            ..config
         },
-        _ => CacheConfig {
-            record_one_in: 1,
-            ..CacheConfig::default()
-        },
+        _ => config,
     }
 }
 

@@ -131,7 +131,11 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) fn new(value: &Value) -> Bed {
-        let target = Target::new(load(value), Config::default());
+        Bed::with(value, Config::default())
+    }
+
+    pub(crate) fn with(value: &Value, config: Config) -> Bed {
+        let target = Target::new(load(value), config);
         Bed {
             target: target.expect("own entries"),
             outbox: Outbox::new(),

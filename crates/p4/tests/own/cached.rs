@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use thalweg_p4::{CacheConfig, EvictReason, Program};
+use thalweg_p4::{CacheConfig, ClassifierKind, EvictReason, Program};
 
 /// Programs that a run makes; `THALWEG_P4_PROGRAMS` asks for more.
 const PROGRAMS: u64 = if cfg!(debug_assertions) { 30 } else { 120 };
@@ -397,6 +397,7 @@ fn random_programs_answer_the_same_with_a_cache() {
             microflows: [0, 8, 512][seed as usize / 3 % 3],
             record_one_in: [1, 1, 3][seed as usize / 9 % 3],
             rests: false,
+            classifier: ClassifierKind::ALL[seed as usize % ClassifierKind::ALL.len()],
         };
         let mut twins = Twins::new(program, config);
         let mut chance = Chance::new(&mut twins, templates(), seed);

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use thalweg_p4::program::ids::{ActionId, TableId};
 use thalweg_p4::program::table::Match;
 use thalweg_p4::state::{ActionCall, EntryAction, TableEntry, Update, WriteError};
+use thalweg_p4::{ClassifierKind, Config, IndexKind};
 
 const SIZE: usize = 10;
 
@@ -30,7 +31,7 @@ const KEYS: [&Key; 8] = [
     &[("a", 8, "optional")],
 ];
 
-fn table_program(key: &Key) -> Value {
+fn table_program(key: &Key, size: usize) -> Value {
     let parts: Vec<Value> = key
         .iter()
         .map(|(name, _, kind)| {
@@ -45,7 +46,7 @@ fn table_program(key: &Key) -> Value {
         {"name": "out", "id": 2, "runtime_data": [], "primitives": []},
     ]);
     let table = json!({"name": "t", "id": 0, "key": parts, "match_type": "ternary",
-        "type": "simple", "max_size": SIZE, "with_counters": true, "support_timeout": false,
+        "type": "simple", "max_size": size, "with_counters": true, "support_timeout": false,
         "direct_meters": null, "action_ids": [0, 1], "actions": ["set", "miss"],
         "base_default_next": null, "next_tables": {"set": null, "miss": null},
         "default_entry": {"action_id": 1, "action_const": false, "action_data": [],
@@ -262,7 +263,7 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
     let (mut done, mut refused, mut met, mut missed) = (0, 0, 0, 0);
     for (seed, key) in KEYS.iter().enumerate() {
         let mut chance = Pcg64Mcg::seed_from_u64(seed as u64);
-        let mut bed = Bed::new(&table_program(key));
+        let mut bed = Bed::new(&table_program(key, SIZE));
         let mut rows: Vec<Row> = Vec::new();
         for id in 0..1_500 {
             let count = chance.random_range(1..4);
@@ -284,11 +285,7 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
             assert_eq!(bed.target.state().entry_count(TableId(0)), rows.len());
             for _ in 0..6 {
                 let packet = [8, 8, 16, 32].map(|width| value(&mut chance, width));
-                let mut bytes = vec![packet[0] as u8, packet[1] as u8];
-                bytes.extend((packet[2] as u16).to_be_bytes());
-                bytes.extend((packet[3] as u32).to_be_bytes());
-                let sent = bed.receive(1, &bytes);
-                let found = u32::from_be_bytes(sent[0].1[4..8].try_into().expect("four bytes"));
+                let found = send_through(&mut bed, packet);
                 let expected = search(&mut rows, key, packet).map(|row| {
                     row.packets += 1;
                     row.id
@@ -307,6 +304,96 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
     // Nothing of this would say much if nearly all went one way.
     assert!(done > 2_000 && refused > 2_000, "{done} {refused}");
     assert!(met > 10_000 && missed > 5_000, "{met} {missed}");
+}
+
+/// What the action that a packet meets has written.
+fn send_through(bed: &mut Bed, packet: [u64; 4]) -> u32 {
+    let mut bytes = vec![packet[0] as u8, packet[1] as u8];
+    bytes.extend((packet[2] as u16).to_be_bytes());
+    bytes.extend((packet[3] as u32).to_be_bytes());
+    let sent = bed.receive(1, &bytes);
+    u32::from_be_bytes(sent[0].1[4..8].try_into().expect("four bytes"))
+}
+
+/// Thousands of entries, that come and go while packets do: as many as a learned index is trained
+/// on, between packets and on a thread.
+#[test]
+fn many_entries_are_found_with_every_classifier() {
+    let key: &Key = &[("c", 16, "exact"), ("d", 32, "ternary")];
+    for (seed, kind) in (0..).zip(ClassifierKind::ALL) {
+        let mut chance = Pcg64Mcg::seed_from_u64(seed);
+        let config = Config {
+            classifier: kind,
+            ..Config::default()
+        };
+        let mut bed = Bed::with(&table_program(key, 8_000), config);
+        // What is asked of d, all bits or but the last few; the rows of each c are few.
+        let mut rows: Vec<Vec<Row>> = vec![Vec::new(); 1 << 12];
+        let row = |chance: &mut Pcg64Mcg, id: u32| {
+            let mask = ones(32) << chance.random_range(0..12) & ones(32);
+            let c = chance.random_range(0..1 << 12);
+            let d = chance.random::<u32>() & 0xff00_0fff;
+            Row {
+                parts: vec![Part::Bits(c, 0xffff), Part::Bits(u64::from(d) & mask, mask)],
+                priority: chance.random_range(1..4),
+                id,
+                packets: 0,
+            }
+        };
+        let place = |row: &Row| match row.parts[0] {
+            Part::Bits(c, _) => c as usize,
+            Part::Range(..) => unreachable!("it is exact"),
+        };
+        let (mut met, mut count) = (0, 0);
+        for id in 0..30_000 {
+            let new = row(&mut chance, id);
+            let known = &mut rows[place(&new)];
+            let is_there = known
+                .iter()
+                .any(|one| one.parts == new.parts && one.priority == new.priority);
+            let update = match known.choose(&mut chance) {
+                Some(old) if count >= 6_000 => {
+                    let old = old.clone();
+                    known.retain(|one| *one != old);
+                    count -= 1;
+                    Update::DeleteEntry(TableId(0), matches_of(&old, key), old.priority)
+                }
+                _ if is_there => continue,
+                _ => {
+                    let entry = table_entry(matches_of(&new, key), new.priority, id);
+                    known.push(new);
+                    count += 1;
+                    Update::InsertEntry(TableId(0), entry)
+                }
+            };
+            bed.target.write(&[update], bed.now).expect("it fits");
+            // A packet of some row, if there is one of its c.
+            let mut packet = [0, 0, chance.random_range(0..1 << 12), 0];
+            let rows = &mut rows[packet[2] as usize];
+            if let Some(Part::Bits(value, mask)) = rows.choose(&mut chance).map(|row| &row.parts[1])
+            {
+                packet[3] = value | u64::from(chance.random::<u32>()) & !mask;
+            }
+            let found = send_through(&mut bed, packet);
+            let expected = search(rows, key, packet).map(|row| row.id);
+            assert_eq!(found, expected.unwrap_or(u32::MAX), "{kind:?}: {packet:x?}");
+            met += usize::from(expected.is_some());
+        }
+        assert!(met > 15_000, "{met}");
+        let choice = bed.target.state().choice(TableId(0));
+        match kind {
+            ClassifierKind::Learned => {
+                let choice = choice.expect("it is trained");
+                assert_eq!(choice.kind, IndexKind::Learned);
+                assert!(
+                    choice.trials >= 1 && choice.figures.coverage > 0.5,
+                    "{choice:?}"
+                );
+            }
+            ClassifierKind::Auto => assert!(choice.expect("there is one").is_measured),
+            _ => assert_eq!(choice, None),
+        }
+    }
 }
 
 /// Each entry has counted the packets that met it.
@@ -338,7 +425,7 @@ fn check_counts(bed: &mut Bed, rows: &[Row]) {
 
 #[test]
 fn writes_say_why_they_are_refused() {
-    let mut bed = Bed::new(&table_program(KEYS[0]));
+    let mut bed = Bed::new(&table_program(KEYS[0], SIZE));
     let entry = |matches: Vec<Match>, action: u32, data: Vec<u64>, priority| TableEntry {
         matches,
         priority,
@@ -376,7 +463,7 @@ fn writes_say_why_they_are_refused() {
 #[test]
 fn bits_that_the_mask_of_a_key_takes_away_are_not_asked_for() {
     for kind in ["exact", "ternary"] {
-        let mut value = table_program(&[("c", 16, kind)]);
+        let mut value = table_program(&[("c", 16, kind)], SIZE);
         value["pipelines"][0]["tables"][0]["key"][0]["mask"] = json!("0x00f0");
         let mut bed = Bed::new(&value);
         let insert = |number: u32| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use thalweg_p4::behavior::cache::BehaviorConfig;
-use thalweg_p4::{CacheConfig, Config, Program, Target, commands};
+use thalweg_p4::{CacheConfig, ClassifierKind, Config, Program, Target, commands};
 use thalweg_packet::Instant;
 
 pub(crate) use cache_report::CacheReport;
@@ -34,6 +34,14 @@ pub(crate) struct ProgramArguments {
     /// Entries for the program's tables: commands as simple_switch_CLI takes them
     #[arg(long, value_name = "FILE", requires = "p4")]
     entries: Option<PathBuf>,
+    /// How the program's tables find their entries, and its cache of walks its segments
+    #[arg(
+        long = "p4-classifier",
+        value_name = "NAME",
+        default_value_t,
+        requires = "p4"
+    )]
+    classifier: ClassifierKind,
     /// What is remembered in front of the program
     #[arg(long = "p4-cache", value_enum, default_value = "off", requires = "p4")]
     cache: Cache,
@@ -75,11 +83,19 @@ impl ProgramArguments {
             return Ok(None);
         };
         let program = Arc::new(read_program(path)?);
-        let mut target = Target::new(program.clone(), Config::default())
+        let config = Config {
+            classifier: self.classifier,
+            ..Config::default()
+        };
+        let mut target = Target::new(program.clone(), config)
             .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
         self.check()?;
         let entries = self.cache_entries.map(|entries| entries as usize);
-        let cache = (self.cache == Cache::Traversal).then(|| CacheConfig::sized(entries));
+        let cache = || CacheConfig {
+            classifier: self.classifier,
+            ..CacheConfig::sized(entries)
+        };
+        let cache = (self.cache == Cache::Traversal).then(cache);
         target.cache_traversals(cache);
         let cache = || BehaviorConfig::sized(entries, self.threshold);
         target.cache_behaviors((self.cache == Cache::Behavior).then(cache));

@@ -12,6 +12,7 @@ use thalweg_p4::{DropReason, Fault, Outbox, Target};
 
 use crate::captures::Sources;
 use crate::console::Console;
+use crate::lookups::IndexReport;
 use crate::output::CaptureOutput;
 use crate::p4::CacheReport;
 
@@ -24,6 +25,8 @@ struct Report {
     /// What the program did to no effect.
     faults: BTreeMap<&'static str, u64>,
     digests: u64,
+    /// Of tables that may choose or train their index, by name.
+    tables: BTreeMap<String, IndexReport>,
     /// By name; without a cache there is none.
     caches: BTreeMap<&'static str, CacheReport>,
 }
@@ -70,6 +73,7 @@ pub(crate) fn replay(
     for (_, capture) in captures {
         capture.finish()?;
     }
+    let tables = indexes(&mut target);
     let counts = target.counts();
     let behaviors = target.behavior_counts();
     let behaviors = behaviors.map(|counts| (counts, target.behavior_count()));
@@ -82,10 +86,22 @@ pub(crate) fn replay(
         drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
         faults: faults.into_iter().filter(|(_, count)| *count > 0).collect(),
         digests: counts.digests,
+        tables,
         caches,
     };
     console.print(&describe(&report))?;
     console.print_json(&report)
+}
+
+/// How the tables find their entries, where there is a choice.
+fn indexes(target: &mut Target) -> BTreeMap<String, IndexReport> {
+    let program = target.program().clone();
+    let state = target.state();
+    let tables = program.tables.iter().filter_map(|table| {
+        let choice = state.choice(program.find_table(&table.name)?)?;
+        Some((table.name.clone(), IndexReport::new(&choice)))
+    });
+    tables.collect()
 }
 
 fn describe(report: &Report) -> String {
@@ -100,6 +116,9 @@ fn describe(report: &Report) -> String {
         text += &format!("  without effect, {fault}: {count}\n");
     }
     text += &format!("digests: {}", report.digests);
+    for (name, table) in report.tables.iter().filter(|(_, table)| table.is_telling()) {
+        text += &format!("\ntable {name}: {}", table.text());
+    }
     for cache in report.caches.values() {
         text += &format!("\n{}", cache.text().trim_end());
     }

@@ -101,13 +101,18 @@ fn device(
 ) -> Result<(Device<Engine>, Forwarder)> {
     let clock = move || Instant::ZERO + start.elapsed();
     let seed = config.switch.datapath.seed;
+    let classifier = config.switch.pipeline.classifier;
     let entries = settings.cache_entries.map(|entries| entries as usize);
     let engine = EngineConfig {
         program: thalweg_p4::Config {
             drop_port: settings.drop_port,
             seed,
+            classifier,
         },
-        traversals: (settings.cache == P4Cache::Traversal).then(|| CacheConfig::sized(entries)),
+        traversals: (settings.cache == P4Cache::Traversal).then(|| CacheConfig {
+            classifier,
+            ..CacheConfig::sized(entries)
+        }),
         behaviors: (settings.cache == P4Cache::Behavior)
             .then(|| BehaviorConfig::sized(entries, settings.threshold)),
         cpu_port: settings.cpu_port,

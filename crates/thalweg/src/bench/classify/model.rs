@@ -4,7 +4,10 @@
 //! disjoint, 1,000 in each sub-table, and every key has its rule in
 //! the sub-table that a search asks last, so that it traverses all of them. One key is looked up at
 //! a time. Three figures stand side by side: measured; the model with the stages of this crate, as
-//! they are measured on the spot; and the paper's, in its processor's cycles.
+//! they are measured on the spot; and the paper's, in its processor's cycles. Ours are in nanoseconds
+//! and in cycles: how long one takes is measured as well, as clocks change.
+
+use std::hint::black_box;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -38,11 +41,12 @@ pub(super) struct ModelRow {
     sub_tables: usize,
     classifier: &'static str,
     ns_per_lookup: Spread,
+    cycles_per_lookup: f64,
     model_ns: f64,
     paper_cycles: f64,
 }
 
-/// Nanoseconds of each stage.
+/// Each stage, in nanoseconds or in cycles.
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct StagesRow {
     filter_hash: f64,
@@ -58,13 +62,17 @@ pub(super) struct StagesRow {
 pub(super) struct Report {
     pub(super) command: &'static str,
     pub(super) seed: u64,
+    /// Nanoseconds of a cycle.
+    cycle_ns: f64,
     pub(super) stages_ns: StagesRow,
+    stages_cycles: StagesRow,
     pub(super) rows: Vec<ModelRow>,
 }
 
 /// Measures the stages, and lookups by number of sub-tables.
 pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
     let trace = trace(seed);
+    let cycle_ns = cycle_ns(samples);
     let stages = stages(&trace, samples, seed);
     let mut rows = Vec::new();
     for subtables in SUBTABLES {
@@ -79,6 +87,7 @@ pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
                 sub_tables: subtables,
                 classifier: name,
                 ns_per_lookup: Spread::of(&costs),
+                cycles_per_lookup: Spread::of(&costs).median / cycle_ns,
                 model_ns: model(&stages, scheme, subtables as f64),
                 paper_cycles: model(&Stages::PAPER, scheme, subtables as f64),
             });
@@ -87,16 +96,40 @@ pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
     Report {
         command: "bench classify",
         seed,
-        stages_ns: StagesRow {
-            filter_hash: stages.filter_hash,
-            filter_load: stages.filter_load,
-            subtable_hash: stages.subtable_hash,
-            subtable_probe: stages.subtable_probe,
-            key_comparison: stages.key_comparison,
-            put: stages.put,
-        },
+        cycle_ns,
+        stages_ns: stages_in(&stages, 1.0),
+        stages_cycles: stages_in(&stages, cycle_ns),
         rows,
     }
+}
+
+/// The stages in a unit of so many nanoseconds.
+fn stages_in(stages: &Stages, unit_ns: f64) -> StagesRow {
+    StagesRow {
+        filter_hash: stages.filter_hash / unit_ns,
+        filter_load: stages.filter_load / unit_ns,
+        subtable_hash: stages.subtable_hash / unit_ns,
+        subtable_probe: stages.subtable_probe / unit_ns,
+        key_comparison: stages.key_comparison / unit_ns,
+        put: stages.put / unit_ns,
+    }
+}
+
+/// What a cycle takes: a quarter of a negation of bits and a multiplication, each of which needs the
+/// one before. That is their latency on x86-64 since Intel's Nehalem and AMD's Zen 2, and on most
+/// others. Multiplications alone would be taken together by the compiler.
+fn cycle_ns(samples: usize) -> f64 {
+    const STEPS: u32 = 1_000_000;
+    const CYCLES: f64 = 1.0 + 3.0;
+    let costs = (0..=samples).map(|_| {
+        let factor = black_box(0x9e37_79b9_7f4a_7c15_u64);
+        let start = processor_time_ns();
+        let product = (0..STEPS).fold(1_u64, |all, _| (!all).wrapping_mul(factor));
+        black_box(product);
+        (processor_time_ns() - start) as f64 / f64::from(STEPS) / CYCLES
+    });
+    let costs: Vec<f64> = costs.collect();
+    Spread::of(&costs[1..]).median
 }
 
 /// The three of the model, with rules in so many sub-tables.
@@ -217,6 +250,7 @@ impl Report {
             .with_words("classifier")
             .with_numbers("ns measured")
             .with_numbers("least-most")
+            .with_numbers("cycles")
             .with_numbers("ns by model")
             .with_numbers("paper, cycles");
         for row in &self.rows {
@@ -226,6 +260,7 @@ impl Report {
                 row.classifier.to_owned(),
                 format!("{median:.1}"),
                 format!("{min:.1}-{max:.1}"),
+                format!("{:.0}", row.cycles_per_lookup),
                 format!("{:.1}", row.model_ns),
                 format!("{:.0}", row.paper_cycles),
             ]);
@@ -235,18 +270,26 @@ impl Report {
 
     /// The stages in a line.
     pub(super) fn stages(&self) -> String {
-        let StagesRow {
-            filter_hash,
-            filter_load,
-            subtable_hash,
-            subtable_probe,
-            key_comparison,
-            put,
-        } = &self.stages_ns;
+        let said = |unit: &str, stages: &StagesRow| {
+            let StagesRow {
+                filter_hash,
+                filter_load,
+                subtable_hash,
+                subtable_probe,
+                key_comparison,
+                put,
+            } = stages;
+            format!(
+                "Stages, {unit}: hash for the filter {filter_hash:.1}, its load {filter_load:.1}; \
+                 hash for a sub-table {subtable_hash:.1}, its probe {subtable_probe:.1}; \
+                 comparison {key_comparison:.1}; putting a flow in {put:.1}"
+            )
+        };
+        let nanoseconds = said("ns", &self.stages_ns);
+        let cycles = said("cycles", &self.stages_cycles);
         format!(
-            "Stages, ns: hash for the filter {filter_hash:.1}, its load {filter_load:.1}; \
-             hash for a sub-table {subtable_hash:.1}, its probe {subtable_probe:.1}; \
-             comparison {key_comparison:.1}; putting a flow in {put:.1}"
+            "{nanoseconds}\n{cycles}\nA cycle took {:.3} ns",
+            self.cycle_ns
         )
     }
 

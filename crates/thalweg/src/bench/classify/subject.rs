@@ -42,7 +42,7 @@ pub(super) enum Variant {
     RqRmi,
     /// That one, without vector instructions.
     NoSimd,
-    /// Every rule of an iSet in a bucket of its own, as in NuevoMatch.
+    /// NuevoMatch's model, and every rule of an iSet in a bucket of its own, as there.
     NoBuckets,
     /// NuevoMatch's model, trained on every start of a bucket in place of samples of them.
     NoSampling,
@@ -171,7 +171,10 @@ impl Subject {
                         config.model = ModelKind::Perceptrons;
                         config.level = Level::PLAIN;
                     }
-                    Variant::NoBuckets => config.bucket_max = 1,
+                    Variant::NoBuckets => {
+                        config.model = ModelKind::Perceptrons;
+                        config.bucket_max = 1;
+                    }
                     Variant::NoSampling => {
                         config.model = ModelKind::Perceptrons;
                         config.samples_max = usize::MAX;

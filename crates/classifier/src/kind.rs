@@ -1,0 +1,113 @@
+//! Which classifier a table or a cache is configured to have.
+
+use thalweg_packet::Slot;
+
+use crate::{
+    Auto, AutoConfig, AutoPolicy, Bloom, BloomConfig, Classifier, LearnedConfig, MergedTuples,
+    Selection, TrainingPolicy, TupleSpace, TupleSpaceConfig,
+};
+
+/// How rules are found.
+///
+/// All give the same answers; the bits they say they examined differ, and so do their costs.
+///
+/// ```
+/// use thalweg_classifier::ClassifierKind;
+///
+/// assert_eq!("tuple-space".parse(), Ok(ClassifierKind::TupleSpace));
+/// assert!("magic".parse::<ClassifierKind>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ClassifierKind {
+    /// A tuple space that becomes merged tuples when a table's rules have many masks; and whatever
+    /// is found to be cheaper for the keys that are looked up, once that has paid.
+    #[default]
+    Auto,
+    /// One hash table for each mask.
+    TupleSpace,
+    /// Hash tables of several masks each.
+    MergedTuples,
+    /// A tuple space behind a filter that says which of its tables to search.
+    Bloom,
+    /// A learned index, and merged tuples for the rules that it does not cover.
+    Learned,
+}
+
+impl ClassifierKind {
+    /// All there are.
+    pub const ALL: [ClassifierKind; 5] = [
+        ClassifierKind::Auto,
+        ClassifierKind::TupleSpace,
+        ClassifierKind::MergedTuples,
+        ClassifierKind::Bloom,
+        ClassifierKind::Learned,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassifierKind::Auto => "auto",
+            ClassifierKind::TupleSpace => "tuple-space",
+            ClassifierKind::MergedTuples => "merged-tuples",
+            ClassifierKind::Bloom => "bloom",
+            ClassifierKind::Learned => "learned",
+        }
+    }
+
+    /// An empty classifier; a learned index may be sorted by these fields of the key.
+    ///
+    /// `own_masks_max` is up to how many masks [`ClassifierKind::Auto`] begins with a table for each.
+    pub fn build(
+        self,
+        tuples: TupleSpaceConfig,
+        fields: Vec<Slot>,
+        own_masks_max: usize,
+    ) -> Box<dyn Classifier + Send + Sync> {
+        let selected = |tuples, selection| {
+            let learned = LearnedConfig::with_fields(tuples, fields);
+            Box::new(Auto::new(AutoConfig {
+                own_masks_max,
+                ..AutoConfig::new(learned, selection)
+            }))
+        };
+        match self {
+            ClassifierKind::Auto => selected(tuples, Selection::Measured(AutoPolicy::default())),
+            ClassifierKind::TupleSpace => Box::new(TupleSpace::new(tuples)),
+            ClassifierKind::MergedTuples => Box::new(MergedTuples::new(tuples)),
+            ClassifierKind::Bloom => Box::new(Bloom::new(BloomConfig::new(tuples))),
+            ClassifierKind::Learned => {
+                selected(tuples, Selection::Learned(TrainingPolicy::default()))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ClassifierKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for ClassifierKind {
+    type Err = UnknownClassifier;
+
+    fn from_str(name: &str) -> Result<Self, UnknownClassifier> {
+        let known = ClassifierKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownClassifier {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// A classifier that does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "there is no classifier {name:?}; choose \"auto\", \"tuple-space\", \"merged-tuples\", \
+     \"bloom\" or \"learned\""
+)]
+pub struct UnknownClassifier {
+    /// What was asked for.
+    pub name: String,
+}
