@@ -57,25 +57,23 @@
 //! Costs: an iSet takes 15 to 30 ns a lookup in a burst, as the machine's caches allow: the lines
 //! of the model and the starts, and of one group; a bucket may have
 //! [`LearnedConfig::bucket_max`] rules, and copies let a rule lie in
-//! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 45
-//! bytes in its bucket and 60 for slot and id, vacant slots included. On ClassBench's sets and
-//! generated ones (`benches/learned.rs`, one core, the median of five runs, uniform headers that
-//! rules match), nanoseconds a lookup in bursts of 32:
+//! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 30
+//! bytes in its bucket, 45 where masks are written out (`groups`), and 60 for slot and id, vacant
+//! slots included. On ClassBench's sets and generated ones (`benches/learned.rs`, one core, medians of
+//! five runs that take turns, uniform headers that rules match), nanoseconds a lookup in bursts of 32:
 //!
 //! ```text
 //!                          rules   covered   merged tuples   learned
-//!   acl1_100k             82,991    99.8 %             112        34
-//!   ipc1_100k            103,949    92.1 %             159        57
-//!   fw1_100k             259,908    99.3 %             572       120
-//!   acl1, generated      443,195    99.8 %             156        50
-//!   fw1, generated       520,825    99.7 %             689       154
-//!   ipc1, generated      518,930    92.2 %             209        69
+//!   acl1_100k             82,991    99.8 %             247        56   (a slow minute)
+//!   ipc1_100k            103,949    99.8 %             207        65
+//!   fw1_100k             259,908    99.3 %             528       125
+//!   acl1, generated      443,195    99.8 %             186        60
+//!   ipc1, generated      518,930    99.9 %             217        77
+//!   fw1, generated       520,825    99.7 %             592       138
 //! ```
 //!
-//! Training takes 0.07 to 0.3 s for the first three, 0.6 to 0.7 s for the others. That was before
-//! lookups took a quarter fewer instructions; a later build takes 0.8 times as long in turn with the
-//! one before. AVX-512 gains 6 to 9 ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 up
-//! to 7, neither much with fw1.
+//! Training takes 0.1 to 0.4 s for the first three, 0.7 to 0.9 s for the others. AVX-512 gains 6 to 9
+//! ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 up to 7, neither much with fw1.
 
 mod batch;
 mod choose;
