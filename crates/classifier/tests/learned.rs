@@ -310,6 +310,113 @@ fn all_levels_give_the_same_answers() {
     }
 }
 
+/// Points of one field that read something else by so many masks, whose value their keys have.
+fn masked_points(count: u64, masks: u64, random: &mut Pcg64Mcg) -> Vec<Plain> {
+    let masks: Vec<u64> = (0..masks).map(|_| random.random()).collect();
+    let numbers = (0..count).map(|number| u128::from(number) << 8);
+    let mut rules = points(numbers, false);
+    for (value, mask, _) in &mut rules {
+        mask[1] = *masks.choose(random).expect("there are masks");
+        value[1] = random.random::<u64>() & mask[1];
+    }
+    rules
+}
+
+/// Few masks and so many that they cannot be told by number, in all words that are compared; and new
+/// ones that come after the training.
+#[test]
+fn masks_are_few_or_many() {
+    let mut random = Pcg64Mcg::seed_from_u64(6);
+    for level in Level::available() {
+        for masks in [1, 10, 16, 25, 31, 32, 40, 200] {
+            let config = LearnedConfig { level, ..config(1) };
+            let mut rules = masked_points(400, masks, &mut random);
+            let mut learned = check(&rules, config, 400);
+            let bytes = learned.statistics().isets[0].bucket_bytes;
+            // Each new one has a mask of its own, for as long as there are numbers.
+            let others = masked_points(300, 300, &mut random);
+            let mut oracle = Linear::new(WORDS);
+            load(&mut oracle, &rules);
+            for (number, (value, mask, priority)) in (400..).zip(&others) {
+                let precedence = Precedence::new(*priority, number);
+                for subject in [&mut learned as &mut dyn Classifier, &mut oracle] {
+                    let id = RuleId(number as u32);
+                    subject.insert(Pattern { value, mask }, precedence, id, V1);
+                }
+            }
+            let covered = learned.statistics().covered;
+            assert!((400..=700).contains(&covered), "{covered}");
+            // With one, they read bits that are not packed.
+            if (10..=16).contains(&masks) {
+                assert!(covered > 400, "there were numbers left");
+            }
+            assert_eq!(learned.statistics().isets[0].bucket_bytes, bytes);
+            rules.extend(others);
+            for (value, mask, _) in &rules {
+                let key: Vec<u64> = value
+                    .iter()
+                    .zip(mask)
+                    .map(|(value, mask)| value | random.random::<u64>() & !mask)
+                    .collect();
+                assert_eq!(learned.lookup(&key, V1), oracle.lookup(&key, V1));
+            }
+            learned.train_now();
+            for (value, ..) in &rules {
+                assert_eq!(learned.lookup(value, V1), oracle.lookup(value, V1));
+            }
+        }
+    }
+}
+
+/// One pattern, hundreds of times: no number parts them.
+#[test]
+fn rules_that_are_all_equal() {
+    for seed in 0..24 {
+        let mut rules = points(std::iter::repeat_n(7, 300), seed % 2 == 1);
+        rules.extend(points([6, 8], seed % 2 == 1));
+        check(&rules, config(seed), 0);
+    }
+}
+
+/// Keys as wide as there may be: of rules that read as many words as are packed, and of rules that
+/// read one more, which are in no iSet.
+#[test]
+fn the_widest_keys() {
+    const WIDE: usize = thalweg_packet::MAX_WORDS;
+    for (read, is_covered) in [(1, true), (16, true), (17, false), (WIDE, false)] {
+        let mut random = Pcg64Mcg::seed_from_u64(read as u64);
+        let mut learned = Learned::new(LearnedConfig {
+            is_cost_ignored: true,
+            ..LearnedConfig::flat(WIDE, 1)
+        });
+        let mut oracle = Linear::new(WIDE);
+        let rules: Vec<Plain> = (0..200)
+            .map(|number| {
+                let (mut value, mut mask) = (vec![0; WIDE], vec![0; WIDE]);
+                for word in WIDE - read..WIDE {
+                    (value[word], mask[word]) = (random.random(), u64::MAX);
+                }
+                (value, mask, number % 5)
+            })
+            .collect();
+        load(&mut learned, &rules);
+        load(&mut oracle, &rules);
+        learned.train_now();
+        let covered = learned.statistics().covered;
+        assert_eq!(covered, if is_covered { rules.len() } else { 0 }, "{read}");
+        for (value, mask, _) in &rules {
+            let words = value.iter().zip(mask);
+            let mut key: Vec<u64> = words
+                .map(|(value, mask)| value | random.random::<u64>() & !mask)
+                .collect();
+            assert!(learned.lookup(&key, V1).is_some());
+            assert_eq!(learned.lookup(&key, V1), oracle.lookup(&key, V1));
+            key[WIDE - 1] ^= 1 << random.random_range(0..64);
+            assert_eq!(learned.lookup(&key, V1), oracle.lookup(&key, V1));
+        }
+    }
+}
+
 /// No field has a prefix mask: all rules stay in the remainder, and answers are right.
 #[test]
 fn rules_that_no_iset_covers() {

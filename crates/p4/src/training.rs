@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use thalweg_classifier::{Classifier, Job, Outcome, Tended};
 
 /// Rules that a slice looks at, or so.
-const STEPS: usize = 1_024;
+const STEPS: usize = 4_096;
 /// A job of more rules is done on a thread.
 const RULES_IN_PLACE: usize = 4_096;
 

@@ -59,7 +59,7 @@ impl Default for Config {
 }
 
 /// Packets between two slices of work for indexes.
-const TEND_EVERY: u64 = 256;
+const TEND_EVERY: u64 = 1_024;
 
 /// What `standard_metadata.instance_type` says of a packet.
 mod instance {
