@@ -3,61 +3,162 @@
 //! A classifier that may choose or train its index ([`ClassifierKind`](thalweg_classifier::ClassifierKind))
 //! says what is to be done ([`Classifier::tend`]): a slice of copying or bringing up to date, which
 //! is done between packets, or a long part, which needs nothing but what it was given. A long part
-//! of few rules is done at once, of more on a thread. Answers are the same before, meanwhile, and
-//! after, so that it does not matter when a thread is done.
+//! of few rules is done at once; of more it is a value, [`Training`], which whoever has the target
+//! takes, runs where there is time, and brings back. Answers are the same before, meanwhile, and
+//! after, so that it does not matter when that is.
 
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use thalweg_classifier::{Classifier, Job, Outcome, Tended};
 
 /// Rules that a slice looks at, or so.
 const STEPS: usize = 4_096;
-/// A job of more rules is done on a thread.
+/// A job of more rules is given away.
 const RULES_IN_PLACE: usize = 4_096;
 
+/// A classifier of a target.
+pub(crate) type Any = dyn Classifier + Send + Sync;
+
+/// Long work for an index of a target: [`Target::take_training`](crate::Target::take_training).
+#[derive(Debug)]
+pub struct Training {
+    owner: Arc<()>,
+    job: Job,
+}
+
+/// What has come of it.
+#[derive(Debug)]
+pub struct Learnt {
+    owner: Arc<()>,
+    outcome: Outcome,
+}
+
+impl Training {
+    /// Entries that it has to do with.
+    pub fn rule_count(&self) -> usize {
+        self.job.rule_count()
+    }
+
+    /// Does it.
+    pub fn run(self) -> Learnt {
+        Learnt {
+            owner: self.owner,
+            outcome: self.job.run(),
+        }
+    }
+}
+
 /// What is being done for some classifiers, which are known by their order.
+///
+/// Long parts are given one at a time; while one is away, or waits, nothing else is begun.
 #[derive(Debug, Default)]
 pub(crate) struct Trainer {
-    /// For which one, and by whom.
-    under_way: Option<(usize, JoinHandle<Outcome>)>,
+    /// By it what was given is known again.
+    own: Arc<()>,
+    /// For which one a long part was given.
+    given: Option<usize>,
+    waiting: Option<Job>,
 }
 
 impl Trainer {
     /// Does a slice for each classifier that has something to do.
-    pub(crate) fn tend<'c>(
-        &mut self,
-        classifiers: impl Iterator<Item = &'c mut (dyn Classifier + Send + Sync)>,
-    ) {
+    pub(crate) fn tend<'c>(&mut self, classifiers: impl Iterator<Item = &'c mut Any>) {
         for (number, classifier) in classifiers.enumerate() {
-            if let Some((_, thread)) = self.under_way.take_if(|(of, _)| *of == number) {
-                if !thread.is_finished() {
-                    self.under_way = Some((number, thread));
-                    continue;
-                }
-                match thread.join() {
-                    Ok(outcome) => classifier.install(outcome),
-                    Err(_) => classifier.forget_job(),
-                }
-            }
-            // One at a time.
-            if self.under_way.is_some() {
-                continue;
+            if self.given.is_some() {
+                return;
             }
             match classifier.tend(STEPS) {
                 Tended::Idle | Tended::More => {}
                 Tended::Job(job) if job.rule_count() <= RULES_IN_PLACE => {
                     classifier.install(job.run());
                 }
-                Tended::Job(job) => self.start(number, job, classifier),
+                Tended::Job(job) => (self.given, self.waiting) = (Some(number), Some(job)),
             }
         }
     }
 
-    fn start(&mut self, number: usize, job: Job, classifier: &mut dyn Classifier) {
-        let thread = std::thread::Builder::new().name("p4-training".to_owned());
-        match thread.spawn(move || job.run()) {
-            Ok(thread) => self.under_way = Some((number, thread)),
-            Err(_) => classifier.forget_job(),
+    /// The long part that waits.
+    pub(crate) fn take(&mut self) -> Option<Training> {
+        let owner = self.own.clone();
+        self.waiting.take().map(|job| Training { owner, job })
+    }
+
+    /// Brings back what was taken here; what was not is given back.
+    pub(crate) fn install<'c>(
+        &mut self,
+        learnt: Learnt,
+        mut classifiers: impl Iterator<Item = &'c mut Any>,
+    ) -> Option<Learnt> {
+        if !Arc::ptr_eq(&learnt.owner, &self.own) {
+            return Some(learnt);
         }
+        if let Some(classifier) = self.given.take().and_then(|place| classifiers.nth(place)) {
+            classifier.install(learnt.outcome);
+        }
+        None
+    }
+
+    /// Says that what was taken will not be brought back, so that it is given again.
+    pub(crate) fn forget<'c>(&mut self, mut classifiers: impl Iterator<Item = &'c mut Any>) {
+        let taken = self.given.take_if(|_| self.waiting.is_none());
+        if let Some(classifier) = taken.and_then(|place| classifiers.nth(place)) {
+            classifier.forget_job();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_classifier::{
+        ClassifierKind, IndexKind, LearnedConfig, Pattern, Precedence, RuleId, Version,
+    };
+
+    use super::*;
+
+    fn insert(classifier: &mut Any, numbers: std::ops::Range<u32>) {
+        let version = Version(1 + u64::from(numbers.start));
+        for number in numbers {
+            let (value, mask) = (&[u64::from(number) << 40], &[u64::MAX]);
+            let precedence = Precedence::new(1, number.into());
+            let id = RuleId(number);
+            classifier.insert(Pattern { value, mask }, precedence, id, version);
+        }
+        classifier.reclaim(version);
+    }
+
+    /// What is given within some slices.
+    fn next(trainer: &mut Trainer, classifier: &mut Any) -> Option<Training> {
+        (0..100).find_map(|_| {
+            trainer.tend(std::iter::once(&mut *classifier));
+            trainer.take()
+        })
+    }
+
+    #[test]
+    fn long_work_is_given_once_and_known_again() {
+        let LearnedConfig { tuples, fields, .. } = LearnedConfig::flat(1, 1);
+        let mut classifier = ClassifierKind::Learned.build(tuples, fields, 16);
+        insert(&mut *classifier, 0..10_000);
+        let mut trainer = Trainer::default();
+        let lost = next(&mut trainer, &mut *classifier).expect("a training");
+        assert!(lost.rule_count() > RULES_IN_PLACE);
+        assert!(
+            next(&mut trainer, &mut *classifier).is_none(),
+            "one is away"
+        );
+        let mut other = Trainer::default();
+        let foreign = other.install(lost.run(), std::iter::empty());
+        assert!(foreign.is_some(), "it is someone else's");
+        trainer.forget(std::iter::once(&mut *classifier));
+        assert!(next(&mut trainer, &mut *classifier).is_none(), "too soon");
+        insert(&mut *classifier, 10_000..11_000);
+        let learnt = next(&mut trainer, &mut *classifier)
+            .expect("it is given again")
+            .run();
+        let rest = trainer.install(learnt, std::iter::once(&mut *classifier));
+        assert!(rest.is_none());
+        while trainer.take().is_none() && !matches!(classifier.tend(STEPS), Tended::Idle) {}
+        let choice = classifier.choice().expect("it is trained");
+        assert_eq!(choice.kind, IndexKind::Learned);
     }
 }

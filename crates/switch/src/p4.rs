@@ -22,7 +22,7 @@ use std::time::Duration;
 use thalweg_control::{Burst, Forwarder, Notices};
 use thalweg_io::{BURST, PortCounters, PortStatus};
 use thalweg_p4::behavior::cache::BehaviorCounts;
-use thalweg_p4::{CacheStatistics, Outbox};
+use thalweg_p4::{CacheStatistics, Outbox, Training};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
@@ -139,6 +139,7 @@ impl P4Switch {
             ready: Vec::new(),
             next_status_check: Instant::ZERO,
             nap: SHORTEST_NAP,
+            training: None,
         };
         let worker = spawn("p4-worker".to_owned(), move || worker.run())?;
         Ok(P4Switch {
@@ -200,6 +201,8 @@ struct P4Worker {
     ready: Vec<usize>,
     next_status_check: Instant,
     nap: Duration,
+    /// Who makes a better index for the program, if there is work.
+    training: Option<JoinHandle<()>>,
 }
 
 impl P4Worker {
@@ -252,12 +255,37 @@ impl P4Worker {
             }
             self.burst = burst;
             self.flush();
+            let training = match self.training {
+                None => program.take_training(),
+                Some(_) => None,
+            };
             // Invariant 1: it is let go here.
             drop(program);
+            if let Some(training) = training {
+                self.train(training);
+            }
         }
+        self.look_at_training();
         count += self.run_injected(&forwarder, now);
         self.totals.packets += count as u64;
         count
+    }
+
+    /// Has a better index made for the program, on a thread that brings it back.
+    fn train(&mut self, training: Training) {
+        let forwarder = self.forwarder.clone();
+        let work = move || forwarder.install(training.run());
+        match spawn("p4-training".to_owned(), work) {
+            Ok(thread) => self.training = Some(thread),
+            Err(_) => self.forwarder.forget_training(),
+        }
+    }
+
+    fn look_at_training(&mut self) {
+        let done = self.training.take_if(|thread| thread.is_finished());
+        if done.is_some_and(|thread| thread.join().is_err()) {
+            self.forwarder.forget_training();
+        }
     }
 
     /// Packets that the controller sent.

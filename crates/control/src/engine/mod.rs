@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
-use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Outbox};
+use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Learnt, Outbox, Training};
 use thalweg_packet::Instant;
 
 pub use self::entries::{Messages, messages_for};
@@ -279,6 +279,20 @@ impl Forwarder {
         Some((target.behavior_counts()?.clone(), target.behavior_count()))
     }
 
+    /// Takes what has come of long work; that of a program that is gone is dropped.
+    pub fn install(&self, learnt: Learnt) {
+        if let Some(plane) = &mut lock(&self.shared.running).plane {
+            plane.target.install_training(learnt);
+        }
+    }
+
+    /// Says that long work will not be done.
+    pub fn forget_training(&self) {
+        if let Some(plane) = &mut lock(&self.shared.running).plane {
+            plane.target.forget_training();
+        }
+    }
+
     /// What programs dropped, by reason; of those that were dropped.
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
         let running = lock(&self.shared.running);
@@ -301,6 +315,12 @@ impl Burst<'_> {
             Some(plane) => plane.target.receive(port, packet, now, outbox),
             None => self.running.without_program += 1,
         }
+    }
+
+    /// Long work for better indexes of the program, if there is some; [`Forwarder::install`] takes
+    /// what has come of it.
+    pub fn take_training(&mut self) -> Option<Training> {
+        self.running.plane.as_mut()?.target.take_training()
     }
 
     /// The digests of an outbox: their numbers in P4Info, and the numbers of their types.

@@ -1,6 +1,6 @@
 //! The segments, and how one is found, put in and taken out.
 
-use thalweg_classifier::{Classifier, LearnedConfig, Pattern, Precedence, RuleId, Version};
+use thalweg_classifier::{LearnedConfig, Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{Instant, MAX_WORDS};
 
 use crate::packed::KeyHash;
@@ -8,7 +8,7 @@ use crate::program::Program;
 use crate::program::ids::NodeId;
 use crate::rest::Rest;
 use crate::state::{Cells, TableState};
-use crate::training::Trainer;
+use crate::training::{Any, Learnt, Trainer, Training};
 
 use super::admission::Admission;
 use super::facts::Facts;
@@ -47,14 +47,14 @@ pub(crate) struct Start {
     live: Vec<(Option<NodeId>, WordSet)>,
     rest: Rest,
     microflow: Microflow,
-    masked: Box<dyn Classifier + Send + Sync>,
+    masked: Box<Any>,
     /// Of the masked level's rules.
     version: Version,
     age: u64,
 }
 
 impl Start {
-    fn masked_mut(&mut self) -> &mut (dyn Classifier + Send + Sync) {
+    fn masked_mut(&mut self) -> &mut Any {
         &mut *self.masked
     }
 }
@@ -184,6 +184,20 @@ impl Cache {
     pub(crate) fn tend(&mut self) {
         let classifiers = self.starts.iter_mut().map(Start::masked_mut);
         self.trainer.tend(classifiers);
+    }
+
+    pub(crate) fn take_training(&mut self) -> Option<Training> {
+        self.trainer.take()
+    }
+
+    pub(crate) fn install(&mut self, learnt: Learnt) -> Option<Learnt> {
+        let classifiers = self.starts.iter_mut().map(Start::masked_mut);
+        self.trainer.install(learnt, classifiers)
+    }
+
+    pub(crate) fn forget_training(&mut self) {
+        self.trainer
+            .forget(self.starts.iter_mut().map(Start::masked_mut));
     }
 
     /// The segment for a frame at a node.

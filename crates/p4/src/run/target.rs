@@ -32,6 +32,7 @@ use crate::program::Program;
 use crate::program::control::Pipeline;
 use crate::program::ids::FieldListId;
 use crate::state::{BatchError, State, Update, WriteError};
+use crate::training::{Learnt, Training};
 
 use super::engine::{Engine, Stop, TraceStep};
 use super::frame::{Frame, Wishes};
@@ -320,6 +321,37 @@ impl Target {
         self.state.tend();
         if let Some(cache) = &mut self.cache {
             cache.tend();
+        }
+    }
+
+    /// Long work that would give tables or the cache better indexes, if there is some: to be run,
+    /// here or on another thread, and brought back.
+    pub fn take_training(&mut self) -> Option<Training> {
+        let of_cache = || self.cache.as_mut()?.take_training();
+        self.state.take_training().or_else(of_cache)
+    }
+
+    /// Takes what has come of work that was taken here, in constant time. That of a cache that is
+    /// gone is dropped.
+    pub fn install_training(&mut self, learnt: Learnt) {
+        let other = self.state.install(learnt);
+        if let (Some(learnt), Some(cache)) = (other, &mut self.cache) {
+            cache.install(learnt);
+        }
+    }
+
+    /// Says that work that was taken will not be brought back, so that it is given again.
+    pub fn forget_training(&mut self) {
+        self.state.forget_training();
+        if let Some(cache) = &mut self.cache {
+            cache.forget_training();
+        }
+    }
+
+    /// Does all long work that waits, here and now.
+    pub fn train(&mut self) {
+        while let Some(training) = self.take_training() {
+            self.install_training(training.run());
         }
     }
 

@@ -39,7 +39,7 @@ use crate::program::Program;
 use crate::program::ids::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use crate::program::table::Match;
 use crate::run::exact;
-use crate::training::Trainer;
+use crate::training::{Learnt, Trainer, Training};
 
 /// Multicast groups and mirror sessions that there may be, each.
 pub const REPLICATION_MAX: usize = 1 << 15;
@@ -116,6 +116,20 @@ impl State {
     pub(crate) fn tend(&mut self) {
         let classifiers = self.tables.iter_mut().map(TableState::classifier_mut);
         self.trainer.tend(classifiers);
+    }
+
+    pub(crate) fn take_training(&mut self) -> Option<Training> {
+        self.trainer.take()
+    }
+
+    pub(crate) fn install(&mut self, learnt: Learnt) -> Option<Learnt> {
+        let classifiers = self.tables.iter_mut().map(TableState::classifier_mut);
+        self.trainer.install(learnt, classifiers)
+    }
+
+    pub(crate) fn forget_training(&mut self) {
+        self.trainer
+            .forget(self.tables.iter_mut().map(TableState::classifier_mut));
     }
 
     /// Which index a table has that may choose or train it, and why.

@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 
 use thalweg_classifier::{
-    AutoStatistics, Classifier, ClassifierKind, Pattern, Precedence, RuleId, TupleSpaceConfig,
-    Version,
+    AutoStatistics, ClassifierKind, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{Instant, Slot, Stage};
 
 use crate::program::table::{Match, MatchKind, Table};
+use crate::training::Any;
 
 use super::action::{Bound, What};
 use super::cells::{Counter, Meter};
@@ -43,7 +43,7 @@ pub struct Entry {
 
 /// A table's entries and its default.
 pub(crate) struct TableState {
-    classifier: Box<dyn Classifier + Send + Sync>,
+    classifier: Box<Any>,
     entries: Vec<Option<Entry>>,
     free_entries: Vec<u32>,
     /// From a rule to its entry.
@@ -96,7 +96,7 @@ impl TableState {
         }
     }
 
-    pub(crate) fn classifier_mut(&mut self) -> &mut (dyn Classifier + Send + Sync) {
+    pub(crate) fn classifier_mut(&mut self) -> &mut Any {
         &mut *self.classifier
     }
 

@@ -68,6 +68,7 @@ impl Twins {
     ) -> Answer {
         outbox.clear();
         target.receive(packet.0, &packet.1, now, outbox);
+        target.train();
         Answer {
             sent: outbox
                 .sent()

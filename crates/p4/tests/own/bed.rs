@@ -148,6 +148,7 @@ impl Bed {
         self.now = self.now + Duration::from_micros(1);
         self.outbox.clear();
         self.target.receive(port, bytes, self.now, &mut self.outbox);
+        self.target.train();
         self.outbox
             .sent()
             .map(|sent| (sent.port, sent.bytes.to_vec()))

@@ -315,50 +315,45 @@ fn send_through(bed: &mut Bed, packet: [u64; 4]) -> u32 {
     u32::from_be_bytes(sent[0].1[4..8].try_into().expect("four bytes"))
 }
 
-/// Thousands of entries, that come and go while packets do: as many as a learned index is trained
-/// on, between packets and on a thread.
+/// A row of a key whose rows of each c are few: all bits of d, or but the last few.
+fn narrow_row(chance: &mut Pcg64Mcg, id: u32) -> (usize, Row) {
+    let mask = ones(32) << chance.random_range(0..12) & ones(32);
+    let c = chance.random_range(0..1 << 12);
+    let d = u64::from(chance.random::<u32>() & 0xff00_0fff);
+    let row = Row {
+        parts: vec![Part::Bits(c, 0xffff), Part::Bits(d & mask, mask)],
+        priority: chance.random_range(1..4),
+        id,
+        packets: 0,
+    };
+    (c as usize, row)
+}
+
+/// Thousands of entries, that come and go while packets do: as many as a learned index is trained on,
+/// in place and as a value.
 #[test]
 fn many_entries_are_found_with_every_classifier() {
     let key: &Key = &[("c", 16, "exact"), ("d", 32, "ternary")];
-    for (seed, kind) in (0..).zip(ClassifierKind::ALL) {
+    for (seed, classifier) in (0..).zip(ClassifierKind::ALL) {
         let mut chance = Pcg64Mcg::seed_from_u64(seed);
         let config = Config {
-            classifier: kind,
+            classifier,
             ..Config::default()
         };
         let mut bed = Bed::with(&table_program(key, 8_000), config);
-        // What is asked of d, all bits or but the last few; the rows of each c are few.
         let mut rows: Vec<Vec<Row>> = vec![Vec::new(); 1 << 12];
-        let row = |chance: &mut Pcg64Mcg, id: u32| {
-            let mask = ones(32) << chance.random_range(0..12) & ones(32);
-            let c = chance.random_range(0..1 << 12);
-            let d = chance.random::<u32>() & 0xff00_0fff;
-            Row {
-                parts: vec![Part::Bits(c, 0xffff), Part::Bits(u64::from(d) & mask, mask)],
-                priority: chance.random_range(1..4),
-                id,
-                packets: 0,
-            }
-        };
-        let place = |row: &Row| match row.parts[0] {
-            Part::Bits(c, _) => c as usize,
-            Part::Range(..) => unreachable!("it is exact"),
-        };
         let (mut met, mut count) = (0, 0);
         for id in 0..30_000 {
-            let new = row(&mut chance, id);
-            let known = &mut rows[place(&new)];
-            let is_there = known
-                .iter()
-                .any(|one| one.parts == new.parts && one.priority == new.priority);
-            let update = match known.choose(&mut chance) {
+            let (place, new) = narrow_row(&mut chance, id);
+            let known = &mut rows[place];
+            let is_new = |one: &Row| one.parts == new.parts && one.priority == new.priority;
+            let update = match known.choose(&mut chance).cloned() {
                 Some(old) if count >= 6_000 => {
-                    let old = old.clone();
                     known.retain(|one| *one != old);
                     count -= 1;
                     Update::DeleteEntry(TableId(0), matches_of(&old, key), old.priority)
                 }
-                _ if is_there => continue,
+                _ if known.iter().any(is_new) => continue,
                 _ => {
                     let entry = table_entry(matches_of(&new, key), new.priority, id);
                     known.push(new);
@@ -370,29 +365,33 @@ fn many_entries_are_found_with_every_classifier() {
             // A packet of some row, if there is one of its c.
             let mut packet = [0, 0, chance.random_range(0..1 << 12), 0];
             let rows = &mut rows[packet[2] as usize];
-            if let Some(Part::Bits(value, mask)) = rows.choose(&mut chance).map(|row| &row.parts[1])
-            {
+            let row = rows.choose(&mut chance).map(|row| &row.parts[1]);
+            if let Some(Part::Bits(value, mask)) = row {
                 packet[3] = value | u64::from(chance.random::<u32>()) & !mask;
             }
             let found = send_through(&mut bed, packet);
             let expected = search(rows, key, packet).map(|row| row.id);
-            assert_eq!(found, expected.unwrap_or(u32::MAX), "{kind:?}: {packet:x?}");
+            let told = expected.unwrap_or(u32::MAX);
+            assert_eq!(found, told, "{classifier}: {packet:x?}");
             met += usize::from(expected.is_some());
         }
         assert!(met > 15_000, "{met}");
-        let choice = bed.target.state().choice(TableId(0));
-        match kind {
-            ClassifierKind::Learned => {
-                let choice = choice.expect("it is trained");
-                assert_eq!(choice.kind, IndexKind::Learned);
-                assert!(
-                    choice.trials >= 1 && choice.figures.coverage > 0.5,
-                    "{choice:?}"
-                );
-            }
-            ClassifierKind::Auto => assert!(choice.expect("there is one").is_measured),
-            _ => assert_eq!(choice, None),
+        check_choice(&mut bed, classifier);
+    }
+}
+
+/// A learned index was trained; others say what they are.
+fn check_choice(bed: &mut Bed, classifier: ClassifierKind) {
+    let choice = bed.target.state().choice(TableId(0));
+    match classifier {
+        ClassifierKind::Learned => {
+            let choice = choice.expect("it is trained");
+            assert_eq!(choice.kind, IndexKind::Learned);
+            let coverage = choice.figures.coverage;
+            assert!(choice.trials >= 1 && coverage > 0.5, "{choice:?}");
         }
+        ClassifierKind::Auto => assert!(choice.expect("there is one").is_measured),
+        _ => assert_eq!(choice, None),
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn replay(
         let now = packet.received_at();
         outbox.clear();
         target.receive(packet.in_port().0, packet.bytes(), now, &mut outbox);
+        target.train();
         for sent in outbox.sent() {
             *outputs.entry(sent.port).or_default() += 1;
             let Some(directory) = &directory else {

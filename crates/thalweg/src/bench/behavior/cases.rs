@@ -327,6 +327,7 @@ impl Run {
         self.outbox.clear();
         let now = Instant::from_nanos(self.now_ns);
         self.target.receive(port, packet, now, &mut self.outbox);
+        self.target.train();
         std::hint::black_box(self.outbox.sent().count());
     }
 
