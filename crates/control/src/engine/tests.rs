@@ -47,13 +47,17 @@ fn pipeline() -> p4::ForwardingPipelineConfig {
 
 impl Harness {
     fn new() -> Harness {
+        Harness::with(&pipeline(), thalweg_p4::Config::default())
+    }
+
+    fn with(pipeline: &p4::ForwardingPipelineConfig, program: thalweg_p4::Config) -> Harness {
         let now = Arc::new(AtomicU64::new(1_000));
         let clock: Clock = {
             let now = now.clone();
             Arc::new(move || at(now.load(Ordering::Relaxed)))
         };
         let config = EngineConfig {
-            program: thalweg_p4::Config::default(),
+            program,
             // So that all that is tested here is tested with it.
             traversals: Some(thalweg_p4::CacheConfig::default()),
             behaviors: None,
@@ -71,7 +75,7 @@ impl Harness {
             update: Some(p4::stream_message_request::Update::Arbitration(update)),
         };
         device.handle_message(StreamId(1), &message);
-        device.start_with(&pipeline(), at(0)).unwrap();
+        device.start_with(pipeline, at(0)).unwrap();
         Harness {
             device,
             forwarder,
@@ -147,8 +151,12 @@ fn frame(destination: u8, source: u8) -> Vec<u8> {
 }
 
 fn entry(table_id: u32, mac: u8, action: p4::Action) -> Kind {
+    entry_of(table_id, &[mac], action)
+}
+
+fn entry_of(table_id: u32, mac: &[u8], action: p4::Action) -> Kind {
     let exact = p4::field_match::Exact {
-        value: Bytes::copy_from_slice(&[mac]),
+        value: Bytes::copy_from_slice(mac),
     };
     Kind::TableEntry(p4::TableEntry {
         table_id,
@@ -269,6 +277,54 @@ fn packets_meet_what_was_written_and_counters_are_read() {
         .write(vec![(Type::Delete, entry(DMAC, 2, forward(2)))])
         .unwrap();
     assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2, 3]);
+}
+
+/// As a running switch does: the work is taken with the program, done without it, and brought back.
+#[test]
+fn a_better_index_is_made_while_packets_go_on() {
+    const STATIONS: u16 = 6_000;
+    let large = p4::ForwardingPipelineConfig {
+        p4info: Some(read_text(&P4INFO.replace("size: 1024", "size: 8192")).unwrap()),
+        p4_device_config: PROGRAM
+            .replace("\"max_size\": 1024", "\"max_size\": 8192")
+            .into(),
+        cookie: None,
+    };
+    let config = thalweg_p4::Config {
+        classifier: thalweg_p4::ClassifierKind::Learned,
+        ..thalweg_p4::Config::default()
+    };
+    let mut harness = Harness::with(&large, config);
+    // A controller's numbers have no leading zeros.
+    let mac = |station: u16| (0x0200_0000 + u32::from(station) * 256).to_be_bytes();
+    let port = |station: u16| (1 + station % 7) as u8;
+    let entries = (0..STATIONS).map(|station| {
+        let entry = entry_of(DMAC, &mac(station), forward(port(station)));
+        (Type::Insert, entry)
+    });
+    harness.write(entries.collect()).unwrap();
+    let (mut trained, mut thread) = (0, None);
+    for round in 0..8_000_u32 {
+        let station = (round * 7 % u32::from(STATIONS)) as u16;
+        let mut packet = frame(0, 2);
+        packet[2..6].copy_from_slice(&mac(station));
+        let sent = harness.packet(9, &packet);
+        let ports: Vec<u32> = sent.iter().map(|(port, _)| *port).collect();
+        assert_eq!(ports, [u32::from(port(station))], "{station}");
+        if let Some(training) = harness.forwarder.begin().take_training() {
+            assert!(training.rule_count() >= STATIONS.into());
+            let forwarder = harness.forwarder.clone();
+            let work = move || forwarder.install(training.run());
+            thread = Some(std::thread::spawn(work));
+            trained += 1;
+        }
+        if round % 1_024 == 1_000
+            && let Some(thread) = thread.take()
+        {
+            thread.join().unwrap();
+        }
+    }
+    assert_eq!(trained, 1);
 }
 
 #[test]
