@@ -72,8 +72,8 @@
 //!   fw1, generated       520,825    99.7 %             592       138
 //! ```
 //!
-//! Training takes 0.1 to 0.4 s for the first three, 0.7 to 0.9 s for the others. AVX-512 gains 6 to 9
-//! ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 up to 7, neither much with fw1.
+//! Training takes 0.1 to 0.4 s for the first three, 0.7 to 0.9 s for the others. AVX-512 gains 8 to 12
+//! ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 2 to 4.
 
 mod batch;
 mod choose;

@@ -84,9 +84,9 @@ pub(crate) fn top_bits(line: &Lanes) -> u32 {
     // sixteen, aligned to 16.
     unsafe {
         use std::arch::x86_64::{_mm_load_si128, _mm_movemask_epi8};
-        let bytes = line.0.as_ptr();
-        let low = _mm_movemask_epi8(_mm_load_si128(bytes.add(4).cast()));
-        let high = _mm_movemask_epi8(_mm_load_si128(bytes.add(6).cast()));
+        let words = line.0.as_ptr();
+        let low = _mm_movemask_epi8(_mm_load_si128(words.add(4).cast()));
+        let high = _mm_movemask_epi8(_mm_load_si128(words.add(6).cast()));
         low as u32 | (high as u32) << 16
     }
     #[cfg(not(target_arch = "x86_64"))]
