@@ -19,7 +19,8 @@
 //! 3. A checksum that was wrong before an edit is as wrong after it: corruption is not hidden.
 //!
 //! SCTP's CRC32c has no sum to update by field; it is computed over the whole packet by the
-//! `crc32c` crate, which uses the processor's instruction where there is one.
+//! `crc32c` crate, which uses the processor's instruction where there is one. An update takes it
+//! before and after, so that corruption is not hidden there either.
 //!
 //! ```
 //! use thalweg_packet::checksum::{Alignment, Edit, checksum};

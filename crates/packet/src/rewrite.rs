@@ -6,7 +6,9 @@
 //!
 //! 1. Every internet checksum that covers a rewritten bit is updated by difference (RFC 1624), so
 //!    one that was wrong stays wrong, and a UDP checksum of zero over IPv4 stays absent.
-//! 2. SCTP's CRC32c is computed anew, over the bytes that the IP header says the packet has.
+//! 2. SCTP's CRC32c is updated by difference too: by what the CRC of the bytes that the IP header
+//!    says the packet has was, and is. In a first fragment these are not all that it covers, and no
+//!    switch can know the rest; as in Open vSwitch, the difference is that of the fragment.
 //! 3. A write to a header that the packet does not have does nothing and says so.
 //! 4. Pushing an MPLS label hides the headers behind it; popping one does not reveal what is
 //!    there: that takes another parse.
@@ -65,6 +67,8 @@ impl<'a> Rewriter<'a> {
 
     /// Writes the bits `mask` of a field; says whether the packet has it.
     ///
+    /// Bits of `mask` and `value` above the field's width are ignored.
+    ///
     /// # Panics
     /// If the field is wider than 128 bits.
     pub fn write(&mut self, source: &Source, width_bits: u16, value: u128, mask: u128) -> bool {
@@ -74,6 +78,16 @@ impl<'a> Rewriter<'a> {
         // The tag's bit 12 is its own affair (drop eligible); in a key it says that there is one.
         let is_tag = matches!(found.header, h::VLAN_OUTER | h::VLAN_INNER);
         let mask = if is_tag { mask & !0x1000 } else { mask };
+        let mask = mask & ones(width_bits);
+        if mask == 0 {
+            return true;
+        }
+        if found.header == h::SCTP {
+            let before = self.sctp_sum();
+            self.replace_bits(found.bit, width_bits, value, mask);
+            self.update_sctp(before);
+            return true;
+        }
         let (old, new) = self.replace_bits(found.bit, width_bits, value, mask);
         if old != new {
             let edit = edit_of(found.bit_in_header / 8, old, new);
@@ -218,7 +232,6 @@ impl<'a> Rewriter<'a> {
             }
             h::IPV6 if found.bit_in_header >= 192 && self.has_segments_left(at_header) => {}
             h::IPV6 if found.bit_in_header >= 64 => self.update_transport(edit),
-            h::SCTP => self.fill_sctp(at_header),
             h::ICMPV4 => self.apply_at(at_header + 2, edit),
             h::TCP | h::UDP | h::ICMPV6 | h::ND_TARGET | h::ND_SLL | h::ND_TLL => {
                 self.update_transport(edit);
@@ -246,11 +259,23 @@ impl<'a> Rewriter<'a> {
         field.copy_from_slice(&sum.to_be_bytes());
     }
 
-    fn fill_sctp(&mut self, at: usize) {
+    /// The CRC32c that the SCTP packet ought to have; zero if there is none.
+    fn sctp_sum(&self) -> u32 {
         let end = self.ip_end().unwrap_or(self.packet.len());
-        let packet = &mut self.packet.bytes_mut()[at..end];
-        let sum = sctp_checksum(packet);
-        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+        let at = self.headers.offset(h::SCTP);
+        at.map_or(0, |at| sctp_checksum(&self.packet.bytes()[at..end]))
+    }
+
+    /// Changes SCTP's checksum by as much as the one that the packet ought to have has changed.
+    fn update_sctp(&mut self, before: u32) {
+        let change = (before ^ self.sctp_sum()).to_le_bytes();
+        if let Some(at) = self.headers.offset(h::SCTP) {
+            let field = &mut self.packet.bytes_mut()[at + 8..at + 12];
+            field
+                .iter_mut()
+                .zip(change)
+                .for_each(|(byte, bits)| *byte ^= bits);
+        }
     }
 
     /// Where the IP packet ends; behind it there may be padding.
@@ -269,13 +294,18 @@ impl<'a> Rewriter<'a> {
     fn has_segments_left(&self, ipv6: usize) -> bool {
         let bytes = self.packet.bytes();
         let (mut protocol, mut at) = (bytes[ipv6 + 6], ipv6 + 40);
-        // The parser has followed the chain; 0 and 60 are what may stand before a routing header.
-        while let (0 | 60 | 43, Some(header)) = (protocol, bytes.get(at..at + 8)) {
+        // The parser has followed the chain. A routing header may stand behind any of the others.
+        while let (0 | 43 | 44 | 51 | 60, Some(header)) = (protocol, bytes.get(at..at + 8)) {
             if protocol == 43 && header[3] != 0 {
                 return true;
             }
+            let length = usize::from(header[1]);
+            at += match protocol {
+                44 => 8,
+                51 => length * 4 + 8,
+                _ => length * 8 + 8,
+            };
             protocol = header[0];
-            at += usize::from(header[1]) * 8 + 8;
         }
         false
     }
@@ -298,6 +328,12 @@ impl<'a> Rewriter<'a> {
     }
 }
 
+/// The lowest `width_bits` bits.
+fn ones(width_bits: u16) -> u128 {
+    let unused = 128_u32.saturating_sub(width_bits.into());
+    u128::MAX.checked_shr(unused).unwrap_or(0)
+}
+
 /// The change of checksum for bytes `offset` into what it covers, left-aligned in `old` and `new`.
 fn edit_of(offset: usize, old: u128, new: u128) -> Edit {
     Edit::default().replace_u128(old, new, Alignment::of_offset(offset))
@@ -305,8 +341,12 @@ fn edit_of(offset: usize, old: u128, new: u128) -> Edit {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
-    use crate::FrameError;
+    use crate::standard::{IPV6_DST, IPV6_SRC, TCP_FLAGS, TP_DST};
+    use crate::wire::{IpProtocol, MacAddress, PacketBuilder, SctpView};
+    use crate::{FieldId, FrameError};
 
     /// Neighbour discovery whose last option ends with the frame, which is as long as given.
     fn late_option(len_bytes: usize) -> Packet {
@@ -350,5 +390,65 @@ mod tests {
         let mut rewriter = Rewriter::new(&mut packet, &mut headers);
         assert!(rewriter.write(&tll.source, 48, 0x0102_0304_0506, u128::MAX));
         assert!(packet.bytes().ends_with(&[1, 2, 3, 4, 5, 6]));
+    }
+    fn write(bytes: &[u8], field: FieldId, value: u128, mask: u128) -> Packet {
+        let mut packet = Packet::from_bytes(bytes);
+        let mut headers = Headers::parse(bytes).expect("a frame");
+        let field = &crate::standard::fields()[field.index()];
+        let mut rewriter = Rewriter::new(&mut packet, &mut headers);
+        assert!(rewriter.write(&field.source, field.width_bits, value, mask));
+        packet
+    }
+
+    fn builder() -> PacketBuilder {
+        let [one, two] = [1, 2].map(|last| MacAddress([2, 0, 0, 0, 0, last]));
+        PacketBuilder::ethernet(one, two)
+    }
+
+    #[test]
+    fn a_damaged_sctp_packet_stays_damaged() {
+        let ipv4 = builder().ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let sctp = ipv4.sctp(80, 1, 0x1122_3344);
+        let mut frame = sctp.build();
+        let crc = |packet: &Packet| packet.bytes()[42..46].to_vec();
+        let right = write(&frame, TP_DST, 8080, u128::MAX);
+        let is_right = |packet: &Packet| {
+            let view = SctpView::new_checked(&packet.bytes()[34..]);
+            view.is_ok_and(|view| view.has_valid_checksum())
+        };
+        assert!(is_right(&right));
+        // The new one is what Open vSwitch 3.1 makes of it.
+        frame[42..46].copy_from_slice(&[1, 2, 3, 4]);
+        let wrong = write(&frame, TP_DST, 8080, u128::MAX);
+        assert_eq!(crc(&wrong), [0xf6, 0xf0, 0x4a, 0x93]);
+        assert_eq!(write(wrong.bytes(), TP_DST, 1, u128::MAX).bytes(), frame);
+    }
+
+    /// The pseudo-header has the final destination, which the routing header holds.
+    #[test]
+    fn a_routing_header_is_found_behind_any_other() {
+        let [one, two] = [1, 2].map(|last| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));
+        let plain = builder().ipv6(one, two);
+        let behind = plain.clone().extension(IpProtocol(51), &[0; 22]);
+        for chain in [plain, behind] {
+            let chain = chain.extension(IpProtocol(43), &[0, 1, 0, 0, 0, 0]);
+            let frame = chain.tcp(1, 2).build();
+            let checksum = |bytes: &[u8]| [bytes[bytes.len() - 4], bytes[bytes.len() - 3]];
+            let mut rewritten = write(&frame, IPV6_DST, 7, u128::MAX);
+            assert_eq!(checksum(rewritten.bytes()), checksum(&frame));
+            rewritten = write(&frame, IPV6_SRC, 7, u128::MAX);
+            assert_ne!(checksum(rewritten.bytes()), checksum(&frame));
+        }
+    }
+
+    /// Ones above TCP's flags used to clear the data offset.
+    #[test]
+    fn what_lies_beside_a_field_is_left_alone() {
+        let tcp = builder().ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let frame = tcp.tcp(1, 2).build();
+        let [narrow, wide] = [0xfff, u128::MAX].map(|mask| write(&frame, TCP_FLAGS, 0x12, mask));
+        assert_eq!(narrow, wide);
+        assert_eq!(wide.bytes()[46..48], [0x50, 0x12]);
+        assert_eq!(write(&frame, TCP_FLAGS, u128::MAX, !0xfff).bytes(), frame);
     }
 }
