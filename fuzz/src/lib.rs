@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -59,6 +59,10 @@ pub const TARGETS: [Target; 13] = [
     Target {
         name: "plan",
         run: targets::plan::run,
+    },
+    Target {
+        name: "rewrite",
+        run: targets::rewrite::run,
     },
     Target {
         name: "rules",

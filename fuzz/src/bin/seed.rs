@@ -27,6 +27,17 @@ const TCP_OPTIONS: [u8; 20] = [
 const SOLICITATION: [u8; 28] = [
     0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0,
 ];
+/// Four changes in front of a frame of the target `rewrite`: their number, then eight bytes each.
+///
+/// An IPv4 source, an IPv6 destination, a port, and a TTL taken one from.
+#[rustfmt::skip]
+const REWRITES: [u8; 33] = [
+    4,
+    8, 0, 10, 9, 8, 7, 6, 5,
+    11, 0xf0, 0xde, 0xad, 0xbe, 0xef, 1, 2,
+    25, 0, 0x1f, 0x90, 1, 2, 3, 4,
+    36, 0, 0, 0, 0, 0, 0, 0,
+];
 
 fn ethernet() -> PacketBuilder {
     PacketBuilder::ethernet(SOURCE, DESTINATION)
@@ -75,11 +86,15 @@ fn ipv6_seeds() -> Vec<Seed> {
     solicitation.extend_from_slice(&SOLICITATION);
     let neighbor = ipv6().protocol(IpProtocol(58)).payload(&solicitation);
     let hop_by_hop = ipv6().extension(IpProtocol(0), &[0; 6]);
+    let authentication = ipv6().extension(IpProtocol(51), &[0; 22]);
+    let routing = authentication.extension(IpProtocol(43), &[0, 1, 0, 0, 0, 0]);
+    let routing = routing.udp(1, 2);
     vec![
         ("ipv6-udp", ipv6().udp(1000, 53).payload(b"query"), 54),
         ("ipv6-tcp", ipv6().tcp(1, 443).payload(b"hello"), 54),
         ("ipv6-hop-by-hop", hop_by_hop.udp(1, 2), 54),
         ("ipv6-solicitation", neighbor, 54),
+        ("ipv6-routing-behind-authentication", routing, 54),
     ]
 }
 
@@ -166,7 +181,9 @@ fn main() -> anyhow::Result<()> {
     for (name, builder, offset) in seeds {
         let frame = builder.build();
         let from_port_1 = [&[0], &frame[..]].concat();
+        let rewritten = [&REWRITES[..], &frame[..]].concat();
         let inputs = [
+            ("rewrite", &rewritten[..]),
             ("frame", &frame[..]),
             ("forward", &from_port_1),
             ("wire", &frame[offset..]),

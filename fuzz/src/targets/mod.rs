@@ -9,6 +9,7 @@ pub mod frame;
 pub mod p4;
 pub mod p4runtime;
 pub mod plan;
+pub mod rewrite;
 pub mod rules;
 pub mod v2p_map;
 pub mod v2p_wire;
