@@ -19,6 +19,9 @@
 //! 1. Offsets from the header are checked against the frame; one that lies outside is an error.
 //! 2. Segments together carry each payload byte once, in order, and none is longer than what the
 //!    sender's stack asked for.
+//! 3. A frame makes a bounded number of segments: each has [`LEAST_SEGMENT_BYTES`] of payload but
+//!    the last, and UDP's are at most [`MOST_UDP_SEGMENTS`]. A frame that asks for more is refused
+//!    whole, since segments of one byte would cost 65,000 packets for one.
 //!
 //! References: Braden et al., "Computing the Internet Checksum", RFC 1071; RFC 1624 for the
 //! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
@@ -49,6 +52,13 @@ const SCTP_HEADER_BYTES: usize = 12;
 
 /// A TCP header without options, in units of its data offset (RFC 9293, 3.1).
 const TCP_LEAST_WORDS: usize = 5;
+
+/// The least payload of a segment: what Linux's stack asks for at the least (`TCP_MIN_GSO_SIZE`: the
+/// smallest segment size that it accepts, 48, less 40 bytes of options).
+const LEAST_SEGMENT_BYTES: u16 = 8;
+
+/// How many datagrams Linux's stack puts into one frame (`UDP_MAX_SEGMENTS`).
+const MOST_UDP_SEGMENTS: usize = 128;
 
 const IPV6_HEADER_BYTES: usize = 40;
 const MAC_ADDRESSES_BYTES: usize = 12;
@@ -136,16 +146,24 @@ impl<'a> SuperFrame<'a> {
             && checksum_end <= header_bytes
             && payload <= front.len()
             && payload < front.len() + rest.len()
-            && offload.segment_bytes > 0;
-        fits.then_some(SuperFrame {
+            && offload.segment_bytes >= LEAST_SEGMENT_BYTES;
+        let frame = SuperFrame {
             front,
             rest,
             network,
             transport,
             payload,
             offload,
-        })
-        .ok_or(BadOffload)
+        };
+        let is_bounded = || !frame.is_udp() || frame.segments() <= MOST_UDP_SEGMENTS;
+        match fits && is_bounded() {
+            true => Ok(frame),
+            false => Err(BadOffload),
+        }
+    }
+
+    fn is_udp(&self) -> bool {
+        self.offload.segmentation & !SEGMENTATION_ECN == SEGMENTATION_UDP
     }
 
     /// How many segments it makes: at least one.
@@ -191,7 +209,7 @@ impl<'a> SuperFrame<'a> {
         let old_length = (self.len() - self.transport) as u32;
         let header = &mut frame[self.transport..];
         let new_length = header.len() as u32;
-        if self.offload.segmentation & !SEGMENTATION_ECN == SEGMENTATION_UDP {
+        if self.is_udp() {
             put(header, 4, new_length as u16);
         } else {
             let advance = index as u32 * u32::from(self.offload.segment_bytes);

@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn segments_are_what_the_sender_meant(
         shape in shapes(),
-        segment_bytes in 1..3000_u16,
+        segment_bytes in LEAST_SEGMENT_BYTES..3000,
         split in any::<prop::sample::Index>(),
     ) {
         let frame = shape.build();
@@ -160,8 +160,14 @@ proptest! {
         let (front, rest) = frame.split_at(split);
         let offload = shape.offload(segment_bytes);
         prop_assert!(SuperFrame::is_asked_for(&offload));
-        let parsed = SuperFrame::parse(front, rest, offload).unwrap();
-        prop_assert_eq!(parsed.segments(), shape.payload.div_ceil(segment_bytes.into()));
+        let (parsed, count) =
+            (SuperFrame::parse(front, rest, offload), shape.payload.div_ceil(segment_bytes.into()));
+        if !shape.is_tcp && count > MOST_UDP_SEGMENTS {
+            prop_assert!(parsed.is_err());
+            return Ok(());
+        }
+        let parsed = parsed.unwrap();
+        prop_assert_eq!(parsed.segments(), count);
 
         let (mut packet, mut payload) = (Packet::default(), Vec::<u8>::new());
         for index in 0..parsed.segments() {
@@ -220,6 +226,30 @@ proptest! {
         }
         let _ = complete_checksum(&mut frame, &offload);
     }
+}
+
+#[test]
+fn segments_that_are_too_small_or_too_many_are_refused() {
+    let shape = |is_tcp, payload| Shape {
+        tags: 0,
+        is_ipv6: false,
+        is_tcp,
+        extra: 0,
+        tcp_options: 0,
+        payload,
+    };
+    let segments = |shape: Shape, segment_bytes: u16| {
+        let frame = shape.build();
+        let parsed = SuperFrame::parse(&frame, &[], shape.offload(segment_bytes));
+        parsed.map(|parsed| parsed.segments()).ok()
+    };
+    for is_tcp in [true, false] {
+        assert_eq!(segments(shape(is_tcp, 64), 7), None);
+        assert_eq!(segments(shape(is_tcp, 64), 8), Some(8));
+    }
+    assert_eq!(segments(shape(true, 129 * 8), 8), Some(129));
+    assert_eq!(segments(shape(false, 128 * 8), 8), Some(128));
+    assert_eq!(segments(shape(false, 128 * 8 + 1), 8), None);
 }
 
 #[test]
