@@ -15,8 +15,9 @@
 //!   argument and the seed is in [`Config`]. The same packets at the same times have the same outcome.
 //! - A packet asks for no memory, but for numbers that 128 bits do not hold and for buffers that are
 //!   kept for the next one.
-//! - Work per packet is bounded: states, steps, passes and copies have limits ([`DropReason`]), and a
-//!   packet that meets one is dropped and counted.
+//! - Work per packet is bounded: states, steps, passes and copies have limits, and so has what they
+//!   are together ([`run::WORK_MAX`]); a packet that meets one is dropped and counted
+//!   ([`DropReason`]).
 //! - What cannot be run is refused when it is loaded, with its place in the JSON and in the P4 program.
 //!
 //! It stands on `classifier`, whose classifiers hold the entries of its tables in versions, and on

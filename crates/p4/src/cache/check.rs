@@ -86,6 +86,7 @@ impl Cache {
             facts: &self.facts,
             layout: &start.layout,
         };
+        let mut work_left = u64::MAX;
         let mut engine = Engine {
             program,
             version: state.version,
@@ -94,6 +95,7 @@ impl Cache {
             value_rows: &state.value_rows,
             cells: &mut state.cells.clone(),
             counts: &mut Counts::default(),
+            work_left: &mut work_left,
             random: &mut random.clone(),
             now,
             drop_port,

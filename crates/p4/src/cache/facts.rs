@@ -13,6 +13,7 @@ use crate::program::Program;
 use crate::program::action::{AnyStack, Step, Target};
 use crate::program::calculation::{Algorithm, Input};
 use crate::program::control::{GraphNode, NodeKind};
+use crate::program::cost::has_payload;
 use crate::program::expression::{Expr, HeaderExpr, UnionExpr};
 use crate::program::headers::Headers;
 use crate::program::ids::{ActionId, CalculationId, FieldId, HeaderId, UnionId};
@@ -63,11 +64,21 @@ impl Facts {
                 matches!(step, Step::Jump(to) | Step::JumpIfZero(_, to) if *to as usize <= at)
             });
             let ends = action.steps.iter().any(|step| matches!(step, Step::Exit));
+            let hashes_payload = action.steps.iter().any(|step| match step {
+                Step::Hash(_, _, id, _) => {
+                    has_payload(&program.calculations.calculations[id.index()])
+                }
+                _ => false,
+            });
             ActionFacts {
                 reads: sorted(steps.iter().flat_map(|step| step.reads.iter().copied())),
                 writes: sorted(steps.iter().flat_map(|step| step.writes.iter().copied())),
-                // A loop may be too long, and that ends the packet.
-                is_whole: !jumps_back && !ends && steps.iter().all(|step| !step.may_end),
+                // A loop may be too long, and that ends the packet; it is as much work as the
+                // packet makes of it, as is a hash of the payload.
+                is_whole: !jumps_back
+                    && !ends
+                    && !hashes_payload
+                    && steps.iter().all(|step| !step.may_end),
                 steps,
             }
         });

@@ -68,6 +68,8 @@ pub(crate) struct Recorder {
     pub(crate) keys: Vec<u64>,
     /// A node at which to stop in any case.
     pub(super) limit: Option<NodeId>,
+    /// Work of the nodes that were written down.
+    pub(crate) work: u64,
     /// Whether something at this node may end the packet.
     pub(super) may_end: bool,
     /// What a primitive's words were before it.
@@ -150,6 +152,8 @@ impl Engine<'_> {
         frame: &mut Frame,
     ) -> Result<Recorded, Stop> {
         let mut node = start;
+        let left = *self.work_left;
+        recorder.work = 0;
         loop {
             if recorder.limit == Some(node) && node != start {
                 let (end, next) = (End::Before(node), Some(node));
@@ -175,6 +179,7 @@ impl Engine<'_> {
                 let end = stop_at(node, start, obstacle);
                 return Ok(Recorded { end, next });
             }
+            recorder.work = left - *self.work_left;
             let end = match next {
                 None => End::Done,
                 Some(next) if recorder.may_end => End::Before(next),
@@ -209,6 +214,7 @@ impl Engine<'_> {
         frame: &mut Frame,
     ) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
+        self.spend(program.costs.node(node))?;
         match &program.control.nodes[node.index()].kind {
             NodeKind::If(condition, yes, no) => {
                 let holds = self.steer_by(around, recorder, condition, &[], &[], frame);

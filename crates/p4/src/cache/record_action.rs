@@ -1,12 +1,12 @@
 //! Recording actions, primitive by primitive.
 
 use crate::program::action::{Action, Step};
+use crate::program::cost::has_payload;
 use crate::program::expression::HeaderExpr;
 use crate::program::headers::Headers;
-use crate::program::ids::{ActionId, HeaderId};
+use crate::program::ids::{ActionId, CalculationId, HeaderId};
 use crate::run::engine::{Engine, Stop};
 use crate::run::frame::Frame;
-use crate::run::{ACTION_STEPS_MAX, DropReason};
 
 use super::facts::StepFacts;
 use super::origin::Origin;
@@ -37,11 +37,12 @@ impl Engine<'_> {
         let mark = recorder.mark();
         recorder.data.extend_from_slice(data);
         let mut is_recorded = true;
+        let cost = self.program.costs.action(id);
+        self.spend(cost.begin)?;
         let (mut at, mut steps) = (0, 0);
         while let Some(step) = action.steps.get(at) {
-            steps += 1;
-            if steps > ACTION_STEPS_MAX {
-                return Err(Stop(DropReason::ActionTooLong));
+            if let Some(&cost) = cost.steps.get(at) {
+                self.pace(&mut steps, cost)?;
             }
             let index = at;
             at += 1;
@@ -113,6 +114,11 @@ impl Engine<'_> {
     ) -> Result<(), Stop> {
         match primitive.step {
             Step::Nothing => Ok(()),
+            Step::Hash(_, _, calculation, _) if self.hashes_payload(*calculation) => {
+                // The work that it is differs from packet to packet.
+                recorder.origins.obstacle.get_or_insert_default().is_own = true;
+                self.record_by_facts(recorder, primitive, frame)
+            }
             Step::Exit => self.run(primitive, frame),
             Step::CopyWord(from, to, mask) => {
                 self.run(primitive, frame)?;
@@ -155,6 +161,10 @@ impl Engine<'_> {
             }
             _ => self.record_by_facts(recorder, primitive, frame),
         }
+    }
+
+    fn hashes_payload(&self, id: CalculationId) -> bool {
+        has_payload(&self.program.calculations.calculations[id.index()])
     }
 
     fn run(&mut self, primitive: &Primitive<'_>, frame: &mut Frame) -> Result<(), Stop> {

@@ -106,7 +106,9 @@ impl Engine<'_> {
             }
             Operation::Action(id, first) => {
                 let words = program.action(id).data_words;
-                self.act(id, &data[first as usize..(first + words) as usize], frame)
+                let data = &data[first as usize..(first + words) as usize];
+                // It has no way back, and the segment was charged for it.
+                self.run_steps(id, data, &[], frame)
             }
             Operation::Meter(table, entry) => {
                 self.run_meter(table, entry, frame);

@@ -72,6 +72,8 @@ impl std::fmt::Debug for Start {
 pub(crate) struct Segment {
     pub(crate) operations: Operations,
     pub(crate) end: End,
+    /// What the way is charged for, though it is spared.
+    pub(crate) work: u64,
     pub(crate) credits: Vec<Credit>,
     /// Packets that have not been credited yet, their bytes, and when the last came.
     pub(crate) packets: u64,
@@ -100,6 +102,7 @@ impl Segment {
         (self.packets, self.bytes, self.last) = (0, 0, Instant::ZERO);
         self.is_recent = false;
         (self.start, self.end) = (start, end);
+        self.work = recorder.work;
     }
 }
 
@@ -279,6 +282,13 @@ impl Cache {
         self.by_node[node.index()] = index;
         self.statistics.starts += 1;
         index
+    }
+
+    /// The work of the way that a segment stands for.
+    #[inline]
+    pub(crate) fn work_of(&self, id: u32) -> u64 {
+        let segment = self.segments[id as usize].as_deref();
+        segment.expect("what is found is there").work
     }
 
     /// Counts a packet of a segment, and gives the segment.

@@ -25,6 +25,12 @@ impl Engine<'_> {
         while let Some(node) = next {
             next = match cache.find(self.program, node, &frame.words) {
                 Found::Segment(id) => {
+                    let work = cache.work_of(id);
+                    if work > *self.work_left {
+                        // The packet ends within the segment; where, the interpreter finds out.
+                        return self.walk_from(Some(node), frame);
+                    }
+                    *self.work_left -= work;
                     let bytes = frame.ingress_length_bytes;
                     let segment = cache.use_segment(id, bytes, self.now);
                     self.perform(&segment.operations, frame)?;

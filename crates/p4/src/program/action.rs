@@ -18,7 +18,7 @@ use super::ids::{
 };
 
 /// Words that the data of an action may have.
-const DATA_WORDS_MAX: u32 = 1 << 12;
+pub(super) const DATA_WORDS_MAX: u32 = 1 << 12;
 
 /// An action: parameters from a table's entry, and what is done.
 #[derive(Clone, Debug)]

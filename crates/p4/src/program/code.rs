@@ -4,6 +4,7 @@ use num_bigint::{BigInt, Sign};
 
 use crate::run::exact::{self, Scope};
 
+use super::cost;
 use super::expression::Expr;
 use super::headers::Headers;
 use super::narrow::{self, Narrow, Need, Parameters, Registers, Seen};
@@ -13,13 +14,14 @@ use super::narrow::{self, Narrow, Need, Parameters, Registers, Seen};
 pub struct Code {
     expr: Expr,
     narrow: Option<Narrow>,
+    cost: u64,
 }
 
 impl Code {
     /// For uses that need the whole value: conditions, indices, lengths.
     pub(crate) fn exact(expr: Expr, headers: &Headers, parameters: &Parameters) -> Code {
         let narrow = narrow::compile(&expr, headers, parameters, Need::Exact);
-        Code { expr, narrow }
+        Code::new(expr, narrow, headers, parameters)
     }
 
     /// For a value that is stored in this many bits.
@@ -35,7 +37,17 @@ impl Code {
             Need::LowBits
         };
         let narrow = narrow::compile(&expr, headers, parameters, need);
-        Code { expr, narrow }
+        Code::new(expr, narrow, headers, parameters)
+    }
+
+    fn new(expr: Expr, narrow: Option<Narrow>, headers: &Headers, parameters: &Parameters) -> Code {
+        let cost = cost::of_expr(&expr, narrow.is_some(), headers, parameters);
+        Code { expr, narrow, cost }
+    }
+
+    /// What it costs to evaluate ([`super::cost`]).
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// What it says.

@@ -13,6 +13,7 @@ pub mod arrays;
 pub mod calculation;
 pub mod code;
 pub mod control;
+pub(crate) mod cost;
 pub mod expression;
 pub mod headers;
 pub mod ids;
@@ -31,6 +32,7 @@ use self::action::{Action, Step, Surroundings};
 use self::arrays::Arrays;
 use self::calculation::{Calculations, Checksum};
 use self::control::Control;
+use self::cost::Costs;
 use self::headers::Headers;
 use self::ids::{ActionId, HeaderId, ProfileId, TableId};
 use self::parser::Parser;
@@ -74,6 +76,8 @@ pub struct Program {
     pub standard: Standard,
     /// What the parser's errors are called.
     pub errors: ErrorCodes,
+    /// How much work each part is.
+    pub(crate) costs: Costs,
 }
 
 impl Program {
@@ -102,11 +106,18 @@ impl Program {
     pub fn from_value(value: &Value) -> Result<Program, LoadError> {
         let root = Node::root(value);
         check_version(&root)?;
-        let headers = headers::read(&root)?;
-        let standard = Standard::read(&root, &headers)?;
-        let arrays = arrays::read(&root, &headers)?;
-        let mut calculations = calculation::read(&root, &headers)?;
-        let checksums = calculation::read_checksums(&root, &headers, &calculations)?;
+        let mut program = Program::read(&root)?;
+        program.costs = Costs::of(&program);
+        Ok(program)
+    }
+
+    /// Reads all of it but the costs.
+    fn read(root: &Node<'_>) -> Result<Program, LoadError> {
+        let headers = headers::read(root)?;
+        let standard = Standard::read(root, &headers)?;
+        let arrays = arrays::read(root, &headers)?;
+        let mut calculations = calculation::read(root, &headers)?;
+        let checksums = calculation::read_checksums(root, &headers, &calculations)?;
         if let Some(node) = root.list("extern_instances")?.first() {
             return Err(node.refuse("extern instances are not supported; v1model has none"));
         }
@@ -124,8 +135,8 @@ impl Program {
             }
             actions.push(action);
         }
-        let parser = parser::read(&root, &around)?;
-        let (deparser, deparser_steps) = read_deparser(&root, &around)?;
+        let parser = parser::read(root, &around)?;
+        let (deparser, deparser_steps) = read_deparser(root, &around)?;
         let mut reader = TableReader {
             headers: &headers,
             arrays: &arrays,
@@ -148,9 +159,10 @@ impl Program {
         };
         let (ingress, egress) = (pipeline("ingress")?, pipeline("egress")?);
         let (tables, profiles) = (reader.tables, reader.profiles);
-        control::check_acyclic(&root, &nodes, &tables)?;
+        control::check_acyclic(root, &nodes, &tables)?;
         Ok(Program {
-            errors: ErrorCodes::read(&root)?,
+            errors: ErrorCodes::read(root)?,
+            costs: Costs::default(),
             control: Control {
                 nodes,
                 ingress,

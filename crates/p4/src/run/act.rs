@@ -22,14 +22,26 @@ impl Engine<'_> {
         if self.record.is_some() {
             return self.act_recorded(action, data, frame);
         }
-        let program = self.program;
-        let action = program.action(action);
+        let cost = self.program.costs.action(action);
+        self.spend(cost.begin)?;
+        self.run_steps(action, data, &cost.steps, frame)
+    }
+
+    /// The same for an action whose beginning has been charged for; `costs` are those of its steps,
+    /// if they are charged for one by one.
+    pub(crate) fn run_steps(
+        &mut self,
+        action: ActionId,
+        data: &[u64],
+        costs: &[u64],
+        frame: &mut Frame,
+    ) -> Result<(), Stop> {
+        let action = self.program.action(action);
         let mut at = 0;
         let mut steps = 0;
         while let Some(step) = action.steps.get(at) {
-            steps += 1;
-            if steps > ACTION_STEPS_MAX {
-                return Err(Stop(DropReason::ActionTooLong));
+            if !costs.is_empty() {
+                self.pace(&mut steps, costs[at])?;
             }
             at += 1;
             match step {
@@ -47,6 +59,19 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Another step of an action that may loop.
+    ///
+    /// # Errors
+    /// If it is one too many, or too much work.
+    #[inline]
+    pub(crate) fn pace(&mut self, steps: &mut u32, cost: u64) -> Result<(), Stop> {
+        *steps += 1;
+        match *steps > ACTION_STEPS_MAX {
+            true => Err(Stop(DropReason::ActionTooLong)),
+            false => self.spend(cost),
+        }
     }
 
     pub(crate) fn scope<'s>(

@@ -201,7 +201,10 @@ pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u6
 
 impl Engine<'_> {
     /// Whether all checksums that are there are right.
-    pub(super) fn verify_checksums(&mut self, frame: &Frame) -> bool {
+    ///
+    /// # Errors
+    /// If it is more work than the packet may make.
+    pub(super) fn verify_checksums(&mut self, frame: &Frame) -> Result<bool, Stop> {
         let program = self.program;
         let mut are_right = true;
         for checksum in program
@@ -214,13 +217,14 @@ impl Engine<'_> {
                 && self.holds(checksum.condition.as_ref(), frame);
             if is_there {
                 let expected = self.calculate(checksum.calculation, frame);
+                self.spend(1)?;
                 are_right &= low_word(checksum.target, &program.headers, frame) == expected;
             }
         }
-        are_right
+        Ok(are_right)
     }
 
-    fn update_checksums(&mut self, frame: &mut Frame) {
+    fn update_checksums(&mut self, frame: &mut Frame) -> Result<(), Stop> {
         let program = self.program;
         for checksum in program
             .checksums
@@ -229,11 +233,13 @@ impl Engine<'_> {
         {
             if self.holds(checksum.condition.as_ref(), frame) {
                 let value = self.calculate(checksum.calculation, frame);
+                self.spend(1)?;
                 let field = program.headers.field(checksum.target);
                 let words = &mut frame.words[exact::range(field)];
                 crate::program::code::put(value.into(), words, field.width_bits);
             }
         }
+        Ok(())
     }
 
     fn holds(&self, condition: Option<&crate::program::code::Code>, frame: &Frame) -> bool {
@@ -251,7 +257,8 @@ impl Engine<'_> {
     pub(super) fn deparse(&mut self, frame: &mut Frame, into: &mut Vec<u8>) -> Result<(), Stop> {
         let program = self.program;
         let headers = &program.headers;
-        self.update_checksums(frame);
+        self.spend(program.costs.departure + frame.packet().len() as u64 / 8)?;
+        self.update_checksums(frame)?;
         for step in &program.deparser_steps {
             self.step(step, &[], &[], frame)?;
         }

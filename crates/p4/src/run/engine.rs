@@ -9,6 +9,7 @@ use thalweg_packet::{Instant, MAX_WORDS};
 use crate::behavior::cache::Record;
 use crate::program::Program;
 use crate::program::control::{NodeKind, Pipeline};
+use crate::program::cost::has_payload;
 use crate::program::headers::Headers;
 use crate::program::ids::{CalculationId, NodeId, TableId};
 use crate::program::table::{KeyPart, Table};
@@ -31,6 +32,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) value_rows: &'a [HashSet<Box<[u64]>>],
     pub(crate) cells: &'a mut Cells,
     pub(crate) counts: &'a mut Counts,
+    /// What the packet may still make.
+    pub(crate) work_left: &'a mut u64,
     pub(crate) random: &'a mut Pcg64Mcg,
     pub(crate) now: Instant,
     pub(crate) drop_port: u32,
@@ -42,6 +45,24 @@ pub(crate) struct Engine<'a> {
     pub(crate) steps: Option<&'a mut Vec<TraceStep>>,
     /// What a cache of behaviours wants to know of this walk.
     pub(crate) record: Option<&'a mut Record>,
+}
+
+/// Counts work that is about to be done against what a packet may still make.
+///
+/// # Errors
+/// If it is more; then nothing is left.
+#[inline]
+pub(crate) fn spend(work_left: &mut u64, cost: u64) -> Result<(), Stop> {
+    match work_left.checked_sub(cost) {
+        Some(left) => {
+            *work_left = left;
+            Ok(())
+        }
+        None => {
+            *work_left = 0;
+            Err(Stop(DropReason::TooMuchWork))
+        }
+    }
 }
 
 /// What a packet met, for people.
@@ -75,6 +96,12 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// As [`spend`].
+    #[inline]
+    pub(crate) fn spend(&mut self, cost: u64) -> Result<(), Stop> {
+        spend(self.work_left, cost)
+    }
+
     /// Walks a pipeline to its end, or until `exit`.
     pub(crate) fn walk(&mut self, pipeline: &Pipeline, frame: &mut Frame) -> Result<(), Stop> {
         self.walk_from(pipeline.start, frame)
@@ -101,6 +128,7 @@ impl<'a> Engine<'a> {
     /// Does what a node says; the node that follows.
     pub(crate) fn visit(&mut self, id: NodeId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
+        self.spend(program.costs.node(id))?;
         Ok(match &program.control.nodes[id.index()].kind {
             NodeKind::If(condition, yes, no) => {
                 let holds = condition.is_true(&Scope {
@@ -259,6 +287,10 @@ impl<'a> Engine<'a> {
         }
         self.input.clear();
         super::deparse::pack(&self.program.headers, calculation, frame, self.input);
+        if has_payload(calculation) {
+            // Whoever runs calculations of it looks at what is left after each.
+            *self.work_left = self.work_left.saturating_sub(self.input.len() as u64);
+        }
         self.cells.calculators[id.index()].compute(self.input)
     }
 }

@@ -19,7 +19,7 @@ pub use engine::TraceStep;
 pub(crate) use frame::{Frame, Wishes};
 pub use outcome::{
     ACTION_STEPS_MAX, COPIES_MAX, Counts, Digest, DropReason, Fault, Outbox, PACKET_BYTES_MAX,
-    PARSER_STATES_MAX, PASSES_MAX, Sent,
+    PARSER_STATES_MAX, PASSES_MAX, Sent, WORK_MAX,
 };
 #[cfg(all(test, feature = "shared-data"))]
 pub(crate) use target::walked;

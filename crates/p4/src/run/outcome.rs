@@ -23,6 +23,8 @@ pub enum DropReason {
     TooManyCopies,
     /// Headers were added until the packet had more bytes than [`PACKET_BYTES_MAX`].
     TooLong,
+    /// The packet, with its copies, was more work than [`WORK_MAX`].
+    TooMuchWork,
 }
 
 /// States that the parser goes through for one packet at most.
@@ -37,12 +39,16 @@ pub const PASSES_MAX: u32 = 1 << 8;
 /// Copies that one packet may become, and passes that they may begin anew, all together.
 pub const COPIES_MAX: u32 = 1 << 13;
 
+/// Work that one packet may make, its copies and passes included: words that are moved, nodes of
+/// expressions that are evaluated, products of two limbs of 64 bits.
+pub const WORK_MAX: u64 = 1 << 26;
+
 /// Bytes that a packet may have when it leaves.
 pub const PACKET_BYTES_MAX: usize = 1 << 17;
 
 impl DropReason {
     /// All there are.
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 10] = [
         DropReason::Ingress,
         DropReason::Egress,
         DropReason::NoReplicas,
@@ -52,6 +58,7 @@ impl DropReason {
         DropReason::TooManyPasses,
         DropReason::TooManyCopies,
         DropReason::TooLong,
+        DropReason::TooMuchWork,
     ];
 
     /// The name of its counter.
@@ -66,6 +73,7 @@ impl DropReason {
             DropReason::TooManyPasses => "p4_too_many_passes",
             DropReason::TooManyCopies => "p4_too_many_copies",
             DropReason::TooLong => "p4_too_long",
+            DropReason::TooMuchWork => "p4_too_much_work",
         }
     }
 }

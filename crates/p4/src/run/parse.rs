@@ -38,6 +38,7 @@ impl Engine<'_> {
                 return Err(Stop(DropReason::ParserTooLong));
             }
             let program = self.program;
+            self.spend(program.costs.state(id))?;
             let state = &program.parser.states[id.index()];
             next = match self.run_state(state, frame) {
                 Ok(next) => next,

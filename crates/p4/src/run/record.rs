@@ -10,7 +10,6 @@ use crate::program::ids::{ActionId, TableId};
 use super::engine::{Engine, Stop};
 use super::exact::Scope;
 use super::frame::Frame;
-use super::outcome::{ACTION_STEPS_MAX, DropReason};
 
 impl Engine<'_> {
     /// Walks a pipeline to its end, or until `exit`, with a record.
@@ -22,6 +21,7 @@ impl Engine<'_> {
         let program = self.program;
         let mut next = pipeline.start;
         while let Some(id) = next {
+            self.spend(program.costs.node(id))?;
             self.with_record(|record| {
                 record.node = id;
                 record.end(record.flow.nodes[id.index()]);
@@ -90,11 +90,12 @@ impl Engine<'_> {
     ) -> Result<(), Stop> {
         let program = self.program;
         let action = program.action(id);
+        let cost = program.costs.action(id);
+        self.spend(cost.begin)?;
         let (mut at, mut steps) = (0, 0);
         while let Some(step) = action.steps.get(at) {
-            steps += 1;
-            if steps > ACTION_STEPS_MAX {
-                return Err(Stop(DropReason::ActionTooLong));
+            if let Some(&cost) = cost.steps.get(at) {
+                self.pace(&mut steps, cost)?;
             }
             let scope = Scope {
                 headers: &program.headers,

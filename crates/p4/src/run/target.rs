@@ -26,17 +26,18 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::ClassifierKind;
 use thalweg_packet::Instant;
 
-use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Look, Unfit};
+use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Ended, Look, Unfit};
 use crate::cache::{Cache, CacheConfig, CacheStatistics};
 use crate::program::Program;
 use crate::program::control::Pipeline;
+use crate::program::cost::COPIED_WORD;
 use crate::program::ids::FieldListId;
 use crate::state::{BatchError, State, Update, WriteError};
 use crate::training::{Learnt, Training};
 
-use super::engine::{Engine, Stop, TraceStep};
+use super::engine::{Engine, Stop, TraceStep, spend};
 use super::frame::{Frame, Wishes};
-use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX};
+use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
 
 /// How a target runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub struct Config {
     pub seed: u64,
     /// How tables find their entries.
     pub classifier: ClassifierKind,
+    /// Work that one packet may make, its copies and passes included: see [`WORK_MAX`].
+    pub work_max: u64,
 }
 
 impl Default for Config {
@@ -55,6 +58,7 @@ impl Default for Config {
             drop_port: 511,
             seed: 1,
             classifier: ClassifierKind::default(),
+            work_max: WORK_MAX,
         }
     }
 }
@@ -93,6 +97,8 @@ pub struct Target {
     again: Vec<u8>,
     start: Option<Instant>,
     copies: u32,
+    /// What the packet that is under way may still make.
+    work_left: u64,
     behaviors: Option<Box<BehaviorCache>>,
 }
 
@@ -124,6 +130,7 @@ impl Target {
             again: Vec::new(),
             start: None,
             copies: 0,
+            work_left: config.work_max,
             behaviors: None,
         })
     }
@@ -281,6 +288,7 @@ impl Target {
         }
         self.counts.received += 1;
         self.copies = 0;
+        self.work_left = self.config.work_max;
         let program = self.program.clone();
         let mut frame = self.spare.pop().unwrap_or_default();
         frame.begin(&program, bytes);
@@ -390,6 +398,7 @@ impl Target {
         let standard = &program.standard;
         let mut engine = self.engine(program, now, steps.as_deref_mut());
         engine.note(|| TraceStep::Pass(None));
+        engine.spend(program.costs.arrival + frame.packet().len() as u64 / 8)?;
         engine.parse_and_check(frame)?;
         self.pass(program, true, frame, now, steps)?;
         let wishes = std::mem::take(&mut frame.wishes);
@@ -400,6 +409,7 @@ impl Target {
             self.clone_at_ingress(program, frame, session, list, now)?;
         }
         if let Some(list) = wishes.digest {
+            spend(&mut self.work_left, program.costs.digest(list))?;
             self.counts.digests += 1;
             for &field in &program.arrays.learn_lists[list.index()].fields {
                 let range = super::exact::range(program.headers.field(field));
@@ -512,7 +522,10 @@ impl Target {
         };
         // Who is told of every step sees every step.
         let cache = self.behaviors.as_mut().filter(|_| steps.is_none());
-        let look = cache.map(|cache| cache.look(is_ingress, program, frame, &mut self.state, now));
+        let work_left = &mut self.work_left;
+        let state = &mut self.state;
+        let look =
+            cache.map(|cache| cache.look(is_ingress, program, frame, (state, work_left), now));
         match look {
             Some(Look::Done) => Ok(()),
             Some(Look::Hot) => self.pass_recorded(program, is_ingress, frame, now),
@@ -558,7 +571,7 @@ impl Target {
         let cache = self.behaviors.as_mut().expect("it has looked");
         let mut record = cache.begin(is_ingress);
         let faults = self.counts.all_faults();
-        let length_bytes = frame.length_bytes;
+        let (length_bytes, work_left) = (frame.length_bytes, self.work_left);
         // So that what is left is what this walk wishes.
         let before = std::mem::take(&mut frame.wishes);
         let mut engine = self.engine(program, now, None);
@@ -569,9 +582,13 @@ impl Target {
         if outcome.is_err() || self.counts.all_faults() != faults {
             record.end(Some(Unfit::Fault));
         }
-        let length_change = frame.length_bytes - length_bytes;
+        let ended = Ended {
+            wishes,
+            length_change: frame.length_bytes - length_bytes,
+            work: work_left - self.work_left,
+        };
         if let Some(cache) = &mut self.behaviors {
-            cache.report(is_ingress, record, frame, wishes, length_change);
+            cache.report(is_ingress, record, frame, ended);
         }
         outcome
     }
@@ -588,6 +605,7 @@ impl Target {
         if !self.has_session(session) {
             return Ok(());
         }
+        self.spend_copy(frame)?;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.begin(program, frame.packet());
         copy.ingress_length_bytes = frame.ingress_length_bytes;
@@ -619,6 +637,7 @@ impl Target {
         if !self.has_session(session) {
             return Ok(());
         }
+        self.spend_copy(frame)?;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.copy_from(frame);
         copy.wishes = Wishes::default();
@@ -661,6 +680,12 @@ impl Target {
         Ok(())
     }
 
+    /// Counts the work of a copy, and its memory.
+    fn spend_copy(&mut self, frame: &Frame) -> Result<(), Stop> {
+        let words = frame.words.len() + frame.packet().len() / 8;
+        spend(&mut self.work_left, COPIED_WORD * words as u64)
+    }
+
     /// Sends a copy to each member of a group; how many.
     fn replicate(
         &mut self,
@@ -694,6 +719,7 @@ impl Target {
         if self.copies > COPIES_MAX {
             return Err(Stop(DropReason::TooManyCopies));
         }
+        self.spend_copy(frame)?;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.copy_from(frame);
         if let Some(instance) = program.standard.egress_rid {
@@ -733,6 +759,7 @@ impl Target {
         if self.copies > COPIES_MAX {
             return Err(Stop(DropReason::TooManyCopies));
         }
+        self.spend_copy(frame)?;
         let mut again = self.spare.pop().unwrap_or_default();
         again.begin(program, bytes.unwrap_or(frame.packet()));
         again.reset_metadata(program, Some(list), &frame.words);
@@ -766,6 +793,7 @@ impl Target {
             value_rows: &self.state.value_rows,
             cells: &mut self.state.cells,
             counts: &mut self.counts,
+            work_left: &mut self.work_left,
             random: &mut self.random,
             now,
             drop_port: self.config.drop_port,
@@ -814,7 +842,7 @@ impl Engine<'_> {
         if let Some(spot) = standard.parser_error {
             spot.set(&mut frame.words, error);
         }
-        let is_wrong = !self.verify_checksums(frame);
+        let is_wrong = !self.verify_checksums(frame)?;
         if let Some(spot) = standard.checksum_error {
             spot.set(&mut frame.words, is_wrong.into());
         }

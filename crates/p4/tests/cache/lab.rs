@@ -12,6 +12,7 @@ use thalweg_p4::program::ids::{
     ActionId, CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
 };
 use thalweg_p4::program::table::{KeyPart, Match, MatchKind};
+use thalweg_p4::run::WORK_MAX;
 use thalweg_p4::state::{
     ActionCall, Counter, CrcParameters, EntryAction, MeterRates, Mirror, Mode, Rate, Replica,
     TableEntry, Update,
@@ -38,11 +39,17 @@ pub(crate) struct Twins {
 
 impl Twins {
     pub(crate) fn new(program: Program, cache: CacheConfig) -> Twins {
+        Twins::with_work(program, cache, WORK_MAX)
+    }
+
+    /// The same with another limit to what a packet may make.
+    pub(crate) fn with_work(program: Program, cache: CacheConfig, work_max: u64) -> Twins {
         let program = Arc::new(program);
         let target = |cache: Option<CacheConfig>| {
             let classifier = cache.map_or(ClassifierKind::MergedTuples, |cache| cache.classifier);
             let config = Config {
                 classifier,
+                work_max,
                 ..Config::default()
             };
             let target = Target::new(program.clone(), config);

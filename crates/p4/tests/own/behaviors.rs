@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use thalweg_p4::behavior::cache::{BehaviorConfig, Unfit};
 use thalweg_p4::program::ids::{ActionId, CounterId, MeterId, ProfileId, RegisterId, TableId};
 use thalweg_p4::program::table::Match;
+use thalweg_p4::run::WORK_MAX;
 use thalweg_p4::state::{
     ActionCall, EntryAction, MeterRates, Mirror, Mode, Rate, Replica, TableEntry, Update,
 };
-use thalweg_p4::{Config, Outbox, Target};
+use thalweg_p4::{Config, DropReason, Outbox, Target};
 use thalweg_packet::Instant;
 
 use crate::bed::{argument, assign, call, field, hex, load, op, standard, with_tables};
@@ -265,8 +266,16 @@ struct Pair {
 
 impl Pair {
     fn new(config: BehaviorConfig) -> Pair {
+        Pair::with_work(config, WORK_MAX)
+    }
+
+    fn with_work(config: BehaviorConfig, work_max: u64) -> Pair {
         let program = load(&program(true));
-        let target = || Target::new(program.clone(), Config::default()).expect("own entries");
+        let limited = Config {
+            work_max,
+            ..Config::default()
+        };
+        let target = || Target::new(program.clone(), limited).expect("own entries");
         let mut cached = target();
         cached.cache_behaviors(Some(config));
         Pair {
@@ -465,17 +474,20 @@ pub(crate) fn random_packet(random: &mut Pcg64Mcg) -> (u32, Vec<u8>) {
 fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
     let changes = std::env::var("THALWEG_CHANGES").ok();
     let changes = changes.map_or(800, |text| text.parse().expect("THALWEG_CHANGES: a number"));
-    let mut hits = 0;
+    let (mut hits, mut too_much) = (0, 0);
     let mut unfit = [0; Unfit::ALL.len()];
     for seed in 0..8 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let mut pair = Pair::new(BehaviorConfig {
+        // Some packets are too much work: here in a walk, there where it would have been remembered.
+        let work_max = [WORK_MAX, 700][seed as usize / 2 % 2];
+        let config = BehaviorConfig {
             entries: [3, 40, 1_000][seed as usize % 3],
             threshold: (seed % 3) as u16,
             reports: [1, 100][seed as usize % 2],
             reports_per_packet: seed as usize % 4,
             rests: false,
-        });
+        };
+        let mut pair = Pair::with_work(config, work_max);
         let mut written = 0;
         for _ in 0..changes / 8 {
             let batch: Vec<Update> = (0..random.random_range(1..4))
@@ -498,6 +510,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
             pair.compare();
         }
         assert!(written > 30, "{written}");
+        too_much += pair.cached.counts().drops(DropReason::TooMuchWork);
         let counts = pair.cached.behavior_counts().expect("a cache");
         hits += counts.hits;
         for (sum, reason) in unfit.iter_mut().zip(Unfit::ALL) {
@@ -509,6 +522,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
         hits > 5_000,
         "only {hits} hits: the test would not see a wrong one"
     );
+    assert!(too_much > 1_000, "{too_much} packets were too much work");
     for reason in [Unfit::Meter, Unfit::Register, Unfit::Fault] {
         assert!(unfit[reason as usize] > 0, "{reason:?} never happened");
     }

@@ -17,3 +17,4 @@ mod router;
 mod semantics;
 mod tables;
 mod transformed;
+mod work;

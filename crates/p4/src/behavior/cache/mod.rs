@@ -59,14 +59,14 @@ pub use detector::{Detector, ROW_COUNTERS};
 pub use flow::{EFFECTS_MAX, Unfit};
 pub use key::KEY_WORDS_MAX;
 
-pub(crate) use record::{Behavior, Effect, Lookup, Record};
+pub(crate) use record::{Behavior, Effect, Ended, Lookup, Record};
 pub(crate) use words::Uses;
 
 use crate::program::Program;
 use crate::program::ids::{ProfileId, TableId};
 use crate::program::table::{Match, MatchKind};
 use crate::rest::Rest;
-use crate::run::{Frame, Wishes};
+use crate::run::Frame;
 use crate::state::{State, Update, patterns_of};
 
 use self::flow::Flow;
@@ -256,7 +256,7 @@ impl BehaviorCache {
         is_ingress: bool,
         program: &Program,
         frame: &mut Frame,
-        state: &mut State,
+        (state, work_left): (&mut State, &mut u64),
         now: Instant,
     ) -> Look {
         let Some(side) = &mut self.sides[usize::from(!is_ingress)] else {
@@ -271,10 +271,12 @@ impl BehaviorCache {
         let hasher = &side.store.hash;
         let hash = (side.shape).fill(headers, &frame.words, &state.cells, (key, hasher));
         if let Some(behavior) = side.store.find(hash, key) {
-            if behavior.is_unfit {
+            // What is too much work ends on the way; where, the walk finds out.
+            if behavior.is_unfit || behavior.ended.work > *work_left {
                 self.counts.misses += 1;
                 return Look::Cold;
             }
+            *work_left -= behavior.ended.work;
             self.counts.hits += 1;
             side.rest.found();
             behavior.replay(frame, &mut state.tables, &mut state.cells, now);
@@ -297,20 +299,19 @@ impl BehaviorCache {
         record
     }
 
-    /// Reports a walk that has ended, with the frame at its end; `wishes` are its own.
+    /// Reports a walk that has ended, with the frame at its end.
     pub(crate) fn report(
         &mut self,
         is_ingress: bool,
         mut record: Record,
         frame: &Frame,
-        wishes: Wishes,
-        length_change: i64,
+        ended: Ended,
     ) {
         let is_unfit = record.unfit.is_some();
         if let Some(reason) = record.unfit {
             self.counts.unfit[reason as usize] += 1;
         }
-        let behavior = record.end_with(&frame.words, wishes, length_change);
+        let behavior = record.end_with(&frame.words, ended);
         self.record = Some(record);
         if self.reports.len() >= self.config.reports {
             self.counts.no_room += 1;

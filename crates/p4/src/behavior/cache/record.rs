@@ -65,19 +65,13 @@ impl Record {
     }
 
     /// The behaviour, of a way that is recorded, and the frame at its end.
-    pub(crate) fn end_with(
-        &mut self,
-        words: &[u64],
-        wishes: Wishes,
-        length_change: i64,
-    ) -> Behavior {
+    pub(crate) fn end_with(&mut self, words: &[u64], ended: Ended) -> Behavior {
         let mut behavior = std::mem::take(&mut self.behavior);
         self.written.intersect(&self.flow.live);
         let written = self.written.iter();
         let writes = written.map(|word| (word, words[word as usize]));
         behavior.writes.extend(writes);
-        behavior.wishes = wishes;
-        behavior.length_change = length_change;
+        behavior.ended = ended;
         behavior.is_unfit = self.unfit.is_some();
         behavior
     }
@@ -103,6 +97,17 @@ impl Record {
     }
 }
 
+/// What a walk has come to, beside the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ended {
+    /// Its own.
+    pub(crate) wishes: Wishes,
+    /// Bytes by which headers that come and go change the packet's length.
+    pub(crate) length_change: i64,
+    /// What the way is charged for, though it is spared.
+    pub(crate) work: u64,
+}
+
 /// What all packets with one key come to in a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Behavior {
@@ -112,9 +117,7 @@ pub(crate) struct Behavior {
     pub(crate) lookups: Vec<Lookup>,
     /// The keys of the lookups, one after the other.
     pub(crate) keys: Vec<u64>,
-    pub(crate) wishes: Wishes,
-    /// Bytes by which headers that come and go change the packet's length.
-    pub(crate) length_change: i64,
+    pub(crate) ended: Ended,
     /// Nothing of this holds: all that is known is that its packets have to walk.
     pub(crate) is_unfit: bool,
 }
@@ -140,8 +143,8 @@ impl Behavior {
         for &(word, value) in &self.writes {
             frame.words[word as usize] = value;
         }
-        frame.length_bytes += self.length_change;
-        frame.wishes = self.wishes.over(frame.wishes);
+        frame.length_bytes += self.ended.length_change;
+        frame.wishes = self.ended.wishes.over(frame.wishes);
         for effect in &self.effects {
             match effect {
                 Effect::Entry(table, index) => {

@@ -18,8 +18,7 @@ fn behavior(lookups: &[(u32, u64, bool)], value: u64) -> Behavior {
         effects: Vec::new(),
         lookups: lookups.iter().map(lookup).collect(),
         keys: lookups.iter().map(|lookup| lookup.1).collect(),
-        wishes: Wishes::default(),
-        length_change: 0,
+        ended: Ended::default(),
         is_unfit: false,
     }
 }
