@@ -31,6 +31,7 @@ use crate::problem::{Code, Failure, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
+use crate::proto::p4::v1::write_request::Atomicity;
 use crate::store::{IdleEntry, Reader, Store};
 use crate::target::{EntryState, Side, Target};
 use crate::value::Value;
@@ -294,10 +295,14 @@ impl<T: Target> Device<T> {
         let role = RoleName::new(&request.role, request.role_id);
         self.arbitration
             .check_primary(&role, request.election_id.as_ref())?;
+        // One of a later version is not taken for the default.
+        let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
+            Problem::unsupported(format!("the atomicity {} is unknown", request.atomicity))
+        })?;
         let Some((store, target, side)) = self.current() else {
             return Err(no_pipeline().into());
         };
-        let done = batch::write(store, target, side, &request.updates, request.atomicity());
+        let done = batch::write(store, target, side, &request.updates, atomicity);
         let refused = match &done {
             Err(Failure::Parts(verdicts)) => verdicts.iter().filter(|one| one.is_err()).count(),
             _ => 0,

@@ -212,7 +212,7 @@ impl<T: Target> Device<T> {
     /// `GetForwardingPipelineConfig`: that which reads and writes are about.
     ///
     /// # Errors
-    /// If another device is asked for.
+    /// If another device is asked for, or a part that is unknown.
     pub fn handle_get_pipeline(
         &self,
         request: &p4::GetForwardingPipelineConfigRequest,
@@ -222,7 +222,10 @@ impl<T: Target> Device<T> {
             return Ok(p4::GetForwardingPipelineConfigResponse::default());
         };
         let all = &pipeline.config;
-        let kind = request.response_type();
+        let kind = ResponseType::try_from(request.response_type).map_err(|_| {
+            let text = format!("the response type {} is unknown", request.response_type);
+            Problem::invalid(text)
+        })?;
         let has_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
         let has_program = matches!(
             kind,

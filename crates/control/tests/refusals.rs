@@ -616,3 +616,68 @@ fn calls_are_checked_in_the_standards_order() {
     assert_eq!(code(end), Code::FailedPrecondition);
     assert_eq!(device.target_mut().rows(Side::Running), &Rows::default());
 }
+
+/// What a later version of the protocol says is refused, not taken for what nothing says.
+#[test]
+fn later_versions_are_not_taken_for_defaults() {
+    let mut device = device();
+    let listed = |change: &dyn Fn(&mut p4::ActionProfileActionSet)| {
+        let mut action = one_shot(&[1, 2]).expect("a list");
+        if let Some(p4::table_action::Type::ActionProfileActionSet(set)) = &mut action.r#type {
+            change(set);
+        }
+        let entry = entry(ECMP, vec![exact(1, &[2])], Some(action));
+        vec![insert(Kind::TableEntry(entry))]
+    };
+    let changes: [&dyn Fn(&mut p4::ActionProfileActionSet); 3] = [
+        &|set| set.group_action = Some(plain(NO_ACTION)),
+        &|set| set.action_selection_mode = 7,
+        &|set| set.size_semantics = 7,
+    ];
+    for change in changes {
+        let refused = codes(write(&mut device, listed(change)));
+        assert_eq!(refused, [Code::Unimplemented]);
+    }
+    assert_eq!(write(&mut device, listed(&|_| {})), Ok(()));
+    let code = |failure: Failure| match failure {
+        Failure::Call(problem) => problem.code,
+        other => panic!("{other:?}"),
+    };
+    let mut request = write_request(vec![insert(table(mac(3)))]);
+    request.atomicity = 9;
+    let refused = device.handle_write(&request, at(0)).map_err(code);
+    assert_eq!(refused, Err(Code::Unimplemented));
+    let part = p4::GetForwardingPipelineConfigRequest {
+        device_id: 1,
+        response_type: 9,
+    };
+    let refused = device.handle_get_pipeline(&part).map(drop).map_err(code);
+    assert_eq!(refused, Err(Code::InvalidArgument));
+}
+
+/// An action that is for groups only stands in no entry; a scope that is unknown is no scope.
+#[test]
+fn actions_of_groups_stand_in_no_entry() {
+    let set = p4::set_forwarding_pipeline_config_request::Action::VerifyAndCommit;
+    let mut config = config();
+    let mut scoped = |scope: i32| {
+        let info = config.p4info.as_mut().expect("it has one");
+        for table in &mut info.tables {
+            for action in table.action_refs.iter_mut().filter(|one| one.id == FORWARD) {
+                action.scope = scope;
+            }
+        }
+        pipeline_request(set, Some(config.clone()))
+    };
+    let mut device = bare_device();
+    device
+        .handle_set_pipeline(&scoped(3), at(0))
+        .expect("it is known");
+    let refused = codes(write(&mut device, vec![insert(table(mac(1)))]));
+    assert_eq!(refused, [Code::Unimplemented]);
+    let unknown = device.handle_set_pipeline(&scoped(4), at(0));
+    assert!(matches!(
+        unknown,
+        Err(Failure::Call(problem)) if problem.message.contains("the scope 4")
+    ));
+}

@@ -189,11 +189,14 @@ impl Builder {
             let (id, name) = self.preamble("table", Prefix::Table, table.preamble.as_ref())?;
             let place = format!("table `{name}`");
             let fields = self.fields(&place, &table.match_fields)?;
-            let actions: BTreeMap<u32, Scope> = table
-                .action_refs
-                .iter()
-                .map(|reference| (reference.id, Scope::of(reference)))
-                .collect();
+            let scopes = table.action_refs.iter().map(|reference| {
+                let scope = Scope::of(reference).ok_or_else(|| {
+                    let what = format!("the scope {} of an action is unknown", reference.scope);
+                    error(&place, what)
+                });
+                Ok((reference.id, scope?))
+            });
+            let actions: BTreeMap<u32, Scope> = scopes.collect::<Result<_>>()?;
             let direct = |is_known: &dyn Fn(&u32) -> bool| {
                 let mut ids = table.direct_resource_ids.iter();
                 ids.find(|id| is_known(id)).copied()

@@ -112,6 +112,8 @@ pub enum Scope {
     Entries,
     /// As the default only.
     Default,
+    /// As the action of a group only, which no entry can have here.
+    Group,
 }
 
 /// An action.
@@ -262,11 +264,15 @@ impl PacketHeader {
 }
 
 impl Scope {
-    pub(super) fn of(reference: &info::ActionRef) -> Scope {
-        match reference.scope() {
-            info::action_ref::Scope::TableAndDefault => Scope::Everywhere,
-            info::action_ref::Scope::TableOnly => Scope::Entries,
-            info::action_ref::Scope::DefaultOnly => Scope::Default,
-        }
+    /// None if it is one of a later version of P4Runtime.
+    pub(super) fn of(reference: &info::ActionRef) -> Option<Scope> {
+        Some(
+            match info::action_ref::Scope::try_from(reference.scope).ok()? {
+                info::action_ref::Scope::TableAndDefault => Scope::Everywhere,
+                info::action_ref::Scope::TableOnly => Scope::Entries,
+                info::action_ref::Scope::DefaultOnly => Scope::Default,
+                info::action_ref::Scope::GroupAction => Scope::Group,
+            },
+        )
     }
 }

@@ -38,6 +38,10 @@ pub(super) fn call_for(
             "action {:#010x} of `{}` is for the default entry only",
             message.action_id, table.name
         ))),
+        (Scope::Group, _) => Err(Problem::unsupported(format!(
+            "action {:#010x} of `{}` is for groups only, and groups have no actions here",
+            message.action_id, table.name
+        ))),
         _ => call_of(catalog, message),
     }
 }

@@ -362,10 +362,16 @@ fn check_group_size(
 }
 
 fn check_modes(list: &p4::ActionProfileActionSet) -> Result<()> {
-    let is_default = list.action_selection_mode()
-        == ActionSelectionMode::DefaultModeDeterminedByActionSelector
-        && list.size_semantics() == SizeSemantics::DefaultSizeDeterminedByActionSelector;
-    if is_default {
+    if list.group_action.is_some() {
+        return Err(Problem::unsupported(
+            "a group action: groups have no action of their own here; leave group_action out and \
+             give each member what it is to do",
+        ));
+    }
+    // Compared as numbers, so that a mode of a later version is not taken for the default.
+    let mode = ActionSelectionMode::DefaultModeDeterminedByActionSelector as i32;
+    let size = SizeSemantics::DefaultSizeDeterminedByActionSelector as i32;
+    if list.action_selection_mode == mode && list.size_semantics == size {
         return Ok(());
     }
     Err(Problem::unsupported(
