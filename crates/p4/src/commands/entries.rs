@@ -19,6 +19,7 @@ const PLACE_BITS: u32 = 24;
 /// An entry that has a handle.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
+    /// Whether it is the program's, for ever.
     is_own: bool,
     pub(super) entry: TableEntry,
 }
@@ -50,7 +51,7 @@ fn own_of(table: &Table) -> Handles<Known> {
             0
         };
         handles.insert(Known {
-            is_own: true,
+            is_own: table.is_constant,
             entry: TableEntry {
                 matches: one.matches.clone(),
                 priority,

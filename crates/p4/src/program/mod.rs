@@ -197,6 +197,18 @@ impl Program {
         Some(ProfileId(index as u32))
     }
 
+    /// Lets controllers write to a table although the program has entries for it, and says how many
+    /// entries it may have: its entries are `entries`, and not `const entries`.
+    ///
+    /// The JSON tells neither; P4Info does both.
+    pub fn open_table(&mut self, id: TableId, max_size: u32) {
+        let table = &mut self.tables[id.index()];
+        table.is_constant = false;
+        table.max_size = max_size
+            .min(table::TABLE_SIZE_MAX)
+            .max(table.entries.len() as u32);
+    }
+
     /// The table.
     pub fn table(&self, id: TableId) -> &Table {
         &self.tables[id.index()]

@@ -91,7 +91,8 @@ pub enum Match {
 pub struct ConstantEntry {
     /// What it asks of each part.
     pub matches: Vec<Match>,
-    /// Who wins: the larger.
+    /// Who wins: the larger. Of `n` entries the first to win has `n`, the last has 1, as the
+    /// compiler numbers them for P4Runtime (1.4.1, section 9.1.4, "Constant Tables").
     pub priority: u32,
     /// What is done.
     pub action: ActionId,
@@ -147,7 +148,10 @@ pub struct Table {
     pub meter: Option<MeterId>,
     /// Whether entries have idle timeouts.
     pub has_timeouts: bool,
-    /// Whether its entries are the program's, and nobody else's.
+    /// Whether its entries are the program's, and controllers may not write to it.
+    ///
+    /// The JSON does not tell `entries` from `const entries`, and simple_switch takes both for
+    /// constant; [`Program::open_table`](super::Program::open_table) is for who knows better.
     pub is_constant: bool,
     /// The program's entries.
     pub entries: Vec<ConstantEntry>,
@@ -339,6 +343,7 @@ impl TableReader<'_> {
             let entry = self.read_entry(&entry, &table)?;
             table.entries.push(entry);
         }
+        rank(&mut table.entries);
         table.max_size = table.max_size.max(table.entries.len() as u32);
         let id = TableId(self.tables.len() as u32);
         self.tables.push(table);
@@ -547,14 +552,24 @@ impl TableReader<'_> {
         if table.action_index(action).is_none() {
             return Err(action_entry.refuse("this is none of the table's actions"));
         }
-        // In the JSON the smaller priority wins.
         let priority = node.find("priority").map(|priority| priority.number());
         Ok(ConstantEntry {
             matches,
-            priority: u32::MAX - priority.transpose()?.unwrap_or(0),
+            // As the JSON has it, where the smaller wins; `rank` turns it round.
+            priority: priority.transpose()?.unwrap_or(0),
             action,
             data: self.read_data(&action_entry, action)?,
         })
+    }
+}
+
+/// Gives entries, whose priorities are the JSON's, those that they have from now on: distinct, and
+/// the larger wins. Of equal ones the first in the list wins, as on simple_switch.
+fn rank(entries: &mut [ConstantEntry]) {
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by_key(|&index| entries[index].priority);
+    for (priority, &index) in (1..).zip(order.iter().rev()) {
+        entries[index].priority = priority;
     }
 }
 

@@ -50,7 +50,10 @@ fn masked(part: &KeyPart, one: Match) -> Match {
     match one {
         Match::Exact(value) => Match::Exact(value & mask),
         Match::Lpm(value, length) => Match::Lpm(value & mask, length),
-        Match::Ternary(value, asked) => Match::Ternary(value & mask, asked),
+        Match::Ternary(value, asked) => match asked & &mask {
+            asked if asked.bits() == 0 => Match::Any,
+            asked => Match::Ternary(value & mask, asked),
+        },
         other => other,
     }
 }

@@ -488,3 +488,71 @@ fn bits_that_the_mask_of_a_key_takes_away_are_not_asked_for() {
         assert_eq!([last(0x00f0), last(0x12f3), last(0x00e1)], [7, 7, 0xff]);
     }
 }
+
+/// A table with three entries of one priority each, and of one priority all.
+fn with_entries(priorities: [u64; 3]) -> Value {
+    let mut value = table_program(&[("a", 8, "ternary")], 3);
+    let entry = |(priority, id): (u64, u32)| {
+        json!({"match_key": [{"match_type": "ternary", "key": "0x00", "mask": "0x00"}],
+            "priority": priority,
+            "action_entry": {"action_id": 0, "action_data": [format!("{id:#x}")]}})
+    };
+    let entries: Vec<Value> = priorities.into_iter().zip(1..).map(entry).collect();
+    let mut apart = entries;
+    // Each matches what the others do, with another mask.
+    for (index, bits) in [(0, "0x01"), (1, "0x02"), (2, "0x04")] {
+        apart[index]["match_key"][0]["mask"] = json!(bits);
+    }
+    value["pipelines"][0]["tables"][0]["entries"] = json!(apart);
+    value
+}
+
+/// In the JSON the smaller priority wins, and of equal ones the first entry; here they are distinct,
+/// from the number of entries down to 1.
+#[test]
+fn the_programs_entries_are_ranked() {
+    for (priorities, expected, winner) in [
+        ([1, 2, 3], [3, 2, 1], 1),
+        ([9, 2, 700], [2, 3, 1], 2),
+        ([5, 5, 5], [3, 2, 1], 1),
+        ([5, 5, 0], [2, 1, 3], 3),
+    ] {
+        let mut bed = Bed::new(&with_entries(priorities));
+        let program = bed.target.program().clone();
+        let ranks = program.tables[0].entries.iter().map(|one| one.priority);
+        assert_eq!(ranks.collect::<Vec<_>>(), expected, "{priorities:?}");
+        assert_eq!(send_through(&mut bed, [0; 4]), winner, "{priorities:?}");
+    }
+}
+
+/// A table that is opened can be written to, and is as large as is said.
+#[test]
+fn a_table_that_is_opened_takes_entries() {
+    use thalweg_p4::{Program, Target};
+    let value = with_entries([1, 2, 3]);
+    let new = |id: u32| {
+        let matches = vec![Match::Ternary(0_u8.into(), 0xff_u8.into())];
+        Update::InsertEntry(TableId(0), table_entry(matches, id, id))
+    };
+    let mut closed = Bed::new(&value);
+    let refused = closed.target.write(&[new(4)], closed.now);
+    let error = refused.map_err(|failed| failed.error);
+    assert!(matches!(error, Err(WriteError::PermissionDenied(_))));
+    let mut program = Program::from_json(&value.to_string()).expect("a program");
+    program.open_table(TableId(0), 4);
+    let target = Target::new(program.into(), Config::default());
+    closed.target = target.expect("own entries");
+    let mut bed = closed;
+    bed.target.write(&[new(4)], bed.now).expect("it is open");
+    assert_eq!(send_through(&mut bed, [0; 4]), 4);
+    let full = bed.target.write(&[new(5)], bed.now);
+    let error = full.map_err(|failed| failed.error);
+    assert!(matches!(error, Err(WriteError::ResourceExhausted(_))));
+    // The program's own go like others.
+    let own = vec![Match::Ternary(0_u8.into(), 1_u8.into())];
+    let gone = Update::DeleteEntry(TableId(0), own, 3);
+    bed.target
+        .write(&[gone, new(5)], bed.now)
+        .expect("it has room");
+    assert_eq!(send_through(&mut bed, [0; 4]), 5);
+}
