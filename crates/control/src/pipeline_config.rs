@@ -18,7 +18,7 @@ use thalweg_packet::Instant;
 use crate::arbitration::RoleName;
 use crate::batch;
 use crate::device::{Device, no_pipeline};
-use crate::p4info::Catalog;
+use crate::p4info::{Catalog, Counter};
 use crate::problem::{Code, Failure, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::entity::Entity as Kind;
@@ -28,6 +28,7 @@ use crate::proto::p4::v1::update::Type;
 use crate::proto::p4::v1::write_request::Atomicity;
 use crate::store::{Reader, Store};
 use crate::target::{Side, Target};
+use crate::value::Value;
 
 /// A program and what was written to it.
 pub(crate) struct Pipeline {
@@ -181,10 +182,8 @@ impl<T: Target> Device<T> {
                 entity => Some(update(Type::Delete, entity)),
             });
         let brought: Vec<_> = brought.collect();
-        let catalog = pipeline.store.catalog().clone();
-        let kept = found.into_iter().filter_map(|entity| {
-            update_of(entity.entity?, &running.store, &pipeline.store, &catalog)
-        });
+        let entities = found.into_iter().filter_map(|entity| entity.entity);
+        let kept = entities.flat_map(|entity| updates_of(entity, &running.store, &pipeline.store));
         let updates: Vec<p4::Update> = brought.into_iter().chain(kept).collect();
         let written = batch::write(
             &mut pipeline.store,
@@ -298,40 +297,110 @@ fn everything(catalog: &Catalog) -> Vec<Kind> {
     requests
 }
 
-/// What writes an entity to another program; none where there is nothing to write.
+/// What writes an entity to another program; nothing where there is nothing to write.
 ///
-/// Counters that the new program does not have are let go: they forward nothing.
-fn update_of(entity: Kind, from: &Store, to: &Store, catalog: &Catalog) -> Option<p4::Update> {
+/// Counters that the new program does not have are let go, and so is of a counter what the new
+/// program does not count: they forward nothing.
+fn updates_of(entity: Kind, from: &Store, to: &Store) -> Vec<p4::Update> {
+    if from.is_absent(&entity) {
+        return Vec::new();
+    }
     let (kind, entity) = match entity {
-        Kind::TableEntry(entry) if entry.is_const && !entry.is_default_action => return None,
-        Kind::TableEntry(mut entry) => {
-            let table = catalog.tables.get(&entry.table_id);
-            if table.is_none_or(|table| table.direct_counter.is_none()) {
-                entry.counter_data = None;
+        Kind::TableEntry(entry) => return entry_updates_of(entry, from, to),
+        Kind::MeterEntry(entry) if entry.config.is_none() => return Vec::new(),
+        Kind::CounterEntry(mut entry) => {
+            let counter = to.catalog().counters.get(&entry.counter_id);
+            let index = entry.index.as_ref().map_or(0, |index| index.index);
+            let counter = counter.filter(|counter| (index as u64) < counter.size);
+            entry.data = counter.and_then(|counter| counted(entry.data, counter));
+            if entry.data.is_none() || to.is_absent(&Kind::CounterEntry(entry.clone())) {
+                return Vec::new();
             }
-            let kind = match entry.is_default_action {
-                true if !from.has_own_default(entry.table_id) => return None,
-                true => Type::Modify,
-                false if to.has_entry(&entry) => Type::Modify,
-                false => Type::Insert,
-            };
-            (kind, Kind::TableEntry(entry))
+            (Type::Modify, Kind::CounterEntry(entry))
         }
-        Kind::MeterEntry(entry) if entry.config.is_none() => return None,
-        Kind::CounterEntry(entry)
-            if entry.data == Some(p4::CounterData::default())
-                || !catalog.counters.contains_key(&entry.counter_id) =>
-        {
-            return None;
+        Kind::RegisterEntry(entry) if is_zero(&entry, from.catalog()) => return Vec::new(),
+        Kind::ValueSetEntry(entry) if entry.members.is_empty() => return Vec::new(),
+        entity @ (Kind::MeterEntry(_) | Kind::RegisterEntry(_) | Kind::ValueSetEntry(_)) => {
+            (Type::Modify, entity)
         }
-        Kind::ValueSetEntry(entry) if entry.members.is_empty() => return None,
-        entity @ (Kind::MeterEntry(_)
-        | Kind::CounterEntry(_)
-        | Kind::RegisterEntry(_)
-        | Kind::ValueSetEntry(_)) => (Type::Modify, entity),
         entity => (Type::Insert, entity),
     };
-    Some(update(kind, entity))
+    vec![update(kind, entity)]
+}
+
+/// The same of an entry of a table, with its counter and its meter, which have updates of their own:
+/// those of a constant entry can be written although it cannot.
+fn entry_updates_of(mut entry: p4::TableEntry, from: &Store, to: &Store) -> Vec<p4::Update> {
+    let catalog = to.catalog();
+    let table = catalog.tables.get(&entry.table_id);
+    let counter = table.and_then(|table| catalog.direct_counters.get(&table.direct_counter?));
+    let count = counter.and_then(|counter| counted(entry.counter_data, counter));
+    entry.counter_data = None;
+    let config = entry.meter_config.take();
+    let name = p4::TableEntry {
+        table_id: entry.table_id,
+        r#match: entry.r#match.clone(),
+        priority: entry.priority,
+        is_default_action: entry.is_default_action,
+        ..p4::TableEntry::default()
+    };
+    let mut updates = Vec::new();
+    match (entry.is_default_action, entry.is_const) {
+        (true, _) if !from.has_own_default(entry.table_id) => return Vec::new(),
+        (true, _) => updates.push(update(Type::Modify, Kind::TableEntry(entry))),
+        (false, true) if !to.has_entry(&entry) => return Vec::new(),
+        (false, true) => {}
+        (false, false) => {
+            let kind = match to.has_entry(&entry) {
+                true => Type::Modify,
+                false => Type::Insert,
+            };
+            updates.push(update(kind, Kind::TableEntry(entry)));
+        }
+    }
+    if let Some(data) = count {
+        let entry = p4::DirectCounterEntry {
+            table_entry: Some(name.clone()),
+            data: Some(data),
+        };
+        updates.push(update(Type::Modify, Kind::DirectCounterEntry(entry)));
+    }
+    if config.is_some() {
+        let entry = p4::DirectMeterEntry {
+            table_entry: Some(name),
+            config,
+            counter_data: None,
+        };
+        updates.push(update(Type::Modify, Kind::DirectMeterEntry(entry)));
+    }
+    updates
+}
+
+/// Of a count what a counter counts; none if that is zero.
+fn counted(data: Option<p4::CounterData>, counter: &Counter) -> Option<p4::CounterData> {
+    let data = data?;
+    let kept = p4::CounterData {
+        byte_count: if counter.has_bytes {
+            data.byte_count
+        } else {
+            0
+        },
+        packet_count: if counter.has_packets {
+            data.packet_count
+        } else {
+            0
+        },
+    };
+    Some(kept).filter(|kept| *kept != p4::CounterData::default())
+}
+
+/// Whether a register holds what it holds before anything is written to it.
+fn is_zero(entry: &p4::RegisterEntry, catalog: &Catalog) -> bool {
+    let register = catalog.registers.get(&entry.register_id);
+    register.is_some_and(|register| {
+        let zeros = vec![Value::from(0); register.shape.widths().len()];
+        register.shape.to_data(&zeros) == entry.data
+    })
 }
 
 fn update(kind: Type, entity: Kind) -> p4::Update {

@@ -8,6 +8,7 @@
 //! There is [`Model`](crate::model::Model), which only keeps what it is told, for tests of
 //! sessions, and what runs programs.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::Value;
@@ -31,6 +32,9 @@ pub struct Initial {
     pub entries: Vec<InitialEntry>,
     /// Its default actions, by table.
     pub defaults: Vec<(u32, ActionCall)>,
+    /// Objects of P4Info that the program does not have, as no packet meets them: they read as
+    /// empty, and cannot be written.
+    pub absent: BTreeSet<u32>,
 }
 
 /// An entry that a program brings along.

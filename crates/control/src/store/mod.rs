@@ -14,7 +14,8 @@
 //! 2. An update that fails leaves the store and the list of operations as they were.
 //! 3. A member is counted once for each group and each entry that refers to it, a group once for
 //!    each entry; neither goes while its count is above zero.
-//! 4. Applied to a target that held this store's earlier state, the operations make it hold the
+//! 4. What the program does not have, though P4Info does, has no rows, and no update changes that.
+//! 5. Applied to a target that held this store's earlier state, the operations make it hold the
 //!    later one.
 
 mod action;
@@ -27,6 +28,7 @@ mod replication;
 mod rows;
 mod sets;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use self::matching::messages_of;
@@ -46,6 +48,8 @@ type Result<T> = std::result::Result<T, Problem>;
 /// The entities of a program.
 pub(crate) struct Store {
     catalog: Arc<Catalog>,
+    /// Objects of the catalog that the program does not have; invariant 4.
+    absent: BTreeSet<u32>,
     rows: Rows,
     undo: Vec<Undo>,
 }
@@ -59,10 +63,12 @@ pub(crate) struct Mark {
 
 impl Store {
     /// A store with what the program brings along.
-    pub(crate) fn new(catalog: Arc<Catalog>, initial: Initial) -> Store {
+    pub(crate) fn new(catalog: Arc<Catalog>, mut initial: Initial) -> Store {
+        let absent = std::mem::take(&mut initial.absent);
         let rows = Rows::new(&catalog, initial);
         Store {
             catalog,
+            absent,
             rows,
             undo: Vec::new(),
         }
@@ -99,6 +105,11 @@ impl Store {
     /// Entries whose time-out was set since this was last called.
     pub(crate) fn take_touched(&mut self) -> Vec<IdleEntry> {
         std::mem::take(&mut self.rows.touched)
+    }
+
+    /// Whether the program does not have what this names, though P4Info does.
+    pub(crate) fn is_absent(&self, entity: &Kind) -> bool {
+        object_of(entity).is_some_and(|(_, id)| self.absent.contains(&id))
     }
 
     /// Whether a table's default entry is not as the program says.
@@ -145,6 +156,14 @@ impl Store {
         let Some(entity) = entity else {
             return Err(Problem::invalid("the update has no entity"));
         };
+        if let Some((object, id)) = object_of(entity)
+            && self.absent.contains(&id)
+        {
+            return Err(Problem::unsupported(format!(
+                "the {object} {id:#010x} is in P4Info and not in the program, since the compiler \
+                 removes what no packet meets; leave it out"
+            )));
+        }
         match entity {
             Kind::TableEntry(entry) => self.table_entry(kind, entry, change),
             Kind::ActionProfileMember(member) => self.member(kind, member, change),
@@ -164,6 +183,24 @@ impl Store {
                 entry.extern_type_id
             ))),
         }
+    }
+}
+
+/// The object of P4Info that an entity is of, if it is of one.
+fn object_of(entity: &Kind) -> Option<(&'static str, u32)> {
+    let table_of = |entry: Option<&p4::TableEntry>| entry.map(|entry| ("table", entry.table_id));
+    match entity {
+        Kind::TableEntry(entry) => table_of(Some(entry)),
+        Kind::DirectCounterEntry(entry) => table_of(entry.table_entry.as_ref()),
+        Kind::DirectMeterEntry(entry) => table_of(entry.table_entry.as_ref()),
+        Kind::ActionProfileMember(member) => Some(("action profile", member.action_profile_id)),
+        Kind::ActionProfileGroup(group) => Some(("action profile", group.action_profile_id)),
+        Kind::CounterEntry(entry) => Some(("counter", entry.counter_id)),
+        Kind::MeterEntry(entry) => Some(("meter", entry.meter_id)),
+        Kind::RegisterEntry(entry) => Some(("register", entry.register_id)),
+        Kind::ValueSetEntry(entry) => Some(("value set", entry.value_set_id)),
+        Kind::DigestEntry(entry) => Some(("digest", entry.digest_id)),
+        Kind::PacketReplicationEngineEntry(_) | Kind::ExternEntry(_) => None,
     }
 }
 

@@ -111,8 +111,9 @@ impl Reader<'_> {
             vec![EntryState::default(); references.len()]
         };
         for ((mut message, reference), state) in messages.into_iter().zip(references).zip(states) {
-            if filter.counter_data.is_some() && table.direct_counter.is_some() {
-                message.counter_data = Some(data_of(state.count));
+            if let (Some(_), Some(id)) = (&filter.counter_data, table.direct_counter) {
+                let counter = &self.store.catalog().direct_counters[&id];
+                message.counter_data = Some(data_of(counter, state.count));
             }
             if filter.meter_config.is_some() && table.direct_meter.is_some() {
                 message.meter_config = self.meter_of(table, &reference);
@@ -253,12 +254,17 @@ impl Reader<'_> {
     ) -> Result<()> {
         let has_one = |table: &Table| table.direct_counter.is_some();
         let chosen = self.direct(filter.table_entry.as_ref(), has_one, no_counter)?;
+        let catalog = self.store.catalog().clone();
         for (table, entries) in chosen {
+            let counter = table
+                .direct_counter
+                .and_then(|id| catalog.direct_counters.get(&id));
+            let counter = counter.ok_or_else(|| no_counter(&table))?;
             let states = self.target.entries(self.side, table.id, &entries)?;
             for (entry, state) in entries.iter().zip(states) {
                 found.push(entity(Kind::DirectCounterEntry(p4::DirectCounterEntry {
                     table_entry: Some(name_of(&table, entry)),
-                    data: Some(data_of(state.count)),
+                    data: Some(data_of(counter, state.count)),
                 })));
             }
         }
@@ -302,7 +308,7 @@ impl Reader<'_> {
                 found.push(entity(Kind::CounterEntry(p4::CounterEntry {
                     counter_id: counter.id,
                     index: Some(index_of(index)),
-                    data: Some(data_of(count)),
+                    data: Some(data_of(counter, count)),
                 })));
             }
         }
@@ -526,11 +532,18 @@ fn has_controller_metadata(filter: &p4::TableEntry, metadata: u64) -> bool {
     filter.controller_metadata == 0 || filter.controller_metadata == metadata
 }
 
-fn data_of(count: Count) -> p4::CounterData {
-    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+/// What P4Info says that the counter counts; the data plane counts both, whatever it says.
+///
+/// The other number stays zero, so that what is read can be written again (P4Runtime 1.4.1, section
+/// 8.2, "Read-Write Symmetry").
+fn data_of(counter: &Counter, count: Count) -> p4::CounterData {
+    let number = |is_counted: bool, number: u64| match is_counted {
+        true => i64::try_from(number).unwrap_or(i64::MAX),
+        false => 0,
+    };
     p4::CounterData {
-        byte_count: number(count.bytes),
-        packet_count: number(count.packets),
+        byte_count: number(counter.has_bytes, count.bytes),
+        packet_count: number(counter.has_packets, count.packets),
     }
 }
 

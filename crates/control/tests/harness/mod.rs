@@ -65,6 +65,7 @@ pub(crate) fn bare_device() -> Device<Model> {
                 arguments: Vec::new(),
             },
         )],
+        ..Initial::default()
     };
     let mut device = Device::new(DeviceConfig::default(), model);
     device.handle_message(PRIMARY, &arbitration(1, "", Some(1)));
