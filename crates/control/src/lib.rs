@@ -40,7 +40,9 @@ pub use cache_table::{CacheTable, report_numbers};
 pub use change::*;
 pub use client::{Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping};
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
-pub use engine::{Burst, Clock, Engine, EngineConfig, Forwarder, Messages, messages_for};
+pub use engine::{
+    Burst, Clock, Engine, EngineConfig, Forwarder, Messages, messages_for, open_tables,
+};
 pub use p4info::*;
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{

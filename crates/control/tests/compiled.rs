@@ -11,13 +11,15 @@ mod bed;
 use std::sync::Arc;
 
 use bed::{argument, assign, bare, call, hex, standard, with_tables};
+use bytes::Bytes;
 use serde_json::{Value, json};
 use thalweg_control::proto::p4::config::v1 as info;
 use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::set_forwarding_pipeline_config_request::Action as SetAction;
+use thalweg_control::proto::p4::v1::update::Type;
 use thalweg_control::{
-    Device, DeviceConfig, Engine, EngineConfig, Failure, Forwarder, StreamId, derive,
+    Code, Device, DeviceConfig, Engine, EngineConfig, Failure, Forwarder, StreamId, derive,
 };
 use thalweg_p4::{Config, Outbox, Program};
 use thalweg_packet::Instant;
@@ -106,6 +108,13 @@ fn info_of(value: &Value, changed: impl FnOnce(&mut info::P4Info)) -> info::P4In
     info
 }
 
+/// `entries`, which are not `const entries`.
+fn preinitialized(info: &mut info::P4Info) {
+    info.tables[0].is_const_table = false;
+    info.tables[0].has_initial_entries = true;
+    info.tables[0].size = 5;
+}
+
 struct Bed {
     device: Device<Engine>,
     forwarder: Forwarder,
@@ -152,6 +161,29 @@ impl Bed {
             device,
             forwarder,
             pipeline,
+        }
+    }
+
+    fn write(&mut self, kind: Type, entity: Kind) -> Result<(), (Code, String)> {
+        let update = p4::Update {
+            r#type: kind as i32,
+            entity: Some(p4::Entity {
+                entity: Some(entity),
+            }),
+        };
+        let request = p4::WriteRequest {
+            device_id: 1,
+            election_id: Some(p4::Uint128 { high: 0, low: 1 }),
+            updates: vec![update],
+            ..Default::default()
+        };
+        match self.device.handle_write(&request, Instant::ZERO) {
+            Ok(()) => Ok(()),
+            Err(Failure::Call(problem)) => Err((problem.code, problem.message)),
+            Err(Failure::Parts(mut verdicts)) => {
+                let problem = verdicts.remove(0).expect_err("the only update");
+                Err((problem.code, problem.message))
+            }
         }
     }
 
@@ -204,6 +236,60 @@ impl Bed {
         let mut burst = self.forwarder.begin();
         burst.receive(1, &packet, Instant::ZERO, &mut outbox);
         outbox.sent().map(|sent| sent.port).next()
+    }
+}
+
+/// What an entry does: `set` with a port.
+fn port_of(entry: &p4::TableEntry) -> u8 {
+    match entry.action.as_ref().and_then(|one| one.r#type.as_ref()) {
+        Some(p4::table_action::Type::Action(action)) => action.params[0].value[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+fn id_of(bed: &Bed, action: &str) -> u32 {
+    let info = bed.pipeline.p4info.as_ref().expect("it is set");
+    let preambles = info.actions.iter().map(|one| one.preamble.as_ref());
+    let mut preambles = preambles.map(|preamble| preamble.expect("it has one"));
+    let found = preambles.find(|preamble| preamble.name == action);
+    found.expect("an action").id
+}
+
+fn table_id(bed: &Bed) -> u32 {
+    let info = bed.pipeline.p4info.as_ref().expect("it is set");
+    info.tables[0].preamble.as_ref().expect("it has one").id
+}
+
+fn set(bed: &Bed, port: u8) -> Option<p4::TableAction> {
+    action(bed, "in.set", &[port])
+}
+
+fn action(bed: &Bed, name: &str, data: &[u8]) -> Option<p4::TableAction> {
+    let params = (1..).zip(data).map(|(param_id, value)| p4::action::Param {
+        param_id,
+        value: Bytes::copy_from_slice(&[*value]),
+    });
+    Some(p4::TableAction {
+        r#type: Some(p4::table_action::Type::Action(p4::Action {
+            action_id: id_of(bed, name),
+            params: params.collect(),
+        })),
+    })
+}
+
+/// An entry for one value of `h.a`.
+fn exact(bed: &Bed, a: &[u8], action: Option<p4::TableAction>) -> p4::TableEntry {
+    let exact = p4::field_match::Exact {
+        value: Bytes::copy_from_slice(a),
+    };
+    p4::TableEntry {
+        table_id: table_id(bed),
+        r#match: vec![p4::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(p4::field_match::FieldMatchType::Exact(exact)),
+        }],
+        action,
+        ..Default::default()
     }
 }
 
@@ -271,5 +357,301 @@ fn a_counter_is_read_as_p4info_says_that_it_counts() {
             vec![(2, 0); 2]
         };
         assert_eq!(counts, expected, "{unit:?}");
+    }
+}
+
+/// Of three entries the first has 3 and the last 1 (P4Runtime 1.4.1, section 9.1.4), in one form that
+/// names each, and the data plane has the same order.
+#[test]
+fn entries_of_the_program_have_distinct_priorities() {
+    let value = with_entries();
+    let mut bed = Bed::new(&value, &info_of(&value, |_| {}));
+    let entries = bed.entries();
+    let read: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.priority, port_of(entry)))
+        .collect();
+    assert_eq!(read, [(3, 1), (2, 2), (1, 3)]);
+    assert!(entries.iter().all(|entry| entry.is_const));
+    // All three match, then two, then one.
+    let ports = [(0x12, 0x37), (0x13, 0x33), (0x13, 0x37), (0x13, 0x30)];
+    let ports = ports.map(|(a, b)| bed.port(a, b));
+    assert_eq!(ports, [Some(1), Some(2), Some(3), None]);
+    for entry in entries {
+        // Each is addressed by what was read of it.
+        let found = bed.read(Kind::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry: Some(entry.clone()),
+            data: None,
+        }));
+        assert_eq!(found.len(), 1, "{entry:?}");
+        let denied = bed.write(
+            Type::Delete,
+            Kind::TableEntry(p4::TableEntry {
+                is_const: false,
+                ..entry
+            }),
+        );
+        let (code, _) = denied.expect_err("constant");
+        assert_eq!(code, Code::PermissionDenied);
+    }
+}
+
+/// Priorities that the JSON gives are an order, whatever their numbers; of equal ones the first wins.
+#[test]
+fn entries_are_ordered_by_the_numbers_of_the_json() {
+    let mut value = with_entries();
+    let entries = &mut value["pipelines"][0]["tables"][0]["entries"];
+    for (index, priority) in [(0, 700), (1, 40), (2, 40)] {
+        entries[index]["priority"] = json!(priority);
+    }
+    let mut bed = Bed::new(&value, &info_of(&value, |_| {}));
+    let read = bed.entries();
+    let read: Vec<_> = read
+        .iter()
+        .map(|one| (one.priority, port_of(one)))
+        .collect();
+    assert_eq!(read, [(3, 2), (2, 3), (1, 1)]);
+    assert_eq!(bed.port(0x12, 0x37), Some(3));
+}
+
+/// `entries` without `const`: they can be added to, changed and deleted (section 9.1.5), up to the
+/// size of P4Info, which the JSON does not have.
+#[test]
+fn preinitialized_tables_are_written_to() {
+    let value = with_entries();
+    let mut bed = Bed::new(&value, &info_of(&value, preinitialized));
+    let entries = bed.entries();
+    assert!(entries.iter().all(|entry| !entry.is_const));
+    let named = |entry: &p4::TableEntry| p4::TableEntry {
+        table_id: entry.table_id,
+        r#match: entry.r#match.clone(),
+        priority: entry.priority,
+        ..Default::default()
+    };
+    // The second, whose value has bits outside of its mask in the JSON.
+    let change = p4::TableEntry {
+        action: set(&bed, 9),
+        ..named(&entries[1])
+    };
+    assert_eq!(bed.write(Type::Modify, Kind::TableEntry(change)), Ok(()));
+    assert_eq!(bed.port(0x13, 0x33), Some(9));
+    assert_eq!(
+        bed.write(Type::Delete, Kind::TableEntry(named(&entries[2]))),
+        Ok(())
+    );
+    assert_eq!(bed.port(0x13, 0x37), None);
+    // Above the first, and as many as P4Info says.
+    let above = |bed: &Bed, priority: i32, port: u8| p4::TableEntry {
+        priority,
+        action: set(bed, port),
+        ..named(&entries[0])
+    };
+    for priority in 4..7 {
+        let entry = above(&bed, priority, priority as u8);
+        assert_eq!(bed.write(Type::Insert, Kind::TableEntry(entry)), Ok(()));
+        assert_eq!(bed.port(0x12, 0), Some(priority as u32));
+    }
+    let entry = above(&bed, 7, 7);
+    let full = bed.write(Type::Insert, Kind::TableEntry(entry));
+    assert_eq!(full.map_err(|(code, _)| code), Err(Code::ResourceExhausted));
+    let twice = above(&bed, 3, 7);
+    let twice = bed.write(Type::Insert, Kind::TableEntry(twice));
+    assert_eq!(twice.map_err(|(code, _)| code), Err(Code::AlreadyExists));
+    // It goes along with all that was done to it.
+    let before = bed.entries();
+    bed.set_pipeline(SetAction::ReconcileAndCommit)
+        .expect("the same program");
+    assert_eq!(bed.entries(), before);
+    assert_eq!(bed.port(0x13, 0x33), Some(9));
+    // Loaded again it is as the program has it.
+    bed.set_pipeline(SetAction::VerifyAndCommit)
+        .expect("the same program");
+    assert_eq!(bed.entries(), entries);
+}
+
+/// P4Info that has more than the program: what the compiler removed is empty and cannot be written,
+/// and the rest is as it was.
+#[test]
+fn what_the_compiler_removed_is_absent() {
+    let value = program(&[("a", "exact")], &[]);
+    let mut more = None;
+    let info = info_of(&value, |info| {
+        let preamble = |number: u32, name: &str| {
+            Some(info::Preamble {
+                id: number,
+                name: format!("in.{name}"),
+                alias: name.to_owned(),
+                ..Default::default()
+            })
+        };
+        let mut table = info.tables[0].clone();
+        table.preamble = preamble(0x0200_0001, "unused");
+        table.direct_resource_ids.clear();
+        table.implementation_id = 0x1100_0001;
+        info.tables.push(table);
+        info.action_profiles.push(info::ActionProfile {
+            preamble: preamble(0x1100_0001, "unused_profile"),
+            table_ids: vec![0x0200_0001],
+            ..Default::default()
+        });
+        let mut counter = info.counters[0].clone();
+        counter.preamble = preamble(0x1200_0001, "unused_counter");
+        info.counters.push(counter);
+        let mut meter = info.meters[0].clone();
+        meter.preamble = preamble(0x1400_0001, "unused_meter");
+        info.meters.push(meter);
+        let mut register = info.registers[0].clone();
+        register.preamble = preamble(0x1600_0001, "unused_register");
+        info.registers.push(register);
+        let mut digest = info.digests[0].clone();
+        digest.preamble = preamble(0x1700_0001, "unused_digest");
+        info.digests.push(digest);
+        info.value_sets.push(info::ValueSet {
+            preamble: preamble(0x0300_0001, "unused_set"),
+            r#match: info.tables[0].match_fields.clone(),
+            size: 4,
+        });
+        more = Some(info.clone());
+    });
+    let mut bed = Bed::new(&value, &info);
+    let entry = exact(&bed, &[3], set(&bed, 5));
+    assert_eq!(
+        bed.write(Type::Insert, Kind::TableEntry(entry.clone())),
+        Ok(())
+    );
+    assert_eq!(bed.port(3, 0), Some(5));
+    let cell = Some(p4::Index { index: 1 });
+    let writes = [
+        Kind::TableEntry(p4::TableEntry {
+            table_id: 0x0200_0001,
+            ..entry
+        }),
+        Kind::ActionProfileMember(p4::ActionProfileMember {
+            action_profile_id: 0x1100_0001,
+            member_id: 1,
+            ..Default::default()
+        }),
+        Kind::CounterEntry(p4::CounterEntry {
+            counter_id: 0x1200_0001,
+            index: cell,
+            data: Some(Default::default()),
+        }),
+        Kind::MeterEntry(p4::MeterEntry {
+            meter_id: 0x1400_0001,
+            index: cell,
+            ..Default::default()
+        }),
+        Kind::RegisterEntry(p4::RegisterEntry {
+            register_id: 0x1600_0001,
+            index: cell,
+            data: None,
+        }),
+        Kind::DigestEntry(p4::DigestEntry {
+            digest_id: 0x1700_0001,
+            ..Default::default()
+        }),
+        Kind::ValueSetEntry(p4::ValueSetEntry {
+            value_set_id: 0x0300_0001,
+            members: Vec::new(),
+        }),
+    ];
+    for write in writes {
+        for kind in [Type::Insert, Type::Modify, Type::Delete] {
+            let (code, what) = bed.write(kind, write.clone()).expect_err("it is not there");
+            assert_eq!(code, Code::Unimplemented, "{what}");
+            assert!(
+                what.contains("the compiler removes what no packet meets"),
+                "{what}"
+            );
+        }
+        // Reading it, by itself or among all, is no error.
+        let read = bed.read(write);
+        let is_empty = |kind: &Kind| match kind {
+            Kind::CounterEntry(entry) => entry.data == Some(Default::default()),
+            Kind::MeterEntry(entry) => entry.config.is_none(),
+            Kind::RegisterEntry(entry) => entry.data.is_some(),
+            Kind::ValueSetEntry(set) => set.members.is_empty(),
+            _ => false,
+        };
+        assert!(read.iter().all(is_empty), "{read:?}");
+    }
+    assert_eq!(bed.entries().len(), 1);
+    assert_eq!(bed.read(Kind::CounterEntry(Default::default())).len(), 12);
+    assert_eq!(bed.read(Kind::RegisterEntry(Default::default())).len(), 8);
+    bed.set_pipeline(SetAction::ReconcileAndCommit)
+        .expect("the same program");
+    assert_eq!(bed.port(3, 0), Some(5));
+}
+
+/// P4Info that lacks something of the program is another program's, so nothing was removed.
+#[test]
+fn the_p4info_of_another_program_is_refused() {
+    let value = program(&[("a", "exact")], &[]);
+    let renamed = |info: &mut info::P4Info| {
+        info.tables[0].preamble.as_mut().expect("it has one").name = "other.t".to_owned();
+    };
+    let register = |info: &mut info::P4Info| {
+        info.registers[0]
+            .preamble
+            .as_mut()
+            .expect("it has one")
+            .name = "r".to_owned();
+    };
+    let changes: [&dyn Fn(&mut info::P4Info); 2] = [&renamed, &register];
+    for change in changes {
+        let info = info_of(&value, change);
+        let (mut device, _) = device(None);
+        let started = device.start_with(&pipeline(&value, &info), Instant::ZERO);
+        let problem = started.expect_err("it is another's");
+        assert!(
+            problem.message.contains("that was compiled with it"),
+            "{problem}"
+        );
+    }
+    // So is one whose tables all have other names, where the program's have entries.
+    let value = with_entries();
+    let info = info_of(&value, renamed);
+    let (mut device, _) = device(None);
+    let started = device.start_with(&pipeline(&value, &info), Instant::ZERO);
+    assert!(started.is_err());
+}
+
+/// A key of type `error` has no width in P4Info; its values are the names of errors.
+#[test]
+fn errors_are_matched_by_name() {
+    let mut value = program(&[("a", "exact")], &[]);
+    let table = &mut value["pipelines"][0]["tables"][0];
+    table["key"][0]["target"] = json!(["standard_metadata", "parser_error"]);
+    table["key"][0]["name"] = json!("standard_metadata.parser_error");
+    let info = info_of(&value, |info| {
+        info.tables[0].match_fields[0].bitwidth = 0;
+    });
+    let mut bed = Bed::new(&value, &info);
+    for (name, port) in [("NoError", 3), ("PacketTooShort", 4)] {
+        let entry = exact(&bed, name.as_bytes(), set(&bed, port));
+        assert_eq!(bed.write(Type::Insert, Kind::TableEntry(entry)), Ok(()));
+    }
+    assert_eq!(bed.port(0, 0), Some(3));
+    let mut outbox = Outbox::new();
+    let mut burst = bed.forwarder.begin();
+    burst.receive(1, &[0, 0], Instant::ZERO, &mut outbox);
+    assert_eq!(outbox.sent().map(|sent| sent.port).next(), Some(4));
+    drop(burst);
+    let mut names: Vec<Bytes> = bed
+        .entries()
+        .into_iter()
+        .map(|entry| match entry.r#match[0].field_match_type.clone() {
+            Some(p4::field_match::FieldMatchType::Exact(exact)) => exact.value,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names, ["NoError", "PacketTooShort"]);
+    for wrong in [&b"Nothing"[..], &[1]] {
+        let entry = exact(&bed, wrong, set(&bed, 1));
+        let refused = bed.write(Type::Insert, Kind::TableEntry(entry));
+        let (code, what) = refused.expect_err("no error");
+        assert_eq!(code, Code::InvalidArgument);
+        assert!(what.contains("it has NoError, PacketTooShort"), "{what}");
     }
 }

@@ -4,11 +4,15 @@
 //! has the name that the program's JSON has. A P4Info of another program, or of another version of
 //! it, is found out here, before anything is written.
 //!
-//! 1. Every object of the catalog that can be written or read is bound to one of the program.
+//! 1. Every object of the catalog is bound to one of the program, or known to be absent from it: the
+//!    compiler writes P4Info before it removes what no packet meets, such as a table that is never
+//!    applied. As everything that the program has is in the P4Info that was compiled with it, a
+//!    P4Info that lacks some of it is another program's, and what it has more was not removed.
 //! 2. A field and a parameter have the width that the program says, unless P4Info gives their type
 //!    a width of its own for controllers, which is wider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thalweg_p4::Program;
 use thalweg_p4::program::ids::{
@@ -21,6 +25,10 @@ use crate::problem::Problem;
 
 type Result<T> = std::result::Result<T, Problem>;
 
+/// How many entries a table has room for, where neither P4Info nor the P4 program says: the
+/// compiler's default.
+const DEFAULT_SIZE: u32 = 1_024;
+
 /// The names of P4Info as the program's.
 #[derive(Debug, Default)]
 pub(super) struct Binding {
@@ -32,12 +40,19 @@ pub(super) struct Binding {
     pub(super) value_sets: BTreeMap<u32, BoundSet>,
     /// By the program's list.
     pub(super) digests: BTreeMap<LearnListId, u32>,
+    /// What the program does not have; invariant 1.
+    pub(super) absent: BTreeSet<u32>,
+    /// Of registers among it, how many numbers each holds.
+    pub(super) absent_registers: BTreeMap<u32, usize>,
 }
 
+/// The names of the program's errors, by number.
+pub(super) type ErrorNames = BTreeMap<u64, String>;
+
 /// A table of the program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BoundTable {
-    /// None of one that only ever does one thing, and is no table of the program any more.
+    /// None of one that only ever does one thing, or is absent: no table of the program any more.
     pub(super) table: Option<TableId>,
     /// For each part of the program's key, the field of P4Info.
     pub(super) parts: Vec<Part>,
@@ -45,7 +60,7 @@ pub(super) struct BoundTable {
 }
 
 /// A part of a key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     /// The place of the field in P4Info's key.
     pub(super) field: usize,
@@ -56,6 +71,11 @@ pub(super) struct Part {
     pub(super) shift: u32,
     /// How P4Info says that it matches.
     pub(super) asked: MatchKind,
+    /// Bits that are the same in both: a slice has fewer than the program's field, and a field that
+    /// is translated more.
+    pub(super) shared: u32,
+    /// What its numbers are called, if they are errors.
+    pub(super) names: Option<Arc<ErrorNames>>,
 }
 
 #[derive(Debug)]
@@ -78,22 +98,35 @@ impl Binding {
     /// `INVALID_ARGUMENT` if they are not of one program.
     pub(super) fn new(catalog: &Catalog, program: &Program) -> Result<Binding> {
         let mut binding = Binding::default();
+        let names = program.errors.names.iter();
+        let names = Arc::new(names.map(|(code, name)| (*code, name.clone())).collect());
+        let mut absent = Absent::of(catalog, program);
         for table in catalog.tables.values() {
-            let bound = bind_table(catalog, program, table)?;
+            let bound = match program.find_table(&table.name) {
+                Some(id) => bind_table(catalog, program, (table, id), &names, &mut absent)?,
+                None => {
+                    // A table that only ever runs one action was made part of the pipeline.
+                    if !(table.fields.is_empty() && table.has_const_default) {
+                        absent.add("table", &table.name, table.id)?;
+                    }
+                    BoundTable::default()
+                }
+            };
             binding.tables.insert(table.id, bound);
         }
         for profile in catalog.profiles.values() {
-            let what = || missing("action profile", &profile.name);
-            let id = program.find_profile(&profile.name).ok_or_else(what)?;
+            let Some(id) = program.find_profile(&profile.name) else {
+                absent.add("action profile", &profile.name, profile.id)?;
+                continue;
+            };
             let shape = &program.profiles[id.index()];
             if profile.has_selector != shape.selector.is_some() {
                 return Err(unlike("action profile", &profile.name, "a selector"));
             }
             let mut actions = BTreeMap::new();
-            let tables = profile
-                .tables
-                .iter()
-                .filter_map(|id| catalog.tables.get(id));
+            let tables = profile.tables.iter();
+            let tables = tables.filter(|id| !absent.ids.contains(id));
+            let tables = tables.filter_map(|id| catalog.tables.get(id));
             for action in tables.flat_map(|table| table.actions.keys()) {
                 let name = &catalog.actions[action].name;
                 let found = find_action(program, &shape.actions, name);
@@ -106,30 +139,45 @@ impl Binding {
             };
             binding.profiles.insert(profile.id, profile_of);
         }
-        binding.bind_arrays(catalog, program)?;
-        binding.bind_sets(catalog, program)?;
+        binding.bind_arrays(catalog, program, &mut absent)?;
+        binding.bind_digests(catalog, program, &mut absent)?;
+        binding.bind_sets(catalog, program, &mut absent)?;
+        binding.absent = absent.ids;
         Ok(binding)
     }
 
-    fn bind_arrays(&mut self, catalog: &Catalog, program: &Program) -> Result<()> {
+    fn bind_arrays(
+        &mut self,
+        catalog: &Catalog,
+        program: &Program,
+        absent: &mut Absent,
+    ) -> Result<()> {
         let arrays = &program.arrays;
         for counter in catalog.counters.values() {
-            let id = arrays.find_counter(&counter.name);
-            let id = id.ok_or_else(|| missing("counter", &counter.name))?;
+            let Some(id) = arrays.find_counter(&counter.name) else {
+                absent.add("counter", &counter.name, counter.id)?;
+                continue;
+            };
             let size = arrays.counters[id.index()].size;
             check_size("counter", &counter.name, counter.size, size)?;
             self.counters.insert(counter.id, id);
         }
         for meter in catalog.meters.values() {
-            let id = arrays.find_meter(&meter.name);
-            let id = id.ok_or_else(|| missing("meter", &meter.name))?;
+            let Some(id) = arrays.find_meter(&meter.name) else {
+                absent.add("meter", &meter.name, meter.id)?;
+                continue;
+            };
             let size = arrays.meters[id.index()].size;
             check_size("meter", &meter.name, meter.size, size)?;
             self.meters.insert(meter.id, id);
         }
         for register in catalog.registers.values() {
-            let id = arrays.find_register(&register.name);
-            let id = id.ok_or_else(|| missing("register", &register.name))?;
+            let Some(id) = arrays.find_register(&register.name) else {
+                absent.add("register", &register.name, register.id)?;
+                let widths = register.shape.widths().len();
+                self.absent_registers.insert(register.id, widths);
+                continue;
+            };
             let shape = &arrays.registers[id.index()];
             check_size("register", &register.name, register.size, shape.size)?;
             if register.shape.check().is_ok() && register.shape.widths() != [shape.width_bits] {
@@ -137,10 +185,22 @@ impl Binding {
             }
             self.registers.insert(register.id, id);
         }
+        Ok(())
+    }
+
+    fn bind_digests(
+        &mut self,
+        catalog: &Catalog,
+        program: &Program,
+        absent: &mut Absent,
+    ) -> Result<()> {
+        let arrays = &program.arrays;
         for digest in catalog.digests.values() {
             let mut lists = arrays.learn_lists.iter();
-            let index = lists.position(|list| list.name == digest.name);
-            let index = index.ok_or_else(|| missing("digest", &digest.name))?;
+            let Some(index) = lists.position(|list| list.name == digest.name) else {
+                absent.add("digest", &digest.name, digest.id)?;
+                continue;
+            };
             let fields = arrays.learn_lists[index].fields.iter();
             let widths = fields.map(|field| program.headers.field(*field).width_bits);
             let own = digest.shape.widths();
@@ -154,10 +214,17 @@ impl Binding {
         Ok(())
     }
 
-    fn bind_sets(&mut self, catalog: &Catalog, program: &Program) -> Result<()> {
+    fn bind_sets(
+        &mut self,
+        catalog: &Catalog,
+        program: &Program,
+        absent: &mut Absent,
+    ) -> Result<()> {
         for set in catalog.value_sets.values() {
-            let id = program.parser.find_value_set(&set.name);
-            let id = id.ok_or_else(|| missing("value set", &set.name))?;
+            let Some(id) = program.parser.find_value_set(&set.name) else {
+                absent.add("value set", &set.name, set.id)?;
+                continue;
+            };
             let widths: Vec<u32> = set.fields.iter().map(|field| field.width).collect();
             let width = program.parser.value_sets[id.index()].width_bits;
             if widths.iter().sum::<u32>() != width {
@@ -169,18 +236,98 @@ impl Binding {
     }
 }
 
-fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<BoundTable> {
-    let Some(id) = program.find_table(&table.name) else {
-        // A table that only ever runs one action was made part of the pipeline.
-        if table.fields.is_empty() && table.has_const_default {
-            return Ok(BoundTable {
-                table: None,
-                parts: Vec::new(),
-                actions: BTreeMap::new(),
-            });
+/// What P4Info has and the program has not; invariant 1.
+struct Absent {
+    ids: BTreeSet<u32>,
+    /// Whether P4Info has all that the program has.
+    is_of_program: bool,
+}
+
+impl Absent {
+    fn of(catalog: &Catalog, program: &Program) -> Absent {
+        let tables: BTreeSet<&str> = named(&catalog.tables, |one| &one.name);
+        let keyed = || program.tables.iter().filter(|one| !one.key.is_empty());
+        // The compiler hides tables of its own, which have entries: a `switch` becomes one.
+        let mut open = keyed().filter(|one| one.entries.is_empty());
+        let has_tables = open.all(|one| tables.contains(one.name.as_str()))
+            && (keyed().next().is_none() || keyed().any(|one| tables.contains(one.name.as_str())));
+        let arrays = &program.arrays;
+        let counters = arrays.counters.iter();
+        let counters = counters.filter(|one| one.direct_table.is_none());
+        let meters = arrays.meters.iter();
+        let meters = meters.filter(|one| one.direct_table.is_none());
+        let (profiles, registers) = (program.profiles.iter(), arrays.registers.iter());
+        let (lists, sets) = (arrays.learn_lists.iter(), program.parser.value_sets.iter());
+        let has_others = has_all(
+            &named(&catalog.counters, |one| &one.name),
+            counters,
+            |one| &one.name,
+        ) && has_all(&named(&catalog.meters, |one| &one.name), meters, |one| {
+            &one.name
+        }) && has_all(
+            &named(&catalog.profiles, |one| &one.name),
+            profiles,
+            |one| &one.name,
+        ) && has_all(
+            &named(&catalog.registers, |one| &one.name),
+            registers,
+            |one| &one.name,
+        ) && has_all(&named(&catalog.digests, |one| &one.name), lists, |one| {
+            &one.name
+        }) && has_all(&named(&catalog.value_sets, |one| &one.name), sets, |one| {
+            &one.name
+        });
+        Absent {
+            ids: BTreeSet::new(),
+            is_of_program: has_tables && has_others,
         }
-        return Err(missing("table", &table.name));
-    };
+    }
+
+    /// Notes an object; one of another program is refused.
+    fn add(&mut self, kind: &str, name: &str, id: u32) -> Result<()> {
+        if !self.is_of_program {
+            return Err(missing(kind, name));
+        }
+        self.ids.insert(id);
+        Ok(())
+    }
+}
+
+fn named<T>(objects: &BTreeMap<u32, T>, name: impl Fn(&T) -> &String) -> BTreeSet<&str> {
+    objects.values().map(|one| name(one).as_str()).collect()
+}
+
+fn has_all<'p, T: 'p>(
+    names: &BTreeSet<&str>,
+    mut own: impl Iterator<Item = &'p T>,
+    name: impl Fn(&T) -> &String,
+) -> bool {
+    own.all(|one| names.contains(name(one).as_str()))
+}
+
+/// Lets controllers write to tables whose entries P4Info does not call constant.
+///
+/// The JSON has the same of `entries` and of `const entries`, and the count of entries for a size
+/// (P4Runtime 1.4.1, section 9.1.5, "Preinitialized tables").
+pub fn open_tables(catalog: &Catalog, program: &mut Program) {
+    for table in catalog.tables.values().filter(|table| !table.is_const) {
+        let Some(id) = program.find_table(&table.name) else {
+            continue;
+        };
+        if program.table(id).is_constant {
+            let size = u32::try_from(table.size).unwrap_or(u32::MAX);
+            program.open_table(id, if size == 0 { DEFAULT_SIZE } else { size });
+        }
+    }
+}
+
+fn bind_table(
+    catalog: &Catalog,
+    program: &Program,
+    (table, id): (&Table, TableId),
+    names: &Arc<ErrorNames>,
+    absent: &mut Absent,
+) -> Result<BoundTable> {
     let shape = program.table(id);
     if table.fields.len() != shape.key.len() {
         return Err(unlike("table", &table.name, "another number of fields"));
@@ -191,13 +338,16 @@ fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<Bou
         let field = fields
             .position(|field| field.name == part.name)
             .unwrap_or(place);
-        let shift = check_field(table, &table.fields[field], part)?;
+        let known = &table.fields[field];
+        let shift = check_field(table, known, part)?;
         parts.push(Part {
             field,
             kind: part.kind,
             width: part.width_bits,
             shift,
-            asked: table.fields[field].kind,
+            asked: known.kind,
+            shared: known.width.min(part.width_bits - shift),
+            names: known.is_error.then(|| names.clone()),
         });
     }
     let mut seen: Vec<usize> = parts.iter().map(|part| part.field).collect();
@@ -207,6 +357,9 @@ fn bind_table(catalog: &Catalog, program: &Program, table: &Table) -> Result<Bou
         return Err(unlike("table", &table.name, "fields of other names"));
     }
     check_parts(table, shape)?;
+    if let (Some(meter), None) = (table.direct_meter, shape.meter) {
+        absent.add("direct meter of the table", &table.name, meter)?;
+    }
     let mut actions = BTreeMap::new();
     for action in table.actions.keys() {
         let action = &catalog.actions[action];
@@ -238,7 +391,7 @@ fn check_parts(table: &Table, shape: &thalweg_p4::program::table::Table) -> Resu
     if table.direct_counter.is_some() && !shape.has_counters {
         return Err(unlike("table", &table.name, "a direct counter"));
     }
-    if table.direct_meter.is_some() != shape.meter.is_some() {
+    if table.direct_meter.is_none() && shape.meter.is_some() {
         return Err(unlike("table", &table.name, "a direct meter"));
     }
     if table.has_idle_timeout && !shape.has_timeouts {

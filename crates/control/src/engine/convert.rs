@@ -11,7 +11,7 @@ use thalweg_p4::state::{
     TableEntry, Update, WriteError,
 };
 
-use super::binding::{Binding, BoundTable, Part};
+use super::binding::{Binding, BoundTable, ErrorNames, Part};
 use crate::change::{
     ActionCall, ActionRef, CloneSession, Count, EntryKey, EntryRef, Match, Operation, Rates,
     Replica,
@@ -268,6 +268,10 @@ fn call_of(id: Option<ActionId>, call: &ActionCall) -> Result<P4Call> {
 }
 
 fn part_of(part: &Part, key: &EntryKey) -> Result<P4Match> {
+    let matched = &key.matches[part.field];
+    if let Some(names) = &part.names {
+        return error_of(names, matched);
+    }
     let width = u64::from(part.width);
     let shifted = |value: &Value| {
         let number = big(value) << part.shift;
@@ -277,8 +281,8 @@ fn part_of(part: &Part, key: &EntryKey) -> Result<P4Match> {
         }
         Ok(number)
     };
-    let ones = || (BigUint::from(1_u8) << part.width) - 1_u8;
-    let found = match (&key.matches[part.field], part.kind) {
+    let ones = || ((BigUint::from(1_u8) << part.shared) - 1_u8) << part.shift;
+    let found = match (matched, part.kind) {
         (Match::Any, _) => P4Match::Any,
         (Match::Exact(value), Kind::Ternary) => P4Match::Ternary(shifted(value)?, ones()),
         (Match::Exact(value), _) => P4Match::Exact(shifted(value)?),
@@ -289,26 +293,38 @@ fn part_of(part: &Part, key: &EntryKey) -> Result<P4Match> {
     Ok(found)
 }
 
+/// A match of a field of type `error`, whose values are the names of its members (P4Runtime 1.4.1,
+/// section 8.4.5, "enum, serializable enum and error").
+fn error_of(names: &ErrorNames, matched: &Match) -> Result<P4Match> {
+    let value = match matched {
+        Match::Any => return Ok(P4Match::Any),
+        Match::Exact(value) => value,
+        _ => {
+            let text =
+                "a field of type error is matched by one name; give no mask, prefix or range";
+            return Err(Problem::unsupported(text));
+        }
+    };
+    let mut known = names.iter();
+    let found = known.find(|(_, name)| name.as_bytes() == value.as_bytes());
+    match found {
+        Some((code, _)) => Ok(P4Match::Exact((*code).into())),
+        None => {
+            let known: Vec<&str> = names.values().map(String::as_str).collect();
+            let given = String::from_utf8_lossy(value.as_bytes());
+            Err(Problem::invalid(format!(
+                "the program has no error {given:?}; it has {}",
+                known.join(", ")
+            )))
+        }
+    }
+}
+
 /// A key of the engine's, with its parts in the order of P4Info's fields.
 pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -> EntryKey {
     let mut found = vec![Match::Any; bound.parts.len()];
     for (part, matched) in bound.parts.iter().zip(matches) {
-        let own = |number: &BigUint| value_of(&(number >> part.shift));
-        let ones = || Value::ones(part.width - part.shift);
-        found[part.field] = match matched {
-            P4Match::Any | P4Match::Lpm(_, 0) => Match::Any,
-            P4Match::Exact(number) => Match::Exact(own(number)),
-            P4Match::Lpm(number, length) => Match::Prefix(own(number), *length),
-            P4Match::Ternary(number, mask) => match own(mask) {
-                mask if mask.is_zero() => Match::Any,
-                mask if part.asked == MatchKind::Optional && mask == ones() => {
-                    Match::Exact(own(number))
-                }
-                mask => Match::Masked(own(number), mask),
-            },
-            P4Match::Range(low, high) if own(low).is_zero() && own(high) == ones() => Match::Any,
-            P4Match::Range(low, high) => Match::Range(own(low), own(high)),
-        };
+        found[part.field] = match_from(part, matched);
     }
     EntryKey {
         priority: i32::try_from(priority).unwrap_or(i32::MAX),
@@ -316,19 +332,50 @@ pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -
     }
 }
 
+fn match_from(part: &Part, matched: &P4Match) -> Match {
+    // Of a slice, bits beside it match nothing and are nobody's.
+    let shared = (BigUint::from(1_u8) << part.shared) - 1_u8;
+    let own = |number: &BigUint| match &part.names {
+        Some(names) => name_of(names, number),
+        None => value_of(&((number >> part.shift) & &shared)),
+    };
+    let mask_of = |mask: &BigUint| value_of(&((mask >> part.shift) & &shared));
+    let ones = Value::ones(part.shared);
+    match matched {
+        P4Match::Any | P4Match::Lpm(_, 0) => Match::Any,
+        P4Match::Exact(number) => Match::Exact(own(number)),
+        P4Match::Lpm(number, length) => Match::Prefix(own(number), *length),
+        P4Match::Ternary(number, mask) => match mask_of(mask) {
+            mask if mask.is_zero() => Match::Any,
+            mask if mask == ones && (part.asked == MatchKind::Optional || part.names.is_some()) => {
+                Match::Exact(own(number))
+            }
+            mask => Match::Masked(own(number), mask),
+        },
+        P4Match::Range(low, high) if own(low).is_zero() && own(high) == ones => Match::Any,
+        P4Match::Range(low, high) => Match::Range(own(low), own(high)),
+    }
+}
+
+/// What an error is called; one that the program does not name, by its number.
+fn name_of(names: &ErrorNames, number: &BigUint) -> Value {
+    let code = u64::try_from(number).ok();
+    let name = code.and_then(|code| names.get(&code)).cloned();
+    Value::shortest(name.unwrap_or_else(|| number.to_string()).as_bytes())
+}
+
 /// An action of the engine's by its number in P4Info; none if a table has none of its name.
 pub(super) fn call_from(
     actions: &BTreeMap<u32, ActionId>,
     program: &Program,
-    action: ActionId,
-    data: &[BigUint],
+    call: &P4Call,
 ) -> Option<ActionCall> {
-    let name = &program.action(action).name;
+    let name = &program.action(call.action).name;
     let mut actions = actions.iter();
     let (id, _) = actions.find(|(_, own)| program.action(**own).name == *name)?;
     Some(ActionCall {
         action: *id,
-        arguments: data.iter().map(value_of).collect(),
+        arguments: call.data.iter().map(value_of).collect(),
     })
 }
 

@@ -340,7 +340,7 @@ impl<'a> Messages<'a> {
     }
 
     fn action(&self, actions: &BTreeMap<u32, ActionId>, call: &ActionCall) -> Result<p4::Action> {
-        let found = call_from(actions, self.program, call.action, &call.data);
+        let found = call_from(actions, self.program, call);
         let found = found.ok_or_else(|| unknown("action"))?;
         let parameters = &self.catalog.actions[&found.action].parameters;
         if parameters.len() != found.arguments.len() {
@@ -392,11 +392,15 @@ fn canonical(part: &Part, own: &P4Match) -> P4Match {
     }
 }
 
-/// The program's priority is `2^32 - 1 - n` for a command's `n`; none is 0.
+/// The program's priority is `2^32 - 1 - n` for a command's `n`, which is far above those of the
+/// entries that the program has, from 1 on; none is 0.
 fn priority_of(priority: Option<u32>) -> Result<i32> {
     let Some(priority) = priority else {
         return Ok(0);
     };
+    if let Ok(own) = i32::try_from(priority) {
+        return Ok(own);
+    }
     let written = u32::MAX - priority;
     let found = i32::try_from(written).map(|written| i32::MAX - written);
     found.ok().filter(|found| *found > 0).ok_or_else(|| {

@@ -27,6 +27,7 @@ use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
 use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Learnt, Outbox, Training};
 use thalweg_packet::Instant;
 
+pub use self::binding::open_tables;
 pub use self::entries::{Messages, messages_for};
 use self::plane::Plane;
 use crate::change::{Count, EntryRef, Operation};

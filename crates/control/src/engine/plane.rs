@@ -3,12 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use num_bigint::BigUint;
-use thalweg_p4::state::Update;
+use thalweg_p4::state::{ActionCall, EntryAction, Update};
 use thalweg_p4::{Digest, Program, Target};
 use thalweg_packet::Instant;
 
-use super::binding::Binding;
+use super::binding::{Binding, open_tables};
 use super::convert::{Converter, call_from, key_from, problem_of, value_of};
 use crate::change::{Count, EntryRef, Operation};
 use crate::p4info::Catalog;
@@ -35,14 +34,22 @@ impl Plane {
         let text = std::str::from_utf8(program)
             .map_err(|_| Problem::invalid("the device configuration is not p4c's JSON"))?;
         let program = Program::from_json(text);
-        let program = program.map_err(|error| Problem::invalid(error.to_string()))?;
+        let mut program = program.map_err(|error| Problem::invalid(error.to_string()))?;
         if cpu_port == Some(config.drop_port) {
             return Err(Problem::invalid("the controller's port is the drop port"));
         }
+        let port_max = program.standard.port_max();
+        if let Some(port) = cpu_port.filter(|port| u64::from(*port) > port_max) {
+            return Err(Problem::invalid(format!(
+                "the controller's port {port} does not fit the program, whose ports are 0 to \
+                 {port_max}"
+            )));
+        }
+        open_tables(catalog, &mut program);
         let binding = Binding::new(catalog, &program)?;
-        let initial = initial_of(catalog, &program, &binding);
         let target = Target::new(Arc::new(program), config);
-        let target = target.map_err(|error| Problem::invalid(error.to_string()))?;
+        let mut target = target.map_err(|error| Problem::invalid(error.to_string()))?;
+        let initial = initial_of(catalog, &mut target, &binding);
         Ok((Plane { target, binding }, initial))
     }
 
@@ -70,6 +77,9 @@ impl Plane {
     }
 
     pub(super) fn counts(&mut self, counter: u32, indices: Range<u64>) -> Result<Vec<Count>> {
+        if self.binding.absent.contains(&counter) {
+            return Ok(indices.map(|_| Count::default()).collect());
+        }
         let id = self
             .binding
             .counters
@@ -93,6 +103,10 @@ impl Plane {
         register: u32,
         indices: Range<u64>,
     ) -> Result<Vec<Vec<Value>>> {
+        if let Some(count) = self.binding.absent_registers.get(&register) {
+            let zeros = vec![Value::from(0); *count];
+            return Ok(indices.map(|_| zeros.clone()).collect());
+        }
         let id = self
             .binding
             .registers
@@ -165,31 +179,38 @@ fn gone() -> Problem {
     Problem::new(Code::Internal, "the data plane does not have it")
 }
 
-fn initial_of(catalog: &Catalog, program: &Program, binding: &Binding) -> Initial {
-    let mut initial = Initial::default();
+/// The program's entries as the target holds them, where each is in the one form that says it.
+fn initial_of(catalog: &Catalog, target: &mut Target, binding: &Binding) -> Initial {
+    let program = target.program().clone();
+    let state = target.state();
+    let mut initial = Initial {
+        absent: binding.absent.clone(),
+        ..Initial::default()
+    };
     for (id, bound) in &binding.tables {
         let Some(table) = bound.table else {
             continue;
         };
-        let shape = program.table(table);
-        let call = |action, data: &[BigUint]| call_from(&bound.actions, program, action, data);
-        for entry in &shape.entries {
-            let priority = if catalog.tables[id].has_priorities {
-                entry.priority
-            } else {
-                0
+        let call = |call: &ActionCall| call_from(&bound.actions, &program, call);
+        for entry in state.entries(&program, table) {
+            let EntryAction::Call(own) = &entry.action else {
+                continue;
             };
-            if let Some(action) = call(entry.action, &entry.data) {
+            if let Some(action) = call(own) {
                 initial.entries.push(InitialEntry {
                     table: *id,
-                    key: key_from(bound, &entry.matches, priority),
+                    key: key_from(bound, &entry.matches, entry.priority),
                     action,
-                    is_const: shape.is_constant,
+                    is_const: catalog.tables[id].is_const,
                 });
             }
         }
-        let default = shape.default.as_ref();
-        if let Some(action) = default.and_then(|own| call(own.action, &own.data)) {
+        let default = program.table(table).default.as_ref();
+        let default = default.map(|own| ActionCall {
+            action: own.action,
+            data: own.data.clone(),
+        });
+        if let Some(action) = default.as_ref().and_then(call) {
             initial.defaults.push((*id, action));
         }
     }

@@ -166,8 +166,15 @@ impl Builder {
                     return Err(error(place, "its kind of match is not a standard one"));
                 }
             };
-            let width = self.width(field.bitwidth, field.type_name.as_ref());
-            let width = width.map_err(|what| error(&place, what))?;
+            // The compiler gives `error` no width ("Treat error type as string"), and refuses every
+            // other type without one.
+            let is_error = field.bitwidth == 0 && field.type_name.is_none();
+            let width = match is_error {
+                true => MAX_WIDTH,
+                false => self
+                    .width(field.bitwidth, field.type_name.as_ref())
+                    .map_err(|what| error(&place, what))?,
+            };
             if field.id == 0 || found.iter().any(|other| other.id == field.id) {
                 return Err(error(
                     place,
@@ -179,6 +186,7 @@ impl Builder {
                 name: field.name.clone(),
                 width,
                 kind,
+                is_error,
             });
         }
         Ok(found)

@@ -7,7 +7,8 @@
 //! 1. Each object's number has the first byte of its kind (P4Runtime 1.5.0, "ID Allocation for
 //!    P4Info Objects"), and no two objects have the same.
 //! 2. Every number that an object refers to is in the catalog.
-//! 3. Every field and parameter has a width of 1 to [`MAX_WIDTH`] bits.
+//! 3. Every field and parameter has a width of 1 to [`MAX_WIDTH`] bits. A field of type `error` has
+//!    the greatest: it is matched by a member's name, for which P4Info has no width.
 
 use std::collections::BTreeMap;
 
@@ -86,6 +87,8 @@ pub struct Field {
     pub width: u32,
     /// How it matches.
     pub kind: MatchKind,
+    /// Whether it is of type `error`, whose values are written as the names of its members.
+    pub is_error: bool,
 }
 
 /// How a field of a key matches.

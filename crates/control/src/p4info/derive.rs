@@ -216,6 +216,7 @@ impl<'p> Deriver<'p> {
             size: i64::from(table.max_size),
             idle_timeout_behavior: behavior as i32,
             is_const_table: table.is_constant,
+            has_initial_entries: !table.entries.is_empty(),
             ..Default::default()
         }
     }

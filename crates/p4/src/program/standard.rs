@@ -56,6 +56,13 @@ pub struct Standard {
 }
 
 impl Standard {
+    /// The greatest port that the program's fields for ports can hold.
+    pub fn port_max(&self) -> u64 {
+        let others = [self.egress_port, self.ingress_port];
+        let masks = others.into_iter().flatten().map(|spot| spot.mask);
+        masks.fold(self.egress_spec.mask, u64::min)
+    }
+
     /// All that the program has.
     pub(crate) fn all(&self) -> impl Iterator<Item = Spot> {
         let rest = [
