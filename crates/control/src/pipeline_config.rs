@@ -313,7 +313,7 @@ fn updates_of(entity: Kind, from: &Store, to: &Store) -> Vec<p4::Update> {
             let index = entry.index.as_ref().map_or(0, |index| index.index);
             let counter = counter.filter(|counter| (index as u64) < counter.size);
             entry.data = counter.and_then(|counter| counted(entry.data, counter));
-            if entry.data.is_none() || to.is_absent(&Kind::CounterEntry(entry.clone())) {
+            if entry.data.is_none() || to.is_absent(&Kind::CounterEntry(entry)) {
                 return Vec::new();
             }
             (Type::Modify, Kind::CounterEntry(entry))

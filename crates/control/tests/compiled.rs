@@ -469,59 +469,49 @@ fn preinitialized_tables_are_written_to() {
     assert_eq!(bed.entries(), entries);
 }
 
-/// P4Info that has more than the program: what the compiler removed is empty and cannot be written,
-/// and the rest is as it was.
-#[test]
-fn what_the_compiler_removed_is_absent() {
-    let value = program(&[("a", "exact")], &[]);
-    let mut more = None;
-    let info = info_of(&value, |info| {
-        let preamble = |number: u32, name: &str| {
-            Some(info::Preamble {
-                id: number,
-                name: format!("in.{name}"),
-                alias: name.to_owned(),
-                ..Default::default()
-            })
-        };
-        let mut table = info.tables[0].clone();
-        table.preamble = preamble(0x0200_0001, "unused");
-        table.direct_resource_ids.clear();
-        table.implementation_id = 0x1100_0001;
-        info.tables.push(table);
-        info.action_profiles.push(info::ActionProfile {
-            preamble: preamble(0x1100_0001, "unused_profile"),
-            table_ids: vec![0x0200_0001],
+/// P4Info with one more object of each kind, which the compiler has removed from the program.
+fn with_removed(info: &mut info::P4Info) {
+    let preamble = |number: u32, name: &str| {
+        Some(info::Preamble {
+            id: number,
+            name: format!("in.{name}"),
+            alias: name.to_owned(),
             ..Default::default()
-        });
-        let mut counter = info.counters[0].clone();
-        counter.preamble = preamble(0x1200_0001, "unused_counter");
-        info.counters.push(counter);
-        let mut meter = info.meters[0].clone();
-        meter.preamble = preamble(0x1400_0001, "unused_meter");
-        info.meters.push(meter);
-        let mut register = info.registers[0].clone();
-        register.preamble = preamble(0x1600_0001, "unused_register");
-        info.registers.push(register);
-        let mut digest = info.digests[0].clone();
-        digest.preamble = preamble(0x1700_0001, "unused_digest");
-        info.digests.push(digest);
-        info.value_sets.push(info::ValueSet {
-            preamble: preamble(0x0300_0001, "unused_set"),
-            r#match: info.tables[0].match_fields.clone(),
-            size: 4,
-        });
-        more = Some(info.clone());
+        })
+    };
+    let mut table = info.tables[0].clone();
+    table.preamble = preamble(0x0200_0001, "unused");
+    table.direct_resource_ids.clear();
+    table.implementation_id = 0x1100_0001;
+    info.tables.push(table);
+    info.action_profiles.push(info::ActionProfile {
+        preamble: preamble(0x1100_0001, "unused_profile"),
+        table_ids: vec![0x0200_0001],
+        ..Default::default()
     });
-    let mut bed = Bed::new(&value, &info);
-    let entry = exact(&bed, &[3], set(&bed, 5));
-    assert_eq!(
-        bed.write(Type::Insert, Kind::TableEntry(entry.clone())),
-        Ok(())
-    );
-    assert_eq!(bed.port(3, 0), Some(5));
+    let mut counter = info.counters[0].clone();
+    counter.preamble = preamble(0x1200_0001, "unused_counter");
+    info.counters.push(counter);
+    let mut meter = info.meters[0].clone();
+    meter.preamble = preamble(0x1400_0001, "unused_meter");
+    info.meters.push(meter);
+    let mut register = info.registers[0].clone();
+    register.preamble = preamble(0x1600_0001, "unused_register");
+    info.registers.push(register);
+    let mut digest = info.digests[0].clone();
+    digest.preamble = preamble(0x1700_0001, "unused_digest");
+    info.digests.push(digest);
+    info.value_sets.push(info::ValueSet {
+        preamble: preamble(0x0300_0001, "unused_set"),
+        r#match: info.tables[0].match_fields.clone(),
+        size: 4,
+    });
+}
+
+/// An entity of each of these objects.
+fn of_removed(entry: p4::TableEntry) -> [Kind; 7] {
     let cell = Some(p4::Index { index: 1 });
-    let writes = [
+    [
         Kind::TableEntry(p4::TableEntry {
             table_id: 0x0200_0001,
             ..entry
@@ -554,8 +544,22 @@ fn what_the_compiler_removed_is_absent() {
             value_set_id: 0x0300_0001,
             members: Vec::new(),
         }),
-    ];
-    for write in writes {
+    ]
+}
+
+/// P4Info that has more than the program: what the compiler removed is empty and cannot be written,
+/// and the rest is as it was.
+#[test]
+fn what_the_compiler_removed_is_absent() {
+    let value = program(&[("a", "exact")], &[]);
+    let mut bed = Bed::new(&value, &info_of(&value, with_removed));
+    let entry = exact(&bed, &[3], set(&bed, 5));
+    assert_eq!(
+        bed.write(Type::Insert, Kind::TableEntry(entry.clone())),
+        Ok(())
+    );
+    assert_eq!(bed.port(3, 0), Some(5));
+    for write in of_removed(entry) {
         for kind in [Type::Insert, Type::Modify, Type::Delete] {
             let (code, what) = bed.write(kind, write.clone()).expect_err("it is not there");
             assert_eq!(code, Code::Unimplemented, "{what}");
@@ -654,4 +658,145 @@ fn errors_are_matched_by_name() {
         assert_eq!(code, Code::InvalidArgument);
         assert!(what.contains("it has NoError, PacketTooShort"), "{what}");
     }
+}
+
+fn group(port: p4::replica::PortKind) -> Kind {
+    use p4::packet_replication_engine_entry::Type as Replication;
+    let group = p4::MulticastGroupEntry {
+        multicast_group_id: 1,
+        replicas: vec![p4::Replica {
+            port_kind: Some(port),
+            instance: 1,
+            backup_replicas: Vec::new(),
+        }],
+        ..Default::default()
+    };
+    Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+        r#type: Some(Replication::MulticastGroupEntry(group)),
+    })
+}
+
+fn session(port: p4::replica::PortKind) -> Kind {
+    use p4::packet_replication_engine_entry::Type as Replication;
+    let session = p4::CloneSessionEntry {
+        session_id: 1,
+        replicas: vec![p4::Replica {
+            port_kind: Some(port),
+            instance: 1,
+            backup_replicas: Vec::new(),
+        }],
+        ..Default::default()
+    };
+    Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+        r#type: Some(Replication::CloneSessionEntry(session)),
+    })
+}
+
+/// The program's ports have nine bits: 512 would be port 0 for it. (The P4Runtime 1.4.1, section 8.3,
+/// "Bytestrings": a number that does not fit is out of range.)
+#[test]
+fn ports_of_replicas_fit_the_program() {
+    use p4::replica::PortKind;
+    let value = program(&[("a", "exact")], &[]);
+    let info = info_of(&value, |_| {});
+    let mut bed = Bed::new(&value, &info);
+    let bytes = |port: &[u8]| PortKind::Port(Bytes::copy_from_slice(port));
+    #[allow(deprecated)]
+    let wide = [
+        bytes(&[2, 0]),
+        bytes(&[0xff, 0xff, 0xff, 0xfe]),
+        PortKind::EgressPort(512),
+        PortKind::EgressPort(u32::MAX),
+    ];
+    for port in wide {
+        for entity in [group(port.clone()), session(port.clone())] {
+            let (code, what) = bed.write(Type::Insert, entity).expect_err("too wide");
+            assert_eq!(code, Code::OutOfRange, "{what}");
+            assert!(what.contains("ports are 0 to 511"), "{what}");
+        }
+    }
+    // The greatest, and the controller's as all devices know it.
+    for port in [&[1, 0xff][..], &[0xff, 0xff, 0xff, 0xfd]] {
+        for entity in [group(bytes(port)), session(bytes(port))] {
+            assert_eq!(bed.write(Type::Insert, entity.clone()), Ok(()));
+            assert_eq!(bed.write(Type::Delete, entity), Ok(()));
+        }
+    }
+    let (mut device, _) = device(Some(512));
+    let started = device.start_with(&pipeline(&value, &info), Instant::ZERO);
+    let problem = started.expect_err("the controller's port is too wide");
+    assert!(
+        problem.message.contains("port 512 does not fit"),
+        "{problem}"
+    );
+}
+
+/// Rates are for a meter that the action reads (P4Runtime 1.4.1, section 9.1.7).
+#[test]
+fn rates_without_a_reader_are_refused() {
+    let value = program(&[("a", "exact")], &[]);
+    let info = info_of(&value, |_| {});
+    let config = Some(p4::MeterConfig {
+        cir: 1,
+        cburst: 1,
+        pir: 2,
+        pburst: 2,
+        eburst: 0,
+    });
+    let with_rates = |entry: p4::TableEntry| {
+        Kind::TableEntry(p4::TableEntry {
+            meter_config: config,
+            ..entry
+        })
+    };
+    let mut bed = Bed::new(&value, &info);
+    let nothing = exact(&bed, &[1], action(&bed, "NoAction", &[]));
+    let sets = exact(&bed, &[2], set(&bed, 5));
+    let refused = bed.write(Type::Insert, with_rates(nothing.clone()));
+    let (code, what) = refused.expect_err("nothing reads it");
+    assert_eq!(code, Code::InvalidArgument, "{what}");
+    assert!(what.contains("NoAction, does not read the meter"), "{what}");
+    assert_eq!(bed.write(Type::Insert, with_rates(sets.clone())), Ok(()));
+    assert_eq!(
+        bed.write(Type::Insert, Kind::TableEntry(nothing.clone())),
+        Ok(())
+    );
+    assert!(
+        bed.write(Type::Modify, with_rates(nothing.clone()))
+            .is_err()
+    );
+    // By itself its meter can be set; what is read is taken by the same program.
+    let direct = Kind::DirectMeterEntry(p4::DirectMeterEntry {
+        table_entry: Some(nothing),
+        config,
+        counter_data: None,
+    });
+    assert_eq!(bed.write(Type::Modify, direct.clone()), Ok(()));
+    let before = bed.entries();
+    assert!(before.iter().all(|entry| entry.meter_config == config));
+    bed.set_pipeline(SetAction::ReconcileAndCommit)
+        .expect("the same program");
+    assert_eq!(bed.entries(), before);
+    // A program without the meter, which P4Info has.
+    let mut without = value;
+    without["pipelines"][0]["tables"][0]["direct_meters"] = Value::Null;
+    without["meter_arrays"]
+        .as_array_mut()
+        .expect("a list")
+        .pop();
+    let mut bed = Bed::new(&without, &info);
+    for refused in [with_rates(sets.clone()), direct] {
+        let kind = match &refused {
+            Kind::TableEntry(_) => Type::Insert,
+            _ => Type::Modify,
+        };
+        let (code, what) = bed.write(kind, refused).expect_err("there is none");
+        assert_eq!(code, Code::InvalidArgument, "{what}");
+        assert!(
+            what.contains("no action of `in.t` reads its direct meter"),
+            "{what}"
+        );
+    }
+    assert_eq!(bed.write(Type::Insert, Kind::TableEntry(sets)), Ok(()));
+    assert_eq!(bed.entries().len(), 1);
 }

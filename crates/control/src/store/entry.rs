@@ -55,7 +55,7 @@ impl Store {
         }
         let key = key_of(table, entry)?;
         let idle_timeout_ns = idle_timeout(table, entry)?;
-        let direct = direct_of(self.catalog(), table, entry)?;
+        let direct = self.direct_of(table, entry)?;
         let Some(action) = &entry.action else {
             return Err(Problem::invalid("a new entry needs an action"));
         };
@@ -97,7 +97,7 @@ impl Store {
         let row = self.rows.tables[&table.id].entries.get(&key);
         let mut row = row.ok_or_else(no_entry)?.clone();
         let had_meter = row.meter.is_some();
-        let direct = direct_of(self.catalog(), table, entry)?;
+        let direct = self.direct_of(table, entry)?;
         if row.is_const || table.is_const {
             if entry.action.is_some() {
                 return Err(Problem::denied(
@@ -171,7 +171,7 @@ impl Store {
         if table.has_const_default || table.profile.is_some() {
             return Err(Problem::denied("its default entry is constant"));
         }
-        let direct = direct_of(self.catalog(), table, entry)?;
+        let direct = self.direct_of(table, entry)?;
         let had_meter = self.rows.tables[&table.id].default.meter.is_some();
         let action = match entry.action.as_ref().map(|action| &action.r#type) {
             None => None,
@@ -278,6 +278,7 @@ impl Store {
         let Some(meter) = table.direct_meter else {
             return Err(no_meter(table));
         };
+        self.expect_meter(table, meter)?;
         let (table, entry) = self.entry_named(&catalog, named)?;
         no_colour_counts(message.counter_data.is_some())?;
         let meter = &catalog.direct_meters[&meter];
@@ -303,6 +304,38 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// What a message says of an entry's counter and meter.
+    fn direct_of(&self, table: &Table, entry: &p4::TableEntry) -> Result<Direct> {
+        let catalog = self.catalog();
+        no_colour_counts(entry.meter_counter_data.is_some())?;
+        let count = match (&entry.counter_data, table.direct_counter) {
+            (None, _) => None,
+            (Some(_), None) => return Err(no_counter(table)),
+            (Some(data), Some(id)) => Some(count_of(&catalog.direct_counters[&id], data)?),
+        };
+        let meter = match (entry.meter_config, table.direct_meter) {
+            (None, _) => None,
+            (Some(_), None) => return Err(no_meter(table)),
+            (Some(config), Some(id)) => {
+                self.expect_meter(table, id)?;
+                expect_reader(catalog, table, entry.action.as_ref())?;
+                Some((rates_of(&catalog.direct_meters[&id], &config)?, config))
+            }
+        };
+        Ok(Direct { count, meter })
+    }
+
+    /// That the program has the direct meter of a table.
+    fn expect_meter(&self, table: &Table, meter: u32) -> Result<()> {
+        if !self.absent.contains(&meter) {
+            return Ok(());
+        }
+        Err(Problem::invalid(format!(
+            "no action of `{}` reads its direct meter, so the program has none; leave the rates out",
+            table.name
+        )))
     }
 
     /// The entry that a message names, which must be there.
@@ -352,19 +385,24 @@ pub(super) fn no_meter(table: &Table) -> Problem {
     Problem::invalid(format!("table `{}` has no direct meter", table.name))
 }
 
-fn direct_of(catalog: &Catalog, table: &Table, entry: &p4::TableEntry) -> Result<Direct> {
-    no_colour_counts(entry.meter_counter_data.is_some())?;
-    let count = match (&entry.counter_data, table.direct_counter) {
-        (None, _) => None,
-        (Some(_), None) => return Err(no_counter(table)),
-        (Some(data), Some(id)) => Some(count_of(&catalog.direct_counters[&id], data)?),
+/// That rates are given with an action that reads the meter, as far as that is known (P4Runtime
+/// 1.4.1, section 9.1.7, "Direct Resources").
+///
+/// BMv2's JSON does not say which actions call the meter's `read`: simple_switch runs the meter at
+/// every hit. Of core.p4's own action it is known that it does not.
+fn expect_reader(catalog: &Catalog, table: &Table, action: Option<&p4::TableAction>) -> Result<()> {
+    let Some(ActionKind::Action(action)) = action.and_then(|action| action.r#type.as_ref()) else {
+        return Ok(());
     };
-    let meter = match (entry.meter_config, table.direct_meter) {
-        (None, _) => None,
-        (Some(_), None) => return Err(no_meter(table)),
-        (Some(config), Some(id)) => Some((rates_of(&catalog.direct_meters[&id], &config)?, config)),
-    };
-    Ok(Direct { count, meter })
+    let action = catalog.actions.get(&action.action_id);
+    if action.is_none_or(|action| action.name != "NoAction" || !action.parameters.is_empty()) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!(
+        "rates for an entry whose action, NoAction, does not read the meter of `{}`; leave \
+         meter_config out",
+        table.name
+    )))
 }
 
 /// What an entry's counter and meter are set to; a meter that is not spoken of is reset.

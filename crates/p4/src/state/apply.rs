@@ -610,6 +610,7 @@ impl Batch<'_> {
             let what = "a mirror session has a number from 0 to 32767".to_owned();
             return Err(WriteError::OutOfRange(what));
         }
+        check_ports(self.program, &mirror.replicas)?;
         let mirrors = &mut self.state.mirrors;
         let is_there = mirrors.contains_key(&session);
         check_mode(mode, is_there, || format!("mirror session {session}"))?;
@@ -632,6 +633,7 @@ impl Batch<'_> {
             let what = "a multicast group has a number from 1 on; 0 means none".to_owned();
             return Err(WriteError::InvalidArgument(what));
         }
+        check_ports(self.program, replicas)?;
         let groups = &mut self.state.multicast;
         let is_there = groups.contains_key(&group);
         check_mode(mode, is_there, || format!("multicast group {group}"))?;
@@ -760,6 +762,18 @@ fn check_mode(mode: Mode, is_there: bool, what: impl Fn() -> String) -> Result<(
         (Mode::Insert, true) => Err(WriteError::AlreadyExists(what())),
         (Mode::Modify | Mode::Delete, false) => Err(WriteError::NotFound(what())),
         _ => Ok(()),
+    }
+}
+
+/// A port that the program cannot name would be another one for it.
+fn check_ports(program: &Program, replicas: &[Replica]) -> Result<(), WriteError> {
+    let most = program.standard.port_max();
+    let mut ports = replicas.iter().map(|replica| replica.port);
+    match ports.find(|port| u64::from(*port) > most) {
+        None => Ok(()),
+        Some(port) => Err(WriteError::OutOfRange(format!(
+            "port {port} does not fit the program, whose ports are 0 to {most}"
+        ))),
     }
 }
 
