@@ -108,6 +108,7 @@ fn device(
             drop_port: settings.drop_port,
             seed,
             classifier,
+            ..thalweg_p4::Config::default()
         },
         traversals: (settings.cache == P4Cache::Traversal).then(|| CacheConfig {
             classifier,
