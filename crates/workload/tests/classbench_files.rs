@@ -41,6 +41,9 @@ fn every_file_parses_and_reads_back() {
         ("ipc1_1k", 947),
         ("ipc1_10k", 7564),
         ("ipc1_100k", 78146),
+        ("acl5_1k", 723),
+        ("fw4_1k", 730),
+        ("ipc2_1k", 629),
     ];
     for (name, size) in sizes {
         let text = read_set(name);

@@ -4,7 +4,8 @@
 //! need different ones. [`priorities_in_order`] therefore lets neighbours share a priority as
 //! long as no two of them overlap, which keeps "the first that matches wins" exactly.
 
-use super::{Filter, PortRange, Prefix};
+use super::protocol::{SCTP, TCP, UDP};
+use super::{Filter, Prefix};
 use crate::action::Action;
 use crate::error::WorkloadError;
 use crate::field::Field;
@@ -23,13 +24,11 @@ pub enum Extra {
 impl Filter {
     /// The matches that together cover the filter; no two of them overlap.
     pub fn matches(&self, extra: Extra) -> Vec<Match> {
-        let has_ports =
-            self.source_ports != PortRange::ANY || self.destination_ports != PortRange::ANY;
         let addresses = self.address_match();
         // Ports of no protocol in particular are those of TCP and of UDP.
         let protocols: &[Option<u8>] = match self.protocol {
-            None if has_ports => &[Some(6), Some(17)],
-            _ => &[self.protocol],
+            None if self.has_ports() => &[Some(TCP), Some(UDP)],
+            _ => &[self.carrier()],
         };
         let mut matches = Vec::new();
         for protocol in protocols {
@@ -70,8 +69,12 @@ impl Filter {
 
     fn with_extra(&self, base: Match, protocol: Option<u8>, extra: Extra) -> Match {
         let (value, mask) = ((self.flags >> 8) as u8, u128::from(self.flags_mask >> 8));
-        match (extra, protocol) {
-            (Extra::Match, Some(6)) => base.with_masked(Field::TcpFlags, value, mask),
+        // The sixth field is about the protocol that the filter names, not about its carrier.
+        match (
+            extra,
+            protocol.filter(|number| self.protocol.is_none_or(|own| own == *number)),
+        ) {
+            (Extra::Match, Some(TCP)) => base.with_masked(Field::TcpFlags, value, mask),
             (Extra::Match, Some(1)) if mask != 0 => base.with(Field::IcmpType, value),
             _ => base,
         }
@@ -79,8 +82,9 @@ impl Filter {
 
     fn push_port_matches(&self, base: Match, protocol: Option<u8>, matches: &mut Vec<Match>) {
         let (source, destination) = match protocol {
-            Some(6) => (Field::TcpSrc, Field::TcpDst),
-            Some(17) => (Field::UdpSrc, Field::UdpDst),
+            Some(TCP) => (Field::TcpSrc, Field::TcpDst),
+            Some(UDP) => (Field::UdpSrc, Field::UdpDst),
+            Some(SCTP) => (Field::SctpSrc, Field::SctpDst),
             _ => return matches.push(base),
         };
         for (source_value, source_mask) in self.source_ports.prefixes() {
@@ -204,6 +208,27 @@ mod tests {
             "udp,nw_dst=1.0.0.0/8,tp_dst=53",
         ];
         assert_eq!(matches(line, Extra::Ignore), expected);
+    }
+
+    #[test]
+    fn ports_of_a_protocol_without_ports_are_carried_by_one_that_has_some() {
+        let line = |protocol| format!("@1.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 {protocol}/0xFF");
+        for (protocol, expected) in [
+            ("6", "tcp,nw_src=1.0.0.0/8,tp_dst=53"),
+            ("7", "udp,nw_src=1.0.0.0/8,tp_dst=53"),
+            ("8", "ip,nw_src=1.0.0.0/8,nw_proto=132,tp_dst=53"),
+            ("132", "ip,nw_src=1.0.0.0/8,nw_proto=132,tp_dst=53"),
+        ] {
+            assert_eq!(matches(&line(protocol), Extra::Ignore), [expected]);
+        }
+        // Without ports there is nothing to carry.
+        let line = "@1.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 8/0xFF";
+        let expected = ["ip,nw_src=1.0.0.0/8,nw_proto=8"];
+        assert_eq!(matches(line, Extra::Ignore), expected);
+        // The flags of a protocol are not those of its carrier: 9 is carried by TCP.
+        let line = "@1.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 9/0xFF 0x0200/0x0200";
+        let expected = ["tcp,nw_src=1.0.0.0/8,tp_dst=53"];
+        assert_eq!(matches(line, Extra::Match), expected);
     }
 
     #[test]

@@ -12,10 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rand::Rng;
 use thalweg_packet::wire::{IpProtocol, MacAddress, PacketBuilder};
 
-use super::{Filter, PortRange, Prefix};
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+use super::protocol::{SCTP, TCP, UDP};
+use super::{Filter, PortRange, Prefix, WITH_PORTS};
 
 /// A five-tuple; its [`Display`](fmt::Display) is a line of a trace as ClassBench's
 /// `trace_generator` writes them: numbers between tabs, addresses as numbers too.
@@ -72,6 +70,7 @@ impl Header {
         let builder = match self.protocol {
             TCP => builder.tcp(from, to),
             UDP => builder.udp(from, to),
+            SCTP => builder.sctp(from, to, 0),
             other => builder.protocol(IpProtocol(other)),
         };
         builder.pad_to(Self::PACKET_BYTES).build()
@@ -100,9 +99,9 @@ impl Filter {
     pub fn header(&self, random: &mut impl Rng) -> Header {
         // A filter for ports of no protocol in particular is one for TCP and UDP.
         let protocol = self
-            .protocol
+            .carrier()
             .unwrap_or([TCP, UDP][random.random_range(0..2)]);
-        let has_ports = protocol == TCP || protocol == UDP;
+        let has_ports = WITH_PORTS.contains(&protocol);
         let mut port = |range: PortRange| match has_ports {
             true => random.random_range(range.low()..=range.high()),
             false => 0,
@@ -157,5 +156,7 @@ mod tests {
         );
         let icmp = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x01/0xFF";
         assert_eq!(header(icmp, 1).source_port, 0);
+        let carried = header("@1.0.0.0/8 0.0.0.0/0 7 : 7 0 : 65535 0x08/0xFF", 1);
+        assert_eq!((carried.protocol, carried.source_port), (SCTP, 7));
     }
 }

@@ -22,6 +22,10 @@
 //! OpenFlow has masks but no ranges, so a port range becomes the fewest prefix masks that cover
 //! it ([`PortRange::prefixes`]): at most 30 of them, and a filter with two ranges has their
 //! product. All rules of one filter share its priority; they cannot overlap.
+//!
+//! A filter is a five-tuple whatever its protocol, and anonymised sets have ports for protocols
+//! without ports (`fw4` for 2 to 8). Rules match ports of TCP, UDP and SCTP only, so such a filter is
+//! carried by one of these: its rules and its packets have that protocol ([`Filter::carrier`]).
 
 mod convert;
 mod header;
@@ -215,6 +219,38 @@ pub struct Filter {
     pub flags: u16,
     /// Which bits of `flags` matter.
     pub flags_mask: u16,
+}
+
+/// The protocols whose ports a rule can match; a protocol `n` without any is carried by item `n % 3`.
+const WITH_PORTS: [u8; 3] = [protocol::TCP, protocol::UDP, protocol::SCTP];
+
+/// Numbers of IP protocols.
+mod protocol {
+    pub(super) const TCP: u8 = 6;
+    pub(super) const UDP: u8 = 17;
+    pub(super) const SCTP: u8 = 132;
+}
+
+impl Filter {
+    /// Whether it asks for some ports and not for others.
+    pub fn has_ports(&self) -> bool {
+        self.source_ports != PortRange::ANY || self.destination_ports != PortRange::ANY
+    }
+
+    /// The protocol that its rules match: its own unless it asks for ports that no rule can match.
+    ///
+    /// ```
+    /// let text = "@1.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x07/0xFF";
+    /// let filter = thalweg_workload::parse_filters("fw4", text)?[0];
+    /// assert_eq!((filter.protocol, filter.carrier()), (Some(7), Some(17)));
+    /// # Ok::<(), thalweg_workload::FilterError>(())
+    /// ```
+    pub fn carrier(&self) -> Option<u8> {
+        self.protocol.map(|number| match self.has_ports() {
+            true if !WITH_PORTS.contains(&number) => WITH_PORTS[usize::from(number) % 3],
+            _ => number,
+        })
+    }
 }
 
 impl fmt::Display for Filter {

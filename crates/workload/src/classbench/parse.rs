@@ -49,9 +49,6 @@ pub enum FilterProblem {
     /// A protocol mask that is neither none nor all.
     #[error("the protocol mask {0:#04x} is neither 0x00 nor 0xFF; use one of these")]
     ProtocolMask(u8),
-    /// Ports on a protocol whose ports OpenFlow cannot match.
-    #[error("protocol {0} has no ports that a rule can match; give `0 : 65535` for both")]
-    PortsOfProtocol(u8),
 }
 
 /// Reads a whole ClassBench file; empty lines are skipped.
@@ -97,17 +94,9 @@ fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
     if source.width() != destination.width() {
         return Err((destination_place, FilterProblem::MixedFamilies));
     }
-    let ports_place = cursor.skip_space();
     let source_ports = cursor.parse_range()?;
     let destination_ports = cursor.parse_range()?;
     let protocol = cursor.parse_protocol()?;
-    let has_ports = source_ports != PortRange::ANY || destination_ports != PortRange::ANY;
-    match protocol {
-        Some(other) if has_ports && other != 6 && other != 17 => {
-            return Err((ports_place, FilterProblem::PortsOfProtocol(other)));
-        }
-        _ => {}
-    }
     let (mut flags, mut flags_mask) = (0, 0);
     if !cursor.is_at_end() {
         flags = cursor.parse_number("flag value", u16::MAX.into())? as u16;
@@ -305,10 +294,6 @@ mod tests {
             (
                 "@0.0.0.0/0 0.0.0.0/0 0 : 8 0 : 8 0x06/0x0F",
                 "f:1:39: the protocol mask 0x0f",
-            ),
-            (
-                "@0.0.0.0/0 0.0.0.0/0 0 : 8 0 : 8 0x2f/0xFF",
-                "f:1:22: protocol 47 has no ports",
             ),
             (
                 "@0.0.0.0/0 0.0.0.0/0 0 : 8 0 : 8 6/255 1/2 3",

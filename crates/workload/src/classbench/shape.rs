@@ -221,9 +221,9 @@ impl Shape {
             return error("no flags have a weight; add one, or leave `tcp_flags` out");
         }
         for service in self.services.iter().filter(|service| service.weight > 0) {
-            check_ports(service, service.source, &self.source_ports, "source")?;
+            check_ports(service.source, &self.source_ports, "source")?;
             let destination = &self.destination_ports;
-            check_ports(service, service.destination, destination, "destination")?;
+            check_ports(service.destination, destination, "destination")?;
             let ports = (service.source, service.destination);
             let of_ports = |one: &LengthShare| one.ports == ports && one.weight > 0;
             if !self.lengths.iter().any(of_ports) {
@@ -243,15 +243,7 @@ impl Shape {
     }
 }
 
-fn check_ports(
-    service: &ServiceShare,
-    class: PortClass,
-    ports: &PortShares,
-    side: &str,
-) -> Result<(), ShapeError> {
-    if class != PortClass::Any && !matches!(service.protocol, None | Some(6 | 17)) {
-        return error("only TCP, UDP and `any` have ports; let others have `any`");
-    }
+fn check_ports(class: PortClass, ports: &PortShares, side: &str) -> Result<(), ShapeError> {
     let has_weight = match class {
         PortClass::Exact => ports.exact.iter().any(|(_, weight)| *weight > 0),
         PortClass::Range => ports.ranges.iter().any(|(_, weight)| *weight > 0),
@@ -298,8 +290,6 @@ mod tests {
         assert!(told.contains("there are no `lengths`"), "{told}");
         let told = refusal(&|shape| shape.destination_ports.exact.clear());
         assert!(told.contains("there are no `destination_ports`"), "{told}");
-        let told = refusal(&|shape| shape.services[0].protocol = Some(1));
-        assert!(told.contains("only TCP, UDP"), "{told}");
         let told = refusal(&|shape| shape.sharing.clear());
         assert!(told.contains("give `sharing`"), "{told}");
         let told = refusal(&|shape| shape.services.clear());
