@@ -119,10 +119,10 @@ fn the_table_of_schemes() {
         Artifact 0: 4000 at gateways, 134 misdelivered, 35 reordered, hits 0/0/0, 0 invalidations, 798 learning packets, 30826 hops, 50.124 µs a packet, 112.157 µs a flow
         Artifact 2: 2997 at gateways, 193 misdelivered, 1014 reordered, hits 362/209/480, 7 invalidations, 604 learning packets, 27846 hops, 39.255 µs a packet, 106.980 µs a flow
         Artifact 64: 1560 at gateways, 257 misdelivered, 852 reordered, hits 513/317/1652, 8 invalidations, 358 learning packets, 22859 hops, 23.447 µs a packet, 82.497 µs a flow
-        Paper 2: 2941 at gateways, 155 misdelivered, 1136 reordered, hits 96/468/581, 15 invalidations, 497 learning packets, 27210 hops, 38.417 µs a packet, 105.578 µs a flow
-        Paper 64: 1357 at gateways, 183 misdelivered, 681 reordered, hits 19/784/1900, 15 invalidations, 118 learning packets, 19294 hops, 20.268 µs a packet, 81.628 µs a flow
-        Plus 2: 2982 at gateways, 131 misdelivered, 1155 reordered, hits 45/450/607, 6 invalidations, 494 learning packets, 27263 hops, 38.784 µs a packet, 106.243 µs a flow
-        Plus 64: 888 at gateways, 142 misdelivered, 508 reordered, hits 0/116/2996, 5 invalidations, 20 learning packets, 17836 hops, 14.981 µs a packet, 72.658 µs a flow
+        Paper 2: 2945 at gateways, 150 misdelivered, 1129 reordered, hits 102/472/573, 11 invalidations, 668 learning packets, 27223 hops, 38.447 µs a packet, 106.160 µs a flow
+        Paper 64: 1352 at gateways, 184 misdelivered, 687 reordered, hits 20/752/1936, 16 invalidations, 421 learning packets, 19282 hops, 20.217 µs a packet, 81.145 µs a flow
+        Plus 2: 2903 at gateways, 143 misdelivered, 1060 reordered, hits 109/436/624, 8 invalidations, 661 learning packets, 27092 hops, 37.964 µs a packet, 106.285 µs a flow
+        Plus 64: 888 at gateways, 144 misdelivered, 510 reordered, hits 0/108/3004, 6 invalidations, 387 learning packets, 17854 hops, 14.991 µs a packet, 72.667 µs a flow
         LocalLearning { entries: 2 }: 2966 at gateways, 196 misdelivered, 1077 reordered, hits 118/396/520, 0 invalidations, 0 learning packets, 26748 hops, 38.670 µs a packet, 107.107 µs a flow
         LocalLearning { entries: 64 }: 1571 at gateways, 275 misdelivered, 810 reordered, hits 14/1088/1327, 0 invalidations, 0 learning packets, 21084 hops, 23.165 µs a packet, 83.307 µs a flow
         GwCache { entries: 20 }: 2114 at gateways, 249 misdelivered, 1038 reordered, hits 0/0/1886, 0 invalidations, 0 learning packets, 29745 hops, 30.831 µs a packet, 92.657 µs a flow

@@ -11,7 +11,8 @@
 //! | what a core admits | a carried mapping of the packet's own destination; what fits of others | promotions | promotions | 3.2.1 |
 //! | what a ToR learns | sources from afar; else destinations, where there is room | sources | sources | 3.2.1 |
 //! | what a ToR displaces | is lost | is spilled, on the way up | as the paper | 3.2.2 |
-//! | learning packets carry | what is inserted, if it was spilled too | a destination that was not known | as the paper | 3.2.2 |
+//! | learning packets carry | what is inserted, if it was spilled too | where the packet goes | as the paper | 3.2.2 |
+//! | a gateway's ToR draws for | each insertion | each packet that leaves it resolved | as the paper | 3.2.2, 5 |
 //! | who tags misdeliveries | the host | the ToR | the ToR | 3.3 |
 //! | who sends invalidation packets | ToRs without gateways | the ToR that tags | as the paper | 3.3 |
 //! | the timestamp vector | once a switch | once a switch and base RTT | as the paper | 3.3 |
@@ -56,13 +57,13 @@ impl Role {
     }
 }
 
-/// What a gateway ToR's learning packet carries.
+/// When a gateway ToR may send a learning packet, and what that carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LearningContent {
-    /// The mapping that it is about to insert, whosever it is.
+    /// At an insertion the mapping that is inserted, whosever it is.
     Inserted,
-    /// The packet's own destination, when it was not in the cache.
-    NewDestination,
+    /// The destination of a packet that leaves the switch resolved.
+    Destination,
 }
 
 /// What a core learns.
@@ -127,7 +128,7 @@ impl Profile {
             tor_learns_own_hosts: true,
             tor_learns_destinations: false,
             tor_spills: true,
-            learning_content: LearningContent::NewDestination,
+            learning_content: LearningContent::Destination,
             tor_tags: true,
             tagged_hit_is_blamed: true,
             rewrites_resolved: false,

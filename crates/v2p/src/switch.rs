@@ -14,6 +14,7 @@
 //!   3. at a spine of `artifact`, unresolved and known: promote; done
 //!   4. learn: one insertion, which depends on the role                  (learning.rs)
 //!   5. if unresolved: look up, rewrite the destination, name itself in the hit tag
+//!   6. at a gateway's ToR, now and then: tell the sender's ToR       (learning.rs)
 //! ```
 //!
 //! 1. A destination is rewritten only while it is a gateway's (but for tagged packets in
@@ -381,9 +382,13 @@ impl SwitchAgent {
                 self.blame(switch, stale.of(data.destination_key()), now);
             }
         } else if !(is_unresolved && self.promotes_unresolved(data)) {
-            self.learn(data, source, *destination, is_unresolved, from, random);
+            let inserted = self.learn(data, source, *destination, is_unresolved, from);
             if is_unresolved {
                 self.resolve(data, destination);
+            }
+            let lesson = inserted.or_else(|| self.destination_to_teach(data, *destination));
+            if let Some(lesson) = lesson {
+                self.teach(data, source, lesson, random);
             }
         }
         self.take_carried_before_host(data, *destination);

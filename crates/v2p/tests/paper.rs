@@ -197,28 +197,59 @@ fn section_3_2_1_cores_evict_only_what_is_not_active() {
     );
 }
 
+/// Of a packet that a gateway has resolved, that came resolved, or that its own cache resolves.
 #[test]
-fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_what_it_newly_learned() {
+fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_where_resolved_packets_go() {
     for profile in PROFILES {
         let mut switch = roomy(GATEWAY_TOR, profile);
-        let mut resolved = packet(key(1), host(1, 0), key(2), host(2, 0));
-        pass(&mut switch, &mut resolved);
-        let learning = switch.poll_transmit().expect("a learning packet");
-        assert_eq!(learning.outer_destination, switch_address(OTHER_TOR));
-        assert_eq!(learning.outer_source, switch_address(GATEWAY_TOR));
-        assert_eq!(learning.body, Body::Learning(mapping(key(2), host(2, 0))));
+        let lesson = Body::Learning(mapping(key(2), host(2, 0)));
+        let taught = |switch: &mut SwitchAgent, packet: Packet, from: Ingress| {
+            switch.handle_packet(&mut packet.clone(), from, Instant::ZERO, || 0);
+            let learning = switch.poll_transmit()?;
+            assert_eq!(learning.outer_destination, switch_address(OTHER_TOR));
+            assert_eq!(learning.outer_source, switch_address(GATEWAY_TOR));
+            assert_eq!(switch.poll_transmit(), None, "one is enough");
+            Some(learning.body)
+        };
+        let unresolved = packet(key(1), host(1, 0), key(2), gateway(0));
+        assert_eq!(taught(&mut switch, unresolved, Ingress::Fabric), None);
+        let resolved = packet(key(1), host(1, 0), key(2), host(2, 0));
+        for from in [Ingress::Gateway, Ingress::Gateway, Ingress::Fabric] {
+            // Also when it is known: the sender's ToR need not know it yet.
+            assert_eq!(taught(&mut switch, resolved, from), Some(lesson));
+        }
+        assert_eq!(
+            taught(&mut switch, unresolved, Ingress::Fabric),
+            Some(lesson)
+        );
+        assert_eq!(switch.counters().hits, 1);
 
-        pass(&mut switch, &mut resolved.clone());
-        assert_eq!(switch.poll_transmit(), None, "it is known by now");
         let mut with_spilled = resolved;
         data_mut(&mut with_spilled).tags.carried = spilled(mapping(key(3), host(2, 1)));
-        pass(&mut switch, &mut with_spilled);
-        assert_eq!(cached(&switch, key(3)), Some(host(2, 1)));
+        let found = taught(&mut switch, with_spilled, Ingress::Fabric);
         assert_eq!(
-            switch.poll_transmit(),
-            None,
-            "the sender did not ask for it"
+            found,
+            Some(lesson),
+            "not of what the sender did not ask for"
         );
+        assert_eq!(cached(&switch, key(3)), Some(host(2, 1)));
+
+        let mut misdelivered = unresolved;
+        let (place, version) = (host(1, 1), Version(9));
+        data_mut(&mut misdelivered).tags.misdelivery = Some(Stale { place, version });
+        assert_eq!(taught(&mut switch, misdelivered, Ingress::Fabric), None);
+        assert_eq!(switch.counters().learning_packets, 5);
+    }
+}
+
+/// A sender's ToR may be the gateway's: then there is nothing to send.
+#[test]
+fn section_3_2_2_a_gateway_tor_sends_no_learning_packet_to_itself() {
+    for profile in PROFILES {
+        let mut switch = roomy(GATEWAY_TOR, profile);
+        let mut resolved = packet(key(1), host(GATEWAY_TOR, 0), key(2), host(2, 0));
+        switch.handle_packet(&mut resolved, Ingress::Gateway, Instant::ZERO, || 0);
+        assert_eq!(switch.poll_transmit(), None);
         assert_eq!(switch.counters().learning_packets, 1);
     }
 }
@@ -227,10 +258,17 @@ fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_what_it_newly_learned() {
 fn section_3_2_2_learning_packets_are_sent_with_a_probability() {
     let mut switch = roomy(GATEWAY_TOR, Profile::Paper);
     let limit = (LEARNING_PROBABILITY * 2_f64.powi(32)) as u32;
-    for (number, draw) in [(1, limit), (2, u32::MAX), (3, limit - 1), (4, 0)] {
-        let mut resolved = packet(key(9), host(1, 0), key(number), host(2, 0));
-        switch.handle_packet(&mut resolved, Ingress::Gateway, Instant::ZERO, || draw);
-        assert_eq!(switch.poll_transmit().is_some(), draw < limit, "{draw}");
+    // The same mapping again and again: whether it is sent does not depend on what is known.
+    for draw in [limit, u32::MAX, limit - 1, limit, 0, limit - 1] {
+        for to in [host(2, 0), gateway(0)] {
+            let mut packet = packet(key(9), host(1, 0), key(1), to);
+            switch.handle_packet(&mut packet, Ingress::Fabric, Instant::ZERO, || draw);
+            assert_eq!(
+                switch.poll_transmit().is_some(),
+                draw < limit,
+                "{draw} {to:?}"
+            );
+        }
     }
 }
 

@@ -250,7 +250,6 @@ struct metadata_t {
     bit<1>    is_inserting;
     bit<1>    keeps_active;
     bit<1>    is_spilling;
-    bit<1>    is_new;
     bit<1>    had_carried;
 
     // The learning or invalidation packet to send, if its kind is not 0.
@@ -804,32 +803,14 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.is_same_key == 1) {
                 if (meta.line_place == meta.place) {
                     if (meta.line_version > meta.version) { meta.version = meta.line_version; }
-                } else {
-                    meta.is_new = 1;
                 }
                 write_line();
                 if (meta.had_carried == 1) { hdr.mapping.setInvalid(); }
             } else if (meta.line_state != ACTIVE || meta.keeps_active == 0) {
-                meta.is_new = 1;
                 if (meta.had_carried == 1) { hdr.mapping.setInvalid(); }
                 if (meta.line_state != FREE && meta.is_spilling == 1) { spill(); }
                 meta.line_state = USED;
                 write_line();
-            }
-            // A gateway's ToR tells the sender's ToR of a destination that is new, now and then.
-            if (meta.role == ROLE_GATEWAY_TOR && hdr.geneve.is_control == 0
-                && meta.is_new == 1 && meta.had_carried == 0) {
-                random(meta.random, 32w0, 32w0xffffffff);
-                if ((bit<33>)meta.random < meta.learning_threshold) {
-                    decisions.count(COUNT_LEARNING_PACKET);
-                    meta.host = hdr.ipv4.src;
-                    if (hdr.origin.isValid()) { meta.host = hdr.origin.host; }
-                    meta.control_vni = meta.vni;
-                    meta.control_address = meta.address;
-                    meta.control_place = meta.place;
-                    meta.control_version = meta.version;
-                    tor_of_sender.apply();
-                }
             }
         }
 
@@ -848,6 +829,27 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta,
                 decisions.count(COUNT_MISS);
             }
         }
+
+        // Now and then a gateway's ToR tells the sender's ToR where a resolved packet goes.
+        if (meta.role == ROLE_GATEWAY_TOR && meta.is_handled == 1 && hdr.geneve.is_control == 0
+            && !hdr.misdelivery.isValid()
+            && (meta.is_unresolved == 0 || meta.is_same_key == 1)) {
+            random(meta.random, 32w0, 32w0xffffffff);
+            if ((bit<33>)meta.random < meta.learning_threshold) {
+                decisions.count(COUNT_LEARNING_PACKET);
+                meta.host = hdr.ipv4.src;
+                if (hdr.origin.isValid()) { meta.host = hdr.origin.host; }
+                meta.control_vni = hdr.geneve.vni;
+                meta.control_address = hdr.inner_ipv4.dst;
+                meta.control_place = hdr.ipv4.dst;
+                meta.control_version = 0;
+                if (hdr.resolved_version.isValid()) {
+                    meta.control_version = hdr.resolved_version.version;
+                }
+                tor_of_sender.apply();
+            }
+        }
+
         if (hdr.mapping.isValid() && hdr.geneve.is_control == 0 && meta.is_handled == 1
             && (meta.role == ROLE_TOR || meta.role == ROLE_GATEWAY_TOR)) {
             tor_of_destination.apply();

@@ -3,9 +3,17 @@
 //! | role | from | admission | displaced |
 //! | --- | --- | --- | --- |
 //! | ToR | the source, or (`artifact`) a destination that fits | all | lost; spilled on the way up, but in `artifact` |
-//! | gateway ToR | what is carried, else the destination; may send a learning packet | all | spilled |
+//! | gateway ToR | what is carried, else the destination | all | spilled |
 //! | spine, gateway spine | what is carried, else the destination | line not active | spilled |
 //! | core | promotions; in `artifact` what is carried for this destination, or what fits | line not active | spilled |
+//!
+//! A gateway ToR sends a learning packet now and then, so that a sender's ToR knows what the sender
+//! asks for. Section 3.2.2 has it do so "when they learn a new mapping", which cannot be meant of the
+//! mapping's first packet alone: a draw that fails would then be the last one, while Figure 4a has
+//! the packet sent "at some point", and section 5 draws for "all the traffic passing through the
+//! gateway switch". So it draws for every packet that leaves it resolved, by a gateway, by a switch
+//! before it, or by its own cache: the mapping may be new to the sender's ToR in all three cases. The
+//! artifact draws where it inserts, which leaves out what its own cache resolves.
 //!
 //! Section 3.2.1 and Table 1 of the paper; section 3.2.2 for spillover and learning packets. That a
 //! carried mapping has precedence over the destination, and that a refused one is carried on, is
@@ -19,7 +27,7 @@ use crate::packet::{Body, Carried, CarryReason, Data, Tags};
 use crate::rules::{CoreLearning, LearningContent, Role};
 
 impl SwitchAgent {
-    /// Step 4.
+    /// Step 4; gives what the sender's ToR may be told of the insertion.
     #[inline]
     pub(super) fn learn(
         &mut self,
@@ -28,19 +36,15 @@ impl SwitchAgent {
         destination: Address,
         is_unresolved: bool,
         from: Ingress,
-        random: impl FnOnce() -> u32,
-    ) {
-        let resolved = (!is_unresolved).then(|| Mapping {
-            key: data.destination_key(),
-            place: destination,
-            version: data.tags.resolved_version,
-        });
+    ) -> Option<Mapping> {
+        let resolved = (!is_unresolved).then(|| destination_of(data, destination));
         match self.role {
             Role::Tor => self.learn_at_tor(data, source, resolved, from),
-            Role::GatewayTor => self.learn_at_gateway_tor(data, source, resolved, random),
+            Role::GatewayTor => return self.learn_at_gateway_tor(data, resolved),
             Role::Spine | Role::GatewaySpine => self.learn_at_spine(&mut data.tags, resolved),
             Role::Core => self.learn_at_core(data, resolved),
         }
+        None
     }
 
     fn learn_at_tor(
@@ -71,26 +75,26 @@ impl SwitchAgent {
     fn learn_at_gateway_tor(
         &mut self,
         data: &mut Data,
-        source: Address,
         resolved: Option<Mapping>,
-        random: impl FnOnce() -> u32,
-    ) {
+    ) -> Option<Mapping> {
         let carried = data.tags.carried.take();
-        let Some(mapping) = carried.map(|carried| carried.mapping).or(resolved) else {
-            return;
-        };
+        let mapping = carried.map(|carried| carried.mapping).or(resolved)?;
         let put = self.insert(mapping, Admission::Always);
         self.settle(&mut data.tags, put, carried);
-        let is_content = match self.rules.learning_content {
-            LearningContent::Inserted => true,
-            LearningContent::NewDestination => {
-                let is_new = matches!(put, Put::Inserted | Put::Replaced | Put::Evicted(_));
-                carried.is_none() && is_new
-            }
-        };
-        if is_content && u64::from(random()) < self.learning_threshold {
-            self.teach(data.tags.origin.unwrap_or(source), mapping);
-        }
+        (self.rules.learning_content == LearningContent::Inserted).then_some(mapping)
+    }
+
+    /// What the sender's ToR may be told of a packet that leaves.
+    #[inline]
+    pub(super) fn destination_to_teach(
+        &self,
+        data: &Data,
+        destination: Address,
+    ) -> Option<Mapping> {
+        let is_teacher = self.role == Role::GatewayTor
+            && self.rules.learning_content == LearningContent::Destination;
+        (is_teacher && !self.directory.is_gateway(destination))
+            .then(|| destination_of(data, destination))
     }
 
     fn learn_at_spine(&mut self, tags: &mut Tags, resolved: Option<Mapping>) {
@@ -159,12 +163,32 @@ impl SwitchAgent {
         }
     }
 
-    /// Sends a mapping to the ToR of a host (section 3.2.2, "learning packets").
-    fn teach(&mut self, host: Address, mapping: Mapping) {
+    /// Step 6: tells the sender's ToR, with a probability (section 3.2.2, "learning packets").
+    #[inline]
+    pub(super) fn teach(
+        &mut self,
+        data: &Data,
+        source: Address,
+        mapping: Mapping,
+        random: impl FnOnce() -> u32,
+    ) {
+        if u64::from(random()) >= self.learning_threshold {
+            return;
+        }
         self.counters.learning_packets += 1;
+        let host = data.tags.origin.unwrap_or(source);
         match self.directory.attachment(host) {
             Some(attachment) => self.send_control(attachment.tor, Body::Learning(mapping)),
             None => self.counters.unknown_targets += 1,
         }
+    }
+}
+
+/// The mapping that a resolved packet shows.
+fn destination_of(data: &Data, destination: Address) -> Mapping {
+    Mapping {
+        key: data.destination_key(),
+        place: destination,
+        version: data.tags.resolved_version,
     }
 }
