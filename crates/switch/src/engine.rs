@@ -31,7 +31,9 @@ use thalweg_pipeline::{
 };
 
 use crate::audit::Audit;
+use crate::long_work::{LongWork, LongWorkStatistics, LongWorker, SLICE_EVERY, SLICE_STEPS};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
+use crate::training::{Long, Outcome};
 use crate::upkeep::Upkeep;
 
 /// Limits of an engine.
@@ -47,6 +49,8 @@ pub struct Config {
     pub packet_bytes: usize,
     /// Whether every packet is answered by the interpreter too, and the answers compared.
     pub is_audited: bool,
+    /// Where indexes are built and trained.
+    pub long_work: LongWork,
 }
 
 impl Default for Config {
@@ -57,6 +61,7 @@ impl Default for Config {
             packets: 1_024,
             packet_bytes: 2_048,
             is_audited: false,
+            long_work: LongWork::Inline,
         }
     }
 }
@@ -153,6 +158,10 @@ pub struct Engine {
     taken_early: Option<Step>,
     is_lazy: bool,
     bursts: u64,
+    place: LongWork,
+    long_work: LongWorker,
+    /// Tables may have work: their rules have changed, or a slice has left some.
+    has_table_work: bool,
 }
 
 /// Bursts between two looks at whether another index would pay.
@@ -179,6 +188,9 @@ impl Engine {
             taken_early: None,
             is_lazy,
             bursts: 0,
+            place: config.long_work,
+            long_work: LongWorker::default(),
+            has_table_work: false,
         })
     }
 
@@ -262,8 +274,10 @@ impl Engine {
         }
         self.learn(now);
         self.bursts = self.bursts.wrapping_add(1);
-        if self.bursts.is_multiple_of(TEND_EVERY) {
-            self.train();
+        match self.place {
+            LongWork::Inline if self.bursts.is_multiple_of(TEND_EVERY) => self.train(),
+            LongWork::Thread if self.bursts.is_multiple_of(SLICE_EVERY) => self.tend(),
+            _ => {}
         }
     }
 
@@ -333,7 +347,10 @@ impl Engine {
             _ => Work::default(),
         };
         let delta = Arc::unwrap_or_clone(delta);
-        self.train();
+        // Before the first packet there is nothing to be done meanwhile.
+        if self.place == LongWork::Inline || self.bursts == 0 {
+            self.train();
+        }
         Ok(Update { delta, work })
     }
 
@@ -348,7 +365,10 @@ impl Engine {
             match self.datapath.tend(usize::MAX) {
                 thalweg_datapath::Tending::Idle => break,
                 thalweg_datapath::Tending::More => {}
-                thalweg_datapath::Tending::Job(training) => self.datapath.install(training.run()),
+                thalweg_datapath::Tending::Job(training) => {
+                    let outcome = self.long_work.run(Long::Caches(0, training));
+                    self.install(outcome);
+                }
             }
         }
         loop {
@@ -357,11 +377,55 @@ impl Engine {
                 Tending::Idle => break,
                 Tending::More => {}
                 Tending::Job(training) => {
-                    let learnt = training.run();
-                    self.pipeline_mut().install(learnt);
+                    let outcome = self.long_work.run(Long::Table(training));
+                    self.install(outcome);
                 }
             }
         }
+        self.has_table_work = false;
+    }
+
+    /// A slice of work for indexes, whose long parts a thread does.
+    fn tend(&mut self) {
+        if let Some(outcome) = self.long_work.take_finished(self.bursts) {
+            self.install(outcome);
+        }
+        if let thalweg_datapath::Tending::Job(training) = self.datapath.tend(SLICE_STEPS) {
+            self.long_work.push(Long::Caches(0, training));
+        }
+        // Tables whose rules stay may still find another index worth its while, if seldom.
+        if self.has_table_work || self.bursts.is_multiple_of(TEND_EVERY) {
+            let tending = self.pipeline_mut().tend(SLICE_STEPS);
+            self.has_table_work = !matches!(tending, Tending::Idle);
+            if let Tending::Job(training) = tending {
+                self.long_work.push(Long::Table(training));
+            }
+        }
+        if let Some(outcome) = self.long_work.start(self.bursts) {
+            self.install(outcome);
+        }
+    }
+
+    fn install(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Caches(_, learnt) => self.datapath.install(learnt),
+            Outcome::Table(_, learnt) => {
+                self.pipeline_mut().install(learnt);
+                self.has_table_work = true;
+            }
+        }
+    }
+
+    /// Waits until no thread works for the indexes of this engine.
+    pub fn finish_long_work(&mut self) {
+        if let Some(outcome) = self.long_work.wait(self.bursts) {
+            self.install(outcome);
+        }
+    }
+
+    /// What building and training indexes has taken.
+    pub fn long_work(&self) -> LongWorkStatistics {
+        self.long_work.statistics()
     }
 
     /// Makes a change, and begins to follow it: [`Engine::step`] does the rest.
@@ -385,6 +449,7 @@ impl Engine {
         self.finish();
         self.taken_early = None;
         let delta = Arc::new(self.pipeline_mut().apply(change, now)?);
+        self.has_table_work = true;
         let index = self.datapath.index().filter(|_| !delta.has_new_layout);
         let findings = index.map(|index| index.search(&self.pipeline(), &delta).into());
         self.datapath.begin(delta.clone(), findings);

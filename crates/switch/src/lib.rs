@@ -14,6 +14,7 @@ mod control;
 mod doorbell;
 mod engine;
 mod exchange;
+mod long_work;
 mod message;
 mod p4;
 mod ports;
@@ -31,6 +32,7 @@ mod worker;
 
 pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Step, Update};
+pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;
 pub use p4::{P4Config, P4Switch, P4Totals, P4Waker};
 pub use ports::SwitchPort;

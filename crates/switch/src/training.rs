@@ -66,14 +66,14 @@ pub(crate) struct Trainer {
 type Started = std::io::Result<JoinHandle<Option<Outcome>>>;
 
 /// A long part.
-enum Long {
+pub(crate) enum Long {
     Table(Training),
     /// Of this worker.
     Caches(usize, datapath::Training),
 }
 
 /// What was trained.
-enum Outcome {
+pub(crate) enum Outcome {
     /// Whether there was more to do than to give memory back, and what has come of it.
     Table(bool, Learnt),
     /// Of this worker.
@@ -81,7 +81,8 @@ enum Outcome {
 }
 
 impl Long {
-    fn run(self) -> Outcome {
+    /// Does it; takes seconds for 500,000 rules.
+    pub(crate) fn run(self) -> Outcome {
         match self {
             Long::Table(training) => Outcome::Table(training.rule_count() > 0, training.run()),
             Long::Caches(worker, training) => Outcome::Caches(worker, training.run()),

@@ -23,7 +23,7 @@ use thalweg_datapath::{MaintainerKind, TraversalView};
 use thalweg_io::release_free_memory;
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::text::{Parser, PlacedChange};
-use thalweg_switch::{Config, Engine, Removal, RemovalReason};
+use thalweg_switch::{Config, Engine, LongWork, Removal, RemovalReason};
 
 use crate::captures::Sources;
 use crate::console::Console;
@@ -214,6 +214,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 fn config(arguments: &Arguments) -> Config {
     let mut config = Config {
         is_audited: true,
+        long_work: LongWork::Thread,
         ..Config::default()
     };
     config.datapath.maintainer = arguments.maintainer;

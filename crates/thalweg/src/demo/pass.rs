@@ -19,7 +19,7 @@ use indicatif::ProgressBar;
 use thalweg_datapath::{MaintainerKind, Statistics, TraversalView, Work};
 use thalweg_io::BURST;
 use thalweg_packet::{Instant, Packet};
-use thalweg_switch::{Config, Engine};
+use thalweg_switch::{Config, Engine, LongWork, LongWorkStatistics};
 
 use super::scenario::Scenario;
 use crate::follow::{follow, news, wall_ns};
@@ -40,6 +40,8 @@ pub(super) struct Outcome {
     pub(super) microflows: usize,
     /// Time spent forwarding.
     pub(super) forward_ns: u64,
+    /// Indexes that were built and trained on a thread beside it.
+    pub(super) long_work: LongWorkStatistics,
     pub(super) updates: Vec<UpdateSample>,
     pub(super) windows: Vec<Window>,
     /// Packets compared with the interpreter, and those that differed.
@@ -115,6 +117,7 @@ impl<'a> Pass<'a> {
         let mut config = Config {
             packets: PACKETS_AT_ONCE,
             is_audited,
+            long_work: LongWork::Thread,
             ..Config::default()
         };
         config.pipeline.seed = scenario.seed;
@@ -230,6 +233,7 @@ impl<'a> Pass<'a> {
 
     fn finish(mut self) -> Outcome {
         self.engine.settle();
+        self.engine.finish_long_work();
         let copies_refused = self.engine.outbox().copies_refused;
         let datapath = self.engine.datapath();
         let audit = self.engine.audit();
@@ -239,6 +243,7 @@ impl<'a> Pass<'a> {
             masks: datapath.mask_count(),
             megaflow_bytes: datapath.megaflow_bytes(),
             microflows: datapath.microflow_count(),
+            long_work: self.engine.long_work(),
             forward_ns: self.windows.iter().map(|window| window.forward_ns).sum(),
             updates: self.updates,
             windows: self.windows,

@@ -108,6 +108,12 @@ impl Row {
         updates.map(|update| update.repair_ns).sum()
     }
 
+    /// Nanoseconds of processor time that all took: forwarding, changes, and indexes on a thread.
+    pub(super) fn total_ns(&self) -> u64 {
+        let long_work = self.measured.long_work.processor_time;
+        self.measured.forward_ns + self.update_ns() + long_work.as_nanos() as u64
+    }
+
     /// Packets a second while changes are made, too.
     pub(super) fn packets_per_second(&self) -> f64 {
         let total_ns = self.measured.forward_ns + self.update_ns();
@@ -191,6 +197,10 @@ impl Row {
             "hit_rate": self.share(statistics.microflow.hits + statistics.megaflow.hits),
             "masks": measured.masks,
             "megaflow_bytes": measured.megaflow_bytes,
+            "long_work": {
+                "jobs": measured.long_work.jobs,
+                "processor_us": measured.long_work.processor_time.as_secs_f64() * 1e6,
+            },
             "upcalls": statistics.upcalls,
             "time_to_update_us": {
                 "median": microseconds(times.median),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use thalweg_pipeline::TableId;
+use thalweg_switch::LongWorkStatistics;
 
 use super::pass::Window;
 use super::row::{Quantiles, Row};
@@ -22,6 +23,7 @@ pub(super) fn summary(rows: &[Row]) -> Table {
     }
     push_answers(&mut table, rows);
     push_updates(&mut table, rows);
+    push_times(&mut table, rows);
     push(&mut table, rows, "megaflow entries, at the end", |row| {
         format_count(row.measured.megaflows as u64)
     });
@@ -102,6 +104,21 @@ fn push_updates(table: &mut Table, rows: &[Row]) {
         "entries examined for it, median / most",
         |row| pair(row.examined()),
     );
+}
+
+fn push_times(table: &mut Table, rows: &[Row]) {
+    let time = |ns: u64| Unit::Nanoseconds.format(ns as f64);
+    push(table, rows, "indexes built on a thread, its time", |row| {
+        let LongWorkStatistics {
+            jobs,
+            processor_time,
+        } = row.measured.long_work;
+        let ns = processor_time.as_nanos() as u64;
+        format!("{}, {}", format_count(jobs), time(ns))
+    });
+    push(table, rows, "forwarding, changes and indexes", |row| {
+        time(row.total_ns())
+    });
 }
 
 /// Packets that went nowhere, by reason.
