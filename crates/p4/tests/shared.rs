@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use files::{files, folder};
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::behavior::cache::{BehaviorConfig, Unfit};
 use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{Config, Program, Target};
 
@@ -286,6 +286,27 @@ fn cells(target: &mut Target) -> Vec<String> {
         }
     }
     cells
+}
+
+/// A register at an index that p4c copies from the packet into a temporary.
+#[test]
+fn a_register_at_a_copied_index_is_remembered() {
+    let path = folder("stf/issue1097-2-bmv2.json");
+    let program = Arc::new(load(&path).expect("a program"));
+    let text = std::fs::read_to_string(path.with_extension("stf")).expect("the file");
+    let script = Script::parse(&text).expect("a script");
+    let mut target = Target::new(program, Config::default()).expect("own entries");
+    target.cache_behaviors(Some(BehaviorConfig {
+        threshold: 0,
+        ..BehaviorConfig::default()
+    }));
+    for _ in 0..3 {
+        assert_eq!(run(&script, &mut target), []);
+    }
+    let counts = target.behavior_counts().expect("a cache");
+    assert_eq!(counts.unfit(Unfit::Register), 0);
+    // Ingress and egress of two packets, three times: the last two of the first two.
+    assert_eq!((counts.hits, counts.installed), (8, 4), "{counts:?}");
 }
 
 /// Programs with B-Cache's table and detector in front do what they do without: p4c's vectors, the

@@ -281,18 +281,30 @@ impl<'a> Engine<'a> {
 
     /// The result of a calculation for the packet as it is.
     pub(crate) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
-        let calculation = &self.program.calculations.calculations[id.index()];
-        if let Some(checksum) = super::deparse::checksum_of(calculation, frame) {
-            return checksum;
-        }
-        self.input.clear();
-        super::deparse::pack(&self.program.headers, calculation, frame, self.input);
-        if has_payload(calculation) {
+        let result = calculate(self.program, self.cells, self.input, id, frame);
+        if has_payload(&self.program.calculations.calculations[id.index()]) {
             // Whoever runs calculations of it looks at what is left after each.
             *self.work_left = self.work_left.saturating_sub(self.input.len() as u64);
         }
-        self.cells.calculators[id.index()].compute(self.input)
+        result
     }
+}
+
+/// The result of a calculation for a packet; `input` is room for what it is computed of.
+pub(crate) fn calculate(
+    program: &Program,
+    cells: &mut Cells,
+    input: &mut Vec<u8>,
+    id: CalculationId,
+    frame: &Frame,
+) -> u64 {
+    let calculation = &program.calculations.calculations[id.index()];
+    if let Some(checksum) = super::deparse::checksum_of(calculation, frame) {
+        return checksum;
+    }
+    input.clear();
+    super::deparse::pack(&program.headers, calculation, frame, input);
+    cells.calculators[id.index()].compute(input)
 }
 
 /// Words of a key that are zeroed without a thought.

@@ -40,6 +40,10 @@ fn sources_and_programs_belong_together() {
         "switch_4.json",
         "switchv2p/switchv2p.p4",
         "switchv2p/switchv2p.json",
+        "heavy_hitter.p4",
+        "heavy_hitter.json",
+        "knock.p4",
+        "knock.json",
     ] {
         let mut hasher = twox_hash::XxHash64::with_seed(0);
         hasher.write(text(name).as_bytes());

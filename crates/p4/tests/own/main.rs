@@ -15,6 +15,7 @@ mod remembered;
 mod resting;
 mod router;
 mod semantics;
+mod stateful;
 mod tables;
 mod transformed;
 mod work;

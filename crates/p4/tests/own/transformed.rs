@@ -10,22 +10,45 @@ use thalweg_p4::program::table::Match;
 use thalweg_p4::state::{ActionCall, EntryAction, TableEntry, Update};
 
 use crate::bed::{argument, assign, call, field, hex, standard, with_tables};
-use crate::behaviors::{program, random_packet, random_update};
+use crate::behaviors::{
+    ACTIONS, counting_program, of_own_action, program, random_packet, random_update,
+    with_own_actions,
+};
 use crate::pair::Pair;
 
 /// Nothing of the program, random or not, tells whether it was transformed.
 #[test]
 fn the_transformed_program_does_what_the_program_does() {
     let (mut hits, mut installed, mut stale, mut replaced) = (0, 0, 0, 0);
-    for seed in 0..6 {
+    let (mut wrote, mut again) = (0, 0);
+    for seed in 0..12 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let entries = [2, 50][seed as usize % 2];
-        let mut pair = Pair::new(&program(false).to_string(), entries, seed as u32 % 2);
+        // Entries that do not count, that do and are asked again, and that do and end the way.
+        let program = match seed % 3 {
+            0 => with_own_actions(program(false)),
+            1 => with_own_actions(counting_program()),
+            _ => program(true),
+        };
+        let mut pair = Pair::new(&program.to_string(), entries, seed as u32 / 3 % 2);
         for _ in 0..100 {
             let batch: Vec<Update> = (0..random.random_range(1..3))
                 .map(|_| random_update(&mut random))
+                .map(|update| match seed % 3 {
+                    0 => of_own_action(update, false),
+                    1 => of_own_action(update, true),
+                    _ => update,
+                })
                 .collect();
             pair.write(&batch);
+            if seed % 3 == 1 {
+                // Most packets hit the table that counts; it is there already as often as not.
+                let entry = TableEntry {
+                    matches: vec![Match::Exact(0_u32.into())],
+                    ..a_call(3, 3 * ACTIONS + 3)
+                };
+                pair.write(&[Update::InsertEntry(TableId(2), entry)]);
+            }
             let packets: Vec<_> = (0..6).map(|_| random_packet(&mut random)).collect();
             for _ in 0..60 {
                 let (port, bytes) = packets.choose(&mut random).expect("some");
@@ -48,15 +71,34 @@ fn the_transformed_program_does_what_the_program_does() {
         assert_eq!(counts.malformed, 0);
         assert!(pair.keeper.len() <= entries as usize);
         hits += pair.hits;
+        wrote += pair.wrote;
+        again += pair.again;
         installed += counts.installed;
         stale += counts.stale;
         replaced += counts.replaced;
     }
     assert!(hits > 300 && installed > 300, "{hits} hits of {installed}");
     assert!(
+        wrote > 20 && again > 20,
+        "{wrote} hits wrote registers, {again} asked tables again"
+    );
+    assert!(
         stale > 50 && replaced > 50,
         "{stale} stale, {replaced} replaced"
     );
+}
+
+/// An entry that runs an action with one number.
+fn a_call(number: u32, action: u32) -> TableEntry {
+    TableEntry {
+        matches: Vec::new(),
+        priority: 0,
+        action: EntryAction::Call(ActionCall {
+            action: ActionId(action),
+            data: vec![number.into()],
+        }),
+        idle_timeout_ns: 0,
+    }
 }
 
 /// Two actions on one key: one writes what no key has, the other does not.
@@ -109,12 +151,7 @@ fn a_digest_from_before_a_change_is_never_installed_after_it() {
     assert_eq!(pair.reports.len(), 1, "the threshold is 0");
     let entry = TableEntry {
         matches: vec![Match::Exact(7_u32.into())],
-        priority: 0,
-        action: EntryAction::Call(ActionCall {
-            action: ActionId(0),
-            data: vec![3_u32.into()],
-        }),
-        idle_timeout_ns: 0,
+        ..a_call(3, 0)
     };
     assert!(pair.write(&[Update::InsertEntry(TableId(0), entry)]));
     pair.read_reports(10);

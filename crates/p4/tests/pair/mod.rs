@@ -22,6 +22,9 @@ pub(crate) struct Pair {
     outboxes: [Outbox; 2],
     nanos: u64,
     pub(crate) hits: u64,
+    /// Hits that wrote a register, and those that asked a table again.
+    pub(crate) wrote: u64,
+    pub(crate) again: u64,
 }
 
 fn table(target: &Target, name: &str) -> TableId {
@@ -59,6 +62,8 @@ impl Pair {
             outboxes: [Outbox::new(), Outbox::new()],
             nanos: 0,
             hits: 0,
+            wrote: 0,
+            again: 0,
         }
     }
 
@@ -148,19 +153,56 @@ impl Pair {
         let [plain, cached] = [&mut self.plain, &mut self.cached].map(|one| {
             let program = one.program().clone();
             let state = one.state();
-            let mut all = Vec::new();
+            let mut all = (Vec::new(), Vec::new());
             for cell in 0..64 {
                 for array in 0..counters as u32 {
-                    all.push(format!("{:?}", state.counter(CounterId(array), cell)));
+                    all.0.push(state.counter(CounterId(array), cell));
                 }
-                for array in 0..registers as u32 {
-                    let register = state.register(&program, RegisterId(array), cell);
-                    all.push(format!("{register:?}"));
+            }
+            for array in 0..registers as u32 {
+                for cell in 0..program.arrays.registers[array as usize].size {
+                    all.1
+                        .push(state.register(&program, RegisterId(array), cell));
                 }
             }
             all
         });
         assert_eq!(plain, cached);
+        self.compare_entries();
+    }
+
+    /// The program's registers in the transformed one.
+    fn registers(&mut self) -> String {
+        let program = self.cached.program().clone();
+        let count = self.plain.program().arrays.registers.len() as u32;
+        let state = self.cached.state();
+        let cells = (0..64).flat_map(|cell| (0..count).map(move |array| (array, cell)));
+        let all = cells.map(|(array, cell)| state.register(&program, RegisterId(array), cell));
+        format!("{:?}", all.collect::<Vec<_>>())
+    }
+
+    /// What entries have counted, and when they were last met.
+    fn compare_entries(&mut self) {
+        let program = self.plain.program().clone();
+        let others = self.cached.program().clone();
+        for (shape, id) in program.tables.iter().zip(0..) {
+            let other = others.find_table(&shape.name).expect("the same table");
+            let [plain, cached] = [
+                (&mut self.plain, &program, TableId(id)),
+                (&mut self.cached, &others, other),
+            ]
+            .map(|(target, program, id)| {
+                let state = target.state();
+                let entries = state.entries(program, id);
+                let live = entries.iter().map(|entry| {
+                    let found = state.entry(program, id, &entry.matches, entry.priority);
+                    let found = found.expect("its own match").expect("it is there");
+                    format!("{:?} {:?}", found.counter(), found.last_hit())
+                });
+                live.collect::<Vec<_>>()
+            });
+            assert_eq!(plain, cached, "{}", shape.name);
+        }
     }
 
     /// The same, traced: whether the cache table matched.
@@ -168,9 +210,21 @@ impl Pair {
         let id = self.entries.table;
         let mut outbox = Outbox::new();
         let now = self.now();
+        let before = self.registers();
         let steps = self.cached.trace(port, bytes, now, &mut outbox);
         self.plain.receive(port, bytes, now, &mut Outbox::new());
         let is_hit = |step: &thalweg_p4::TraceStep| matches!(step, thalweg_p4::TraceStep::Table(table, Some(_), _) if *table == id);
-        self.hits += u64::from(steps.iter().any(is_hit));
+        let is_one = steps.iter().any(is_hit);
+        self.hits += u64::from(is_one);
+        self.wrote += u64::from(is_one && self.registers() != before);
+        let nodes = &self.cached.program().control.nodes;
+        let again = |step: &thalweg_p4::TraceStep| match step {
+            thalweg_p4::TraceStep::Do(node) => {
+                let name = &nodes[node.index()].name;
+                name.starts_with(&format!("{PREFIX}.put_"))
+            }
+            _ => false,
+        };
+        self.again += u64::from(steps.iter().any(again));
     }
 }

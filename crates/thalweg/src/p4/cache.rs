@@ -44,6 +44,8 @@ struct Report {
     flagged: usize,
     odd_primitives: Vec<String>,
     compound_actions: usize,
+    /// Tables that a hit asks again, since their entries count.
+    asked_again: Vec<String>,
     stop_points: Vec<Stop>,
 }
 
@@ -79,6 +81,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .map(|count| format!("count {}", count.array));
     let headers = plan.headers.iter();
     let odd = odd.chain(headers.map(|(header, _)| format!("add or remove {header}")));
+    let writes = plan.writes.iter();
+    let odd = odd.chain(writes.map(|write| format!("write register {}", write.array)));
     let name = |header: &str, field: &str| format!("{header}.{field}");
     let report = Report {
         entries: plan.entries,
@@ -92,6 +96,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         flagged: plan.outputs.iter().filter(|one| one.is_flagged).count(),
         odd_primitives: odd.collect(),
         compound_actions: plan.actions.len(),
+        asked_again: plan.recounts.iter().map(|one| one.table.clone()).collect(),
         stop_points: plan
             .stops
             .iter()
@@ -133,6 +138,10 @@ fn described(report: &Report) -> String {
     ];
     if !report.odd_primitives.is_empty() {
         lines.push(format!("odd: {}", report.odd_primitives.join(", ")));
+    }
+    if !report.asked_again.is_empty() {
+        let tables = report.asked_again.join(", ");
+        lines.push(format!("asked again on a hit, as entries count: {tables}"));
     }
     for stop in &report.stop_points {
         lines.push(format!("never cached, {}: {}", stop.node, stop.reason));

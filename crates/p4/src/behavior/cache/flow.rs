@@ -4,8 +4,8 @@
 //!   walk the graph from its start, each node after all that lead to it
 //!     sure   words written on every way here          may   words written on some way
 //!     a node reads a word that is not in sure         -> the word is an input
-//!     a register is read at an index that nobody has changed, and nobody has written the
-//!       register on a way here                        -> its value is an input
+//!     a register is read at an index that the inputs give, by copies, casts, slices, hashes,
+//!       other registers (`known`)                     -> its value at the beginning is an input
 //!   inputs that are 0 for every packet when the pipeline begins are none
 //! ```
 //!
@@ -14,26 +14,32 @@
 //! steps before have written. What is not like that makes a way unfit to be remembered ([`Unfit`]);
 //! it is found on the way, so the other ways of the program still are.
 //!
+//! What a way writes to a register, and where, is as much a function of the inputs as what it writes
+//! to the frame; so a register that is read again, when it has been written, gives what the inputs
+//! decide.
+//!
 //! 1. A word that a remembered way reads before it is surely written is in the key.
 //! 2. Time is in no key: a way that reads it is unfit.
+//! 3. A register that a remembered way reads is in the key, with its value at the beginning.
 //!
 //! This is B-Cache's sound vector (section III.A, made sound) for one pipeline, of words in place
 //! of the objects that [`crate::behavior::Analysis`] tells people about. The registers are its
 //! finite-state machines (section II.B): the state is part of the key, and the next state is what a
 //! hit writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::program::Program;
-use crate::program::action::{Action, Step, Target};
+use crate::program::action::{Action, Step};
 use crate::program::calculation::{Algorithm, Input};
-use crate::program::code::Code;
 use crate::program::control::{NodeKind, Pipeline, in_order};
 use crate::program::expression::Expr;
-use crate::program::ids::{ActionId, CalculationId, NodeId, RegisterId};
+use crate::program::ids::{ActionId, CalculationId, FieldId, NodeId, RegisterId};
 use crate::program::parser::ParserStep;
 use crate::program::table::Table;
 
+use super::key::{KEY_WORDS_MAX, KeyShape};
+use super::known::{Derived, Deriver, Known, Place};
 use super::words::{StepWords, Uses, WordSet, block};
 
 /// Why a way through a pipeline cannot be remembered.
@@ -45,7 +51,7 @@ pub enum Unfit {
     Chance,
     /// It asks a meter.
     Meter,
-    /// It reads a register whose value was not known when it began.
+    /// It reads a register at an index that its key does not give.
     Register,
     /// It hashes the payload.
     Payload,
@@ -88,22 +94,19 @@ impl Unfit {
     }
 }
 
-/// A register whose value is part of the key.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyedRegister {
-    pub(crate) array: RegisterId,
-    /// Read of the frame as it is when the pipeline begins.
-    pub(crate) index: Code,
-}
-
 /// What is known of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// Words that the key has.
     pub(crate) inputs: WordSet,
-    pub(crate) registers: Vec<KeyedRegister>,
+    /// What the key's registers are found by, each after what it is made of.
+    pub(crate) derived: Vec<Derived>,
+    /// By derived value: what is done with it.
+    pub(crate) roles: Vec<Role>,
+    /// Registers that are read at an index that is known: where, and the number of the value.
+    pub(crate) reads: Vec<(StepPlace, usize)>,
     /// Steps, of an action that is run at a node, that read a register whose value is in no key.
-    pub(crate) unkeyed: BTreeSet<(NodeId, ActionId, usize)>,
+    pub(crate) unkeyed: BTreeSet<StepPlace>,
     /// By action and step: why a way ends there.
     pub(crate) steps: Vec<Vec<Option<Unfit>>>,
     /// By node: the same, of conditions and keys.
@@ -116,12 +119,27 @@ pub(crate) struct Flow {
     pub(crate) changed: Vec<Option<WordSet>>,
 }
 
+/// A step of an action that is run at a node.
+pub(crate) type StepPlace = (NodeId, ActionId, usize);
+
+/// What is done with a derived value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Nothing: no register is found by it.
+    Unused,
+    /// A register is found by it.
+    Operand,
+    /// It is a register of the key.
+    Key,
+}
+
 /// What was written on the ways to a place.
 #[derive(Clone, Default)]
 struct Before {
     sure: WordSet,
     may: WordSet,
     registers: BTreeSet<RegisterId>,
+    known: Known,
 }
 
 struct Walker<'p> {
@@ -129,6 +147,7 @@ struct Walker<'p> {
     program: &'p Program,
     times: Vec<u32>,
     flow: Flow,
+    deriver: Deriver<'p>,
     read: WordSet,
     /// Of the walk over the graph.
     node: NodeId,
@@ -148,12 +167,51 @@ pub(crate) fn analyse(program: &Program, is_ingress: bool) -> Flow {
     let mut inputs = std::mem::take(&mut walker.read);
     inputs.intersect(&at_start);
     let times = std::mem::take(&mut walker.times);
-    let mut flow = walker.flow;
+    let mut flow = std::mem::take(&mut walker.flow);
     for word in inputs.iter().filter(|word| !times.contains(word)) {
         flow.inputs.insert(word);
     }
     flow.live = live_words(program, uses, is_ingress);
+    flow.derived = walker.deriver.derived;
+    flow.roles = roles(program, &flow);
+    let is_key = |number: usize| flow.roles[number] == Role::Key;
+    let unkeyed = flow.reads.iter().filter(|(_, number)| !is_key(*number));
+    flow.unkeyed.extend(unkeyed.map(|(place, _)| *place));
     flow
+}
+
+/// Registers that are read are in the key, as long as it has room; and what these are found by.
+fn roles(program: &Program, flow: &Flow) -> Vec<Role> {
+    let mut roles = vec![Role::Unused; flow.derived.len()];
+    let mut words = KeyShape::packed_words(program, flow);
+    for (number, derived) in flow.derived.iter().enumerate() {
+        let is_read = flow.reads.iter().any(|(_, read)| *read == number);
+        let more = derived.words(program) as usize;
+        if is_read && words + more <= KEY_WORDS_MAX {
+            words += more;
+            roles[number] = Role::Key;
+        }
+    }
+    note_operands(&flow.derived, &mut roles);
+    roles
+}
+
+/// What values that are used are made of is used.
+pub(crate) fn note_operands(derived: &[Derived], roles: &mut [Role]) {
+    for number in (0..roles.len()).rev() {
+        if roles[number] == Role::Unused {
+            continue;
+        }
+        for operand in derived[number].operands() {
+            operand.visit(&mut |part| {
+                if let Expr::Argument(made_of) = part
+                    && roles[*made_of as usize] == Role::Unused
+                {
+                    roles[*made_of as usize] = Role::Operand;
+                }
+            });
+        }
+    }
 }
 
 impl<'p> Walker<'p> {
@@ -186,6 +244,10 @@ impl<'p> Walker<'p> {
                 nodes: vec![None; program.control.nodes.len()],
                 changed: vec![None; program.control.nodes.len()],
                 ..Flow::default()
+            },
+            deriver: Deriver {
+                uses,
+                derived: Vec::new(),
             },
             read: WordSet::default(),
             node: NodeId(0),
@@ -252,8 +314,10 @@ impl<'p> Walker<'p> {
         if let Some(meter) = table.meter {
             // Only for a hit, so a way through here is unfit when there was one.
             let result = self.program.arrays.meters[meter.index()].result;
-            let field = result.into_iter().flat_map(|field| self.uses.field(field));
-            before.may.extend(field);
+            if let Some(field) = result {
+                before.may.extend(self.uses.field(field));
+                before.known.remove(&field);
+            }
         }
         let mut ways = Vec::new();
         for (index, &action) in table.actions.iter().enumerate() {
@@ -281,32 +345,88 @@ impl<'p> Walker<'p> {
         self.read.extend(early.copied());
     }
 
-    fn action(&mut self, id: ActionId, mut before: Before) -> Before {
+    /// What has been written when an action has ended.
+    fn action(&mut self, id: ActionId, before: Before) -> Before {
         let action = self.program.action(id);
-        if jumps_back(action) {
-            // What a later round reads, an earlier one may have written.
-            for step in &action.steps {
-                before.note(step, &self.uses.step(step));
-            }
+        match jumps_back(action) {
+            true => self.looping_action(id, action, before),
+            false => self.forward_action(id, action, before),
+        }
+    }
+
+    /// Step by step; where jumps lead to, what is the same on all ways there.
+    fn forward_action(&mut self, id: ActionId, action: &Action, before: Before) -> Before {
+        let mut waiting = Waiting::default();
+        let mut here = Some(before);
+        for (index, step) in action.steps.iter().enumerate() {
+            here = waiting.join(index, here);
+            // Nothing leads to what a jump goes past.
+            let Some(mut before) = here else { continue };
+            self.note_step((id, index), step, &before);
+            here = match step {
+                Step::Jump(to) => {
+                    waiting.add(*to as usize, before);
+                    None
+                }
+                Step::JumpIfZero(_, to) => {
+                    waiting.add(*to as usize, before.clone());
+                    Some(before)
+                }
+                _ => {
+                    let words = self.uses.step(step);
+                    let seen = Seen {
+                        before: &before,
+                        times: &self.times,
+                    };
+                    let defined = self.deriver.define(step, &seen);
+                    before.note(step, &words, self.uses);
+                    before.sure.extend(words.sure.iter().copied());
+                    before.known.extend(defined);
+                    Some(before)
+                }
+            };
+        }
+        let end = waiting.join(action.steps.len(), here);
+        end.expect("jumps lead forward, so something leads to the end")
+    }
+
+    /// What a later round reads, an earlier one may have written.
+    fn looping_action(&mut self, id: ActionId, action: &Action, mut before: Before) -> Before {
+        for step in &action.steps {
+            before.note(step, &self.uses.step(step), self.uses);
         }
         let mut is_straight = true;
         for (index, step) in action.steps.iter().enumerate() {
-            let words = self.uses.step(step);
-            self.note(&words.reads, &before.sure);
-            let unfit = self.unfit(step, &words);
-            if unfit.is_some() {
-                self.flow.steps[id.index()][index] = unfit;
-            }
-            if let Step::ReadRegister(target, array, cell) = step {
-                self.register((id, index), (target, *array, cell), &before);
-            }
+            self.note_step((id, index), step, &before);
             is_straight &= !matches!(step, Step::Jump(_) | Step::JumpIfZero(..));
             if is_straight {
-                before.sure.extend(words.sure.iter().copied());
+                before.sure.extend(self.uses.step(step).sure);
             }
-            before.note(step, &words);
         }
         before
+    }
+
+    /// What a step reads, and why it may be unfit.
+    fn note_step(&mut self, (id, index): (ActionId, usize), step: &Step, before: &Before) {
+        let words = self.uses.step(step);
+        self.note(&words.reads, &before.sure);
+        if let Some(unfit) = self.unfit(step, &words) {
+            self.flow.steps[id.index()][index] = Some(unfit);
+        }
+        // Invariant 3.
+        if let Step::ReadRegister(_, array, cell) = step {
+            let place = (self.node, id, index);
+            let seen = Seen {
+                before,
+                times: &self.times,
+            };
+            match self.deriver.register(*array, cell, &seen) {
+                Some(number) => self.flow.reads.push((place, number)),
+                None => {
+                    self.flow.unkeyed.insert(place);
+                }
+            }
+        }
     }
 
     fn unfit(&self, step: &Step, words: &StepWords) -> Option<Unfit> {
@@ -321,41 +441,6 @@ impl<'p> Walker<'p> {
             _ => None,
         }
     }
-
-    /// Whether a register can be read before the pipeline begins, as if it were read here.
-    fn register(
-        &mut self,
-        place: (ActionId, usize),
-        (target, array, index): (&Target, RegisterId, &Code),
-        before: &Before,
-    ) {
-        let mut reads = Vec::new();
-        self.uses.expr(index.expr(), &mut reads);
-        let mut has_arguments = false;
-        index
-            .expr()
-            .visit(&mut |part| has_arguments |= matches!(part, Expr::Argument(_)));
-        let is_early = reads.iter().all(|&word| !before.may.contains(word))
-            && !reads.iter().any(|word| self.times.contains(word))
-            && !before.registers.contains(&array)
-            && !has_arguments
-            && matches!(target, Target::Field(_));
-        if !is_early {
-            let (action, step) = place;
-            self.flow.unkeyed.insert((self.node, action, step));
-            return;
-        }
-        let registers = &mut self.flow.registers;
-        let is_known = registers
-            .iter()
-            .any(|known| known.array == array && known.index.expr() == index.expr());
-        if !is_known {
-            registers.push(KeyedRegister {
-                array,
-                index: index.clone(),
-            });
-        }
-    }
 }
 
 impl Before {
@@ -363,12 +448,62 @@ impl Before {
         self.sure.intersect(&other.sure);
         self.may.unite(&other.may);
         self.registers.extend(&other.registers);
+        self.known
+            .retain(|field, value| other.known.get(field) == Some(value));
     }
 
-    fn note(&mut self, step: &Step, words: &StepWords) {
+    /// A step may have been done.
+    fn note(&mut self, step: &Step, words: &StepWords, uses: Uses<'_>) {
         self.may.extend(words.may.iter().copied());
+        let written = |field: &FieldId| {
+            let mut may = words.may.iter();
+            may.any(|word| uses.field(*field).contains(word))
+        };
+        self.known.retain(|field, _| !written(field));
         if let Step::WriteRegister(array, ..) = step {
             self.registers.insert(*array);
+        }
+    }
+}
+
+/// A place, for what may be known there.
+struct Seen<'a> {
+    before: &'a Before,
+    times: &'a [u32],
+}
+
+impl Place for Seen<'_> {
+    fn may_differ(&self, word: u32) -> bool {
+        self.before.may.contains(word) || self.times.contains(&word)
+    }
+
+    fn is_written(&self, array: RegisterId) -> bool {
+        self.before.registers.contains(&array)
+    }
+
+    fn known(&self) -> &Known {
+        &self.before.known
+    }
+}
+
+/// What has been written where jumps of an action lead to.
+#[derive(Default)]
+struct Waiting(BTreeMap<usize, Before>);
+
+impl Waiting {
+    fn add(&mut self, step: usize, before: Before) {
+        let before = self.join(step, Some(before));
+        self.0.extend(before.map(|before| (step, before)));
+    }
+
+    /// What is so at a step, of what comes from the one before it and from jumps.
+    fn join(&mut self, step: usize, here: Option<Before>) -> Option<Before> {
+        match (self.0.remove(&step), here) {
+            (Some(mut other), Some(here)) => {
+                other.join(&here);
+                Some(other)
+            }
+            (other, here) => other.or(here),
         }
     }
 }

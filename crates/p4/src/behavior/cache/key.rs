@@ -1,17 +1,31 @@
 //! The match vector of a pipeline, packed: what is looked up exactly.
 //!
+//! ```text
+//!   [ parts of the frame | registers ] values that registers are found by
+//!     the key                            behind it, in the same list
+//! ```
+//!
 //! Parts are packed as those of a table's key are, several into a word where they fit, so that the
 //! hash and the comparison have few words to go through. A word of a frame that holds less than 64
 //! bits has zeros above them (`program::headers`, invariant 1), so packed keys are equal exactly if
 //! all parts are.
+//!
+//! Registers follow, each with its value; what they are found by, hashes mostly, is a function of
+//! the key, so it is computed but not compared.
 
 use crate::packed::{KeyHash, Packing};
 use crate::program::Program;
+use crate::program::code::Code;
+use crate::program::expression::Expr;
 use crate::program::headers::Headers;
-use crate::run::exact::Scope;
+use crate::program::ids::{CalculationId, FieldId, RegisterId};
+use crate::run::engine::calculate;
+use crate::run::exact::{self, Scope};
+use crate::run::frame::Frame;
 use crate::state::Cells;
 
-use super::flow::{Flow, KeyedRegister};
+use super::flow::{Flow, Role};
+use super::known::Derived;
 
 /// Words of 64 bits that a key may have; a pipeline that needs more is not remembered.
 pub const KEY_WORDS_MAX: usize = 128;
@@ -25,24 +39,51 @@ pub(crate) struct KeyShape {
     packing: Packing,
     /// Words that the packing fills.
     packed: usize,
-    registers: Vec<RegisterPart>,
+    values: Vec<Value>,
+    /// By derived value, where it is behind the packed words: first word and words.
+    places: Vec<(u32, u32)>,
     /// Words of a key.
     pub(crate) words: usize,
+    /// Words of a key and of what is behind it.
+    pub(crate) room: usize,
     /// Bits of all parts together.
     pub(crate) bits: u32,
 }
 
+/// A derived value, ready to be computed.
 #[derive(Clone, Debug)]
-struct RegisterPart {
-    register: KeyedRegister,
-    size: u32,
-    cell_words: usize,
-    word: usize,
+enum Value {
+    Hash {
+        base: Code,
+        calculation: CalculationId,
+        count: Code,
+        given: Vec<(FieldId, Code)>,
+        place: u32,
+    },
+    Register {
+        array: RegisterId,
+        size: u32,
+        index: Code,
+        place: (u32, u32),
+    },
 }
 
-impl KeyShape {
-    /// The shape of a pipeline's keys; none if they would be too long.
-    pub(crate) fn new(program: &Program, flow: &Flow) -> Option<KeyShape> {
+/// What computing a key needs besides: the input of a hash, fields while others are in their place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyScratch {
+    input: Vec<u8>,
+    saved: Vec<u64>,
+}
+
+/// Parts of a frame in a key.
+struct Packed {
+    parts: Vec<(u32, usize, u32)>,
+    words: usize,
+    bits: u32,
+}
+
+impl Packed {
+    fn new(program: &Program, flow: &Flow) -> Packed {
         let widths = word_bits(&program.headers);
         let mut inputs: Vec<(u32, u32)> = flow
             .inputs
@@ -52,8 +93,7 @@ impl KeyShape {
         // The widest first: what is left in a word is filled by narrow ones.
         inputs.sort_unstable_by_key(|&(width, word)| (std::cmp::Reverse(width), word));
         let mut used: Vec<u32> = Vec::new();
-        let mut parts = Vec::new();
-        let mut bits = 0;
+        let (mut parts, mut bits) = (Vec::new(), 0);
         for (width, from) in inputs {
             let place = used.iter().position(|bits| bits + width <= 64);
             let place = place.unwrap_or_else(|| {
@@ -64,59 +104,174 @@ impl KeyShape {
             used[place] += width;
             bits += width;
         }
-        let mut shape = KeyShape {
-            packing: Packing::new(used.len(), parts),
-            packed: used.len(),
-            registers: Vec::new(),
+        Packed {
+            parts,
             words: used.len(),
             bits,
-        };
-        for register in &flow.registers {
-            let array = &program.arrays.registers[register.array.index()];
-            let cell_words = array.width_bits.div_ceil(64) as usize;
-            shape.registers.push(RegisterPart {
-                register: register.clone(),
-                size: array.size,
-                cell_words,
-                word: shape.words,
-            });
-            shape.words += cell_words;
-            shape.bits += array.width_bits;
         }
-        (shape.words <= KEY_WORDS_MAX).then_some(shape)
+    }
+}
+
+impl KeyShape {
+    /// Words of a key without registers.
+    pub(crate) fn packed_words(program: &Program, flow: &Flow) -> usize {
+        Packed::new(program, flow).words
     }
 
-    /// Packs the key of a frame at the beginning of the pipeline; its hash.
+    /// The shape of a pipeline's keys; none if they would be too long.
+    pub(crate) fn new(program: &Program, flow: &Flow) -> Option<KeyShape> {
+        let Packed {
+            parts,
+            words,
+            mut bits,
+        } = Packed::new(program, flow);
+        if words > KEY_WORDS_MAX {
+            return None;
+        }
+        let mut places = vec![(0, 0); flow.derived.len()];
+        let mut room = 0;
+        let mut registers = 0;
+        for role in [Role::Key, Role::Operand] {
+            for (number, derived) in flow.derived.iter().enumerate() {
+                if flow.roles[number] != role {
+                    continue;
+                }
+                places[number] = (room, derived.words(program));
+                room += places[number].1;
+                if let (Role::Key, Derived::Register { array, .. }) = (role, derived) {
+                    bits += program.arrays.registers[array.index()].width_bits;
+                    registers = room;
+                }
+            }
+        }
+        let code = |expr: &Expr| Code::exact(expr.clone(), &program.headers, &places);
+        let value = |(number, derived): (usize, &Derived)| match derived {
+            _ if flow.roles[number] == Role::Unused => None,
+            Derived::Hash {
+                base,
+                calculation,
+                count,
+                given,
+            } => Some(Value::Hash {
+                base: code(base),
+                calculation: *calculation,
+                count: code(count),
+                given: given.iter().map(|(to, value)| (*to, code(value))).collect(),
+                place: places[number].0,
+            }),
+            Derived::Register { array, index } => Some(Value::Register {
+                array: *array,
+                size: program.arrays.registers[array.index()].size,
+                index: code(index),
+                place: places[number],
+            }),
+        };
+        Some(KeyShape {
+            packing: Packing::new(words, parts),
+            packed: words,
+            values: flow.derived.iter().enumerate().filter_map(value).collect(),
+            words: words + registers as usize,
+            room: words + room as usize,
+            places,
+            bits,
+        })
+    }
+
+    /// Packs the key of a frame at the beginning of the pipeline; its hash. The frame is as it was
+    /// afterwards.
     #[inline]
     pub(crate) fn fill(
         &self,
-        headers: &Headers,
-        words: &[u64],
-        cells: &Cells,
-        (key, hash): (&mut [u64], &KeyHash),
+        program: &Program,
+        frame: &mut Frame,
+        cells: &mut Cells,
+        (key, hash, scratch): (&mut [u64], &KeyHash, &mut KeyScratch),
     ) -> u64 {
-        if self.registers.is_empty() {
-            return self.packing.pack_and_hash(hash, words, key);
+        if self.values.is_empty() {
+            return self.packing.pack_and_hash(hash, &frame.words, key);
         }
-        self.packing.pack(words, &mut key[..self.packed]);
-        for part in &self.registers {
-            key[part.word..part.word + part.cell_words].fill(0);
-            let scope = Scope {
-                headers,
-                words,
-                arguments: &[],
-                parameters: &[],
-            };
-            let index = part.register.index.index(&scope);
-            // A way that reads past the end is at fault, and not remembered.
-            if index < part.size.into() {
-                let first = index as usize * part.cell_words;
-                let array = part.register.array.index();
-                let cell = &cells.registers[array][first..first + part.cell_words];
-                key[part.word..part.word + part.cell_words].copy_from_slice(cell);
+        let (packed, values) = key.split_at_mut(self.packed);
+        self.packing.pack(&frame.words, packed);
+        for value in &self.values {
+            self.derive(value, program, (frame, cells), (values, scratch));
+        }
+        hash.hash(&key[..self.words])
+    }
+
+    /// Computes one value, of those before it.
+    fn derive(
+        &self,
+        value: &Value,
+        program: &Program,
+        (frame, cells): (&mut Frame, &mut Cells),
+        (values, scratch): (&mut [u64], &mut KeyScratch),
+    ) {
+        let headers = &program.headers;
+        match value {
+            Value::Hash {
+                base,
+                calculation,
+                count,
+                given,
+                place,
+            } => {
+                let scope = self.scope(headers, frame, values);
+                let (base, count) = (base.low_bits(&scope) as u64, count.low_bits(&scope) as u64);
+                scratch.saved.clear();
+                for (to, _) in given {
+                    let words = &frame.words[exact::range(headers.field(*to))];
+                    scratch.saved.extend_from_slice(words);
+                }
+                // None of them is made of another: all are of the frame as it was.
+                let from = scratch.saved.len();
+                for (to, value) in given {
+                    let field = headers.field(*to);
+                    let value = value.value(&self.scope(headers, frame, values));
+                    let first = scratch.saved.len();
+                    scratch.saved.resize(first + field.words() as usize, 0);
+                    value.put(&mut scratch.saved[first..], field.width_bits);
+                }
+                put_back(headers, given, frame, &scratch.saved[from..]);
+                let hash = calculate(program, cells, &mut scratch.input, *calculation, frame);
+                put_back(headers, given, frame, &scratch.saved[..from]);
+                values[*place as usize] = (hash % count.max(1)).wrapping_add(base);
+            }
+            Value::Register {
+                array,
+                size,
+                index,
+                place: (first, words),
+            } => {
+                let index = index.index(&self.scope(headers, frame, values));
+                let value = &mut values[*first as usize..(first + words) as usize];
+                // A way that reads past the end is at fault, and not remembered.
+                value.fill(0);
+                if index < u64::from(*size) {
+                    let from = index as usize * *words as usize;
+                    let cells = &cells.registers[array.index()];
+                    value.copy_from_slice(&cells[from..from + *words as usize]);
+                }
             }
         }
-        hash.hash(key)
+    }
+
+    fn scope<'a>(&'a self, headers: &'a Headers, frame: &'a Frame, values: &'a [u64]) -> Scope<'a> {
+        Scope {
+            headers,
+            words: &frame.words,
+            arguments: values,
+            parameters: &self.places,
+        }
+    }
+}
+
+/// Puts values into fields, one after the other.
+fn put_back(headers: &Headers, given: &[(FieldId, Code)], frame: &mut Frame, mut values: &[u64]) {
+    for (to, _) in given {
+        let words = &mut frame.words[exact::range(headers.field(*to))];
+        let (own, rest) = values.split_at(words.len());
+        words.copy_from_slice(own);
+        values = rest;
     }
 }
 

@@ -44,6 +44,7 @@
 mod detector;
 pub(crate) mod flow;
 mod key;
+pub(crate) mod known;
 mod record;
 mod store;
 #[cfg(test)]
@@ -70,7 +71,7 @@ use crate::run::Frame;
 use crate::state::{State, Update, patterns_of};
 
 use self::flow::Flow;
-use self::key::KeyShape;
+use self::key::{KeyScratch, KeyShape};
 use self::store::Store;
 
 /// How behaviours are remembered.
@@ -165,8 +166,9 @@ struct Side {
     store: Store,
     detector: Detector,
     rest: Rest,
-    /// Of the packet that is under way.
+    /// Of the packet that is under way, with what its registers were found by.
     key: Vec<u64>,
+    scratch: KeyScratch,
 }
 
 /// What a lookup came to.
@@ -212,7 +214,8 @@ impl BehaviorCache {
             let entries = config.entries.max(1);
             Some(Box::new(Side {
                 store: Store::new(entries, shape.words, key_words(program), seed),
-                key: vec![0; shape.words],
+                key: vec![0; shape.room],
+                scratch: KeyScratch::default(),
                 flow: Arc::new(flow),
                 shape,
                 detector: Detector::new(config.threshold),
@@ -266,10 +269,10 @@ impl BehaviorCache {
             self.counts.rested += 1;
             return Look::Cold;
         }
-        let key = &mut side.key[..];
-        let headers = &program.headers;
-        let hasher = &side.store.hash;
-        let hash = (side.shape).fill(headers, &frame.words, &state.cells, (key, hasher));
+        let scratch = &mut side.scratch;
+        let into = (&mut side.key[..], &side.store.hash, scratch);
+        let hash = (side.shape).fill(program, frame, &mut state.cells, into);
+        let key = &side.key[..side.shape.words];
         if let Some(behavior) = side.store.find(hash, key) {
             // What is too much work ends on the way; where, the walk finds out.
             if behavior.is_unfit || behavior.ended.work > *work_left {
@@ -322,7 +325,8 @@ impl BehaviorCache {
         };
         self.counts.reports += u64::from(!is_unfit);
         let mut key = self.spare_keys.pop().unwrap_or_default();
-        key.clone_from(&side.key);
+        key.clear();
+        key.extend_from_slice(&side.key[..side.shape.words]);
         self.reports.push_back(Report {
             epoch: self.epoch,
             is_ingress,

@@ -98,6 +98,22 @@ impl<'p> Uses<'p> {
         field.word..field.word + field.words()
     }
 
+    /// The same, if it is the field's first word.
+    pub(crate) fn field_at(self, word: u32) -> Option<FieldId> {
+        let field = self.field_of(word)?;
+        (self.headers().field(field).word == word).then_some(field)
+    }
+
+    /// The field that a word is of; none of what counts, or varies in width.
+    pub(crate) fn field_of(self, word: u32) -> Option<FieldId> {
+        let headers = &self.headers().headers;
+        let after = headers.partition_point(|header| header.base <= word);
+        let header = headers.get(after.checked_sub(1)?)?;
+        let mut fields = header.fields().chain([header.valid_field()]);
+        let field = fields.find(|&field| self.field(field).contains(&word))?;
+        (!self.headers().field(field).is_varbit).then_some(field)
+    }
+
     fn base(self, header: HeaderId) -> u32 {
         self.headers().header(header).base
     }

@@ -1,12 +1,15 @@
 //! What is added to a program: a header, registers, hashes, a digest, actions, tables, conditions.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::program::Program;
+use crate::program::ids::NodeId;
 
 use super::instrument::{assign, call, expression, hex, inner, ours};
 use super::plan::{CacheAction, FieldPart, Plan};
-use super::{PREFIX, plan};
+use super::{PREFIX, plan, recount, state};
 
 /// Counters of a row of the detector, and their bits.
 const ROW: u64 = 1 << 16;
@@ -23,7 +26,7 @@ fn name(what: &str) -> String {
 
 /// Adds everything.
 pub(super) fn build(program: &Program, plan: &Plan, json: &mut Value) {
-    add_header(plan, json);
+    add_header(program, plan, json);
     for row in 0..2 {
         let id = next_id(&json["register_arrays"]);
         push(
@@ -58,7 +61,7 @@ pub(super) fn build(program: &Program, plan: &Plan, json: &mut Value) {
         "elements": report_values(plan)}),
     );
     let first = next_id(&json["actions"]);
-    for action in actions(plan, list, first) {
+    for action in actions(program, plan, list, first) {
         push(json, "actions", action);
     }
     rewire(program, plan, json, first);
@@ -79,7 +82,7 @@ fn next_id(list: &Value) -> u64 {
     ids.max().map_or(0, |id| id + 1)
 }
 
-fn add_header(plan: &Plan, json: &mut Value) {
+fn add_header(program: &Program, plan: &Plan, json: &mut Value) {
     let mut fields = vec![("epoch".to_owned(), EPOCH_BITS), ("stop".to_owned(), 1)];
     for field in ["h_0", "h_1", "c_0", "c_1", "threshold"] {
         fields.push((field.to_owned(), COUNTER_BITS));
@@ -98,6 +101,8 @@ fn add_header(plan: &Plan, json: &mut Value) {
         fields.push((format!("did_{place}"), 1));
         fields.push((format!("at_{place}"), INDEX_BITS));
     }
+    fields.extend(state::fields(program, plan));
+    fields.extend(recount::fields(plan));
     let bits: u32 = fields.iter().map(|field| field.1).sum();
     if !bits.is_multiple_of(8) {
         fields.push(("_padding".to_owned(), 8 - bits % 8));
@@ -153,14 +158,16 @@ fn report_values(plan: &Plan) -> Vec<Value> {
         values.push(ours(&format!("did_{place}")));
         values.push(ours(&format!("at_{place}")));
     }
+    values.extend(plan.state_widths().iter().map(|(name, _)| ours(name)));
     for (header, _) in &plan.headers {
         values.push(field(header, "$valid$"));
     }
     values
 }
 
-/// The actions, in the order of their ids: begin, miss, count, report, stop, compound ones.
-fn actions(plan: &Plan, list: u64, first: u64) -> Vec<Value> {
+/// The actions, in the order of their ids: begin, miss, count, report, stop, compound ones, those
+/// that ask tables again.
+fn actions(program: &Program, plan: &Plan, list: u64, first: u64) -> Vec<Value> {
     let epoch = json!([{"name": "epoch", "bitwidth": EPOCH_BITS}]);
     let mut begin = vec![assign(
         ours("epoch"),
@@ -172,6 +179,7 @@ fn actions(plan: &Plan, list: u64, first: u64) -> Vec<Value> {
             begin.push(assign(ours(&format!("in_{place}")), from));
         }
     }
+    state::derive(program, plan, &mut begin);
     let mut count = Vec::new();
     let mut report = Vec::new();
     for row in 0..2 {
@@ -205,6 +213,9 @@ fn actions(plan: &Plan, list: u64, first: u64) -> Vec<Value> {
     for action in &plan.actions {
         let (data, primitives) = compound(plan, action);
         all.push((action.name.clone(), data, primitives));
+    }
+    for (what, primitives) in recount::actions(plan) {
+        all.push((name(&what), json!([]), json!(primitives)));
     }
     let numbered = all.into_iter().zip(first..);
     let action = |((name, data, primitives), id): ((String, Value, Value), u64)| json!({"name": name, "id": id, "runtime_data": data, "primitives": primitives});
@@ -248,6 +259,8 @@ fn compound(plan: &Plan, action: &CacheAction) -> (Value, Value) {
         let index = json!({"type": "runtime_data", "value": index});
         primitives.push(call("count", json!([array, index])));
     }
+    state::replay(plan, place, &mut primitives);
+    recount::prepare(plan, place, &mut primitives);
     (json!(data), json!(primitives))
 }
 
@@ -276,19 +289,76 @@ fn rewire(program: &Program, plan: &Plan, json: &mut Value, first_action: u64) {
         return;
     };
     for_each_node(ingress, end_at_detector);
-    let start = ingress["init_table"].clone();
-    let mut added = own_tables(plan, &start, first_table, first_action);
+    let mut ids = first_table + 4..;
+    let mut added = Vec::new();
+    let mut add = |what: &str, action: (u64, String), next: &Value| {
+        let id = ids.next().unwrap_or_default();
+        added.push(fixed(table(what, id, json!([]), &[action], next.clone())));
+    };
+    let stop = || (first_action + 4, name("stop"));
+    let mut start = ingress["init_table"].clone();
+    let node_name = |node: &NodeId| &program.control.nodes[node.index()].name;
+    // What comes before a node first, then what follows it, so that nothing goes past the former.
     for (index, node) in plan.node_stops.iter().enumerate() {
-        let node = &program.control.nodes[node.index()].name;
         let what = format!("stop_{index}");
-        for_each_node(ingress, |one| redirect(one, node, &name(&what)));
-        let action = [(first_action + 4, name("stop"))];
-        let id = first_table + 4 + index as u64;
-        added.push(fixed(table(&what, id, json!([]), &action, json!(node))));
+        lead_through(ingress, &mut start, node_name(node), &name(&what));
+        add(&what, stop(), &json!(node_name(node)));
     }
-    push_all(ingress, "tables", added);
-    push_all(ingress, "conditionals", own_conditions(first_condition));
+    let first_recount = first_action + 5 + plan.actions.len() as u64;
+    let recounts = recount::actions(plan).into_iter().zip(first_recount..);
+    let recounts: BTreeMap<String, u64> = recounts.map(|((what, _), id)| (what, id)).collect();
+    let call = |what: &str| (recounts[what], name(what));
+    for (number, recount) in plan.recounts.iter().enumerate() {
+        let [note, put] = ["note", "put"].map(|kind| format!("{kind}_{number}"));
+        lead_through(ingress, &mut start, &recount.table, &name(&note));
+        add(&note, call(&note), &json!(recount.table));
+        add(&put, call(&put), &json!(recount.table));
+    }
+    for (number, recount) in plan.recounts.iter().enumerate() {
+        let hit = format!("hit_{number}");
+        let did = name(&format!("did_again_{number}"));
+        add(
+            &hit,
+            call(&hit),
+            &divert_hits(ingress, &recount.table, &did),
+        );
+    }
+    if !plan.recounts.is_empty() {
+        add("finish", call("finish"), &Value::Null);
+    }
+    for (index, node) in plan.hit_stops.iter().enumerate() {
+        let what = format!("hit_stop_{index}");
+        let next = divert_hits(ingress, node_name(node), &name(&what));
+        add(&what, stop(), &next);
+    }
+    let mut own = own_tables(plan, &start, first_table, first_action);
+    own.append(&mut added);
+    push_all(ingress, "tables", own);
+    push_all(
+        ingress,
+        "conditionals",
+        own_conditions(plan, first_condition),
+    );
     ingress["init_table"] = json!(name("begin"));
+}
+
+/// Leads all that leads to a node to another first.
+fn lead_through(ingress: &mut Value, start: &mut Value, node: &str, by: &str) {
+    for_each_node(ingress, |one| redirect(one, node, by));
+    if start.as_str() == Some(node) {
+        *start = json!(by);
+    }
+}
+
+/// Leads what follows a hit of a table elsewhere; where it led before.
+fn divert_hits(ingress: &mut Value, table: &str, to: &str) -> Value {
+    let mut next = Value::Null;
+    for_each_node(ingress, |node| {
+        if node["name"] == table {
+            next = recount::divert_hits(node, to);
+        }
+    });
+    next
 }
 
 fn for_each_node(pipeline: &mut Value, mut change: impl FnMut(&mut Value)) {
@@ -317,18 +387,23 @@ fn own_tables(plan: &Plan, start: &Value, first_table: u64, first_action: u64) -
 }
 
 /// Whether all that was done can be remembered, and whether it is hot.
-fn own_conditions(first: u64) -> Vec<Value> {
+fn own_conditions(plan: &Plan, first: u64) -> Vec<Value> {
     let whole = json!({"op": "==", "left": ours("stop"), "right": hex(0)});
     let above = |row: u32| {
         let counter = ours(&format!("c_{row}"));
         inner(json!({"op": ">", "left": counter, "right": ours("threshold")}))
     };
     let hot = json!({"op": "and", "left": above(0), "right": above(1)});
-    let conditions = [("whole", whole, "count"), ("hot", hot, "report")];
+    let mut conditions = vec![
+        ("whole".to_owned(), inner(whole), name("count"), Value::Null),
+        ("hot".to_owned(), inner(hot), name("report"), Value::Null),
+    ];
+    let again = recount::conditions(plan).into_iter();
+    conditions.extend(again.map(|(what, is, yes, no)| (what, is, name(&yes), json!(name(&no)))));
     let conditions = conditions.into_iter().zip(first..);
-    let conditions = conditions.map(|((what, value, yes), id)| {
-        json!({"name": name(what), "id": id, "expression": inner(value),
-            "true_next": name(yes), "false_next": null})
+    let conditions = conditions.map(|((what, value, yes, no), id)| {
+        json!({"name": name(&what), "id": id, "expression": value,
+            "true_next": yes, "false_next": no})
     });
     conditions.collect()
 }
@@ -360,7 +435,11 @@ fn cache_table(plan: &Plan, id: u64, first_action: u64, start: &Value) -> Value 
         })
         .collect();
     let mut cache = table("cache", id, json!(key), &actions, start.clone());
-    cache["next_tables"] = json!({"__HIT__": null, "__MISS__": start});
+    let hit = match plan.recounts.is_empty() {
+        true => Value::Null,
+        false => json!(name("again_0")),
+    };
+    cache["next_tables"] = json!({"__HIT__": hit, "__MISS__": start});
     cache["max_size"] = json!(plan.entries);
     cache
 }

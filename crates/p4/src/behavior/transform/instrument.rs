@@ -11,8 +11,8 @@ use crate::program::Program;
 use crate::program::action::Step;
 use crate::program::ids::ActionId;
 
-use super::PREFIX;
 use super::plan::Plan;
+use super::{PREFIX, state};
 
 pub(super) fn ours(field: &str) -> Value {
     json!({"type": "field", "value": [PREFIX, field]})
@@ -51,7 +51,9 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
         let notes: Vec<Vec<Value>> = (0..steps.len())
             .map(|step| notes(program, plan, id, step))
             .collect();
-        if notes.iter().all(Vec::is_empty) {
+        let uses_state =
+            |step: &Step| matches!(step, Step::ReadRegister(..) | Step::WriteRegister(..));
+        if notes.iter().all(Vec::is_empty) && !steps.iter().any(uses_state) {
             continue;
         }
         let Some(primitives) = action.get_mut("primitives").and_then(Value::as_array_mut) else {
@@ -67,6 +69,8 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
             {
                 note["parameters"][1] = primitive["parameters"][1].clone();
             }
+            let index = places.len();
+            notes.extend(state_notes(program, plan, (id, index), &primitive));
             places.push(rewritten.len());
             rewritten.append(&mut notes);
             rewritten.push(primitive);
@@ -83,6 +87,32 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
             rewritten[place]["parameters"][parameter] = hex(places[*to as usize] as u64);
         }
         *primitives = rewritten;
+    }
+}
+
+/// Before a primitive on a register, unless it ends the way.
+fn state_notes(
+    program: &Program,
+    plan: &Plan,
+    (id, index): (ActionId, usize),
+    primitive: &Value,
+) -> Vec<Value> {
+    if plan.step_stops.contains(&(id, index)) || !plan.walked.contains(&id) {
+        return Vec::new();
+    }
+    match &program.action(id).steps[index] {
+        Step::ReadRegister(_, array, _) => {
+            let size = program.arrays.registers[array.index()].size;
+            vec![state::stop_past_end(&primitive["parameters"][2], size)]
+        }
+        Step::WriteRegister(..) => {
+            let is_it = |write: &super::Write| write.action == id && write.step == index;
+            let number = plan.writes.iter().position(is_it);
+            number.map_or_else(Vec::new, |number| {
+                state::note_write(number, plan.writes[number].size, primitive)
+            })
+        }
+        _ => Vec::new(),
     }
 }
 

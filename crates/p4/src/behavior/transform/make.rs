@@ -4,18 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::behavior::cache::flow::{Flow, Unfit, analyse};
+use crate::behavior::cache::flow::{Flow, Role, Unfit, analyse, note_operands};
+use crate::behavior::cache::known::Derived;
 use crate::behavior::cache::words::{Uses, WordSet};
 use crate::error::LoadError;
 use crate::program::Program;
 use crate::program::action::{Step, Target};
-use crate::program::control::NodeKind;
-use crate::program::expression::HeaderExpr;
+use crate::program::control::{NodeKind, in_order};
+use crate::program::expression::{Expr, HeaderExpr};
 use crate::program::headers::VALID;
 use crate::program::ids::{ActionId, FieldId, HeaderId, NodeId, TableId};
 
-use super::plan::{CacheAction, Count, FieldPart, Output, Plan};
-use super::{MAX_COMPOUND_ACTIONS, PREFIX};
+use super::plan::{CacheAction, Count, FieldPart, Output, Plan, Recount, Write};
+use super::value::derived_name;
+use super::{MAX_COMPOUND_ACTIONS, PREFIX, recount, state};
+
+/// Register writes that a behaviour may have; more end the way.
+const WRITES_MAX: usize = 32;
+
+/// Bits of registers in a key.
+const STATE_BITS_MAX: u32 = 1_024;
 
 /// Makes the plan.
 pub(super) fn make(program: &Program, json: &Value, entries: u32) -> Result<Plan, LoadError> {
@@ -41,12 +49,15 @@ pub(super) fn make(program: &Program, json: &Value, entries: u32) -> Result<Plan
     let mut maker = Maker {
         program,
         uses: Uses { program },
-        fields: field_words(program),
         flow: &flow,
         node_actions: node_actions(program, &flow),
         steps: BTreeMap::new(),
         nodes: BTreeMap::new(),
+        roles: state_roles(program, &flow),
         counts: Vec::new(),
+        writes: Vec::new(),
+        hit_stops: BTreeSet::new(),
+        recounts: Vec::new(),
         headers: BTreeSet::new(),
     };
     maker.judge();
@@ -67,19 +78,6 @@ pub(super) fn make(program: &Program, json: &Value, entries: u32) -> Result<Plan
         ));
     }
     Ok(plan)
-}
-
-/// The field that each word of a frame belongs to; none of what counts, or varies in width.
-fn field_words(program: &Program) -> Vec<Option<FieldId>> {
-    let mut fields = vec![None; program.headers.initial.len()];
-    for (index, field) in program.headers.fields.iter().enumerate() {
-        if !field.is_varbit {
-            for word in field.word..field.word + field.words() {
-                fields[word as usize] = Some(FieldId(index as u32));
-            }
-        }
-    }
-    fields
 }
 
 /// The actions that ingress runs, each with the nodes where it does.
@@ -106,12 +104,17 @@ fn node_actions(program: &Program, flow: &Flow) -> BTreeMap<ActionId, Vec<NodeId
 struct Maker<'p> {
     program: &'p Program,
     uses: Uses<'p>,
-    fields: Vec<Option<FieldId>>,
     flow: &'p Flow,
     node_actions: BTreeMap<ActionId, Vec<NodeId>>,
     steps: BTreeMap<(ActionId, usize), &'static str>,
     nodes: BTreeMap<NodeId, &'static str>,
+    /// By derived value, as far as JSON can say it.
+    roles: Vec<Role>,
     counts: Vec<Count>,
+    writes: Vec<Write>,
+    hit_stops: BTreeSet<NodeId>,
+    /// Tables that are asked again.
+    recounts: Vec<Recount>,
     headers: BTreeSet<HeaderId>,
 }
 
@@ -149,6 +152,20 @@ impl Maker<'_> {
                     Step::Count(..) => {
                         self.steps.insert((id, index), "may count more than once");
                     }
+                    Step::WriteRegister(array, ..) if nodes.len() == 1 && !jumps_back => {
+                        let array = &self.program.arrays.registers[array.index()];
+                        self.writes.push(Write {
+                            action: id,
+                            step: index,
+                            array: array.name.clone(),
+                            width_bits: array.width_bits,
+                            size: array.size,
+                        });
+                    }
+                    Step::WriteRegister(..) => {
+                        self.steps
+                            .insert((id, index), "may write a register more than once");
+                    }
                     Step::AddHeader(HeaderExpr::Header(header))
                     | Step::RemoveHeader(HeaderExpr::Header(header)) => {
                         self.headers.insert(*header);
@@ -157,7 +174,55 @@ impl Maker<'_> {
                 }
             }
         }
+        self.order_writes();
         self.bound_actions();
+        self.judge_counted_tables();
+    }
+
+    /// Puts writes into the order in which a walk does them; too many end the way.
+    fn order_writes(&mut self) {
+        let order = in_order(self.program, &self.program.control.ingress);
+        let place = |action: &ActionId| {
+            let node = self.node_actions[action][0];
+            order.iter().position(|&one| one == node)
+        };
+        self.writes
+            .sort_by_key(|write| (place(&write.action), write.step));
+        for write in self.writes.split_off(self.writes.len().min(WRITES_MAX)) {
+            self.steps
+                .insert((write.action, write.step), "one odd primitive too many");
+        }
+    }
+
+    /// Tables whose entries count packets, time out or have meters.
+    fn judge_counted_tables(&mut self) {
+        let written = self.written();
+        for node in in_order(self.program, &self.program.control.ingress) {
+            let NodeKind::Table(id) = self.program.control.nodes[node.index()].kind else {
+                continue;
+            };
+            let table = self.program.table(id);
+            let counts = table.has_counters || table.has_timeouts || table.meter.is_some();
+            if !counts || self.nodes.contains_key(&node) {
+                continue;
+            }
+            let around = recount::Around {
+                program: self.program,
+                written: &written,
+                headers: &self.headers,
+                is_stopped: &|action, step| self.steps.contains_key(&(action, step)),
+            };
+            match around.recount(node) {
+                Some(recount) => self.recounts.push(recount),
+                None if recount::tells_hits(table) => {
+                    self.hit_stops.insert(node);
+                }
+                None => {
+                    let reason = "its entries count packets, time out or have meters";
+                    self.nodes.insert(node, reason);
+                }
+            }
+        }
     }
 
     /// Odd primitives that would make too many compound actions end ways instead.
@@ -192,7 +257,7 @@ impl Maker<'_> {
 
     fn has_odd_words(&self, words: &[u32]) -> bool {
         let mut words = words.iter();
-        words.any(|&word| self.fields[word as usize].is_none())
+        words.any(|&word| self.uses.field_of(word).is_none())
     }
 
     fn node_stop(&self, id: NodeId) -> Option<&'static str> {
@@ -206,12 +271,7 @@ impl Maker<'_> {
                 self.has_odd_words(&reads)
                     .then_some("reads how much of a stack, or of a varbit, there is")
             }
-            NodeKind::Do(..) => None,
-            NodeKind::Table(table) => {
-                let table = self.program.table(*table);
-                let counts = table.has_counters || table.has_timeouts || table.meter.is_some();
-                counts.then_some("its entries count packets, time out or have meters")
-            }
+            NodeKind::Do(..) | NodeKind::Table(_) => None,
         }
     }
 
@@ -221,7 +281,15 @@ impl Maker<'_> {
         }
         let words = self.uses.step(step);
         match step {
-            Step::ReadRegister(..) | Step::WriteRegister(..) => Some("uses a register"),
+            Step::ReadRegister(Target::Field(_), ..) => {
+                let is_keyed = |node: &NodeId| {
+                    let mut reads = self.flow.reads.iter();
+                    let place = (*node, id, index);
+                    reads.any(|(read, number)| *read == place && self.roles[*number] == Role::Key)
+                };
+                let is_keyed = self.node_actions[&id].iter().all(is_keyed);
+                (!is_keyed).then_some("reads a register whose index no packet gives")
+            }
             Step::Digest(_) => Some("sends a digest, and a packet has one"),
             Step::Clone(..) | Step::Resubmit(_) | Step::Recirculate(_) | Step::Truncate(_) => {
                 Some("clones, truncates or begins anew")
@@ -235,7 +303,8 @@ impl Maker<'_> {
             | Step::ValidateHeader(_)
             | Step::AssignVarbit(..)
             | Step::Assign(Target::FieldOf(..), _)
-            | Step::Hash(Target::FieldOf(..), ..) => Some("changes a header as a whole"),
+            | Step::Hash(Target::FieldOf(..), ..)
+            | Step::ReadRegister(Target::FieldOf(..), ..) => Some("changes a header as a whole"),
             Step::AddHeader(HeaderExpr::Header(header))
             | Step::RemoveHeader(HeaderExpr::Header(header)) => {
                 let header = self.program.headers.header(*header);
@@ -255,7 +324,7 @@ impl Maker<'_> {
     }
 
     fn is_validity(&self, word: u32) -> bool {
-        let field = self.fields[word as usize];
+        let field = self.uses.field_of(word);
         field.is_some_and(|field| self.program.headers.field(field).name == VALID)
     }
 
@@ -278,10 +347,21 @@ impl Maker<'_> {
         for ((action, _), reason) in &self.steps {
             stops.push((self.program.action(*action).name.clone(), *reason));
         }
+        for node in &self.hit_stops {
+            let reason = "a hit counts, times out or meters where it cannot be asked again";
+            stops.push((names[node.index()].name.clone(), reason));
+        }
         stops.sort_unstable();
         stops.dedup();
-        Plan {
+        let derived = self.flow.derived.iter().enumerate();
+        let derived = derived.filter(|(number, _)| self.roles[*number] != Role::Unused);
+        let mut plan = Plan {
             entries,
+            derived: derived.map(|(number, one)| (number, one.clone())).collect(),
+            recounts: self.recounts.clone(),
+            restored: Vec::new(),
+            walked: self.node_actions.keys().copied().collect(),
+            hit_stops: self.hit_stops.clone(),
             actions: compound_actions(self.counts.len(), headers.len()),
             same_parts: self.same_parts(&places),
             step_stops: self.steps.keys().copied().collect(),
@@ -289,19 +369,21 @@ impl Maker<'_> {
             key,
             outputs,
             counts: self.counts,
+            writes: self.writes,
             headers,
             stops,
             flagged,
-        }
+        };
+        plan.restored = recount::restored(self.program, &plan);
+        plan
     }
 
     /// The fields of the key, the validity of their headers among them, and their places.
     fn key(&self) -> (Vec<FieldPart>, BTreeMap<FieldId, usize>) {
         let headers = &self.program.headers;
         let inputs = self.flow.inputs.iter();
-        let mut fields: BTreeSet<FieldId> = inputs
-            .filter_map(|word| self.fields[word as usize])
-            .collect();
+        let mut fields: BTreeSet<FieldId> =
+            inputs.filter_map(|word| self.uses.field_of(word)).collect();
         let odd = self.headers.iter().copied();
         let of_fields = fields.iter().map(|&field| headers.field(field).header);
         let with_validity: BTreeSet<HeaderId> = odd
@@ -330,7 +412,18 @@ impl Maker<'_> {
                 validity: places.get(&header.valid_field()).copied(),
             }
         });
-        (key.collect(), places)
+        let registers = self.flow.derived.iter().enumerate();
+        let registers = registers.filter_map(|(number, derived)| match derived {
+            Derived::Register { array, .. } if self.roles[number] == Role::Key => Some(FieldPart {
+                header: PREFIX.to_owned(),
+                field: derived_name(number),
+                width_bits: self.program.arrays.registers[array.index()].width_bits,
+                is_copied: false,
+                validity: None,
+            }),
+            _ => None,
+        });
+        (key.chain(registers).collect(), places)
     }
 
     /// Words that ingress may write.
@@ -362,7 +455,7 @@ impl Maker<'_> {
         let fields: BTreeSet<FieldId> = written
             .iter()
             .filter(|&word| !self.is_validity(word))
-            .filter_map(|word| self.fields[word as usize])
+            .filter_map(|word| self.uses.field_of(word))
             .collect();
         let (mut outputs, mut flagged) = (Vec::new(), BTreeMap::new());
         for id in fields {
@@ -403,6 +496,31 @@ impl Maker<'_> {
         }
         same
     }
+}
+
+/// The registers of the key, and what they are found by, as far as JSON can say it.
+fn state_roles(program: &Program, flow: &Flow) -> Vec<Role> {
+    let mut is_said: Vec<bool> = Vec::new();
+    let mut roles = vec![Role::Unused; flow.roles.len()];
+    let mut bits = 0;
+    for (number, derived) in flow.derived.iter().enumerate() {
+        let mut can_be = state::is_expressible(program, derived);
+        for operand in derived.operands() {
+            operand.visit(&mut |part| {
+                if let Expr::Argument(made_of) = part {
+                    can_be &= is_said[*made_of as usize];
+                }
+            });
+        }
+        is_said.push(can_be);
+        let width = 64 * derived.words(program);
+        if can_be && flow.roles[number] == Role::Key && bits + width <= STATE_BITS_MAX {
+            bits += width;
+            roles[number] = Role::Key;
+        }
+    }
+    note_operands(&flow.derived, &mut roles);
+    roles
 }
 
 fn reason(unfit: Unfit) -> &'static str {

@@ -18,11 +18,14 @@
 //! A compound action sets every output from its data. The paper's would set one that this way did
 //! not write to what the reported packet had; here an output that is not in the key has a bit beside
 //! its value that says whether to set it. Odd primitives are replicated: one compound action for
-//! each set of counts, and of headers that come or go. What can be neither ends the way, so that it
-//! is never reported, and its packets go through the program as before: registers, meters, time and
-//! chance, digests (a packet has one, so a report would take the place of the program's), clones,
-//! packets that begin anew, truncation, stacks and unions as a whole, and tables whose entries count
-//! packets or time out.
+//! each set of counts, and of headers that come or go. Registers are read into the key, at indices
+//! that the packet gives, and what the way wrote to them is written from the entry's data, each with
+//! a bit and a jump (`state`). Tables whose entries count are asked again (`recount`).
+//!
+//! What can be none of these ends the way, so that it is never reported, and its packets go through
+//! the program as before: registers at other indices, meters, time and chance, digests (a packet has
+//! one, so a report would take the place of the program's), clones, packets that begin anew,
+//! truncation, stacks and unions as a whole.
 //!
 //! Egress stays as it is: v1model sends digests at the end of ingress, so a detector behind egress
 //! has no way to report.
@@ -41,10 +44,13 @@ mod instrument;
 mod keeper;
 mod make;
 mod plan;
+mod recount;
+mod state;
+mod value;
 
 pub use entries::{CacheEntries, report_of};
 pub use keeper::{Changed, Keeper, KeeperCounts, Operation, changed_by};
-pub use plan::{CacheAction, Count, FieldPart, Output, Plan};
+pub use plan::{CacheAction, Count, FieldPart, Output, Plan, Recount, Write};
 
 use serde_json::Value;
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigUint;
 
-use crate::program::ids::{ActionId, NodeId, TableId};
+use crate::behavior::cache::known::Derived;
+use crate::program::ids::{ActionId, FieldId, NodeId, TableId};
 use crate::program::table::Match;
 
 use super::build::{EPOCH_BITS, INDEX_BITS};
@@ -46,6 +47,60 @@ pub struct Count {
     pub array: String,
 }
 
+/// A `register_write` of the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Write {
+    pub(super) action: ActionId,
+    pub(super) step: usize,
+    /// The array of registers.
+    pub array: String,
+    /// Bits of a cell.
+    pub width_bits: u32,
+    /// Cells of the array.
+    pub(super) size: u32,
+}
+
+impl Write {
+    /// Whether it was done, where, and what was written: names and widths.
+    pub(super) fn fields(&self, number: usize) -> [(String, u32); 3] {
+        [
+            (format!("wrote_{number}"), 1),
+            (format!("cell_{number}"), INDEX_BITS),
+            (format!("new_{number}"), self.width_bits),
+        ]
+    }
+}
+
+/// A table that a hit asks again, since its entries count packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recount {
+    /// The table.
+    pub table: String,
+    /// The parts of its key that ingress may write.
+    pub(super) key: Vec<RecountPart>,
+    /// Fields that are written when it is asked again.
+    pub(super) writes: BTreeSet<FieldId>,
+}
+
+/// A part of a key that is put back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RecountPart {
+    pub(super) header: String,
+    pub(super) field: String,
+    pub(super) width_bits: u32,
+}
+
+impl Recount {
+    /// Whether it had an entry, and the parts of its key: names and widths.
+    pub(super) fn fields(&self, number: usize) -> Vec<(String, u32)> {
+        let key = self.key.iter().enumerate();
+        let key = key.map(|(index, part)| (format!("key_{number}_{index}"), part.width_bits));
+        std::iter::once((format!("hit_{number}"), 1))
+            .chain(key)
+            .collect()
+    }
+}
+
 /// A compound action: which odd primitives it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheAction {
@@ -68,14 +123,26 @@ pub struct Plan {
     pub outputs: Vec<Output>,
     /// What they may count.
     pub counts: Vec<Count>,
+    /// What they may write to registers, in the order of the walk.
+    pub writes: Vec<Write>,
+    /// Tables that they may ask again, in the order of the walk.
+    pub recounts: Vec<Recount>,
+    /// Outputs that are set again when tables have been asked again.
+    pub(super) restored: Vec<usize>,
+    /// What registers of the key are found by, and these, in order, by number.
+    pub(super) derived: Vec<(usize, Derived)>,
     /// Headers that may come or go, each with its place in the key.
     pub headers: Vec<(String, usize)>,
     /// The compound actions.
     pub actions: Vec<CacheAction>,
     /// Why ways end, with the node or action.
     pub stops: Vec<(String, &'static str)>,
+    /// The actions that ingress runs.
+    pub(super) walked: BTreeSet<ActionId>,
     pub(super) step_stops: BTreeSet<(ActionId, usize)>,
     pub(super) node_stops: BTreeSet<NodeId>,
+    /// Tables of which only a hit ends the way.
+    pub(super) hit_stops: BTreeSet<NodeId>,
     /// By table: for each part of its key, the part of the cache's key that is the same then.
     pub(super) same_parts: BTreeMap<TableId, Vec<Option<usize>>>,
     /// By word: the output that it belongs to, if that is flagged.
@@ -117,7 +184,17 @@ impl Plan {
         for &count in &action.counts {
             widths.push((index_name(count), INDEX_BITS));
         }
+        widths.extend(self.state_widths());
         widths
+    }
+
+    /// What writes registers and asks tables again.
+    pub(super) fn state_widths(&self) -> Vec<(String, u32)> {
+        let writes = self.writes.iter().enumerate();
+        let writes = writes.flat_map(|(number, write)| write.fields(number));
+        let recounts = self.recounts.iter().enumerate();
+        let recounts = recounts.flat_map(|(number, one)| one.fields(number));
+        writes.chain(recounts).collect()
     }
 
     /// The widths of a report's numbers.
@@ -131,6 +208,7 @@ impl Plan {
         for _ in &self.counts {
             bits.extend([1, INDEX_BITS]);
         }
+        bits.extend(self.state_widths().into_iter().map(|(_, bits)| bits));
         bits.extend(self.headers.iter().map(|_| 1));
         bits
     }
@@ -165,6 +243,9 @@ impl Plan {
                 counts.push(count);
                 data.push(index.clone());
             }
+        }
+        for _ in self.state_widths() {
+            data.push(numbers.next()?.clone());
         }
         let mut headers = Vec::new();
         for (_, place) in &self.headers {
