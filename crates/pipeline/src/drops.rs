@@ -4,6 +4,9 @@
 //! nothing of it leaves, and each copy that an action, a bucket or a clone would have sent. So a
 //! packet may be sent and counted here as well, where one of two ports does not exist.
 //!
+//! A walk that fails because it met a bound sends nothing: the packet is counted once, under that
+//! bound, and what it would have sent or dropped before is not.
+//!
 //! 1. What a rule does not ask for is no drop: nothing is counted for an empty bucket or an empty
 //!    clone, nor for a resubmit that finds no rule, as long as something else of the packet leaves.
 //! 2. A packet of which nothing leaves is counted at least once.
@@ -29,14 +32,22 @@ pub enum DropReason {
     NoSuchGroup,
     /// Its destination is reserved for the link (IEEE 802.1Q, table 8-1).
     ReservedAddress,
-    /// Its walk hit a bound.
+    /// Its walk would have taken too many lookups.
     TooManyLookups,
     /// A header was to be pushed for which a frame has no room.
     TooLong,
+    /// Its walk led too deep into buckets and backward resubmits, or into copies.
+    RecursionTooDeep,
+    /// Its walk pushed too many bits.
+    StackTooDeep,
+    /// Its walk took more work than a packet may cause.
+    TooMuchWork,
+    /// Its walk had more effects than a packet may have.
+    TooManyEffects,
 }
 
 /// The names of the reasons, in the order of the reasons.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     "table_miss",
     "action",
     "input_port",
@@ -47,6 +58,10 @@ const NAMES: [&str; 10] = [
     "reserved_address",
     "too_many_lookups",
     "too_long",
+    "recursion_too_deep",
+    "stack_too_deep",
+    "too_much_work",
+    "too_many_effects",
 ];
 
 impl DropReason {
@@ -67,6 +82,10 @@ impl DropReason {
             DropReason::ReservedAddress => 7,
             DropReason::TooManyLookups => 8,
             DropReason::TooLong => 9,
+            DropReason::RecursionTooDeep => 10,
+            DropReason::StackTooDeep => 11,
+            DropReason::TooMuchWork => 12,
+            DropReason::TooManyEffects => 13,
         }
     }
 }

@@ -57,6 +57,13 @@ pub(crate) struct Lifted {
     provenance: Vec<Provenance>,
 }
 
+impl Lifted {
+    /// How many bits there are.
+    pub(crate) fn width_bits(&self) -> usize {
+        self.value.len()
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Provenance {
     Constant,

@@ -192,9 +192,13 @@ fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     described.collect::<Vec<_>>().join(",")
 }
 
+/// Steps that are deeper than this one are printed below each other: tables that resubmit to the
+/// next may be thousands deep.
+const DEEPEST: usize = 20;
+
 fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
     for step in &pass.steps {
-        let indent = "    ".repeat(step.depth as usize + 1);
+        let indent = "    ".repeat((step.depth as usize).min(DEEPEST) + 1);
         let place = step
             .table
             .map_or("  ".to_owned(), |table| format!("{table:2}"));

@@ -107,7 +107,7 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
     for action in actions {
         work += match action {
             Action::SetField(writes) => 1 + writes.len(),
-            Action::Move { source, .. } => 1 + usize::from(source.width_bits()) / 8,
+            Action::Move { source, .. } => 1 + usize::from(source.width_bits()) / 16,
             _ => 1,
         };
         effects += match action {

@@ -4,30 +4,40 @@ use std::collections::BTreeMap;
 
 use thalweg_packet::FieldId;
 
+use super::DropReason;
 use super::action_set;
 use super::walk::{Nested, Next, Walk};
-use super::{DropReason, MAX_LOOKUPS};
 use crate::action::{GroupId, TableId};
 use crate::flow::{Bucket, Group, GroupKind};
 use crate::reads::DEFAULT_HASH_FIELDS;
 use crate::trace::{Input, StepKind};
 
-/// How far liveness is followed through groups that watch groups.
-const MAX_WATCH_DEPTH: u32 = 16;
+/// How far liveness is followed through groups that watch groups (Open vSwitch's
+/// `MAX_LIVENESS_RECURSION`, which counts the bucket that asks).
+const MAX_WATCH_DEPTH: u32 = 127;
 
 impl Walk<'_> {
     /// Processes the packet by a group; a packet leaves it as it entered.
+    ///
+    /// A list whose group is not there ends (Open vSwitch's `xlate_group_action`).
     pub(super) fn group(&mut self, id: GroupId, table: TableId) -> Next {
+        if let Err(failed) = self.check_bounds() {
+            return failed;
+        }
         self.ask(Input::Group(id));
         let Some(group) = self.pipeline.group(id, self.version).cloned() else {
             self.drop(DropReason::NoSuchGroup);
-            return Next::Continue;
+            return Next::EndList;
         };
         match &group.kind {
             GroupKind::All => {
                 for bucket in 0..group.buckets.len() {
-                    self.bucket(&group, bucket, table);
+                    let next = self.bucket(&group, bucket, table);
+                    if next == Next::Fail {
+                        return next;
+                    }
                 }
+                Next::Continue
             }
             GroupKind::Indirect => self.bucket(&group, 0, table),
             GroupKind::FastFailover => {
@@ -35,17 +45,16 @@ impl Walk<'_> {
                     .buckets
                     .iter()
                     .position(|bucket| self.is_alive(bucket, &group));
-                self.bucket_if_any(&group, alive, table);
+                self.bucket_if_any(&group, alive, table)
             }
             GroupKind::Select { fields } => {
                 let chosen = self.select(&group, fields);
-                self.bucket_if_any(&group, chosen, table);
+                self.bucket_if_any(&group, chosen, table)
             }
         }
-        Next::Continue
     }
 
-    fn bucket_if_any(&mut self, group: &Group, bucket: Option<usize>, table: TableId) {
+    fn bucket_if_any(&mut self, group: &Group, bucket: Option<usize>, table: TableId) -> Next {
         match bucket {
             Some(bucket) => self.bucket(group, bucket, table),
             None => {
@@ -54,28 +63,23 @@ impl Walk<'_> {
                     bucket: None,
                 });
                 self.drop(DropReason::NoLiveBucket);
+                Next::Continue
             }
         }
     }
 
-    /// A bucket counts as a lookup: groups that name groups could else multiply without end.
-    fn bucket(&mut self, group: &Group, bucket: usize, table: TableId) {
-        if self.lookups == MAX_LOOKUPS {
-            self.drop(DropReason::TooManyLookups);
-            return;
-        }
+    fn bucket(&mut self, group: &Group, bucket: usize, table: TableId) -> Next {
         let kind = StepKind::Bucket {
             group: group.id,
             bucket: Some(bucket as u32),
         };
         let actions = &group.buckets[bucket].actions;
         if !self.spend(self.copy_cost() + action_set::cost_of_list(actions)) {
-            return;
+            return Next::Fail;
         }
-        self.lookups += 1;
         self.begin_step(kind);
-        let actions = action_set::of_list(actions);
-        self.on_copy(&actions, table, Nested::Bucket);
+        let actions = action_set::of_list(actions).into_owned();
+        self.on_copy(actions.into(), table, Nested::Bucket)
     }
 
     /// Chooses a bucket by rendezvous hashing: when one dies, only its own flows move.

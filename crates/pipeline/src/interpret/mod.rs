@@ -17,9 +17,11 @@
 //!    the moment they happen; what is not read through it must not influence anything.
 //! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
 //!    translation can be repeated from a cached key.
-//! 3. **Bounded.** At most [`MAX_LOOKUPS`] lookups and buckets together, [`MAX_DEPTH`] nested,
-//!    [`MAX_EFFECTS`] effects, those of copies included, and [`MAX_WORK`] units of work. What would
-//!    go beyond a bound is not done, nothing before it is undone, and it is counted as a drop.
+//! 3. **Bounded.** A packet that meets one of these bounds is dropped, nothing of what its walk
+//!    would have done is done, and the bound is the reason: [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`]
+//!    buckets and backward resubmits in each other, [`MAX_COPIES`] copies in each other,
+//!    [`MAX_STACK_BYTES`] on the stack, [`MAX_WORK`] units of work. Of more than [`MAX_EFFECTS`]
+//!    effects, those of copies included, the rest is not done, and counted.
 //! 4. An action that exposes headers that were never parsed (popping the last MPLS label, or a
 //!    VLAN tag above one that was not looked at) is followed, before anything else is read, by a
 //!    recirculation: the rest of the walk is frozen into a [`Continuation`] that goes on from a
@@ -33,10 +35,12 @@
 
 mod action_set;
 mod groups;
+mod lists;
 mod normal;
 mod rewriting;
 mod shortcut;
 mod spare;
+mod stack;
 mod walk;
 mod work;
 
@@ -55,17 +59,24 @@ pub(crate) use spare::Spare;
 use walk::Lookups;
 pub use work::MAX_WORK;
 
-/// Lookups and buckets that one packet may cause (Open vSwitch's `MAX_RESUBMITS`).
+/// Lookups that one packet may cause behind the first (Open vSwitch's `MAX_RESUBMITS`).
 pub const MAX_LOOKUPS: usize = 4096;
 
-/// How deeply resubmits, groups and clones may nest (Open vSwitch's `MAX_DEPTH`).
+/// How deep buckets, and resubmits to the same or an earlier table, may be in each other (Open
+/// vSwitch's `MAX_DEPTH`). A resubmit that leads forward comes to an end by itself.
 pub const MAX_DEPTH: u32 = 64;
+
+/// How deep copies, those of clones and buckets, may be in each other.
+///
+/// Running what comes of them takes stack for each. More than the tables that there are.
+pub const MAX_COPIES: u32 = 256;
 
 /// Effects that one packet may cause, on itself and on copies; counting drops is not limited.
 pub const MAX_EFFECTS: usize = 4096;
 
-/// Subfields that a walk may have on its stack.
-pub const MAX_STACK: usize = 1024;
+/// Bytes that a walk may have on its stack when it looks up further, each subfield with one byte
+/// more than its bits take (Open vSwitch's bound on `ctx->stack`).
+pub const MAX_STACK_BYTES: usize = 65_536;
 
 /// A walk that goes on after another parse: what was still to be done, and with what.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

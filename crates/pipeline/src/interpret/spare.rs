@@ -2,6 +2,7 @@
 //!
 //! 1. There is never more of it than one walk takes, and what comes back from outside.
 
+use super::lists::Caller;
 use crate::effect::Effect;
 use crate::trace::Trace;
 
@@ -17,6 +18,7 @@ pub(crate) struct Spare {
     lists: Vec<Vec<u64>>,
     trace: Option<Trace>,
     effects: Vec<Effect>,
+    callers: Vec<Caller>,
 }
 
 impl Spare {
@@ -51,6 +53,17 @@ impl Spare {
     pub(super) fn keep_effects(&mut self, mut effects: Vec<Effect>) {
         effects.clear();
         self.effects = effects;
+    }
+
+    /// An empty list of callers.
+    pub(super) fn callers(&mut self) -> Vec<Caller> {
+        std::mem::take(&mut self.callers)
+    }
+
+    /// Keeps a list of callers for the next walk.
+    pub(super) fn keep_callers(&mut self, mut callers: Vec<Caller>) {
+        callers.clear();
+        self.callers = callers;
     }
 
     /// An empty trace.

@@ -1,4 +1,8 @@
-//! The walk itself: tables, lists of actions, resubmits, clones, and freezing.
+//! The walk itself: lookups, single actions, copies, freezing, and what all of it comes to.
+//!
+//! A walk that meets a bound *fails*, as a translation does in Open vSwitch: nothing that it would
+//! have done is done, and the packet is dropped for that one reason. It has taught `normal` what it
+//! has taught, though, as there.
 
 use std::sync::Arc;
 
@@ -6,14 +10,16 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{FieldId, PortId, Source, standard as f};
 
 use super::action_set;
+use super::lists::Caller;
+use super::stack::Stack;
 use super::{
-    Continuation, DropReason, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK, MAX_WORK, Memory,
-    Spare, Translation, is_blind,
+    Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
+    MAX_WORK, Memory, Spare, Translation,
 };
-use crate::action::{Action, Output, Subfield, TableId, Write};
+use crate::action::{Action, Actions, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::pipeline::Pipeline;
-use crate::state::{Lifted, State};
+use crate::state::State;
 use crate::text::LOCAL_PORT;
 use crate::trace::{Input, StepKind, Trace};
 
@@ -22,14 +28,23 @@ use crate::trace::{Input, StepKind, Trace};
 pub(super) enum Next {
     /// The next action.
     Continue,
-    /// This table, at the end of the list.
+    /// This table, in place of the rest of the list.
     Table(TableId),
+    /// A lookup, then the next action.
+    Resubmit {
+        /// Seen as the input port by that lookup alone.
+        in_port: Option<PortId>,
+        /// The table.
+        table: TableId,
+    },
     /// The list is over, those around it go on.
     EndList,
     /// Nothing: the walk is over.
     Exit,
     /// Nothing now: what remains is to be frozen.
     Freeze,
+    /// Nothing, and what was done is forgotten: a bound was met.
+    Fail,
 }
 
 /// Why a list is executed on a copy of the packet.
@@ -61,10 +76,19 @@ pub(super) struct Walk<'a> {
     pub(super) effects: Vec<Effect>,
     trace: Trace,
     /// The step that reads are attributed to.
-    step: usize,
+    pub(super) step: usize,
+    /// How deep the step is in resubmits and copies.
+    pub(super) nesting: u32,
+    /// Of these, those that may lead in a circle: buckets, and resubmits that do not lead forward.
     pub(super) depth: u32,
-    /// Lookups and buckets so far.
-    pub(super) lookups: usize,
+    /// Of these, copies.
+    copies: u32,
+    /// Lookups behind the first.
+    lookups: usize,
+    /// Lists that go on when what they resubmitted to is over.
+    pub(super) callers: Vec<Caller>,
+    /// The bound that was met.
+    pub(super) failure: Option<DropReason>,
     /// Effects so far, those of copies included.
     emitted: usize,
     /// Units of work that are left; none once they were too few.
@@ -72,14 +96,14 @@ pub(super) struct Walk<'a> {
     /// Where lookups put what they examined.
     examined: Vec<u64>,
     pub(super) action_set: Vec<Action>,
-    pub(super) stack: Vec<Lifted>,
-    rule: Option<RuleId>,
+    pub(super) stack: Stack,
+    pub(super) rule: Option<RuleId>,
     /// Headers were exposed that the key knows nothing of.
     pub(super) is_reparse_needed: bool,
     /// A VLAN tag was pushed above two others, the lower of which the key has lost.
     pub(super) is_tag_hidden: bool,
     /// What remains to be done after a freeze.
-    frozen: Vec<Action>,
+    pub(super) frozen: Vec<Action>,
     continuations: Vec<Arc<Continuation>>,
     /// What was to be sent and is not, the latest reason last.
     drops: Vec<(DropReason, u32)>,
@@ -113,13 +137,17 @@ impl<'a> Walk<'a> {
             effects: spare.effects(),
             trace: spare.trace(layout.words(), layout.ingress_words()),
             step: 0,
+            nesting: 0,
             depth: 0,
+            copies: 0,
             lookups: 0,
+            callers: spare.callers(),
+            failure: None,
             emitted: 0,
             work_left: Some(MAX_WORK),
             examined: spare.list(),
             action_set: Vec::new(),
-            stack: Vec::new(),
+            stack: Stack::default(),
             rule: None,
             is_reparse_needed: false,
             is_tag_hidden: false,
@@ -132,32 +160,31 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn start(&mut self, table: TableId) {
-        let next = self.walk_tables(table, None);
-        self.end(next);
+        let next = match self.lookup(table) {
+            Some(rule) => self.execute_list(self.actions_of(rule), table),
+            None => self.miss(table),
+        };
+        self.end(next, TableId(0));
     }
 
     pub(super) fn resume(&mut self, continuation: &Continuation) {
         self.action_set = continuation.action_set.to_vec();
-        self.stack = continuation.stack.to_vec();
+        self.stack = Stack::of(&continuation.stack);
         let kind = StepKind::Resumption {
             rule: continuation.rule,
         };
         self.begin_step(kind);
-        let next = self.execute_list(&continuation.actions, TableId(0));
-        let next = match next {
-            Next::Table(table) => self.walk_tables(table, None),
-            next => next,
-        };
-        self.end(next);
+        let next = self.execute_list(continuation.actions.clone(), TableId(0));
+        self.end(next, TableId(0));
     }
 
     /// What is left at the end: the action set, or a freeze.
-    fn end(&mut self, next: Next) {
+    fn end(&mut self, next: Next, table: TableId) {
         match next {
             Next::Freeze => self.freeze(),
-            Next::Exit => {}
+            Next::Exit | Next::Fail => {}
             _ => {
-                let next = self.execute_action_set();
+                let next = self.execute_action_set(table);
                 if next == Next::Freeze {
                     self.action_set.clear();
                     self.freeze();
@@ -169,8 +196,14 @@ impl<'a> Walk<'a> {
     pub(super) fn finish(mut self) -> Translation {
         self.note_reads();
         self.trace.set_written_words(self.state.written_words);
-        trim(&mut self.effects);
-        let sends = self.effects.iter().any(sends_something);
+        let mut effects = std::mem::take(&mut self.effects);
+        if let Some(bound) = self.failure {
+            effects = only_taught(effects);
+            self.drops = vec![(bound, 1)];
+            self.continuations.clear();
+        }
+        trim(&mut effects);
+        let sends = effects.iter().any(sends_something);
         if !sends && self.drops.is_empty() {
             self.drop(
                 self.missed
@@ -178,7 +211,6 @@ impl<'a> Walk<'a> {
             );
         }
         let last = self.drops.last().map(|(reason, _)| *reason);
-        let mut effects = std::mem::take(&mut self.effects);
         // They come first, so that the last send takes the packet itself.
         let drops = self.drops.iter();
         effects.splice(
@@ -186,6 +218,7 @@ impl<'a> Walk<'a> {
             drops.map(|&(reason, copies)| Effect::Drop { reason, copies }),
         );
         self.spare.keep(self.examined);
+        self.spare.keep_callers(self.callers);
         Translation {
             effects,
             trace: self.trace,
@@ -195,35 +228,63 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks up in a table, and in those that its rules go to.
+    /// Looks up in a table behind the first; the list of the rule that matched, if there is one.
     ///
-    /// Only the first lookup sees `in_port` in place of the port that the packet came from.
-    fn walk_tables(&mut self, mut table: TableId, mut in_port: Option<PortId>) -> Next {
-        loop {
-            if self.lookups == MAX_LOOKUPS {
-                self.drop(DropReason::TooManyLookups);
-                return Next::Exit;
-            }
-            self.lookups += 1;
-            let found = match in_port.take() {
-                Some(port) => self.lookup_from(port, table),
-                None => self.lookup(table),
-            };
-            let Some(rule) = found else {
-                self.missed = Some(table);
-                return Next::EndList;
-            };
-            let actions = self
-                .pipeline
-                .rule(rule)
-                .expect("tables name known rules")
-                .actions
-                .clone();
-            match self.execute_list(&actions, table) {
-                Next::Table(next) => table = next,
-                next => return next,
-            }
+    /// The lookup alone sees `in_port` in place of the port that the packet came from.
+    ///
+    /// # Errors
+    /// If a bound is met.
+    pub(super) fn look_further(
+        &mut self,
+        table: TableId,
+        in_port: Option<PortId>,
+    ) -> Result<Option<Actions>, Next> {
+        self.check_bounds()?;
+        self.lookups += 1;
+        let found = match in_port {
+            Some(port) => self.lookup_from(port, table),
+            None => self.lookup(table),
+        };
+        if found.is_none() {
+            self.miss(table);
         }
+        Ok(found.map(|rule| self.actions_of(rule)))
+    }
+
+    /// Notes that a table has no rule for the packet.
+    fn miss(&mut self, table: TableId) -> Next {
+        self.missed = Some(table);
+        Next::EndList
+    }
+
+    fn actions_of(&self, rule: RuleId) -> Actions {
+        let rule = self.pipeline.rule(rule).expect("tables name known rules");
+        rule.actions.clone()
+    }
+
+    /// Fails if what a packet may cause by lookups and groups is used up.
+    ///
+    /// Lookups and groups are all that a circle can lead through; so it is asked there only, as in
+    /// Open vSwitch (`xlate_resubmit_resource_check`).
+    ///
+    /// # Errors
+    /// The bound that was met is the walk's failure.
+    pub(super) fn check_bounds(&mut self) -> Result<(), Next> {
+        if self.depth >= MAX_DEPTH {
+            Err(self.fail(DropReason::RecursionTooDeep))
+        } else if self.lookups >= MAX_LOOKUPS {
+            Err(self.fail(DropReason::TooManyLookups))
+        } else if self.stack.bytes() >= MAX_STACK_BYTES {
+            Err(self.fail(DropReason::StackTooDeep))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Ends the walk because of a bound; the first that is met counts.
+    pub(super) fn fail(&mut self, bound: DropReason) -> Next {
+        self.failure.get_or_insert(bound);
+        Next::Fail
     }
 
     fn lookup_from(&mut self, port: PortId, table: TableId) -> Option<RuleId> {
@@ -269,11 +330,12 @@ impl<'a> Walk<'a> {
     /// Begins a step, to which reads are attributed from now on.
     pub(super) fn begin_step(&mut self, kind: StepKind) {
         if let Lookups::Bare(_) = self.lookups_by {
-            return self.trace.begin_bare_step(kind, self.depth);
+            return self.trace.begin_bare_step(kind, self.nesting);
         }
         self.note_reads();
         self.step = self.trace.len();
-        self.trace.begin_step(kind, self.depth, self.state.words());
+        self.trace
+            .begin_step(kind, self.nesting, self.state.words());
     }
 
     /// Attributes what was read since the last call to the current step.
@@ -301,40 +363,14 @@ impl<'a> Walk<'a> {
             self.emitted += 1;
             self.effects.push(effect);
         } else if sends_something(&effect) {
-            self.drop(DropReason::TooManyLookups);
+            self.drop(DropReason::TooManyEffects);
         }
     }
 
-    /// Executes a list in `table`; what a goto in it leads to is left to the caller.
-    pub(super) fn execute_list(&mut self, actions: &[Action], table: TableId) -> Next {
-        let mut after = Next::EndList;
-        for (index, action) in actions.iter().enumerate() {
-            let next = if self.is_reparse_needed && !is_blind(action) {
-                self.frozen.push(placed(action, table));
-                Next::Freeze
-            } else {
-                self.execute(action, table)
-            };
-            match next {
-                Next::Continue => {}
-                Next::Table(_) => after = next,
-                Next::EndList => return next,
-                Next::Exit => return next,
-                Next::Freeze => {
-                    let rest = &actions[index + 1..];
-                    self.spend(rest.len());
-                    self.frozen
-                        .extend(rest.iter().map(|action| placed(action, table)));
-                    return next;
-                }
-            }
-        }
-        after
-    }
-
-    fn execute(&mut self, action: &Action, table: TableId) -> Next {
+    /// Executes an action of a list in `table`; where that leads to is left to the caller.
+    pub(super) fn execute(&mut self, action: &Action, table: TableId) -> Next {
         if !self.spend(self.cost(action)) {
-            return Next::Exit;
+            return Next::Fail;
         }
         match action {
             Action::Output(output) => self.output(output),
@@ -344,13 +380,7 @@ impl<'a> Walk<'a> {
                 source,
                 destination,
             } => self.copy(source, destination),
-            Action::Push(source) => {
-                if self.stack.len() == MAX_STACK {
-                    self.drop(DropReason::TooManyLookups);
-                    return Next::Exit;
-                }
-                self.stack.push(self.state.lift(source));
-            }
+            Action::Push(source) => self.stack.push(self.state.lift(source)),
             Action::Pop(destination) => {
                 if let Some(lifted) = self.stack.pop() {
                     self.write_lifted(&lifted, destination);
@@ -368,9 +398,12 @@ impl<'a> Walk<'a> {
             Action::DecTtl => return self.decrement_ttl(),
             Action::DecMplsTtl => return self.decrement_mpls_ttl(),
             Action::Resubmit { in_port, table: to } => {
-                return self.resubmit(*in_port, to.unwrap_or(table));
+                return Next::Resubmit {
+                    in_port: *in_port,
+                    table: to.unwrap_or(table),
+                };
             }
-            Action::Clone(nested) => return self.on_copy(nested, table, Nested::Clone),
+            Action::Clone(nested) => return self.on_copy(nested.clone(), table, Nested::Clone),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
@@ -460,30 +493,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn resubmit(&mut self, in_port: Option<PortId>, table: TableId) -> Next {
-        if self.depth == MAX_DEPTH {
-            self.drop(DropReason::TooManyLookups);
-            return Next::Exit;
-        }
-        let caller = (self.step, self.rule);
-        self.depth += 1;
-        let next = self.walk_tables(table, in_port);
-        self.depth -= 1;
-        match next {
-            Next::Exit => return next,
-            Next::Freeze => {
-                // The list that resubmitted goes on after what its goto leads to.
-                self.frozen.iter_mut().for_each(come_back);
-                return next;
-            }
-            _ => {}
-        }
-        self.return_to(caller);
-        Next::Continue
-    }
-
     /// Attributes reads to the step whose list goes on after something nested in it.
-    fn return_to(&mut self, (step, rule): (usize, Option<RuleId>)) {
+    pub(super) fn return_to(&mut self, (step, rule): (usize, Option<RuleId>)) {
         self.note_reads();
         (self.step, self.rule) = (step, rule);
     }
@@ -492,10 +503,9 @@ impl<'a> Walk<'a> {
     ///
     /// A clone executes the action set, as if no table followed, and an `exit` in it ends the
     /// whole walk; a bucket does neither (`ovs-actions(7)`, "The clone action", "The exit action").
-    pub(super) fn on_copy(&mut self, actions: &[Action], table: TableId, kind: Nested) -> Next {
-        if self.depth == MAX_DEPTH {
-            self.drop(DropReason::TooManyLookups);
-            return Next::Continue;
+    pub(super) fn on_copy(&mut self, actions: Actions, table: TableId, kind: Nested) -> Next {
+        if self.copies == MAX_COPIES {
+            return self.fail(DropReason::RecursionTooDeep);
         }
         let caller = (self.step, self.rule);
         let snapshot = self.state.snapshot();
@@ -506,13 +516,12 @@ impl<'a> Walk<'a> {
         let action_set = self.action_set.clone();
         let missed = self.missed.take();
         let drops = self.drops.clone();
-        self.depth += 1;
-        let mut next = self.execute_list(actions, table);
-        if let Next::Table(table) = next {
-            next = self.walk_tables(table, None);
-        }
+        let deeper = u32::from(kind == Nested::Bucket);
+        (self.nesting, self.copies) = (self.nesting + 1, self.copies + 1);
+        self.depth += deeper;
+        let next = self.execute_list(actions, table);
         match (kind, next) {
-            (Nested::Clone, next) => self.end(next),
+            (Nested::Clone, next) => self.end(next, table),
             (Nested::Bucket, Next::Freeze) => {
                 // The copy's walk goes on by itself, and without the action set, which is not its.
                 self.action_set.clear();
@@ -520,7 +529,8 @@ impl<'a> Walk<'a> {
             }
             (Nested::Bucket, _) => {}
         }
-        self.depth -= 1;
+        (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
+        self.depth -= deeper;
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         if let Some(table) = std::mem::replace(&mut self.missed, missed)
@@ -542,6 +552,7 @@ impl<'a> Walk<'a> {
         (self.is_reparse_needed, self.is_tag_hidden) = flags;
         self.return_to(caller);
         match (kind, next) {
+            _ if self.failure.is_some() => Next::Fail,
             (Nested::Clone, Next::Exit) => Next::Exit,
             _ => Next::Continue,
         }
@@ -556,6 +567,7 @@ impl<'a> Walk<'a> {
             action_set: std::mem::take(&mut self.action_set).into(),
             registers: self.state.read_registers().into(),
             stack: std::mem::take(&mut self.stack)
+                .lifted()
                 .iter()
                 .map(|lifted| self.state.read_for_good(lifted))
                 .collect(),
@@ -587,39 +599,28 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    fn execute_action_set(&mut self) -> Next {
+    fn execute_action_set(&mut self, table: TableId) -> Next {
         let mut actions = std::mem::take(&mut self.action_set);
         if actions.is_empty() {
             return Next::EndList;
         }
         action_set::keep_one_end(&mut actions);
         self.begin_step(StepKind::ActionSet);
-        self.execute_list(&actions, TableId(0))
+        self.execute_list(actions.into(), table)
     }
 }
 
-/// An action that means the same elsewhere: "this table" is named.
-fn placed(action: &Action, table: TableId) -> Action {
-    match action {
-        Action::Resubmit {
-            in_port,
-            table: None,
-        } => Action::Resubmit {
-            in_port: *in_port,
-            table: Some(table),
-        },
-        action => action.clone(),
+/// What a failed walk leaves: which stations it has seen where.
+fn only_taught(effects: Vec<Effect>) -> Vec<Effect> {
+    let mut taught = Vec::new();
+    for effect in effects {
+        match effect {
+            Effect::Learn { .. } => taught.push(effect),
+            Effect::Clone(nested) => taught.extend(only_taught(nested.into_vec())),
+            _ => {}
+        }
     }
-}
-
-/// Makes a goto a resubmit: the same lookups, but the list goes on afterwards.
-fn come_back(action: &mut Action) {
-    if let Action::Goto(table) = action {
-        *action = Action::Resubmit {
-            in_port: None,
-            table: Some(*table),
-        };
-    }
+    taught
 }
 
 fn in_port_subfield() -> Subfield {

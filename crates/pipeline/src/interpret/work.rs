@@ -2,10 +2,9 @@
 //!
 //! Lookups are bounded by their number, but a rule's list may have thousands of actions, and so
 //! may the rules that it resubmits to, thousands of times: 4,096 lookups could execute 80 million
-//! actions. So a walk has a budget. An action takes a unit, and more where it does more: one that
-//! copies the walk's state, for what there is to copy; a flood, for each port; the choice of a
-//! bucket, for each bucket. When the budget is spent, the walk ends as by `exit`, and a drop is
-//! counted.
+//! actions. And groups that name groups multiply. So a walk has a budget. An action takes a unit,
+//! and more where it does more: one that copies the walk's state, for what there is to copy; a
+//! flood, for each port; the choice of a bucket, for each bucket. A walk that needs more fails.
 //!
 //! 1. The budget is spent in the same way by every packet with the same trace, so that the bound
 //!    is an answer like any other.
@@ -30,7 +29,7 @@ impl Walk<'_> {
     pub(super) fn spend(&mut self, units: usize) -> bool {
         let left = self.work_left.and_then(|left| left.checked_sub(units));
         if left.is_none() && self.work_left.is_some() {
-            self.drop(DropReason::TooManyLookups);
+            self.fail(DropReason::TooMuchWork);
         }
         self.work_left = left;
         left.is_some()
@@ -44,7 +43,7 @@ impl Walk<'_> {
             Action::SetField(writes) => 1 + writes.len(),
             // Each bit is copied by itself, with where it came from.
             Action::Move { source: bits, .. } | Action::Push(bits) | Action::Pop(bits) => {
-                1 + usize::from(bits.width_bits()) / 8
+                1 + usize::from(bits.width_bits()) / 16
             }
             // All fields behind the link layer are hidden.
             Action::PushMpls(_) => 16,
@@ -57,6 +56,6 @@ impl Walk<'_> {
 
     /// What it takes to do something on a copy.
     pub(super) fn copy_cost(&self) -> usize {
-        COPY + self.stack.len() + self.action_set.len()
+        COPY + self.stack.lifted().len() + self.action_set.len()
     }
 }

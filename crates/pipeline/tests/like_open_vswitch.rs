@@ -1,0 +1,240 @@
+//! Answers that Open vSwitch 3.1.0 gave: resubmits and bounds.
+//!
+//! Each was asked of it (`cargo xtask ovs-trace`). The random comparison
+//! (`cargo xtask differential`) covers the same ground, but not its edges.
+
+use std::fmt::Write as _;
+
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::text::{LOCAL_PORT, parse_rules};
+use thalweg_pipeline::{
+    Change, Config, DropReason, Effect, Operation, Outbox, Pipeline, PortState, Translation,
+    forward,
+};
+
+/// From 02:00:00:00:00:02 to 02:00:00:00:00:01, of an EtherType for experiments.
+const FRAME: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+
+/// A frame with three MPLS labels.
+const LABELLED: [u8; 26] = [
+    2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0x47, 0, 1, 0, 64, 0, 2, 0, 64, 0, 3, 1, 64,
+];
+
+/// What becomes of a packet from port 1.
+struct Seen {
+    /// The ports that it leaves by, 0 for the controller, in order.
+    ports: Vec<u32>,
+    passes: Vec<Translation>,
+    learned: usize,
+}
+
+fn pipeline(rules: &str) -> Pipeline {
+    let mut pipeline = Pipeline::new(Config::default());
+    let numbers = [1, 2, 3, 4, LOCAL_PORT.0];
+    let ports = numbers.map(|number| {
+        let state = PortState {
+            is_up: true,
+            floods: number < 4,
+        };
+        Operation::SetPort(PortId(number), state)
+    });
+    let rules = parse_rules("rules", rules).expect("the test's rules are right");
+    let operations = ports
+        .into_iter()
+        .chain(rules.into_change().operations)
+        .collect();
+    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
+    applied.expect("the test's rules can be loaded");
+    pipeline
+}
+
+fn see(rules: &str, frame: &[u8]) -> Seen {
+    let pipeline = pipeline(rules);
+    let mut packet = Packet::from_bytes(frame);
+    packet.set_received(PortId(1), Instant::ZERO);
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    let passes = forward(&pipeline, pipeline.version(), packet, &mut outbox).expect("a frame");
+    let sent = outbox.sent.iter().map(|(port, _)| port.0);
+    Seen {
+        ports: sent.chain(outbox.to_controller.iter().map(|_| 0)).collect(),
+        passes,
+        learned: outbox.learned.len(),
+    }
+}
+
+fn ports(rules: &str) -> Vec<u32> {
+    see(rules, &FRAME).ports
+}
+
+/// The reason for which nothing of the packet leaves, whatever its rules had sent.
+fn failure(rules: &str) -> Option<DropReason> {
+    let seen = see(rules, &FRAME);
+    assert_eq!(seen.ports, []);
+    let pass = &seen.passes[0];
+    assert!(pass.continuations.is_empty());
+    let drop = pass
+        .drop_reason
+        .map(|reason| Effect::Drop { reason, copies: 1 });
+    assert_eq!(pass.effects.first(), drop.as_ref());
+    assert_eq!(pass.effects.len(), 1 + seen.learned);
+    pass.drop_reason
+}
+
+/// Tables 0 to `last - 1`, each of which looks up the next.
+fn forward_chain(last: u32) -> String {
+    let rules = (0..last).map(|table| format!("table={table},actions=resubmit(,{})\n", table + 1));
+    rules.collect()
+}
+
+/// `times` lookups of table 0 in each other, then `actions`.
+fn backward_chain(times: u32, actions: &str) -> String {
+    let mut text = String::new();
+    for turn in 0..times {
+        let next = turn + 1;
+        let _ = writeln!(
+            text,
+            "table=0,reg0={turn},actions=load:{next}->NXM_NX_REG0[],resubmit(,0)"
+        );
+    }
+    text + &format!("table=0,reg0={times},actions={actions}\n")
+}
+
+#[test]
+fn resubmits_that_lead_forward_are_not_deep() {
+    let chain = |last| format!("{}table={last},actions=output:3", forward_chain(last));
+    assert_eq!(ports(&chain(65)), [3]);
+    assert_eq!(ports(&chain(254)), [3]);
+    // Nor are gotos, and clones only add to the copies in each other.
+    let clones = chain(200)
+        .replace("resubmit", "clone(resubmit")
+        .replace(")\n", "))\n");
+    assert_eq!(ports(&clones), [3]);
+    let gotos = backward_chain(63, "goto_table:1") + "table=1,actions=output:3";
+    assert_eq!(ports(&gotos), [3]);
+}
+
+#[test]
+fn resubmits_that_do_not_lead_forward_are_deep() {
+    assert_eq!(ports(&backward_chain(64, "output:3")), [3]);
+    let deep = Some(DropReason::RecursionTooDeep);
+    assert_eq!(failure(&backward_chain(65, "output:3")), deep);
+    // At the bound no lookup and no group goes further.
+    let goto = backward_chain(64, "goto_table:1") + "table=1,actions=output:3";
+    assert_eq!(failure(&goto), deep);
+    let group = "group_id=1,type=all,bucket=actions=output:3\n";
+    assert_eq!(ports(&(backward_chain(63, "group:1") + group)), [3]);
+    assert_eq!(failure(&(backward_chain(64, "group:1") + group)), deep);
+}
+
+/// Table 253 begins again at table 0, sixteen times: 254 lookups each time.
+fn sixteen_rounds(end: u32) -> String {
+    let mut text = forward_chain(253);
+    for turn in 0..16 {
+        let next = turn + 1;
+        let _ = writeln!(
+            text,
+            "table=253,reg0={turn},actions=load:{next}->NXM_NX_REG0[],resubmit(,0)"
+        );
+    }
+    text + &format!("table={end},priority=40000,reg0=16,actions=output:2\n")
+}
+
+#[test]
+fn lookups_have_a_bound_of_their_own() {
+    assert_eq!(ports(&sixteen_rounds(32)), [2]);
+    assert_eq!(
+        failure(&sixteen_rounds(33)),
+        Some(DropReason::TooManyLookups)
+    );
+    // Tables without a rule count.
+    let many = vec!["resubmit(,2)"; 64].join(",");
+    let rules = |more: usize| {
+        let first = [vec!["resubmit(,1)"; 63], vec!["resubmit(,3)"; more]].concat();
+        format!(
+            "actions={},output:3\ntable=1,actions={many}",
+            first.join(",")
+        )
+    };
+    assert_eq!(ports(&rules(1)), [3]);
+    assert_eq!(failure(&rules(2)), Some(DropReason::TooManyLookups));
+}
+
+#[test]
+fn the_stack_has_a_bound_where_a_lookup_or_a_group_follows() {
+    let rules = |bits: &str, pushes: usize, end: &str| {
+        let mut text = "group_id=1,type=all,bucket=actions=output:3\n".to_owned();
+        let mut table = 0;
+        let mut left = pushes;
+        while left > 0 {
+            let count = left.min(1000);
+            left -= count;
+            let list = vec![format!("push:{bits}"); count].join(",");
+            let next = if left > 0 {
+                format!("resubmit(,{})", table + 1)
+            } else {
+                end.to_owned()
+            };
+            let _ = writeln!(text, "table={table},actions={list},{next}");
+            table += 1;
+        }
+        text + "table=200,actions=output:3"
+    };
+    for end in ["resubmit(,200)", "goto_table:200", "group:1"] {
+        assert_eq!(ports(&rules("NXM_NX_XXREG0[]", 3855, end)), [3], "{end}");
+        let deep = Some(DropReason::StackTooDeep);
+        assert_eq!(failure(&rules("NXM_NX_XXREG0[]", 3856, end)), deep, "{end}");
+    }
+    assert_eq!(
+        ports(&rules("NXM_NX_REG0[0]", 32_767, "resubmit(,200)")),
+        [3]
+    );
+    let deep = Some(DropReason::StackTooDeep);
+    assert_eq!(
+        failure(&rules("NXM_NX_REG0[0]", 32_768, "resubmit(,200)")),
+        deep
+    );
+    assert_eq!(ports(&rules("NXM_NX_XXREG0[]", 3856, "output:2")), [2]);
+}
+
+#[test]
+fn a_failed_walk_does_nothing_of_what_it_came_to() {
+    let deep = Some(DropReason::RecursionTooDeep);
+    for rules in [
+        "actions=output:2,resubmit(,0)",
+        "actions=output:2,controller,resubmit(,0),output:3",
+        "actions=mod_dl_src:02:00:00:00:00:09,output:2,clone(resubmit(,0)),output:3",
+        "actions=output:2,write_actions(resubmit(,1))\ntable=1,actions=output:3,resubmit(,1)",
+        "group_id=1,type=all,bucket=actions=output:2,bucket=actions=resubmit(,0),\
+         bucket=actions=output:2\nactions=group:1,output:3",
+    ] {
+        assert_eq!(failure(rules), deep, "{rules}");
+    }
+}
+
+#[test]
+fn a_failed_walk_has_taught_what_it_taught() {
+    for rules in [
+        "actions=normal,resubmit(,0)",
+        "actions=clone(push_vlan:0x8100,normal,output:2),resubmit(,0)",
+    ] {
+        assert_eq!(failure(rules), Some(DropReason::RecursionTooDeep));
+        assert!(see(rules, &FRAME).learned > 0, "{rules}");
+    }
+}
+
+/// Of a packet that is parsed again, only what that pass would have done is lost.
+#[test]
+fn a_pass_fails_by_itself() {
+    let rules = "table=0,priority=2,mpls,mpls_bos=0,actions=output:2,pop_mpls:0x8847,resubmit(,1)\n\
+                 table=1,actions=output:3,resubmit(,1)";
+    let seen = see(rules, &LABELLED);
+    assert_eq!(seen.ports, [2]);
+    let reasons: Vec<_> = seen.passes.iter().map(|pass| pass.drop_reason).collect();
+    assert_eq!(reasons, [None, Some(DropReason::RecursionTooDeep)]);
+    // A pass that fails later than it was cut sends nothing on to the next.
+    let rules = "table=0,mpls,actions=clone(pop_mpls:0x8847,resubmit(,1)),resubmit(,2)\n\
+                 table=1,actions=output:3\ntable=2,actions=resubmit(,2)";
+    let seen = see(rules, &LABELLED);
+    assert_eq!((seen.ports.len(), seen.passes.len()), (0, 1));
+}
