@@ -151,7 +151,7 @@ pub enum Action {
     Note(Box<[u8]>),
     /// Ends all processing of the packet, the lists that resubmitted to this one included.
     Exit,
-    /// Replaces actions of the action set, which is executed when no table follows.
+    /// Adds to the action set, which is executed when no table follows.
     WriteActions(Actions),
     /// Empties the action set.
     ClearActions,

@@ -1,4 +1,4 @@
-//! Answers that Open vSwitch 3.1.0 gave: resubmits and bounds.
+//! Answers that Open vSwitch 3.1.0 gave: resubmits, bounds, buckets, action sets.
 //!
 //! Each was asked of it (`cargo xtask ovs-trace`). The random comparison
 //! (`cargo xtask differential`) covers the same ground, but not its edges.
@@ -237,4 +237,77 @@ fn a_pass_fails_by_itself() {
                  table=1,actions=output:3\ntable=2,actions=resubmit(,2)";
     let seen = see(rules, &LABELLED);
     assert_eq!((seen.ports.len(), seen.passes.len()), (0, 1));
+}
+
+#[test]
+fn buckets_and_action_sets_execute_all_writes_in_order() {
+    let writes = "set_field:0xa0a0007->xxreg0,set_field:0x50/0xffff->reg4,\
+                  set_field:0x100000/0x100000->reg4,resubmit(,1)";
+    let matches = "table=1,xxreg0=0xa0a0007,reg4=0x100050,actions=output:2";
+    for kind in [
+        "select,bucket=weight:100,actions",
+        "all,bucket=actions",
+        "indirect,bucket",
+    ] {
+        let rules = format!("group_id=1,type={kind}={writes}\nactions=group:1\n{matches}");
+        assert_eq!(ports(&rules), [2], "{kind}");
+    }
+    let set = format!("actions=write_actions({writes})\n{matches}");
+    assert_eq!(ports(&set), [2]);
+    let sets = "actions=write_actions(set_field:0x50/0xffff->reg4,resubmit(,2)),goto_table:1\n\
+                table=1,actions=write_actions(set_field:0x100000/0x100000->reg4)\n\
+                table=2,reg4=0x100050,actions=output:2";
+    assert_eq!(ports(sets), [2]);
+}
+
+#[test]
+fn a_move_between_writes_takes_what_was_there_then() {
+    let list = "set_field:1->reg1,move:NXM_NX_REG1[]->NXM_NX_REG2[],set_field:2->reg1,\
+                move:NXM_NX_REG1[]->NXM_NX_REG3[],move:NXM_NX_REG2[]->NXM_NX_REG1[],resubmit(,1)";
+    let end = "table=1,reg1=1,reg2=1,reg3=2,actions=output:2";
+    assert_eq!(ports(&format!("actions=write_actions({list})\n{end}")), [2]);
+    let bucket = format!("group_id=1,type=all,bucket=actions={list}\nactions=group:1\n{end}");
+    assert_eq!(ports(&bucket), [2]);
+}
+
+#[test]
+fn sets_begin_with_what_comes_once_and_end_with_what_counts_most() {
+    let ends = |list: &str| {
+        ports(&format!(
+            "actions=write_actions({list})\ntable=1,actions=output:4"
+        ))
+    };
+    assert_eq!(ends("output:2,output:3"), [3]);
+    assert_eq!(ends("output:2,resubmit(,1)"), [2]);
+    assert_eq!(ends("resubmit(,1)"), [4]);
+    assert_eq!(ends("set_field:1->reg0"), []);
+    // The tag that is pushed is written to, though the write comes first.
+    let pushed = "actions=write_actions(mod_vlan_vid:5,push_vlan:0x8100,resubmit(,1))\n\
+                  table=1,dl_vlan=5,actions=output:2";
+    assert_eq!(ports(pushed), [2]);
+}
+
+#[test]
+fn buckets_pass_over_what_no_set_can_hold() {
+    let bucket = |list: &str| {
+        let rule = "actions=load:2->NXM_NX_REG0[],group:1,output:3";
+        ports(&format!(
+            "group_id=1,type=all,bucket=actions={list}\n{rule}"
+        ))
+    };
+    assert_eq!(bucket("clone(output:2)"), [3]);
+    assert_eq!(bucket("exit,output:2"), [2, 3]);
+    assert_eq!(
+        bucket("push:NXM_NX_REG0[],pop:NXM_NX_REG1[],output:2"),
+        [2, 3]
+    );
+    assert_eq!(bucket("output:NXM_NX_REG0[]"), [3]);
+    assert_eq!(bucket("note:01.02,output:2"), [2, 3]);
+    assert_eq!(bucket("controller(userdata=01.02),output:2"), [2, 3]);
+    assert_eq!(bucket("controller(userdata=01.02)"), [3]);
+    assert_eq!(bucket("controller(max_len=20)"), [3, 0]);
+    // What they lead to can do all that.
+    let rules = "group_id=1,type=all,bucket=actions=resubmit(,1)\nactions=group:1,output:3\n\
+                 table=1,actions=clone(output:2),output:4";
+    assert_eq!(ports(rules), [2, 4, 3]);
 }

@@ -68,10 +68,16 @@ impl Owner {
                 | Action::Push(_)
                 | Action::Pop(_)
                 | Action::Output(Output::Field(_))
-        );
+        ) || has_userdata(action);
         (self == Owner::ActionSet && is_for_lists_only)
             .then_some("an action set cannot hold this; use it outside")
     }
+}
+
+/// Whether a packet goes to the controller with bytes of the rule's, which OpenFlow's own action
+/// for that cannot say.
+pub(crate) fn has_userdata(action: &Action) -> bool {
+    matches!(action, Action::Output(Output::Controller { userdata, .. }) if !userdata.is_empty())
 }
 
 /// What is said of instructions that are not in OpenFlow's order.

@@ -1,119 +1,174 @@
-//! Action sets: at most one action of a kind, executed in an order of their own.
+//! Action sets: what several lists come to, executed in an order of their own.
 //!
 //! A packet has one, which `write_actions` adds to and which is executed when no table follows;
 //! every bucket of a group is one too (OpenFlow 1.5.1, sections 5.6 and 5.10). A set is kept as a
-//! list in the order of execution.
+//! list in the order of execution, as Open vSwitch makes one of it (`ofpacts_execute_action_set`):
+//!
+//! ```text
+//!   pop_vlan, pop_mpls, push_mpls, push_vlan, dec_ttl, dec_mpls_ttl    the last of each
+//!   set_field, load, move and their like                               all, in the order written
+//!   a group, else an output, else a resubmit                           the last of the first kind
+//! ```
+//!
+//! The standard lets a write replace one of the same field. With the whole field written that is the
+//! same; where two writes have masks, or a move comes between them, both count.
+//!
+//! 1. A set without an action of the last line does nothing.
+//! 2. What no set can hold (`clone`, `exit`, `note`, `push`, `pop`, an output to a port that a field
+//!    names or with bytes for the controller) stands in a bucket without effect.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use thalweg_packet::standard as f;
+use crate::action::{Action, Actions, Output};
+use crate::check::form::has_userdata;
 
-use crate::action::Action;
+/// How an action stands in a set; in the order of execution.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Part {
+    /// Once, in this place.
+    Once(u8),
+    /// As often as it is written.
+    Write,
+    /// At the end, alone: the one that counts most.
+    End(u8),
+    /// Not at all.
+    Ignored,
+}
 
-/// Puts an action into a set, in place of one of its kind (OpenFlow 1.5.1, section 5.6).
+/// Puts an action into a set.
 pub(super) fn add(set: &mut Vec<Action>, action: &Action) {
-    let rank = rank(action);
-    set.retain(|other| !replaces(action, other));
-    let place = set.partition_point(|other| self::rank(other) <= rank);
-    set.insert(place, action.clone());
-}
-
-/// Whether a list of actions is a set as it stands.
-fn is_set(list: &[Action]) -> bool {
-    list.is_sorted_by(|one, next| rank(one) < rank(next))
-}
-
-/// In units of work, what it takes to make a set of a list.
-pub(super) fn cost_of_list(list: &[Action]) -> usize {
-    if is_set(list) {
-        list.len()
+    let part = Part::of(action);
+    let place = match part {
+        Part::Ignored => return,
+        Part::End(_) if set.last().is_some_and(|last| Part::of(last) > part) => return,
+        Part::End(_) => set.partition_point(|other| Part::of(other) <= Part::Write),
+        Part::Write => set.partition_point(|other| Part::of(other) <= part),
+        Part::Once(_) => set.partition_point(|other| Part::of(other) < part),
+    };
+    let takes_place = match set.get(place).map(Part::of) {
+        Some(Part::End(_)) => matches!(part, Part::End(_)),
+        other => other == Some(part) && part != Part::Write,
+    };
+    if takes_place {
+        set[place] = action.clone();
     } else {
-        list.len() * list.len()
+        set.insert(place, action.clone());
     }
+}
+
+/// Whether a set does anything (invariant 1).
+pub(super) fn is_executed(set: &[Action]) -> bool {
+    let last = set.last();
+    last.is_some_and(|last| matches!(Part::of(last), Part::End(_)))
 }
 
 /// The set that a list of actions comes to; a bucket's list is one as a rule.
-pub(super) fn of_list(list: &[Action]) -> Cow<'_, [Action]> {
+pub(super) fn of_list(list: &Actions) -> Actions {
     if is_set(list) {
-        return Cow::Borrowed(list);
+        return list.clone();
     }
     let mut set = Vec::with_capacity(list.len());
     list.iter().for_each(|action| add(&mut set, action));
-    keep_one_end(&mut set);
-    Cow::Owned(set)
+    if is_executed(&set) {
+        set.into()
+    } else {
+        Arc::default()
+    }
 }
 
-/// Of the actions that send the packet on, leaves the one that counts.
-///
-/// A group goes before an output (section 5.6.1), which goes before a resubmit, as in Open
-/// vSwitch (`ofpacts_execute_action_set`). A set that sends nothing does nothing.
-pub(super) fn keep_one_end(set: &mut Vec<Action>) {
-    let Some(best) = set.iter().filter_map(end_rank).max() else {
-        return set.clear();
+/// Whether a list of actions is a set as it stands, and does something.
+fn is_set(list: &[Action]) -> bool {
+    let follows = |one: &Action, next: &Action| {
+        let (one, next) = (Part::of(one), Part::of(next));
+        one < next && !matches!(one, Part::End(_)) || (one, next) == (Part::Write, Part::Write)
     };
-    set.retain(|action| end_rank(action).is_none_or(|rank| rank == best));
+    is_executed(list) && list.is_sorted_by(follows)
 }
 
-/// How much an action counts as a set's end, if it sends the packet on.
-fn end_rank(action: &Action) -> Option<u8> {
-    match action {
-        Action::Resubmit { .. } => Some(0),
-        Action::Output(_) => Some(1),
-        Action::Group(_) => Some(2),
-        _ => None,
-    }
-}
-
-/// The order of execution (OpenFlow 1.5.1, section 5.6.1).
-fn rank(action: &Action) -> u8 {
-    match action {
-        Action::PopVlan => 1,
-        Action::PopMpls(_) => 2,
-        Action::PushMpls(_) => 3,
-        Action::PushVlan(_) => 4,
-        Action::DecTtl => 5,
-        Action::DecMplsTtl => 6,
-        Action::Output(_) | Action::Group(_) | Action::Resubmit { .. } => 8,
-        _ => 7,
-    }
-}
-
-/// Whether `new` takes the place of `old`.
-fn replaces(new: &Action, old: &Action) -> bool {
-    match (new, old) {
-        (Action::SetField(new), Action::SetField(old)) => match (&**new, &**old) {
-            // The tag has several names, for parts of it: each is a field to OpenFlow.
-            ([new], [old]) if new.field == f::VLAN_TCI => {
-                new.field == old.field && old.mask & !new.mask == 0
-            }
-            ([new], [old]) => new.field == old.field,
-            _ => false,
-        },
-        (Action::SetVlan { id: new, .. }, Action::SetVlan { id: old, .. }) => {
-            new.is_some() == old.is_some()
+impl Part {
+    fn of(action: &Action) -> Part {
+        match action {
+            Action::PopVlan => Part::Once(0),
+            Action::PopMpls(_) => Part::Once(1),
+            Action::PushMpls(_) => Part::Once(2),
+            Action::PushVlan(_) => Part::Once(3),
+            Action::DecTtl => Part::Once(4),
+            Action::DecMplsTtl => Part::Once(5),
+            Action::SetField(_) | Action::Move { .. } | Action::SetVlan { .. } => Part::Write,
+            Action::Output(Output::Field(_)) => Part::Ignored,
+            _ if has_userdata(action) => Part::Ignored,
+            Action::Resubmit { .. } => Part::End(0),
+            Action::Output(_) => Part::End(1),
+            Action::Group(_) => Part::End(2),
+            Action::Clone(_)
+            | Action::Exit
+            | Action::Note(_)
+            | Action::Push(_)
+            | Action::Pop(_)
+            | Action::WriteActions(_)
+            | Action::ClearActions
+            | Action::WriteMetadata { .. }
+            | Action::Goto(_) => Part::Ignored,
         }
-        (Action::Move { .. }, _) | (_, Action::Move { .. }) => new == old,
-        _ => std::mem::discriminant(new) == std::mem::discriminant(old),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use thalweg_packet::PortId;
+    use thalweg_packet::{PortId, standard as f};
 
     use super::*;
-    use crate::action::{GroupId, Output, TableId};
+    use crate::action::{GroupId, Subfield, TableId, Write};
 
     fn output(port: u32) -> Action {
         Action::Output(Output::Port(PortId(port)))
     }
 
+    fn write(value: u128, mask: u128) -> Action {
+        let field = f::REG0;
+        Action::SetField(Box::new([Write { field, value, mask }]))
+    }
+
+    fn set(list: &[Action]) -> Actions {
+        of_list(&list.into())
+    }
+
     #[test]
     fn a_list_is_brought_in_order_and_the_last_of_a_kind_stays() {
         let list = [output(1), Action::DecTtl, Action::PopVlan, output(2)];
-        let expected = [Action::PopVlan, Action::DecTtl, output(2)];
-        assert_eq!(*of_list(&list), expected);
-        assert!(matches!(of_list(&expected), Cow::Borrowed(_)));
+        let expected: Actions = [Action::PopVlan, Action::DecTtl, output(2)].into();
+        assert_eq!(set(&list), expected);
+        assert!(Arc::ptr_eq(&of_list(&expected), &expected));
+        let tags = [
+            Action::PushVlan(0x8100),
+            output(1),
+            Action::PushVlan(0x88a8),
+        ];
+        assert_eq!(*set(&tags), [Action::PushVlan(0x88a8), output(1)]);
+    }
+
+    #[test]
+    fn writes_keep_their_order_and_their_number() {
+        let copied = Action::Move {
+            source: Subfield::whole(f::REG0, 32),
+            destination: Subfield::whole(f::REG1, 32),
+        };
+        let writes = [
+            write(1, 0xff),
+            copied.clone(),
+            write(2, 0xf),
+            copied,
+            write(1, 0xff),
+        ];
+        let list: Vec<Action> = writes.iter().cloned().chain([output(1)]).collect();
+        assert_eq!(*set(&list), *list);
+        // Written one by one, behind an end that came first.
+        let mut set = vec![];
+        add(&mut set, &output(1));
+        writes.iter().for_each(|action| add(&mut set, action));
+        add(&mut set, &Action::DecTtl);
+        assert_eq!(set[0], Action::DecTtl);
+        assert_eq!(set[1..], *list);
     }
 
     #[test]
@@ -124,8 +179,29 @@ mod tests {
         };
         let group = Action::Group(GroupId(1));
         let list = [group.clone(), output(1), resubmit.clone()];
-        assert_eq!(*of_list(&list), [group]);
-        assert_eq!(*of_list(&[resubmit, output(1)]), [output(1)]);
-        assert_eq!(*of_list(&[Action::DecTtl, Action::PopVlan]), []);
+        assert_eq!(*set(&list), [group]);
+        assert_eq!(*set(&[resubmit, output(1)]), [output(1)]);
+        assert_eq!(*set(&[Action::DecTtl, Action::PopVlan]), []);
+    }
+
+    #[test]
+    fn what_no_set_can_hold_is_passed_over() {
+        let bits = || Subfield::whole(f::REG0, 16);
+        let to_controller = Action::Output(Output::Controller {
+            max_len_bytes: u16::MAX,
+            userdata: [1].into(),
+        });
+        let list = [
+            Action::Clone([output(3)].into()),
+            Action::Exit,
+            Action::Push(bits()),
+            Action::Pop(bits()),
+            output(2),
+            Action::Output(Output::Field(bits())),
+            to_controller,
+            Action::Note([1].into()),
+        ];
+        assert_eq!(*set(&list), [output(2)]);
+        assert_eq!(*set(&list[..4]), []);
     }
 }

@@ -74,12 +74,11 @@ impl Walk<'_> {
             bucket: Some(bucket as u32),
         };
         let actions = &group.buckets[bucket].actions;
-        if !self.spend(self.copy_cost() + action_set::cost_of_list(actions)) {
+        if !self.spend(self.copy_cost() + actions.len()) {
             return Next::Fail;
         }
         self.begin_step(kind);
-        let actions = action_set::of_list(actions).into_owned();
-        self.on_copy(actions.into(), table, Nested::Bucket)
+        self.on_copy(action_set::of_list(actions), table, Nested::Bucket)
     }
 
     /// Chooses a bucket by rendezvous hashing: when one dies, only its own flows move.

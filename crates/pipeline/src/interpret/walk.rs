@@ -600,11 +600,10 @@ impl<'a> Walk<'a> {
     }
 
     fn execute_action_set(&mut self, table: TableId) -> Next {
-        let mut actions = std::mem::take(&mut self.action_set);
-        if actions.is_empty() {
+        let actions = std::mem::take(&mut self.action_set);
+        if !action_set::is_executed(&actions) {
             return Next::EndList;
         }
-        action_set::keep_one_end(&mut actions);
         self.begin_step(StepKind::ActionSet);
         self.execute_list(actions.into(), table)
     }

@@ -48,8 +48,7 @@ impl Walk<'_> {
             // All fields behind the link layer are hidden.
             Action::PushMpls(_) => 16,
             Action::Clone(_) => self.copy_cost(),
-            // Each is compared with those that are in the set already.
-            Action::WriteActions(list) => 1 + list.len() * (self.action_set.len() + list.len()),
+            Action::WriteActions(list) => 1 + list.len(),
             _ => 1,
         }
     }
