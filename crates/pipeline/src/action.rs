@@ -90,8 +90,32 @@ pub enum Output {
     },
     /// To the switch's own network stack (`LOCAL`).
     Local,
-    /// The port whose number these bits hold.
+    /// Back into the first table, as a resubmit to it (`TABLE`).
+    Table,
+    /// The port whose number these bits hold, or the reserved one ([`Output::reserved`]).
     Field(Subfield),
+}
+
+impl Output {
+    /// What a reserved port's number means; `None` for other numbers.
+    ///
+    /// Numbers are those of OpenFlow 1.0 (`ofp_port`), which have 16 bits: what later versions made
+    /// of them is for messages, not for fields of packets.
+    pub fn reserved(port: PortId) -> Option<Output> {
+        Some(match port.0 {
+            0xfff8 => Output::InPort,
+            0xfff9 => Output::Table,
+            0xfffa => Output::Normal,
+            0xfffb => Output::Flood,
+            0xfffc => Output::All,
+            0xfffd => Output::Controller {
+                max_len_bytes: u16::MAX,
+                userdata: Box::default(),
+            },
+            0xfffe => Output::Local,
+            _ => return None,
+        })
+    }
 }
 
 /// One action or instruction of a rule.

@@ -30,6 +30,9 @@ pub(crate) const DEFAULT_HASH_FIELDS: [FieldId; 11] = [
 /// Fields that a change of the tags reads or moves.
 const TAG_FIELDS: [FieldId; 4] = [f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID];
 
+/// Fields that `normal` reads.
+const NORMAL_FIELDS: [FieldId; 4] = [f::IN_PORT, f::VLAN_TCI, f::ETH_SRC, f::ETH_DST];
+
 /// Fields that a `push_mpls` or `pop_mpls` reads or moves.
 const MPLS_FIELDS: [FieldId; 15] = [
     f::ETH_TYPE,
@@ -126,14 +129,16 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
 
 fn add_output(output: &Output, used: &mut BTreeSet<FieldId>) {
     match output {
-        Output::Normal => {
-            used.extend([f::IN_PORT, f::VLAN_TCI, f::ETH_SRC, f::ETH_DST]);
-        }
+        Output::Normal => used.extend(NORMAL_FIELDS),
         Output::Field(source) => {
             add_subfield(source, used);
             used.insert(f::IN_PORT);
+            // Only then can they hold the number of `normal`.
+            if source.width_bits() >= 16 {
+                used.extend(NORMAL_FIELDS);
+            }
         }
-        Output::Controller { .. } => {}
+        Output::Controller { .. } | Output::Table => {}
         Output::Port(_) | Output::InPort | Output::All | Output::Flood | Output::Local => {
             used.insert(f::IN_PORT);
         }

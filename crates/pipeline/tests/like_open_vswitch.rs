@@ -1,4 +1,4 @@
-//! Answers that Open vSwitch 3.1.0 gave: resubmits, bounds, buckets, action sets.
+//! Answers that Open vSwitch 3.1.0 gave: resubmits, bounds, buckets, action sets, reserved ports.
 //!
 //! Each was asked of it (`cargo xtask ovs-trace`). The random comparison
 //! (`cargo xtask differential`) covers the same ground, but not its edges.
@@ -207,6 +207,8 @@ fn a_failed_walk_does_nothing_of_what_it_came_to() {
         "actions=output:2,write_actions(resubmit(,1))\ntable=1,actions=output:3,resubmit(,1)",
         "group_id=1,type=all,bucket=actions=output:2,bucket=actions=resubmit(,0),\
          bucket=actions=output:2\nactions=group:1,output:3",
+        "actions=output:2,load:0xfff9->NXM_NX_REG0[],output:NXM_NX_REG0[]",
+        "actions=output:2,output:TABLE",
     ] {
         assert_eq!(failure(rules), deep, "{rules}");
     }
@@ -310,4 +312,50 @@ fn buckets_pass_over_what_no_set_can_hold() {
     let rules = "group_id=1,type=all,bucket=actions=resubmit(,1)\nactions=group:1,output:3\n\
                  table=1,actions=clone(output:2),output:4";
     assert_eq!(ports(rules), [2, 4, 3]);
+}
+
+#[test]
+fn a_field_can_name_a_reserved_port() {
+    let by = |number: u32, bits: &str| {
+        ports(&format!(
+            "table=0,reg2=0,actions=load:1->NXM_NX_REG2[],load:{number}->NXM_NX_REG1[],\
+             output:NXM_NX_REG1{bits}\ntable=0,reg2=1,actions=output:4"
+        ))
+    };
+    let all = [2, 3, 4, LOCAL_PORT.0];
+    for bits in ["[]", "[0..15]"] {
+        assert_eq!(by(0xfff7, bits), []);
+        assert_eq!(by(0xfff8, bits), [1]);
+        assert_eq!(by(0xfff9, bits), [4]);
+        assert_eq!(by(0xfffa, bits), [2, 3]);
+        assert_eq!(by(0xfffb, bits), [2, 3]);
+        assert_eq!(by(0xfffc, bits)[..3], all[..3]);
+        assert_eq!(by(0xfffd, bits), [0]);
+        assert_eq!(by(0xfffe, bits), [LOCAL_PORT.0]);
+        assert_eq!(by(0xffff, bits), []);
+    }
+    // OpenFlow 1.1 writes them with 32 bits; registers do not.
+    assert_eq!(by(0xffff_fff8, "[]"), []);
+    assert_eq!(by(0xffff_fff8, "[0..15]"), [1]);
+    // Eight bits never are one.
+    assert_eq!(by(0xfff8, "[0..7]"), []);
+}
+
+#[test]
+fn the_first_table_can_be_sent_to() {
+    let rules = "table=0,reg2=0,actions=load:1->NXM_NX_REG2[],output:TABLE,output:3\n\
+                 table=0,reg2=1,actions=output:4";
+    assert_eq!(ports(rules), [4, 3]);
+    let bucket = "group_id=1,type=all,bucket=actions=TABLE\n\
+                  table=0,reg2=0,actions=load:1->NXM_NX_REG2[],group:1\n\
+                  table=0,reg2=1,actions=output:4";
+    assert_eq!(ports(bucket), [4]);
+}
+
+/// `normal` reads addresses and tags, also where only a field says that it is meant.
+#[test]
+fn a_field_that_names_normal_has_the_key_that_it_needs() {
+    let rules = "actions=load:0xfffa->NXM_NX_REG1[0..15],output:NXM_NX_REG1[0..15]";
+    let seen = see(rules, &FRAME);
+    assert_eq!((seen.ports, seen.learned), (vec![2, 3], 1));
 }

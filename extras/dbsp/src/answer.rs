@@ -31,6 +31,8 @@ pub enum End {
     Recirculates,
     /// There are more lookups than the circuit has steps.
     TooDeep,
+    /// A field holds the number of `all`, `flood` or `normal`, which are not modelled.
+    Floods,
 }
 
 /// Puts an answer together.
@@ -45,6 +47,7 @@ pub(crate) fn assemble(
     let mut missed = None;
     let mut is_frozen = false;
     let mut is_over = false;
+    let mut floods = false;
     for (walk, rule) in steps {
         let table = TableId(walk.table);
         let winner = (rule.rule != NO_RULE).then_some(RuleId(rule.rule));
@@ -59,9 +62,12 @@ pub(crate) fn assemble(
             .for_each(|reason| count(&mut drops, *reason));
         is_frozen = deed.is_frozen;
         is_over = deed.next.is_none();
+        floods |= deed.floods;
     }
     let end = if is_frozen {
         End::Recirculates
+    } else if is_over && floods {
+        End::Floods
     } else if is_over {
         End::Effects(finish(effects, drops, missed))
     } else {

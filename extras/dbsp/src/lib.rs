@@ -17,9 +17,9 @@
 //! query says. The rows are in `rows`, the circuit in `circuit`, what actions do in `perform`.
 //!
 //! 1. **The native answer.** For every recorded packet and every published version, the rules met
-//!    and the effects are those of `thalweg_pipeline::translate`. Two ends are told and not
-//!    answered: a walk longer than the circuit ([`End::TooDeep`]), and one that needs another parse
-//!    ([`End::Recirculates`]).
+//!    and the effects are those of `thalweg_pipeline::translate`. Three ends are told and not
+//!    answered: a walk longer than the circuit ([`End::TooDeep`]), one that needs another parse
+//!    ([`End::Recirculates`]), and one that a field sends to `flood` or its like ([`End::Floods`]).
 //! 2. **Whole or refused.** What is not modelled is refused by name ([`Unsupported`]), and the view
 //!    stays where it was.
 //! 3. **Told.** A packet whose answer is another one is among those that [`View::follow`] names.

@@ -39,6 +39,8 @@ pub(crate) struct Deed {
     pub(crate) drops: Vec<DropReason>,
     /// Invariant 3.
     pub(crate) is_frozen: bool,
+    /// Whether a field sent the packet where it depends on all ports or on stations.
+    pub(crate) floods: bool,
 }
 
 /// How an action leaves its list.
@@ -128,7 +130,7 @@ impl Machine<'_> {
 
     fn execute(&mut self, action: &Action, table: TableId) -> Next {
         match action {
-            Action::Output(output) => self.output(output),
+            Action::Output(output) => return self.output(output),
             Action::SetField(writes) => writes.iter().for_each(|write| self.set_field(*write)),
             Action::Move {
                 source,
@@ -151,7 +153,7 @@ impl Machine<'_> {
         Next::Continue
     }
 
-    fn output(&mut self, output: &Output) {
+    fn output(&mut self, output: &Output) -> Next {
         match output {
             Output::Port(port) => self.send(*port),
             Output::Local => self.send(LOCAL_PORT),
@@ -164,12 +166,19 @@ impl Machine<'_> {
                 max_len_bytes: *max_len_bytes,
                 userdata: userdata.clone(),
             }),
-            Output::Field(source) => match u32::try_from(self.read_subfield(source)) {
-                Ok(port) => self.send(PortId(port)),
-                Err(_) => self.deed.drops.push(DropReason::NoSuchPort),
-            },
-            _ => unreachable!("such a list has been given no number"),
+            Output::Table => return Next::Resubmit(TableId(0), None),
+            Output::Field(source) => {
+                let port = u32::try_from(self.read_subfield(source)).map(PortId);
+                match port.map(|port| (port, Output::reserved(port))) {
+                    Ok((_, Some(reserved))) => return self.output(&reserved),
+                    Ok((port, None)) => self.send(port),
+                    Err(_) => self.deed.drops.push(DropReason::NoSuchPort),
+                }
+            }
+            // Only a field leads here: a list that names one of these has been given no number.
+            Output::All | Output::Flood | Output::Normal => self.deed.floods = true,
         }
+        Next::Continue
     }
 
     fn in_port(&self) -> PortId {
@@ -363,7 +372,7 @@ impl Machine<'_> {
 /// Whether an action can be done without knowing headers behind those already changed.
 fn is_blind(action: &Action) -> bool {
     match action {
-        Action::Output(output) => !matches!(output, Output::Field(_)),
+        Action::Output(output) => !matches!(output, Output::Field(_) | Output::Table),
         Action::Note(_) | Action::Exit => true,
         _ => false,
     }

@@ -5,7 +5,7 @@
 //!
 //! | done | refused, by name |
 //! | --- | --- |
-//! | `output` to ports, `in_port`, `LOCAL`, the controller and a field | `all`, `flood`, `normal` |
+//! | `output` to a port, `in_port`, `LOCAL`, `TABLE`, controller, field | `all`, `flood`, `normal` |
 //! | `set_field`, `load`, `move`, `write_metadata` | `push`, `pop` |
 //! | `push_vlan`, `pop_vlan`, `dec_ttl` | `mod_vlan_vid`, `mod_vlan_pcp`, everything of MPLS |
 //! | `goto_table`, `resubmit`, `exit`, `note`, nothing | groups, `clone`, action sets |
@@ -148,7 +148,7 @@ fn check_move(source: &Subfield, destination: &Subfield) -> Result<usize, Unsupp
 fn check_output(output: &Output) -> Result<usize, Unsupported> {
     match output {
         Output::Port(_) | Output::InPort | Output::Local | Output::Field(_) => Ok(1),
-        Output::Controller { .. } => Ok(1),
+        Output::Controller { .. } | Output::Table => Ok(1),
         Output::All => Err(Unsupported::Action("output to all ports")),
         Output::Flood => Err(Unsupported::Action("flood")),
         Output::Normal => Err(Unsupported::Action("normal")),

@@ -215,7 +215,9 @@ pub fn resume(
 fn is_blind(action: &Action) -> bool {
     use crate::action::Output;
     match action {
-        Action::Output(output) => !matches!(output, Output::Normal | Output::Field(_)),
+        Action::Output(output) => {
+            !matches!(output, Output::Normal | Output::Field(_) | Output::Table)
+        }
         Action::Note(_) | Action::ClearActions | Action::WriteActions(_) | Action::Exit => true,
         _ => false,
     }

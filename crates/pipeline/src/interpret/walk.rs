@@ -373,7 +373,7 @@ impl<'a> Walk<'a> {
             return Next::Fail;
         }
         match action {
-            Action::Output(output) => self.output(output),
+            Action::Output(output) => return self.output(output),
             Action::Group(group) => return self.group(*group, table),
             Action::SetField(writes) => writes.iter().for_each(|write| self.set_field(*write)),
             Action::Move {
@@ -420,7 +420,7 @@ impl<'a> Walk<'a> {
         Next::Continue
     }
 
-    fn output(&mut self, output: &Output) {
+    fn output(&mut self, output: &Output) -> Next {
         match output {
             Output::Port(port) => self.send(*port),
             Output::Local => self.send(LOCAL_PORT),
@@ -441,14 +441,23 @@ impl<'a> Walk<'a> {
                     userdata: userdata.clone(),
                 });
             }
+            Output::Table => {
+                return Next::Resubmit {
+                    in_port: None,
+                    table: TableId(0),
+                };
+            }
             Output::Field(source) => {
-                let port = self.state.read_subfield(source);
-                match u32::try_from(port) {
-                    Ok(port) => self.send(PortId(port)),
+                let number = self.state.read_subfield(source);
+                let port = u32::try_from(number).map(PortId);
+                match port.map(|port| (port, Output::reserved(port))) {
+                    Ok((_, Some(reserved))) => return self.output(&reserved),
+                    Ok((port, None)) => self.send(port),
                     Err(_) => self.drop(DropReason::NoSuchPort),
                 }
             }
         }
+        Next::Continue
     }
 
     /// Sends to a port, unless the packet came from it.

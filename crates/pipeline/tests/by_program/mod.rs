@@ -168,7 +168,8 @@ fn output() -> impl Strategy<Value = Output> {
             Output::All,
             Output::Flood,
             Output::Normal,
-            Output::Local
+            Output::Local,
+            Output::Table,
         ]),
         controller.prop_map(|(max_len_bytes, userdata)| Output::Controller {
             max_len_bytes,

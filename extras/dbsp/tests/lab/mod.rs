@@ -161,6 +161,7 @@ impl Lab {
                     assert!(!is_deeper && recirculates, "{context}");
                     counts.recirculated += 1;
                 }
+                End::Floods => assert!(!is_deeper && !recirculates, "{context}"),
                 End::Effects(effects) => {
                     assert!(!is_deeper, "{context}");
                     assert_eq!(*effects, translation.effects, "{context}");

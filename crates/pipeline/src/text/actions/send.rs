@@ -67,7 +67,7 @@ pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Pa
             max_len_bytes: WHOLE_PACKET,
             userdata: Box::default(),
         }),
-        PortWord::Table => Err(line.unsupported(part, "output:TABLE")),
+        PortWord::Table => Ok(Output::Table),
         PortWord::None => Err(line.value(part, "a port that packets can be sent to")),
     }
 }

@@ -152,6 +152,7 @@ fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Resul
         Output::Flood => out.write_str("FLOOD"),
         Output::Normal => out.write_str("NORMAL"),
         Output::Local => out.write_str("LOCAL"),
+        Output::Table => out.write_str("TABLE"),
         Output::Controller {
             max_len_bytes,
             userdata,
