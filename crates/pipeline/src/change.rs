@@ -173,13 +173,18 @@ pub enum ChangeError {
         /// The group's number.
         group: u32,
     },
-    /// Groups would call each other in a circle.
-    #[error("operation {operation}: group {group} would call itself")]
+    /// Groups would call each other in a circle, or too deep.
+    #[error(
+        "operation {operation}: group {group} would call itself, or lead through more than {depth} \
+         groups; change what its buckets name and watch"
+    )]
     GroupLoop {
         /// Which operation, from 0.
         operation: usize,
         /// The group's number.
         group: u32,
+        /// Groups that may be in each other.
+        depth: usize,
     },
     /// A group's number, buckets or hash are none that a group can have.
     #[error("operation {operation}: group {group}: {what}")]

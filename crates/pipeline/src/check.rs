@@ -2,9 +2,12 @@
 //!
 //! [`form`] checks what can be said of a change by itself, before any of it is done. What is left
 //! for here depends on the rules and groups that are there when an operation's turn comes. The
-//! interpreter relies on both: tables only lead forward, groups exist and do not call themselves,
-//! writes go to fields that can be written. Everything else that an action may meet (a header that
-//! is absent, a port that is gone) is a matter of the packet, not of the rule.
+//! interpreter relies on both: gotos only lead forward, groups do not call themselves, writes go to
+//! fields that can be written. Everything else that an action may meet (a header that is absent, a
+//! port that is gone) is a matter of the packet, not of the rule.
+//!
+//! A rule names groups that are there. A bucket may name one that comes later, as in Open vSwitch,
+//! which prints groups in any order; until then such a bucket drops.
 
 pub(crate) mod form;
 
@@ -15,8 +18,8 @@ use crate::change::ChangeError;
 use crate::flow::{Flow, Group};
 use crate::pipeline::Pipeline;
 
-/// How deeply groups may call groups.
-const MAX_GROUP_DEPTH: usize = 16;
+/// How deep groups may be in each other, as buckets name them or watch them.
+const MAX_GROUP_DEPTH: usize = 128;
 
 /// Checks a rule against the state being prepared.
 pub(crate) fn flow(pipeline: &Pipeline, index: usize, flow: &Flow) -> Result<(), ChangeError> {
@@ -74,13 +77,13 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
     }
     let mut refuted = BTreeMap::new();
     for bucket in &group.buckets {
-        actions(pipeline, index, TableId(0), &bucket.actions)?;
         let nested = nested_groups(&bucket.actions).chain(bucket.watch_group);
         for next in nested {
             if reaches(pipeline, next, group.id, MAX_GROUP_DEPTH, &mut refuted) {
                 return Err(ChangeError::GroupLoop {
                     operation: index,
                     group: group.id.0,
+                    depth: MAX_GROUP_DEPTH,
                 });
             }
         }

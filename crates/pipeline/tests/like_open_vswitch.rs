@@ -127,6 +127,23 @@ fn resubmits_that_do_not_lead_forward_are_deep() {
     assert_eq!(failure(&(backward_chain(64, "group:1") + group)), deep);
 }
 
+#[test]
+fn buckets_are_deep() {
+    let chain = |groups: u32| {
+        let mut text = format!("group_id={groups},type=indirect,bucket=actions=output:3\n");
+        for group in (1..groups).rev() {
+            let next = group + 1;
+            let _ = writeln!(
+                text,
+                "group_id={group},type=indirect,bucket=actions=group:{next}"
+            );
+        }
+        text + "actions=group:1"
+    };
+    assert_eq!(ports(&chain(64)), [3]);
+    assert_eq!(failure(&chain(65)), Some(DropReason::RecursionTooDeep));
+}
+
 /// Table 253 begins again at table 0, sixteen times: 254 lookups each time.
 fn sixteen_rounds(end: u32) -> String {
     let mut text = forward_chain(253);

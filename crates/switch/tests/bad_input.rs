@@ -322,11 +322,35 @@ fn a_rule_with_a_group_that_is_not_there_is_refused() {
         "priority=9,actions=clone(group:77)",
         "priority=9,actions=write_actions(group:77)",
         "modify table=1,actions=group:77",
-        "group_id=5,type=all,bucket=actions=group:77",
     ] {
         let error = assert_refused(&mut lab, read(text));
         assert!(matches!(error, ChangeError::UnknownGroup { group: 77, .. }));
     }
+}
+
+/// Groups come in any order: those that name others may be first.
+#[test]
+fn a_bucket_can_name_a_group_that_comes_later() {
+    let mut lab = warm_lab();
+    let operations = vec![
+        read("group_id=5,type=all,bucket=actions=group:77"),
+        read("group_id=77,type=ff,bucket=watch_group:78,actions=output:6"),
+        read("priority=9,ip,nw_dst=10.0.0.1,actions=group:5"),
+    ];
+    lab.apply(&Change { operations });
+    assert_eq!(answers(&mut lab)[0], [0; 0], "what is watched is not there");
+    lab.change("group_id=78,type=all,bucket=actions=drop");
+    assert_eq!(answers(&mut lab)[0], [6]);
+    lab.change("delete group_id=77");
+    assert_eq!(answers(&mut lab)[0], [0; 0], "what is named is not there");
+    lab.change("group_id=77,type=all,bucket=actions=output:7");
+    assert_eq!(answers(&mut lab)[0], [7]);
+    // A circle is found whichever group closes it.
+    let error = assert_refused(
+        &mut lab,
+        read("group_id=77,type=all,bucket=actions=group:5"),
+    );
+    assert!(matches!(error, ChangeError::GroupLoop { group: 77, .. }));
 }
 
 /// Section 6.7: rules that use a group go with it; their packets go elsewhere at once.
