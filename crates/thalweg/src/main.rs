@@ -7,6 +7,7 @@
 //! 2. Progress goes to standard error, and only when that is a terminal; `NO_COLOR` is honoured.
 //! 3. The exit status is 0 on success, 2 on bad usage or input ([`failure::bad_input`]), and 1 on
 //!    other failures. A reader that goes away (`| head`) is no failure.
+//! 4. Ctrl-C and SIGTERM leave no half-written file ([`interrupt`]).
 
 mod bench;
 mod captures;
@@ -19,6 +20,7 @@ mod failure;
 mod follow;
 mod generate;
 mod input;
+mod interrupt;
 mod lookups;
 mod number;
 mod output;
@@ -95,10 +97,26 @@ enum Command {
     Bench(bench::Command),
 }
 
+impl Command {
+    /// Whether a signal is how the command usually ends, so that it catches them itself.
+    fn ends_by_signal(&self) -> bool {
+        match self {
+            Command::Run(_) => true,
+            Command::P4(command) => command.ends_by_signal(),
+            _ => false,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     thalweg_io::keep_little_free_memory();
     let arguments = Arguments::parse();
     let console = Console::new(arguments.json);
+    if !arguments.command.ends_by_signal()
+        && let Err(error) = interrupt::catch()
+    {
+        return failure::report(&error);
+    }
     let outcome = match &arguments.command {
         Command::Demo(arguments) => demo::execute(arguments, &console),
         Command::Run(arguments) => run::execute(arguments, &console),

@@ -1,67 +1,158 @@
 //! Files that are whole when they appear.
 //!
-//! What a command writes is called `NAME.part` until it is complete, and then gets its name in one
-//! step; if the command fails it is gone, and a file that had the name before is still what it
-//! was. A command that is killed leaves a `.part`, which nobody takes for a result.
+//! What a command writes is called `NAME.XXXXXX.part`, with six characters of chance, until it is
+//! complete, and then gets its name in one step; a file that had the name before is what it was
+//! until then.
+//!
+//! 1. Two processes that write a file of one name at a time do not meet: the one that is done last
+//!    has it.
+//! 2. A command that fails leaves no `.part`, nor does one that is interrupted ([`abandon`]). One
+//!    that is killed may leave one, which nothing takes for a result.
 //!
 //! What exists and is no file (a pipe, `/dev/null`) is written as it is.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
+use tempfile::TempPath;
 use thalweg_io::CaptureWriter;
 use thalweg_packet::Instant;
 
 use crate::failure::bad_input;
+
+/// Before the user's mask: as files are that are created without further words.
+const MODE: u32 = 0o666;
+
+/// What this process has under way, and what it has completed.
+static FILES: Mutex<Files> = Mutex::new(Files {
+    parts: BTreeSet::new(),
+    completed: 0,
+});
+
+struct Files {
+    parts: BTreeSet<PathBuf>,
+    completed: u64,
+}
+
+fn files() -> MutexGuard<'static, Files> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all that is under way, before the process ends; says how many files are complete.
+///
+/// No other thread can begin or complete a file after this: it waits for ever.
+pub(crate) fn abandon() -> u64 {
+    let files = files();
+    for part in &files.parts {
+        // There is no time left to do something about it.
+        let _ = std::fs::remove_file(part);
+    }
+    let completed = files.completed;
+    std::mem::forget(files);
+    completed
+}
 
 /// The name under which a file is written, and that it is to have.
 #[derive(Debug)]
 struct Name {
     path: PathBuf,
     /// While it is being written, unless that is done in place.
-    part: Option<PathBuf>,
+    part: Option<TempPath>,
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct FileOutput {
+    file: BufWriter<File>,
+    // Behind the file, which is closed first.
+    name: Name,
 }
 
 /// A capture that is being written.
 pub(crate) struct CaptureOutput {
-    writer: CaptureWriter<BufWriter<File>>,
-    // Behind the writer, which is closed first.
-    name: Name,
+    writer: CaptureWriter<FileOutput>,
 }
 
 impl Name {
     fn create(path: &Path) -> io::Result<(Name, File)> {
         // Of a link, what it leads to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let part = match path.metadata() {
-            Ok(there) if !there.is_file() => None,
-            _ => {
-                let mut part = path.clone().into_os_string();
-                part.push(".part");
-                Some(PathBuf::from(part))
-            }
-        };
-        let file = File::create(part.as_deref().unwrap_or(&path))?;
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            let file = File::create(&path)?;
+            return Ok((Name { path, part: None }, file));
+        }
+        let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        let mut prefix = name.to_owned();
+        prefix.push(".");
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix(&prefix).suffix(".part");
+        let builder = builder.permissions(Permissions::from_mode(MODE));
+        let mut files = files();
+        let part = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let (file, part) = part.into_parts();
+        files.parts.insert(part.to_path_buf());
+        let part = Some(part);
         Ok((Name { path, part }, file))
     }
 
     fn finish(mut self) -> io::Result<()> {
-        if let Some(part) = &self.part {
-            std::fs::rename(part, &self.path)?;
+        let mut files = files();
+        if let Some(part) = self.part.take() {
+            files.parts.remove::<Path>(&part);
+            part.persist(&self.path).map_err(|failed| failed.error)?;
         }
-        self.part = None;
+        files.completed += 1;
         Ok(())
     }
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        if let Some(part) = &self.part {
+        if let Some(part) = self.part.take() {
             // The command has failed, and says so; there is nothing to add.
-            let _ = std::fs::remove_file(part);
+            files().parts.remove::<Path>(&part);
         }
+    }
+}
+
+impl FileOutput {
+    /// Begins a file that replaces one of this name.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(crate) fn create(path: &Path) -> io::Result<FileOutput> {
+        let (name, file) = Name::create(path)?;
+        let file = BufWriter::new(file);
+        Ok(FileOutput { file, name })
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If its end cannot be written.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        let FileOutput { file, name } = self;
+        drop(file);
+        name.finish()
+    }
+}
+
+impl Write for FileOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -71,9 +162,9 @@ impl CaptureOutput {
     /// # Errors
     /// If it cannot be created.
     pub(crate) fn create(path: &Path) -> Result<CaptureOutput> {
-        let (name, file) = Name::create(path).map_err(|error| refused(path, &error))?;
-        let writer = CaptureWriter::with_name(BufWriter::new(file), &path.display().to_string())?;
-        Ok(CaptureOutput { writer, name })
+        let output = FileOutput::create(path).map_err(|error| refused(path, &error))?;
+        let writer = CaptureWriter::with_name(output, &path.display().to_string())?;
+        Ok(CaptureOutput { writer })
     }
 
     /// Adds a packet.
@@ -88,12 +179,11 @@ impl CaptureOutput {
     ///
     /// # Errors
     /// If its end cannot be written.
-    pub(crate) fn finish(mut self) -> Result<u64> {
-        self.writer.flush()?;
-        let (packets, path) = (self.writer.packets(), self.name.path.clone());
-        let CaptureOutput { writer, name } = self;
-        drop(writer);
-        name.finish().map_err(|error| refused(&path, &error))?;
+    pub(crate) fn finish(self) -> Result<u64> {
+        let packets = self.writer.packets();
+        let output = self.writer.into_inner()?;
+        let path = output.name.path.clone();
+        output.finish().map_err(|error| refused(&path, &error))?;
         Ok(packets)
     }
 }
@@ -112,10 +202,9 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
 /// If it cannot be written.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
-        let (name, mut file) = Name::create(path)?;
-        file.write_all(bytes)?;
-        drop(file);
-        name.finish()
+        let mut output = FileOutput::create(path)?;
+        output.write_all(bytes)?;
+        output.finish()
     };
     write().map_err(|error| refused(path, &error))
 }
@@ -146,7 +235,13 @@ mod tests {
         let path = folder.path().join("a.pcap");
         write_text(&path, "before").expect("the folder is ours");
         let given_up = CaptureOutput::create(&path).expect("the folder is ours");
-        assert_eq!(names(folder.path()), ["a.pcap", "a.pcap.part"]);
+        let [_, part] = &names(folder.path())[..] else {
+            panic!("a part beside the file")
+        };
+        assert!(
+            part.starts_with("a.pcap.") && part.ends_with(".part"),
+            "{part}"
+        );
         drop(given_up);
         assert_eq!(names(folder.path()), ["a.pcap"]);
         assert_eq!(std::fs::read(&path).expect("it is there"), b"before");
@@ -160,6 +255,35 @@ mod tests {
             std::fs::read(&path).expect("it is there").len(),
             24 + 16 + 60
         );
+    }
+
+    #[test]
+    fn two_that_write_one_file_do_not_meet() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let path = folder.path().join("a.json");
+        let mut outputs = ["first", "second"].map(|text| {
+            let mut output = FileOutput::create(&path).expect("the folder is ours");
+            output.write_all(text.as_bytes()).expect("there is room");
+            output
+        });
+        assert_eq!(names(folder.path()).len(), 2, "each has its own");
+        outputs.reverse();
+        for (output, text) in outputs.into_iter().zip(["second", "first"]) {
+            output.finish().expect("the folder is ours");
+            let content = std::fs::read_to_string(&path).expect("it is there");
+            assert_eq!(content, text, "whole, of the one that is done");
+        }
+        assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn files_can_be_read_by_those_whom_the_mask_lets() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode();
+        let (path, plain) = (folder.path().join("a"), folder.path().join("b"));
+        write_text(&path, "x").expect("the folder is ours");
+        std::fs::write(&plain, "x").expect("the folder is ours");
+        assert_eq!(mode(&path), mode(&plain));
     }
 
     #[test]

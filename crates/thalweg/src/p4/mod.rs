@@ -169,6 +169,13 @@ pub(crate) enum Command {
     Keep(Box<keep::Arguments>),
 }
 
+impl Command {
+    /// Whether a signal is how the command usually ends.
+    pub(crate) fn ends_by_signal(&self) -> bool {
+        matches!(self, Command::Keep(_))
+    }
+}
+
 /// Does it.
 ///
 /// # Errors

@@ -3,8 +3,6 @@
 //! Runs of one capture are done one after the other, each to a file of its own, named after scheme,
 //! caches, transport and seed. The ledger has no part in it: what was done before left no packets.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -17,6 +15,7 @@ use super::placing;
 use super::runs::Run;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::output::FileOutput;
 use crate::report::Table;
 
 /// All links of a node, or the one between two.
@@ -131,8 +130,8 @@ fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Res
     let simulation = Simulation::new(&config, &traffic.trace);
     let mut simulation = simulation.map_err(bad_input)?;
     ports.iter().for_each(|&port| simulation.watch(port));
-    let file = File::create(path).map_err(|error| cannot(path, &error))?;
-    let writer = CaptureWriter::new(BufWriter::new(file));
+    let output = FileOutput::create(path).map_err(|error| cannot(path, &error))?;
+    let writer = CaptureWriter::new(output);
     let mut writer = writer.map_err(|error| cannot(path, &error))?;
     // Before each event, so that few wait.
     while simulation.step() {
@@ -142,7 +141,8 @@ fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Res
         }
     }
     let packets = writer.packets();
-    writer.finish().map_err(|error| cannot(path, &error))?;
+    let finished = writer.finish().and_then(FileOutput::finish);
+    finished.map_err(|error| cannot(path, &error))?;
     Ok((packets, simulation.captures_missed()))
 }
 
