@@ -212,6 +212,79 @@ fn what_was_done_is_not_done_again_and_nothing_else_is_taken_for_it() {
     assert_eq!(kept("plan.toml"), 0);
 }
 
+/// Half of the runs, then all: nothing shows that they were done at different times.
+#[test]
+fn files_of_resumed_runs_are_those_of_an_unbroken_one() {
+    let scene = scene();
+    let unbroken = ["--no-ledger", "--parquet", "unbroken.parquet"];
+    scene.says(
+        &[
+            &["simulate", "plan.toml", "--report", "unbroken.html"],
+            &unbroken[..],
+        ]
+        .concat(),
+    );
+    scene.says(&["simulate", "plan.toml", "--shard", "0/2"]);
+    let resumed = ["--parquet", "resumed.parquet", "--report", "resumed.html"];
+    let result = scene.json(&[&["simulate", "plan.toml"], &resumed[..]].concat());
+    assert_eq!(result["from_ledger"], RUNS / 2);
+    let read = |name: &str| std::fs::read(scene.path(name)).expect("it is there");
+    assert!(read("unbroken.parquet") == read("resumed.parquet"));
+    let _ = read("resumed.html");
+}
+
+/// A byte of a kept row that changed, and a file that was cut.
+#[test]
+fn what_is_damaged_in_the_ledger_is_told_and_done_again() {
+    let scene = scene();
+    let plan = ["simulate", "plan.toml", "--no-report"];
+    let first = scene.json(&plan);
+    assert_eq!(first["damaged_in_ledger"], 0);
+    let folder = std::fs::read_dir(scene.path("plan.ledger")).expect("it is there");
+    let mut files: Vec<_> = folder.map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    let text = std::fs::read_to_string(&files[0]).expect("text");
+    let changed = text.replacen("\"packets_sent\":2000", "\"packets_sent\":2001", 1);
+    assert_ne!(changed, text);
+    std::fs::write(&files[0], changed).expect("the folder is ours");
+    let text = std::fs::read_to_string(&files[1]).expect("text");
+    std::fs::write(&files[1], &text[..text.len() / 2]).expect("the folder is ours");
+    let second = scene.json(&plan);
+    assert_eq!(second["damaged_in_ledger"], 2);
+    assert_eq!(second["from_ledger"], RUNS - 2);
+    assert_eq!(rows(&second), rows(&first));
+    let third = scene.json(&plan);
+    assert_eq!(third["damaged_in_ledger"], 0, "they are whole again");
+    assert_eq!(third["from_ledger"], RUNS);
+}
+
+/// Three at a time, each of which writes every row and the page.
+#[test]
+fn several_processes_share_a_ledger() {
+    let scene = scene();
+    let plan = [
+        "--json",
+        "simulate",
+        "plan.toml",
+        "--parquet",
+        "rows.parquet",
+    ];
+    let started = [(); 3].map(|()| scene.start(&plan));
+    let results = started.map(|child| {
+        let output = child.wait_with_output().expect("it was started");
+        assert!(output.status.success(), "{output:?}");
+        let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        assert_eq!(result["damaged_in_ledger"], 0);
+        rows(&result)
+    });
+    assert!(results[0] == results[1] && results[1] == results[2]);
+    let after = scene.json(&["simulate", "plan.toml", "--parquet", "again.parquet"]);
+    assert_eq!(after["from_ledger"], RUNS);
+    let read = |name: &str| std::fs::read(scene.path(name)).expect("it is there");
+    assert!(read("rows.parquet") == read("again.parquet"));
+    assert_eq!(scene.parts(), Vec::<String>::new());
+}
+
 #[test]
 fn results_are_files_too() {
     let scene = scene();

@@ -5,10 +5,13 @@
 //! hashed. So nothing that an older program made is taken for this one's, and shards on several
 //! machines that share the folder never write the same file with different content.
 //!
-//! 1. A file has its name when it is whole. What is in it says again what it is of; a file that
-//!    does not say so, or cannot be read, counts as not there.
+//! 1. A file has its name when it is whole, also where several processes write the same one at a
+//!    time (`output.rs`).
+//! 2. What is in it says again what it is of, and has a hash of its row. A file that is otherwise
+//!    is damaged: it is told of, and its run is done again.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -46,9 +49,44 @@ pub(super) struct Ledger {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Entry {
     run: String,
+    /// Of the row as JSON.
+    checksum: String,
     row: Row,
+}
+
+impl Entry {
+    fn new(run: Hash, row: &Row) -> Result<Entry> {
+        Ok(Entry {
+            run: run.to_string(),
+            checksum: checksum(row)?,
+            row: row.clone(),
+        })
+    }
+
+    /// The row, if this is all of what was kept of a run.
+    fn read(text: &str, run: Hash) -> Option<Row> {
+        let entry: Entry = serde_json::from_str(text).ok()?;
+        let is_whole = entry.run == run.to_string() && checksum(&entry.row).ok()? == entry.checksum;
+        is_whole.then_some(entry.row)
+    }
+}
+
+fn checksum(row: &Row) -> Result<String> {
+    Ok(Hash::of(serde_json::to_string(row)?.as_bytes()).to_string())
+}
+
+/// What the folder has of a run.
+#[derive(PartialEq, Debug)]
+pub(super) enum Found {
+    /// The run was done.
+    Row(Box<Row>),
+    /// Nothing.
+    Nothing,
+    /// A file that is not what was written.
+    Damaged(PathBuf),
 }
 
 impl Ledger {
@@ -82,18 +120,29 @@ impl Ledger {
         self.folder.join(format!("{key}.json"))
     }
 
+    /// Where it is.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The row of a run that was done.
-    pub(super) fn find(&self, run: &Run, traffic: &Traffic) -> Option<Row> {
+    pub(super) fn find(&self, run: &Run, traffic: &Traffic) -> Found {
         let key = self.key(run, traffic);
-        let text = std::fs::read_to_string(self.path(key)).ok()?;
-        let entry: Entry = serde_json::from_str(&text).ok()?;
+        let path = self.path(key);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Found::Nothing,
+            Err(_) => return Found::Damaged(path),
+        };
+        let Some(row) = Entry::read(&text, key) else {
+            return Found::Damaged(path);
+        };
         // How the plan calls the size of caches is not in the configuration.
-        let said = Row {
+        Found::Row(Box::new(Row {
             scheme: run.kind.name().to_owned(),
             cache_percent: run.percent(),
-            ..entry.row
-        };
-        (entry.run == key.to_string()).then_some(said)
+            ..row
+        }))
     }
 
     /// Keeps the row of a run.
@@ -102,11 +151,38 @@ impl Ledger {
     /// If it cannot be written.
     pub(super) fn keep(&self, run: &Run, traffic: &Traffic, row: &Row) -> Result<()> {
         let key = self.key(run, traffic);
-        let entry = Entry {
-            run: key.to_string(),
-            row: row.clone(),
+        let entry = serde_json::to_string(&Entry::new(key, row)?)?;
+        write_text(&self.path(key), &(entry + "\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_with_a_changed_byte_is_damaged() {
+        let row = Row {
+            scheme: "switchv2p".to_owned(),
+            mean_fct_us: 183.7 / 3.0,
+            hit_rate: 0.1 + 0.2,
+            switch_bytes: vec![1, 2, u64::MAX],
+            ..Row::default()
         };
-        let path: &Path = &self.path(key);
-        write_text(path, &(serde_json::to_string(&entry)? + "\n"))
+        let run = Hash::of(b"a run");
+        let entry = Entry::new(run, &row).expect("a row is JSON");
+        let text = serde_json::to_string(&entry).expect("a row is JSON");
+        assert_eq!(Entry::read(&text, run).as_ref(), Some(&row));
+        assert_eq!(Entry::read(&text, Hash::of(b"another")), None);
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            // Digits become others, names of keys too.
+            bytes[place] ^= 1;
+            let changed = String::from_utf8(bytes).expect("it stays ASCII");
+            // The last digit of a number may make no difference.
+            let read = Entry::read(&changed, run);
+            assert!(read.is_none_or(|read| read == row), "{changed}");
+            assert_eq!(Entry::read(&text[..place], run), None);
+        }
     }
 }

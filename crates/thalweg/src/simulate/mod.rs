@@ -12,7 +12,8 @@
 //!    traffic and its seed, never on threads, shards, or what was done before.
 //! 2. Rows are in the order of the plan, however the runs ended.
 //! 3. What is in the ledger was made by this very program from the same configuration and traffic
-//!    (`ledger.rs`), so a command that was stopped goes on where it was.
+//!    (`ledger.rs`), so a command that was stopped goes on where it was, and comes to the same
+//!    figures.
 
 mod capture;
 mod figures;
@@ -35,7 +36,7 @@ use thalweg_config::Plan;
 
 use self::files::Traffic;
 use self::ledger::Ledger;
-use self::row::Row;
+use self::pool::Outcome;
 use self::runs::Run;
 use crate::console::Console;
 use crate::failure::bad_input;
@@ -142,18 +143,20 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         return capture::capture(&arguments.capture, &folder, &chosen, &traffic, console);
     }
     let ledger = ledger_of(arguments)?;
-    let (rows, kept) = pool::run_all(&chosen, &traffic, jobs, ledger.as_ref(), console)?;
+    let outcome = pool::run_all(&chosen, &traffic, jobs, ledger.as_ref(), console)?;
+    let Outcome { rows, kept, .. } = &outcome;
     if let Some(path) = &report {
-        page::page(&title(&arguments.plan), &plan, &rows)?.write(path)?;
+        page::page(&title(&arguments.plan), &plan, rows)?.write(path)?;
     }
     if let Some(path) = &arguments.parquet {
-        parquet::write(path, &rows)?;
+        parquet::write(path, rows)?;
     }
-    print(&plan, &rows, kept, report.as_deref(), console)?;
+    print(&plan, &outcome, report.as_deref(), console)?;
     console.print_json(&json!({
         "plan": arguments.plan.display().to_string(),
         "runs": all.len(),
         "from_ledger": kept,
+        "damaged_in_ledger": outcome.damaged.len(),
         "rows": rows,
         "report": report.map(|path| path.display().to_string()),
     }))
@@ -206,13 +209,8 @@ fn check_folders<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
     Ok(())
 }
 
-fn print(
-    plan: &Plan,
-    rows: &[Row],
-    kept: usize,
-    report: Option<&Path>,
-    console: &Console,
-) -> Result<()> {
+fn print(plan: &Plan, outcome: &Outcome, report: Option<&Path>, console: &Console) -> Result<()> {
+    let (rows, kept) = (&outcome.rows, outcome.kept);
     for table in tables::all(plan, rows) {
         console.headline(table.caption())?;
         console.print(&format!("{}\n", table.to_text()))?;
@@ -220,6 +218,10 @@ fn print(
     if kept > 0 {
         let of = rows.len();
         console.print(&format!("{kept} of {of} runs were done before.\n"))?;
+    }
+    for path in &outcome.damaged {
+        let path = path.display();
+        console.print(&format!("{path} was damaged; its run was done again.\n"))?;
     }
     if let Some(path) = report {
         let place = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

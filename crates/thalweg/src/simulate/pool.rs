@@ -1,7 +1,8 @@
 //! Runs spread over threads, each of which takes the next run when it has ended one.
 
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -9,12 +10,13 @@ use rustix::time::{ClockId, clock_gettime};
 use thalweg_fabric::{Simulation, Time};
 
 use super::files::Traffic;
-use super::ledger::Ledger;
+use super::ledger::{Found, Ledger};
 use super::placing;
 use super::row::Row;
 use super::runs::Run;
 use crate::console::Console;
 use crate::failure::bad_input;
+use crate::interrupt::say_at_end;
 
 /// Steps of the progress bar for a run.
 const RUN_STEPS: u64 = 1_000;
@@ -22,7 +24,17 @@ const RUN_STEPS: u64 = 1_000;
 /// Events between two looks at how far a run is.
 const EVENTS_A_LOOK: u32 = 1 << 16;
 
-/// Does all runs; gives their rows in order, and how many were in the ledger.
+/// What the runs came to.
+pub(super) struct Outcome {
+    /// In the order of the runs.
+    pub(super) rows: Vec<Row>,
+    /// How many of them were in the ledger.
+    pub(super) kept: usize,
+    /// Files of the ledger that were damaged, and are no longer.
+    pub(super) damaged: Vec<PathBuf>,
+}
+
+/// Does all runs that are not in the ledger.
 ///
 /// # Errors
 /// At the first run that cannot begin, or that cannot be kept.
@@ -32,15 +44,26 @@ pub(super) fn run_all(
     jobs: usize,
     ledger: Option<&Ledger>,
     console: &Console,
-) -> Result<(Vec<Row>, usize)> {
+) -> Result<Outcome> {
     let mut rows: Vec<Option<Row>> = Vec::new();
+    let mut damaged = Vec::new();
     for run in runs {
-        rows.push(ledger.and_then(|ledger| ledger.find(run, traffic)));
+        let found = ledger.map_or(Found::Nothing, |ledger| ledger.find(run, traffic));
+        rows.push(match found {
+            Found::Row(row) => Some(*row),
+            Found::Nothing => None,
+            Found::Damaged(path) => {
+                damaged.push(path);
+                None
+            }
+        });
     }
     let left: Vec<usize> = (0..runs.len())
         .filter(|&index| rows[index].is_none())
         .collect();
     let kept = runs.len() - left.len();
+    let done = Arc::new(AtomicUsize::new(kept));
+    say_what_is_kept(&done, runs.len(), ledger);
     let progress = console.progress_with_estimate(left.len() as u64 * RUN_STEPS);
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let results: Mutex<Vec<(usize, Result<Row>)>> = Mutex::new(Vec::new());
@@ -52,6 +75,7 @@ pub(super) fn run_all(
                         return;
                     }
                     let row = run_one(runs[index], traffic, ledger, &progress);
+                    done.fetch_add(row.is_ok().into(), Ordering::Relaxed);
                     failed.fetch_or(row.is_err(), Ordering::Relaxed);
                     let mut results = results.lock().expect("no thread panics with it");
                     results.push((index, row));
@@ -65,7 +89,28 @@ pub(super) fn run_all(
     for (index, row) in results {
         rows[index] = Some(row?);
     }
-    Ok((rows.into_iter().flatten().collect(), kept))
+    Ok(Outcome {
+        rows: rows.into_iter().flatten().collect(),
+        kept,
+        damaged,
+    })
+}
+
+/// What an interrupted command leaves behind.
+fn say_what_is_kept(done: &Arc<AtomicUsize>, all: usize, ledger: Option<&Ledger>) {
+    let folder = ledger.map(|ledger| ledger.folder().display().to_string());
+    let done = Arc::clone(done);
+    say_at_end(move || {
+        let done = done.load(Ordering::Relaxed);
+        match &folder {
+            Some(folder) => format!(
+                "{done} of {all} runs are done and kept in {folder}; the same command goes on there"
+            ),
+            None => format!(
+                "{done} of {all} runs were done, and none is kept; without --no-ledger they are"
+            ),
+        }
+    });
 }
 
 fn run_one(

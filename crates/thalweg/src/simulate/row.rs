@@ -13,6 +13,7 @@ use super::runs::{Run, gateway_count};
 
 /// The row of a run; figures are those of [`thalweg_fabric::Report`].
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) scheme: String,
     pub(super) profile: String,
@@ -63,6 +64,7 @@ pub(super) struct Row {
 
 /// Hits by where the switch is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Hits {
     pub(super) core: u64,
     pub(super) spine: u64,
@@ -71,6 +73,7 @@ pub(super) struct Hits {
 
 /// What a run came to for one of several tenants.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TenantRow {
     pub(super) packets_sent: u64,
     pub(super) gateway_packets: u64,
@@ -93,6 +96,7 @@ impl From<&TenantReport> for TenantRow {
 
 /// How good a controller's plans were.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Plans {
     pub(super) plans: u64,
     pub(super) proven: u64,
