@@ -152,6 +152,8 @@ fn shape(seed: u64) -> RandomConfig {
         tables: [2, 4, 6][seed as usize % 3],
         rules_per_table: [4, 8, 20][seed as usize / 3 % 3],
         ports: PORTS.into(),
+        // Which of several buckets is chosen is each switch's own affair.
+        selects: false,
         ..vocabulary
     }
 }

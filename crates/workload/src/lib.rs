@@ -54,7 +54,8 @@ pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };
 pub use random::{
-    PacketSource, RandomConfig, RandomGroup, RandomPacket, RandomPipeline, truncations,
+    PacketSource, RandomBucket, RandomConfig, RandomGroup, RandomPacket, RandomPipeline,
+    truncations,
 };
 pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};

@@ -5,7 +5,7 @@
 //! not hide behind it: where it can be done, our answer is changed by just what is different, and
 //! must then be the same. All are counted.
 
-use thalweg_packet::{FieldId, Headers, Scalar, Source};
+use thalweg_packet::{FieldDescriptor, FieldId, Headers, Scalar, Source};
 use thalweg_packet::{standard as f, standard::header as h};
 use thalweg_pipeline::{Action, Actions, Effect, Output, Pipeline, Station, StepKind, Subfield};
 
@@ -35,12 +35,13 @@ pub(super) enum Explanation {
     BucketsSet,
     HiddenTag,
     CloneThatPops,
+    FrameLength,
 }
 
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 16] = [
+    pub(super) const ALL: [Explanation; 17] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
@@ -57,6 +58,7 @@ impl Explanation {
         Explanation::BucketsSet,
         Explanation::HiddenTag,
         Explanation::CloneThatPops,
+        Explanation::FrameLength,
     ];
 
     /// The title in the document.
@@ -77,6 +79,7 @@ impl Explanation {
             Explanation::BucketsSet => "A bucket leaves the action set alone",
             Explanation::HiddenTag => "Popping a tag shows what is behind the third",
             Explanation::CloneThatPops => "A list goes on after a clone that pops a label",
+            Explanation::FrameLength => "A frame with a length keeps it",
             Explanation::LearnsLater => "`normal` learns once the packet is gone",
         }
     }
@@ -102,6 +105,7 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         .collect();
     let runs = || observation.passes.iter().zip(&actions);
     let has_normal = runs().any(|(_, actions)| actions.iter().any(is_normal));
+    let pushes_label = runs().any(|(_, actions)| actions.iter().any(is_push));
     let has_contradiction = |pass: &Pass| emulation::has_contradicting_pop(pass, fields);
     let has_cut_walk = observation.passes.len() > 1;
     let is_third_tag = |emulated: Answer| {
@@ -121,6 +125,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::DropEligible);
     } else if has_normal && without_priority_tags(ours) == without_priority_tags(&theirs) {
         explanations.push(Explanation::PriorityTag);
+    } else if pushes_label && without_length(ours) == without_length(&theirs) {
+        explanations.push(Explanation::FrameLength);
     } else if runs().any(|(pass, actions)| writes_tag_away(pass, actions)) {
         explanations.push(Explanation::TagWrittenAway);
     } else if observation.passes.iter().any(learns_what_it_looks_for) {
@@ -135,9 +141,7 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::BucketsSet);
     } else if observation.passes.iter().any(rewrites_protocol_zero) {
         explanations.push(Explanation::ProtocolZero);
-    } else if runs().any(|(pass, actions)| {
-        labels_at_most(pass, actions) > 3 || emulation::has_fourth_label(pass, fields)
-    }) {
+    } else if runs().any(|(pass, actions)| has_fourth_label(pass, actions, fields)) {
         explanations.push(Explanation::FourthLabel);
     } else if observation.passes.iter().any(has_other_version) {
         explanations.push(Explanation::IpVersion);
@@ -216,8 +220,18 @@ fn flatten(list: &[Action], into: &mut Vec<Action>) {
     }
 }
 
+/// Whether an action sends to `normal`, or to a field that may hold its number.
 fn is_normal(action: &Action) -> bool {
-    matches!(action, Action::Output(Output::Normal))
+    matches!(action, Action::Output(Output::Normal | Output::Field(_)))
+}
+
+fn is_push(action: &Action) -> bool {
+    matches!(action, Action::PushMpls(_))
+}
+
+/// Whether a packet gets a fourth label, or may have one when its first is popped.
+fn has_fourth_label(pass: &Pass, actions: &[Action], fields: &[FieldDescriptor]) -> bool {
+    labels_at_most(pass, actions) > 3 || emulation::has_fourth_label(pass, fields)
 }
 
 /// Labels that the packet would have if all pushes that the pass met added to those it came with.
@@ -227,9 +241,7 @@ fn is_normal(action: &Action) -> bool {
 fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
     let stack = [h::MPLS_0, h::MPLS_1, h::MPLS_2];
     let labels = stack.into_iter().filter(|label| pass.headers.has(*label));
-    let pushes = actions
-        .iter()
-        .filter(|action| matches!(action, Action::PushMpls(_)));
+    let pushes = actions.iter().filter(|action| is_push(action));
     let is_popped = actions
         .iter()
         .any(|action| matches!(action, Action::PopMpls(_)));
@@ -442,6 +454,19 @@ fn without_drop_eligible(answer: &Answer) -> Answer {
         while is_tag(bytes, at) {
             bytes[at + 2] &= !0x10;
             at += 4;
+        }
+    })
+}
+
+/// The answer with 0x05ff in place of every length that stands where others have an EtherType.
+fn without_length(answer: &Answer) -> Answer {
+    changed(&without_drop_eligible(answer), |bytes| {
+        let mut at = 12;
+        while is_tag(bytes, at) {
+            at += 4;
+        }
+        if let Some([high @ 0..=5, low]) = bytes.get_mut(at..at + 2) {
+            (*high, *low) = (0x05, 0xff);
         }
     })
 }

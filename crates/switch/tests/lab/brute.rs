@@ -152,8 +152,12 @@ impl Bench {
         }
     }
 
-    /// A group with its buckets turned round and one of them changed, or gone.
+    /// A group with its buckets turned round and one of them changed, or gone; or one that only
+    /// buckets name goes, or comes back.
     pub(crate) fn next_group(&mut self) -> Option<Change> {
+        if self.random.random_ratio(1, 3) {
+            return self.next_inner_group();
+        }
         let pipeline = self.engine.pipeline();
         let groups: Vec<Group> = pipeline
             .groups(pipeline.version())
@@ -178,6 +182,26 @@ impl Bench {
             }
         }
         Some(Change::one(Operation::SetGroup(group)))
+    }
+
+    fn next_inner_group(&mut self) -> Option<Change> {
+        let groups = self.rules.groups().iter();
+        let groups: Vec<String> = groups
+            .filter(|group| group.is_inner)
+            .map(ToString::to_string)
+            .collect();
+        if groups.is_empty() {
+            return None;
+        }
+        let text = &groups[self.random.random_range(0..groups.len())];
+        let group = text::Parser::new().parse_group(text);
+        let group = group.expect("generated groups are right");
+        let pipeline = self.engine.pipeline();
+        let is_there = pipeline.group(group.id, pipeline.version()).is_some();
+        Some(Change::one(match is_there {
+            true => Operation::DeleteGroup(group.id),
+            false => Operation::SetGroup(group),
+        }))
     }
 
     /// A port goes, comes, goes up or down, or does not flood any more.

@@ -24,6 +24,9 @@ const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
     }
 }
 
+/// The number that leads back to the first table (OpenFlow 1.0 `OFPP_TABLE`).
+const TABLE: u16 = 0xfff9;
+
 /// Moves between fields of every packet.
 const COMMON_MOVES: &[(FieldSlice, FieldSlice)] = &[
     (
@@ -146,8 +149,25 @@ impl<'a> ActionList<'a> {
     }
 
     fn push_broad(&mut self, random: &mut Random, table: u8) {
+        if random.random_ratio(1, 25) {
+            return self.push_reserved(random);
+        }
         let action = broad::draw_action(random, self.config, table, &mut self.shape, 0);
         self.actions.extend(action);
+    }
+
+    /// A register gets the number of a reserved port, or of one next to these, and is sent to.
+    fn push_reserved(&mut self, random: &mut Random) {
+        let number = random.random_range(0..4);
+        let ports = 0xfff7..=0xffff_u16;
+        // Few walks lead in a circle: those take thousands of lookups.
+        let port = match random.random_range(ports.clone()) {
+            TABLE if random.random_ratio(3, 4) => *ports.end(),
+            port => port,
+        };
+        self.actions
+            .push(Action::SetField(Register(number), port.into()));
+        self.actions.push(Action::OutputRegister(number));
     }
 
     fn push_rewrite(&mut self, random: &mut Random) {

@@ -289,17 +289,13 @@ pub(super) fn draw_action_set(
     let mut set = Vec::new();
     let mut inner = shape.clone();
     while random.random_ratio(1, 2) {
-        let action = if random.random() {
-            let field = *pick(random, &inner.writable());
-            let value = draw_value(random, field, config.ports);
-            let has_no_set_field = field == MplsTtl;
-            Some(if has_no_set_field {
-                Action::Modify(field, value)
-            } else {
-                Action::SetField(field, value)
-            })
-        } else {
-            draw_header_change(random, &mut inner)
+        let action = match random.random_range(0..4_u8) {
+            0 | 1 => Some(draw_write(random, config, &inner)),
+            2 => {
+                let slices = slices(&inner);
+                Some(Action::Move(*pick(random, &slices), *pick(random, &slices)))
+            }
+            _ => draw_header_change(random, &mut inner),
         };
         set.extend(action);
     }

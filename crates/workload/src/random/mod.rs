@@ -10,7 +10,8 @@
 //!    undefined.
 //! 2. A rule is one that a switch accepts: fields have their prerequisites, and actions change
 //!    only what the match says is there (or what an earlier action pushed).
-//! 3. A goto or resubmit leads to a later table, so every walk ends.
+//! 3. A goto or resubmit leads to a later table, so every walk ends. Only a field that says `TABLE`
+//!    leads back, rarely: such a walk ends where a switch ends it.
 //! 4. A draw costs about as much as the text or the bytes it makes; nothing is retried without
 //!    bound.
 
@@ -21,7 +22,7 @@ mod matches;
 mod packets;
 mod pool;
 
-pub use groups::RandomGroup;
+pub use groups::{RandomBucket, RandomGroup};
 pub use packets::{PacketSource, RandomPacket, truncations};
 
 use rand::Rng;
@@ -50,6 +51,8 @@ pub struct RandomConfig {
     /// Whether rules use what is rarer as well: groups, action sets, labels, stacks, reserved
     /// ports, masked writes, and more protocols.
     pub is_broad: bool,
+    /// Whether select groups have several buckets to choose from; else one has all packets.
+    pub selects: bool,
 }
 
 impl Default for RandomConfig {
@@ -63,6 +66,7 @@ impl Default for RandomConfig {
             rewrites: true,
             resubmits: true,
             is_broad: false,
+            selects: false,
         }
     }
 }
@@ -119,6 +123,7 @@ impl RandomConfig {
         RandomConfig {
             fields,
             is_broad: true,
+            selects: true,
             ..RandomConfig::default()
         }
     }
@@ -180,7 +185,9 @@ impl RandomPipeline {
         &self.rules
     }
 
-    /// The groups that rules use, which never change; none unless the pipeline is broad.
+    /// The groups that rules use, and those that these use; none unless the pipeline is broad.
+    ///
+    /// Changes leave them as they are.
     pub fn groups(&self) -> &[RandomGroup] {
         &self.groups
     }
