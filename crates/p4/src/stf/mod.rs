@@ -11,8 +11,9 @@
 //! ```
 //!
 //! One statement a line; `#` begins a comment; keywords are read in any case. Names are resolved by
-//! their last parts, as the tests write them. `*` in a value is a digit that does not matter, and in
-//! an expected packet a nibble. A packet is compared from its beginning, and to its end only if a
+//! their last parts, as the tests write them. `*` in a value is a digit that does not matter (in a
+//! key that is matched by prefix the last ones, so that `0xc0a8****` is a prefix of 16 bits), and in an
+//! expected packet a nibble. A packet is compared from its beginning, and to its end only if a
 //! `$` says so. Of entries that match, the one with the larger priority wins.
 //!
 //! A script is run in one process against a [`Target`](crate::run::Target), so nothing is waited for:

@@ -155,8 +155,7 @@ fn one_match(part: &KeyPart, text: &str) -> Result<Match, String> {
         return Ok(Match::Ternary(positive(value)?, positive(mask)?));
     }
     if text.contains('*') {
-        let (value, mask) = starred(text)?;
-        return Ok(Match::Ternary(value, mask));
+        return starred_match(part, text);
     }
     let value = positive(text)?;
     Ok(match part.kind {
@@ -165,15 +164,38 @@ fn one_match(part: &KeyPart, text: &str) -> Result<Match, String> {
     })
 }
 
-/// `0x1*` and `0b1*`: value and mask.
+/// A number with digits that do not matter: a prefix where the key has one, else a mask.
+fn starred_match(part: &KeyPart, text: &str) -> Result<Match, String> {
+    let (value, mask) = starred(text)?;
+    let width = part.width_bits;
+    let ones = (BigUint::from(1_u8) << width) - 1_u8;
+    // The first digit may have more bits than the field.
+    let mask = mask & &ones;
+    if part.kind != MatchKind::Lpm {
+        return Ok(Match::Ternary(value, mask));
+    }
+    let rest = ones ^ mask;
+    let after: BigUint = &rest + 1_u8;
+    if (&rest & after).bits() > 0 || value.bits() > u64::from(width) {
+        return Err(format!(
+            "{text:?} is no prefix of {}, which has {width} bits: write all its digits, those that \
+             do not matter last, or VALUE/LENGTH",
+            part.name
+        ));
+    }
+    Ok(Match::Lpm(value, width - rest.bits() as u32))
+}
+
+/// `0x1*`, `0o1*` and `0b1*`: value and mask.
 fn starred(text: &str) -> Result<(BigUint, BigUint), String> {
     let (bits, digits) = match text.get(..2) {
         Some("0x" | "0X") => (4, &text[2..]),
+        Some("0o" | "0O") => (3, &text[2..]),
         Some("0b" | "0B") => (1, &text[2..]),
         _ if text == "*" => return Ok((BigUint::ZERO, BigUint::ZERO)),
         _ => {
             return Err(format!(
-                "{text:?}: only hex and binary numbers may have a *"
+                "{text:?}: only numbers that begin with 0x, 0o or 0b may have a *"
             ));
         }
     };
@@ -209,6 +231,46 @@ mod tests {
     fn stars_do_not_matter() {
         assert_eq!(starred("0x1*f"), Ok((0x10f_u32.into(), 0xf0f_u32.into())));
         assert_eq!(starred("0b1*"), Ok((2_u32.into(), 2_u32.into())));
+        assert_eq!(starred("0o7*"), Ok((0o70_u32.into(), 0o70_u32.into())));
         assert!(starred("1*").is_err());
+    }
+
+    #[test]
+    fn stars_at_the_end_make_a_prefix() {
+        let part = |kind, width_bits| KeyPart {
+            name: "key".to_owned(),
+            kind,
+            field: crate::program::ids::FieldId(0),
+            width_bits,
+            mask: None,
+            from_word: 0,
+            valid_word: None,
+            word: 0,
+            shift: 0,
+        };
+        let lpm = |text: &str| one_match(&part(MatchKind::Lpm, 32), text);
+        let prefix = |value: u32, length| Ok(Match::Lpm(value.into(), length));
+        assert_eq!(lpm("0xc0a8****"), prefix(0xc0a8_0000, 16));
+        assert_eq!(lpm("0xc0a80001"), prefix(0xc0a8_0001, 32));
+        assert_eq!(lpm("0x********"), prefix(0, 0));
+        assert_eq!(lpm("*"), prefix(0, 0));
+        assert_eq!(
+            lpm("0b1_0******_********_********_********"),
+            prefix(0x8000_0000, 2)
+        );
+        // Not at the end, or of a number that has fewer digits than the field.
+        for text in ["0xc0**0001", "0x*0a80001", "0xc0a8**", "0xc0a8*****"] {
+            let error = lpm(text).expect_err(text);
+            assert!(
+                error.contains("is no prefix of key, which has 32 bits"),
+                "{error}"
+            );
+        }
+        // Nine bits have three digits, of which the first has one bit.
+        let nine = part(MatchKind::Lpm, 9);
+        assert_eq!(one_match(&nine, "0x1**"), prefix(0x100, 1));
+        let nine = part(MatchKind::Ternary, 9);
+        let masked = Match::Ternary(0x100_u32.into(), 0x10f_u32.into());
+        assert_eq!(one_match(&nine, "0x1*0"), Ok(masked));
     }
 }
