@@ -11,7 +11,7 @@ use crate::state::{ActionCall, EntryAction, TableEntry, Update};
 use crate::stf::resolve;
 
 use super::handles::Handles;
-use super::{Note, Reader, Said, number, said, split_at_arrow};
+use super::{Asked, Note, Reader, Said, Word, Wrong, number, said, split_at_arrow};
 
 /// Bits of a handle that are a place.
 const PLACE_BITS: u32 = 24;
@@ -64,37 +64,59 @@ fn own_of(table: &Table) -> Handles<Known> {
 }
 
 impl Reader<'_> {
+    /// The table that a word means.
+    pub(super) fn table(&self, word: &Word<'_>) -> Result<TableId, Wrong> {
+        word.blame(resolve::table(self.program, word))
+    }
+
+    /// A new entry, whose meter is set if all of the table were.
+    pub(super) fn insert(&self, table: TableId, entry: TableEntry) -> Asked {
+        let mut updates = vec![Update::InsertEntry(table, entry.clone())];
+        if let Some(rates) = self.rates.get(&table) {
+            let matches = entry.matches.clone();
+            let meter = Update::SetEntryMeter(table, matches, entry.priority, Some(*rates));
+            updates.push(meter);
+        }
+        Asked {
+            updates,
+            note: Some(Note::Entry(table, entry)),
+        }
+    }
+
     /// The place that a handle of a table names, and what has it.
-    pub(super) fn entry(&self, table: TableId, handle: &str) -> Result<(u32, &Known), String> {
-        let handle: u32 = number(handle)?;
+    pub(super) fn entry(&self, table: TableId, word: &Word<'_>) -> Result<(u32, &Known), Wrong> {
+        let handle: u32 = number(word)?;
         let place = handle & ((1 << PLACE_BITS) - 1);
         let entries = &self.entries[table.index()];
         let known = entries.get(place);
         let known = known.filter(|_| u32::from(entries.left(place)) == handle >> PLACE_BITS);
         let known = known.ok_or_else(|| {
-            format!(
+            word.wrong(format!(
                 "there is no entry {handle}; handles are those of simple_switch: the first entry of a \
                  table is 0"
-            )
+            ))
         })?;
         Ok((place, known))
     }
 
     /// The same, of an entry that a command may change.
-    fn written(&self, table: TableId, handle: &str) -> Result<(u32, TableEntry), String> {
+    fn written(&self, table: TableId, handle: &Word<'_>) -> Result<(u32, TableEntry), Wrong> {
         match self.entry(table, handle)? {
-            (_, known) if known.is_own => Err(format!("entry {handle} is the program's own")),
+            (_, known) if known.is_own => {
+                let what = format!("entry {} is the program's own", &**handle);
+                Err(handle.wrong(what))
+            }
             (place, known) => Ok((place, known.entry.clone())),
         }
     }
 
-    pub(super) fn table_add(&self, words: &[&str]) -> Said {
+    pub(super) fn table_add(&self, words: &[Word<'_>]) -> Said {
         let (before, after) = split_at_arrow(words);
         let [table, action, keys @ ..] = before else {
-            return Err("it is table_add TABLE ACTION KEYS => PARAMETERS [PRIORITY]".to_owned());
+            return Err("it is table_add TABLE ACTION KEYS => PARAMETERS [PRIORITY]".into());
         };
-        let id = resolve::table(self.program, table)?;
-        let matches = self.matches(id, keys)?;
+        let id = self.table(table)?;
+        let matches = self.matches(id, table, keys)?;
         let (parameters, priority) = self.priority(id, after)?;
         let action = EntryAction::Call(self.call(id, action, parameters)?);
         let entry = TableEntry {
@@ -103,37 +125,37 @@ impl Reader<'_> {
             action,
             idle_timeout_ns: 0,
         };
-        Ok(insert(id, entry))
+        Ok(self.insert(id, entry))
     }
 
-    pub(super) fn table_delete(&self, words: &[&str]) -> Said {
+    pub(super) fn table_delete(&self, words: &[Word<'_>]) -> Said {
         let [table, handle] = words else {
-            return Err("it is table_delete TABLE HANDLE".to_owned());
+            return Err("it is table_delete TABLE HANDLE".into());
         };
-        let table = resolve::table(self.program, table)?;
+        let table = self.table(table)?;
         let (place, entry) = self.written(table, handle)?;
         let update = Update::DeleteEntry(table, entry.matches, entry.priority);
         Ok(said(update, Note::EntryGone(table, place)))
     }
 
-    pub(super) fn table_modify(&self, words: &[&str]) -> Said {
+    pub(super) fn table_modify(&self, words: &[Word<'_>]) -> Said {
         // simple_switch_CLI takes parameters with the arrow and without.
         let (before, after) = split_at_arrow(words);
         let [name, action, handle, rest @ ..] = before else {
-            return Err("it is table_modify TABLE ACTION HANDLE => PARAMETERS".to_owned());
+            return Err("it is table_modify TABLE ACTION HANDLE => PARAMETERS".into());
         };
-        let table = resolve::table(self.program, name)?;
+        let table = self.table(name)?;
         let parameters = [rest, after].concat();
         let action = EntryAction::Call(self.call(table, action, &parameters)?);
         let (place, entry) = self.written(table, handle)?;
         Ok(modify(table, place, TableEntry { action, ..entry }))
     }
 
-    pub(super) fn table_set_timeout(&self, words: &[&str]) -> Said {
+    pub(super) fn table_set_timeout(&self, words: &[Word<'_>]) -> Said {
         let [name, handle, milliseconds] = words else {
-            return Err("it is table_set_timeout TABLE HANDLE MILLISECONDS".to_owned());
+            return Err("it is table_set_timeout TABLE HANDLE MILLISECONDS".into());
         };
-        let table = resolve::table(self.program, name)?;
+        let table = self.table(name)?;
         let (place, entry) = self.written(table, handle)?;
         let idle_timeout_ns = u64::from(number::<u32>(milliseconds)?) * 1_000_000;
         let after = TableEntry {
@@ -143,41 +165,36 @@ impl Reader<'_> {
         Ok(modify(table, place, after))
     }
 
-    pub(super) fn table_clear(&self, words: &[&str]) -> Said {
+    pub(super) fn table_clear(&self, words: &[Word<'_>]) -> Said {
         let [table] = words else {
-            return Err("it is table_clear TABLE".to_owned());
+            return Err("it is table_clear TABLE".into());
         };
-        let table = resolve::table(self.program, table)?;
+        let table = self.table(table)?;
         // The program's own go with the others, and no place has been left.
         Ok(said(Update::ClearTable(table), Note::Cleared(table)))
     }
 
-    pub(super) fn table_set_default(&self, words: &[&str]) -> Said {
+    pub(super) fn table_set_default(&self, words: &[Word<'_>]) -> Said {
         let (before, after) = split_at_arrow(words);
         let [table, action, rest @ ..] = before else {
-            return Err("it is table_set_default TABLE ACTION => PARAMETERS".to_owned());
+            return Err("it is table_set_default TABLE ACTION => PARAMETERS".into());
         };
-        let table = resolve::table(self.program, table)?;
+        let table = self.table(table)?;
         let parameters = [rest, after].concat();
         let call = self.call(table, action, &parameters)?;
         Ok(Update::SetDefault(table, Some(call)).into())
     }
 
-    pub(super) fn table_reset_default(&self, words: &[&str]) -> Said {
+    pub(super) fn table_reset_default(&self, words: &[Word<'_>]) -> Said {
         let [table] = words else {
-            return Err("it is table_reset_default TABLE".to_owned());
+            return Err("it is table_reset_default TABLE".into());
         };
-        let table = resolve::table(self.program, table)?;
+        let table = self.table(table)?;
         Ok(Update::SetDefault(table, None).into())
     }
 }
 
-pub(super) fn insert(table: TableId, entry: TableEntry) -> super::Asked {
-    let update = Update::InsertEntry(table, entry.clone());
-    said(update, Note::Entry(table, entry))
-}
-
-fn modify(table: TableId, place: u32, entry: TableEntry) -> super::Asked {
+fn modify(table: TableId, place: u32, entry: TableEntry) -> Asked {
     let update = Update::ModifyEntry(table, entry.clone());
     said(update, Note::EntryChanged(table, place, entry))
 }

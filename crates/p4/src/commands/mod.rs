@@ -19,7 +19,7 @@
 //!   mc_node_associate GROUP NODE      mc_node_dissociate GROUP NODE
 //!   mirroring_add SESSION PORT      mirroring_add_mc SESSION GROUP      mirroring_delete SESSION
 //!   meter_set_rates METER INDEX RATE:BURST ...                      rates for each microsecond
-//!   meter_array_set_rates METER RATE:BURST ...
+//!   meter_array_set_rates METER RATE:BURST ...      of a direct meter all entries', and later ones'
 //!   counter_write COUNTER INDEX PACKETS BYTES      counter_reset COUNTER
 //!   register_write REGISTER INDEX VALUE      register_reset REGISTER
 //!   pvs_add VALUE_SET VALUE      pvs_remove VALUE_SET VALUE      pvs_clear VALUE_SET
@@ -30,7 +30,7 @@
 //!
 //! A key is `value`, `value&&&mask`, `value/length` or `low->high`; a value a number, an Ethernet
 //! address or a dotted quad. A name may be shortened to its last parts if they are unambiguous. `#`
-//! begins a comment.
+//! begins a comment; `//` does not, here as for simple_switch_CLI.
 //!
 //! Commands become [`Update`]s; whoever has read a whole file knows that all of it can be read, and
 //! writes it as one batch. Entries, members, groups and nodes are known by the handles that
@@ -45,8 +45,10 @@ mod profile;
 #[cfg(test)]
 mod tests;
 mod value;
+mod word;
 
 pub(crate) use value::rate;
+use word::{Word, Wrong};
 
 use std::collections::BTreeMap;
 
@@ -54,17 +56,19 @@ use num_bigint::BigUint;
 
 use crate::program::Program;
 use crate::program::calculation::Algorithm;
-use crate::program::ids::{CalculationId, ProfileId, TableId, ValueSetId};
-use crate::program::table::{Match, MatchKind, Table};
-use crate::state::{ActionCall, CrcParameters, EntryAction, TableEntry, Update};
+use crate::program::ids::{ActionId, CalculationId, ProfileId, TableId, ValueSetId};
+use crate::program::table::{KeyPart, Match, MatchKind};
+use crate::state::{ActionCall, CrcParameters, EntryAction, MeterRates, TableEntry, Update};
 use crate::stf::resolve;
 
 /// A line that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("line {line}: {what}")]
+#[error("line {line}, column {column}: {what}")]
 pub struct CommandError {
     /// From 1.
     pub line: usize,
+    /// The word that is at fault, or the first: in characters from 1.
+    pub column: usize,
     /// What is wrong.
     pub what: String,
 }
@@ -74,6 +78,8 @@ pub struct CommandError {
 pub struct Command {
     /// From 1.
     pub line: usize,
+    /// Where it begins, in characters from 1.
+    pub column: usize,
     /// What is to be written.
     pub update: Update,
 }
@@ -83,12 +89,26 @@ pub struct Command {
 /// # Errors
 /// The first line that is no command, or names what the program does not have.
 pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError> {
-    let mut reader = Reader::new(program);
-    let mut commands = Vec::new();
-    for line in text.lines() {
-        commands.extend(reader.read_line(line)?);
+    let (commands, faults) = parse_all(text, program);
+    match faults.into_iter().next() {
+        None => Ok(commands),
+        Some(first) => Err(first),
     }
-    Ok(commands)
+}
+
+/// Reads a file of commands for a program: those that can be read, and what is wrong with the others.
+///
+/// As with simple_switch, which goes on too, a line that cannot be read has no handle.
+pub fn parse_all(text: &str, program: &Program) -> (Vec<Command>, Vec<CommandError>) {
+    let mut reader = Reader::new(program);
+    let (mut commands, mut faults) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        match reader.read_line(line) {
+            Ok(read) => commands.extend(read),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (commands, faults)
 }
 
 /// Commands that only look, besides those that begin with `show_`.
@@ -122,6 +142,8 @@ pub struct Reader<'p> {
     profiles: Vec<profile::Known>,
     multicast: multicast::Known,
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
+    /// What the meters of a table's entries were all set to, which entries that come later have too.
+    rates: BTreeMap<TableId, MeterRates>,
     /// What the last line makes of these, unless it is taken back.
     note: Option<Note>,
 }
@@ -133,7 +155,7 @@ struct Asked {
     note: Option<Note>,
 }
 
-type Said = Result<Asked, String>;
+type Said = Result<Asked, Wrong>;
 
 /// What a line makes of what is known.
 #[derive(Debug)]
@@ -154,6 +176,7 @@ enum Note {
     Nodes(u16, Vec<u32>),
     NoGroup(u16),
     Values(ValueSetId, Vec<BigUint>),
+    Rates(TableId, MeterRates),
 }
 
 impl From<Update> for Asked {
@@ -188,6 +211,7 @@ impl<'p> Reader<'p> {
             profiles: vec![profile::Known::default(); program.profiles.len()],
             multicast: multicast::Known::default(),
             values: BTreeMap::new(),
+            rates: BTreeMap::new(),
             note: None,
         }
     }
@@ -201,15 +225,24 @@ impl<'p> Reader<'p> {
         self.settle();
         let line = self.line;
         let text = text.split('#').next().unwrap_or_default();
-        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = Word::all(text);
         let Some((name, words)) = words.split_first() else {
             return Ok(Vec::new());
         };
         let asked = self.command(name, words);
-        let asked = asked.map_err(|what| CommandError { line, what })?;
+        let asked = asked.map_err(|wrong| CommandError {
+            line,
+            column: wrong.column.unwrap_or(name.column()),
+            what: wrong.what,
+        })?;
         self.note = asked.note;
         let updates = asked.updates.into_iter();
-        Ok(updates.map(|update| Command { line, update }).collect())
+        let commands = updates.map(|update| Command {
+            line,
+            column: name.column(),
+            update,
+        });
+        Ok(commands.collect())
     }
 
     /// Forgets what the last line was to make of handles: for one that was refused after it was read.
@@ -252,12 +285,13 @@ impl<'p> Reader<'p> {
             Note::Nodes(group, nodes) => self.multicast.set_nodes(group, nodes),
             Note::NoGroup(group) => self.multicast.remove_group(group),
             Note::Values(set, values) => drop(self.values.insert(set, values)),
+            Note::Rates(table, rates) => drop(self.rates.insert(table, rates)),
         }
     }
 
     // One match, with an arm for each command.
-    fn command(&self, name: &str, words: &[&str]) -> Said {
-        match name {
+    fn command(&self, name: &Word<'_>, words: &[Word<'_>]) -> Said {
+        match &**name {
             "table_add" => self.table_add(words),
             "table_modify" => self.table_modify(words),
             "table_delete" | "table_indirect_delete" => self.table_delete(words),
@@ -300,21 +334,25 @@ impl<'p> Reader<'p> {
             "set_crc16_parameters" => self.set_crc(words, Algorithm::Crc16Custom),
             "set_crc32_parameters" => self.set_crc(words, Algorithm::Crc32Custom),
             looks if LOOKS.contains(&looks) || looks.starts_with("show_") => Ok(Asked::default()),
-            other => Err(format!("the command {other:?} is not supported")),
+            other if other.starts_with("//") => {
+                Err("a comment begins with `#`, here as for simple_switch_CLI".into())
+            }
+            other => Err(format!("the command {other:?} is not supported").into()),
         }
     }
 
     /// A value set as it is to be.
-    fn values(&self, command: &str, words: &[&str]) -> Said {
+    fn values(&self, command: &str, words: &[Word<'_>]) -> Said {
         let name = word(words, 0)?;
         let found = self.program.parser.find_value_set(name);
-        let set = found.ok_or_else(|| format!("there is no value set {name:?}"))?;
+        let set =
+            found.ok_or_else(|| name.wrong(format!("there is no value set {:?}", &**name)))?;
         let mut values = self.values.get(&set).cloned().unwrap_or_default();
         match command {
             "pvs_clear" => values.clear(),
             _ => {
                 // It may be there already, or not be there.
-                let value = value::parse(word(words, 1)?)?;
+                let value = value_of(word(words, 1)?)?;
                 values.retain(|one| *one != value);
                 values.extend((command == "pvs_add").then_some(value));
             }
@@ -323,23 +361,25 @@ impl<'p> Reader<'p> {
         Ok(said(update, Note::Values(set, values)))
     }
 
-    fn set_crc(&self, words: &[&str], algorithm: Algorithm) -> Said {
+    fn set_crc(&self, words: &[Word<'_>], algorithm: Algorithm) -> Said {
         let [name, polynomial, initial, final_xor, data, remainder] = words else {
             return Err(
                 "it is set_crc16_parameters (or crc32) CALCULATION POLYNOMIAL INITIAL XOR \
                  REFLECT_DATA REFLECT_REMAINDER"
-                    .to_owned(),
+                    .into(),
             );
         };
         let mut all = self.program.calculations.calculations.iter();
-        let found = all.position(|one| one.algorithm == algorithm && one.name == *name);
-        let found = found.ok_or_else(|| format!("no {algorithm:?} is named {name:?}"))?;
-        let flag = |text: &str| match text {
+        let found = all.position(|one| one.algorithm == algorithm && one.name == **name);
+        let missing = || name.wrong(format!("no {algorithm:?} is named {:?}", &**name));
+        let found = found.ok_or_else(missing)?;
+        let flag = |word: &Word<'_>| match &**word {
             "true" | "True" | "1" => Ok(true),
             "false" | "False" | "0" => Ok(false),
-            _ => Err(format!("{text:?} is neither true nor false")),
+            text => Err(word.wrong(format!("{text:?} is neither true nor false"))),
         };
-        let hex = |text: &str| {
+        let hex = |word: &Word<'_>| {
+            let text = &**word;
             let digits = text.strip_prefix("0x").unwrap_or(text);
             let bits = if algorithm == Algorithm::Crc16Custom {
                 16
@@ -348,7 +388,8 @@ impl<'p> Reader<'p> {
             };
             let number = u64::from_str_radix(digits, 16).ok();
             let number = number.filter(|number| number >> bits == 0);
-            number.ok_or_else(|| format!("{text:?} is no number of {bits} bits in hexadecimal"))
+            let wrong = || format!("{text:?} is no number of {bits} bits in hexadecimal");
+            number.ok_or_else(|| word.wrong(wrong()))
         };
         let parameters = CrcParameters {
             polynomial: hex(polynomial)?,
@@ -360,84 +401,131 @@ impl<'p> Reader<'p> {
         Ok(Update::SetCrc(CalculationId(found as u32), parameters).into())
     }
 
-    fn matches(&self, id: TableId, keys: &[&str]) -> Result<Vec<Match>, String> {
+    /// What stands for the key of a table in a command that begins with these words.
+    fn matches(
+        &self,
+        id: TableId,
+        name: &Word<'_>,
+        keys: &[Word<'_>],
+    ) -> Result<Vec<Match>, Wrong> {
         let table = self.program.table(id);
         if keys.len() != table.key.len() {
-            return Err(format!(
+            return Err(keys.last().unwrap_or(name).wrong(format!(
                 "the key of {} has {} parts, not {}",
                 table.name,
                 table.key.len(),
                 keys.len()
-            ));
+            )));
         }
-        let keys = keys.iter().enumerate();
-        keys.map(|(place, key)| read_match(table, place, key))
-            .collect()
+        let pairs = table.key.iter().zip(keys);
+        pairs.map(|(part, key)| read_match(part, key)).collect()
     }
 
     /// What stands before the priority, where entries have one.
     fn priority<'w, 'a>(
         &self,
         id: TableId,
-        words: &'w [&'a str],
-    ) -> Result<(&'w [&'a str], u32), String> {
+        words: &'w [Word<'a>],
+    ) -> Result<(&'w [Word<'a>], u32), Wrong> {
         let table = self.program.table(id);
         match (table.has_priorities, words) {
             (false, _) => Ok((words, 0)),
             // The smaller wins here, the larger inside.
             (true, [before @ .., priority]) => Ok((before, u32::MAX - number::<u32>(priority)?)),
-            (true, []) => Err(format!(
-                "an entry of {} needs a priority at its end",
-                table.name
-            )),
+            (true, []) => {
+                Err(format!("an entry of {} needs a priority at its end", table.name).into())
+            }
         }
     }
 
-    fn call(&self, table: TableId, action: &str, values: &[&str]) -> Result<ActionCall, String> {
-        let action = resolve::action(self.program, self.program.table(table), action)?;
-        let data: Vec<BigUint> = values
-            .iter()
-            .map(|value| value::parse(value))
-            .collect::<Result<_, _>>()?;
-        Ok(ActionCall { action, data })
+    /// An action of a table.
+    fn call(
+        &self,
+        table: TableId,
+        name: &Word<'_>,
+        values: &[Word<'_>],
+    ) -> Result<ActionCall, Wrong> {
+        let found = resolve::action(self.program, self.program.table(table), name);
+        self.call_of(name.blame(found)?, name, values)
+    }
+
+    /// An action with its data.
+    fn call_of(
+        &self,
+        id: ActionId,
+        name: &Word<'_>,
+        values: &[Word<'_>],
+    ) -> Result<ActionCall, Wrong> {
+        let action = self.program.action(id);
+        if values.len() != action.parameters.len() {
+            return Err(name.wrong(format!(
+                "the action {} takes {} parameters, not {}",
+                action.name,
+                action.parameters.len(),
+                values.len()
+            )));
+        }
+        let pairs = action.parameters.iter().zip(values);
+        let data = pairs.map(|(parameter, word)| {
+            let value = value_of(word)?;
+            match value.bits() <= u64::from(parameter.width_bits) {
+                true => Ok(value),
+                false => Err(word.wrong(format!(
+                    "{value} does not fit into the {} bits of {} of {}",
+                    parameter.width_bits, parameter.name, action.name
+                ))),
+            }
+        });
+        Ok(ActionCall {
+            action: id,
+            data: data.collect::<Result<_, Wrong>>()?,
+        })
     }
 }
 
 /// What stands before and after `=>`.
-fn split_at_arrow<'w, 'a>(words: &'w [&'a str]) -> (&'w [&'a str], &'w [&'a str]) {
-    match words.iter().position(|word| *word == "=>") {
+fn split_at_arrow<'w, 'a>(words: &'w [Word<'a>]) -> (&'w [Word<'a>], &'w [Word<'a>]) {
+    match words.iter().position(|word| &**word == "=>") {
         Some(at) => (&words[..at], &words[at + 1..]),
         None => (words, &[]),
     }
 }
 
-fn word<'a>(words: &[&'a str], index: usize) -> Result<&'a str, String> {
-    let found = words.get(index).copied();
-    found.ok_or_else(|| "something is missing at the end".to_owned())
+fn word<'w, 'a>(words: &'w [Word<'a>], index: usize) -> Result<&'w Word<'a>, Wrong> {
+    let found = words.get(index);
+    found.ok_or_else(|| "something is missing at the end".into())
 }
 
-fn number<T: TryFrom<BigUint>>(text: &str) -> Result<T, String> {
-    let number = value::parse(text)?;
-    T::try_from(number).map_err(|_| format!("{text} is out of range"))
+fn value_of(word: &Word<'_>) -> Result<BigUint, Wrong> {
+    word.blame(value::parse(word))
 }
 
-fn read_match(table: &Table, place: usize, text: &str) -> Result<Match, String> {
-    let part = &table.key[place];
-    if let Some((value, mask)) = text.split_once("&&&") {
-        return Ok(Match::Ternary(value::parse(value)?, value::parse(mask)?));
-    }
-    if let Some((least, most)) = text.split_once("->") {
-        return Ok(Match::Range(value::parse(least)?, value::parse(most)?));
-    }
-    if let Some((value, length)) = text.split_once('/') {
-        return Ok(Match::Lpm(value::parse(value)?, number(length)?));
-    }
-    let value = value::parse(text)?;
-    match part.kind {
-        MatchKind::Lpm => Err(format!(
-            "{} is matched by prefix: write {text}/LENGTH",
-            part.name
-        )),
-        _ => Ok(Match::Exact(value)),
-    }
+fn number<T: TryFrom<BigUint>>(word: &Word<'_>) -> Result<T, Wrong> {
+    let number = value_of(word)?;
+    T::try_from(number).map_err(|_| word.wrong(format!("{} is out of range", &**word)))
+}
+
+fn read_match(part: &KeyPart, word: &Word<'_>) -> Result<Match, Wrong> {
+    let value = |text: &str| word.blame(value::parse(text));
+    let found = if let Some((number, mask)) = word.split_once("&&&") {
+        Match::Ternary(value(number)?, value(mask)?)
+    } else if let Some((least, most)) = word.split_once("->") {
+        Match::Range(value(least)?, value(most)?)
+    } else if let Some((number, length)) = word.split_once('/') {
+        let out_of_range = |_| word.wrong(format!("{length} is out of range"));
+        Match::Lpm(
+            value(number)?,
+            value(length)?.try_into().map_err(out_of_range)?,
+        )
+    } else if part.kind == MatchKind::Lpm {
+        value(word)?;
+        return Err(word.wrong(format!(
+            "{} is matched by prefix: write {}/LENGTH",
+            part.name, &**word
+        )));
+    } else {
+        Match::Exact(value(word)?)
+    };
+    word.blame(crate::state::check_match(part, &found))?;
+    Ok(found)
 }

@@ -3,12 +3,12 @@
 //! Nodes exist only here: the switch has groups, each with all copies that its nodes make, in the
 //! order in which the nodes joined. A node is in one group at most, as in simple_switch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::state::{Mirror, Mode, Replica, Update};
 
 use super::handles::Handles;
-use super::{Asked, Note, Reader, Said, number, said, word};
+use super::{Asked, Note, Reader, Said, Word, Wrong, number, said, word};
 
 /// The groups and their nodes.
 #[derive(Clone, Debug, Default)]
@@ -28,22 +28,18 @@ pub(super) struct Node {
 }
 
 impl Known {
-    fn node(&self, handle: &str) -> Result<(u32, &Node), String> {
+    fn node(&self, handle: &Word<'_>) -> Result<(u32, &Node), Wrong> {
         let node = number(handle)?;
         let found = self.nodes.get(node);
-        Ok((
-            node,
-            found.ok_or_else(|| format!("there is no node {node}"))?,
-        ))
+        let missing = || handle.wrong(format!("there is no node {node}"));
+        Ok((node, found.ok_or_else(missing)?))
     }
 
-    fn group(&self, group: &str) -> Result<(u16, &Vec<u32>), String> {
-        let group = number(group)?;
+    fn group(&self, word: &Word<'_>) -> Result<(u16, &Vec<u32>), Wrong> {
+        let group = number(word)?;
         let nodes = self.groups.get(&group);
-        Ok((
-            group,
-            nodes.ok_or_else(|| format!("there is no group {group}"))?,
-        ))
+        let missing = || word.wrong(format!("there is no group {group}"));
+        Ok((group, nodes.ok_or_else(missing)?))
     }
 
     /// The copies of some nodes, of which one is to be another.
@@ -74,37 +70,38 @@ impl Known {
 }
 
 /// A node is a set of ports, which get their copies in order.
-fn ports(words: &[&str]) -> Result<Vec<u32>, String> {
-    if words.contains(&"|") {
-        return Err("a node has ports only, and no LAGs: write no |".to_owned());
+fn ports(words: &[Word<'_>]) -> Result<Vec<u32>, Wrong> {
+    if let Some(lags) = words.iter().find(|word| &***word == "|") {
+        return Err(lags.wrong("a node has ports only, and no LAGs: write no |"));
     }
-    let ports = words.iter().map(|port| number(port));
-    let mut ports = ports.collect::<Result<Vec<u32>, _>>()?;
-    ports.sort_unstable();
-    match ports.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(format!("the node has port {} twice", twice[0])),
-        None => Ok(ports),
+    let mut ports = BTreeSet::new();
+    for word in words {
+        let port: u32 = number(word)?;
+        if !ports.insert(port) {
+            return Err(word.wrong(format!("the node has port {port} twice")));
+        }
     }
+    Ok(ports.into_iter().collect())
 }
 
 /// Commands about groups and nodes.
 impl Reader<'_> {
-    pub(super) fn create_multicast_group(&self, words: &[&str]) -> Said {
+    pub(super) fn create_multicast_group(&self, words: &[Word<'_>]) -> Said {
         let group = number(word(words, 0)?)?;
         if self.multicast.groups.contains_key(&group) {
-            return Err(format!("there is a group {group} already"));
+            return Err(format!("there is a group {group} already").into());
         }
         let update = Update::Multicast(Mode::Set, group, Vec::new());
         Ok(said(update, Note::Nodes(group, Vec::new())))
     }
 
-    pub(super) fn destroy_multicast_group(&self, words: &[&str]) -> Said {
+    pub(super) fn destroy_multicast_group(&self, words: &[Word<'_>]) -> Said {
         let (group, _) = self.multicast.group(word(words, 0)?)?;
         let update = Update::Multicast(Mode::Delete, group, Vec::new());
         Ok(said(update, Note::NoGroup(group)))
     }
 
-    pub(super) fn create_node(&self, words: &[&str]) -> Said {
+    pub(super) fn create_node(&self, words: &[Word<'_>]) -> Said {
         let node = Node {
             instance: number(word(words, 0)?)?,
             ports: ports(&words[1..])?,
@@ -116,7 +113,7 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn update_node(&self, words: &[&str]) -> Said {
+    pub(super) fn update_node(&self, words: &[Word<'_>]) -> Said {
         let known = &self.multicast;
         let (handle, node) = known.node(word(words, 0)?)?;
         let after = Node {
@@ -133,12 +130,12 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn associate_node(&self, words: &[&str]) -> Said {
+    pub(super) fn associate_node(&self, words: &[Word<'_>]) -> Said {
         let known = &self.multicast;
         let (handle, node) = known.node(word(words, 1)?)?;
         let (group, nodes) = known.group(word(words, 0)?)?;
         if let Some(other) = node.group {
-            return Err(format!("node {handle} is in group {other} already"));
+            return Err(format!("node {handle} is in group {other} already").into());
         }
         let nodes = [nodes.as_slice(), &[handle]].concat();
         Ok(said(
@@ -147,11 +144,11 @@ impl Reader<'_> {
         ))
     }
 
-    pub(super) fn dissociate_node(&self, words: &[&str]) -> Said {
+    pub(super) fn dissociate_node(&self, words: &[Word<'_>]) -> Said {
         let (group, _) = self.multicast.group(word(words, 0)?)?;
         let (handle, node) = self.multicast.node(word(words, 1)?)?;
         if node.group != Some(group) {
-            return Err(format!("node {handle} is not in group {group}"));
+            return Err(format!("node {handle} is not in group {group}").into());
         }
         Ok(self.leave(group, handle))
     }
@@ -164,7 +161,7 @@ impl Reader<'_> {
         said(update, Note::Nodes(group, nodes))
     }
 
-    pub(super) fn destroy_node(&self, words: &[&str]) -> Said {
+    pub(super) fn destroy_node(&self, words: &[Word<'_>]) -> Said {
         let (handle, node) = self.multicast.node(word(words, 0)?)?;
         let updates = match node.group {
             Some(group) => self.leave(group, handle).updates,
@@ -207,7 +204,7 @@ impl Known {
 
 /// Commands about sessions.
 impl Reader<'_> {
-    pub(super) fn add_mirror(&self, words: &[&str]) -> Said {
+    pub(super) fn add_mirror(&self, words: &[Word<'_>]) -> Said {
         let port = number(word(words, 1)?)?;
         let replica = Replica { port, instance: 0 };
         let mirror = Mirror {
@@ -217,7 +214,7 @@ impl Reader<'_> {
         Ok(Update::Mirror(Mode::Set, number(word(words, 0)?)?, mirror).into())
     }
 
-    pub(super) fn add_mirror_group(&self, words: &[&str]) -> Said {
+    pub(super) fn add_mirror_group(&self, words: &[Word<'_>]) -> Said {
         let mirror = Mirror {
             group: Some(number(word(words, 1)?)?),
             ..Mirror::default()
@@ -225,7 +222,7 @@ impl Reader<'_> {
         Ok(Update::Mirror(Mode::Set, number(word(words, 0)?)?, mirror).into())
     }
 
-    pub(super) fn delete_mirror(&self, words: &[&str]) -> Said {
+    pub(super) fn delete_mirror(&self, words: &[Word<'_>]) -> Said {
         let session = number(word(words, 0)?)?;
         Ok(Update::Mirror(Mode::Delete, session, Mirror::default()).into())
     }

@@ -3,15 +3,12 @@
 //! The older names of these commands (`table_indirect_create_member` and the like) name a table, and
 //! mean its profile.
 
-use num_bigint::BigUint;
-
-use crate::program::ids::{ProfileId, TableId};
+use crate::program::ids::ProfileId;
 use crate::state::{ActionCall, EntryAction, Mode, TableEntry, Update};
 use crate::stf::resolve;
 
-use super::entries::insert;
 use super::handles::Handles;
-use super::{Note, Reader, Said, number, said, split_at_arrow, value};
+use super::{Note, Reader, Said, Word, Wrong, number, said, split_at_arrow};
 
 /// The members of a group, with their weights.
 pub(super) type Members = Vec<(u32, u32)>;
@@ -25,56 +22,49 @@ pub(super) struct Known {
 
 impl Reader<'_> {
     /// A profile by its name, or that of a table.
-    fn profile(&self, name: &str) -> Result<ProfileId, String> {
+    fn profile(&self, name: &Word<'_>) -> Result<ProfileId, Wrong> {
         let mut profiles = self.program.profiles.iter();
         if let Some(found) = profiles.position(|one| resolve::is_meant(&one.name, name)) {
             return Ok(ProfileId(found as u32));
         }
         let table = resolve::table(self.program, name).ok();
         let profile = table.and_then(|table| self.program.table(table).profile);
-        profile.ok_or_else(|| format!("there is no action profile {name:?}"))
+        profile.ok_or_else(|| name.wrong(format!("there is no action profile {:?}", &**name)))
     }
 
     fn member_call(
         &self,
         id: ProfileId,
-        action: &str,
-        words: &[&str],
-    ) -> Result<ActionCall, String> {
+        action: &Word<'_>,
+        words: &[Word<'_>],
+    ) -> Result<ActionCall, Wrong> {
         let profile = &self.program.profiles[id.index()];
         let name = |action| self.program.action(action).name.as_str();
         let mut actions = profile.actions.iter().copied();
         let found = actions.find(|one| resolve::is_meant(name(*one), action));
-        let action = found.ok_or_else(|| format!("{} has no action {action:?}", profile.name))?;
+        let missing = || format!("{} has no action {:?}", profile.name, &**action);
+        let found = found.ok_or_else(|| action.wrong(missing()))?;
         let (before, after) = split_at_arrow(words);
-        let words = [before, after].concat();
-        let data: Result<Vec<BigUint>, String> =
-            words.iter().map(|word| value::parse(word)).collect();
-        Ok(ActionCall {
-            action,
-            data: data?,
-        })
+        self.call_of(found, action, &[before, after].concat())
     }
 
-    fn member(&self, id: ProfileId, handle: &str) -> Result<u32, String> {
+    fn member(&self, id: ProfileId, handle: &Word<'_>) -> Result<u32, Wrong> {
         let member = number(handle)?;
         let known = self.profiles[id.index()].members.get(member);
-        known.ok_or_else(|| format!("there is no member {member}"))?;
+        known.ok_or_else(|| handle.wrong(format!("there is no member {member}")))?;
         Ok(member)
     }
 
-    fn group(&self, id: ProfileId, handle: &str) -> Result<(u32, &Members), String> {
+    fn group(&self, id: ProfileId, handle: &Word<'_>) -> Result<(u32, &Members), Wrong> {
         let group = number(handle)?;
         let members = self.profiles[id.index()].groups.get(group);
-        Ok((
-            group,
-            members.ok_or_else(|| format!("there is no group {group}"))?,
-        ))
+        let missing = || handle.wrong(format!("there is no group {group}"));
+        Ok((group, members.ok_or_else(missing)?))
     }
 
-    pub(super) fn create_member(&self, words: &[&str]) -> Said {
+    pub(super) fn create_member(&self, words: &[Word<'_>]) -> Said {
         let [profile, action, parameters @ ..] = words else {
-            return Err("it is act_prof_create_member PROFILE ACTION PARAMETERS".to_owned());
+            return Err("it is act_prof_create_member PROFILE ACTION PARAMETERS".into());
         };
         let id = self.profile(profile)?;
         let call = self.member_call(id, action, parameters)?;
@@ -83,9 +73,9 @@ impl Reader<'_> {
         Ok(said(update, Note::Member(id)))
     }
 
-    pub(super) fn modify_member(&self, words: &[&str]) -> Said {
+    pub(super) fn modify_member(&self, words: &[Word<'_>]) -> Said {
         let [profile, action, handle, parameters @ ..] = words else {
-            return Err("it is act_prof_modify_member PROFILE ACTION MEMBER PARAMETERS".to_owned());
+            return Err("it is act_prof_modify_member PROFILE ACTION MEMBER PARAMETERS".into());
         };
         let id = self.profile(profile)?;
         let call = self.member_call(id, action, parameters)?;
@@ -93,9 +83,9 @@ impl Reader<'_> {
         Ok(Update::Member(Mode::Modify, id, member, Some(call)).into())
     }
 
-    pub(super) fn delete_member(&self, words: &[&str]) -> Said {
+    pub(super) fn delete_member(&self, words: &[Word<'_>]) -> Said {
         let [profile, handle] = words else {
-            return Err("it is act_prof_delete_member PROFILE MEMBER".to_owned());
+            return Err("it is act_prof_delete_member PROFILE MEMBER".into());
         };
         let id = self.profile(profile)?;
         let member = self.member(id, handle)?;
@@ -103,9 +93,9 @@ impl Reader<'_> {
         Ok(said(update, Note::MemberGone(id, member)))
     }
 
-    pub(super) fn create_group(&self, words: &[&str]) -> Said {
+    pub(super) fn create_group(&self, words: &[Word<'_>]) -> Said {
         let [profile] = words else {
-            return Err("it is act_prof_create_group PROFILE".to_owned());
+            return Err("it is act_prof_create_group PROFILE".into());
         };
         let id = self.profile(profile)?;
         let group = self.profiles[id.index()].groups.next();
@@ -113,9 +103,9 @@ impl Reader<'_> {
         Ok(said(update, Note::Group(id)))
     }
 
-    pub(super) fn delete_group(&self, words: &[&str]) -> Said {
+    pub(super) fn delete_group(&self, words: &[Word<'_>]) -> Said {
         let [profile, handle] = words else {
-            return Err("it is act_prof_delete_group PROFILE GROUP".to_owned());
+            return Err("it is act_prof_delete_group PROFILE GROUP".into());
         };
         let id = self.profile(profile)?;
         let (group, _) = self.group(id, handle)?;
@@ -123,24 +113,24 @@ impl Reader<'_> {
         Ok(said(update, Note::GroupGone(id, group)))
     }
 
-    pub(super) fn add_to_group(&self, words: &[&str]) -> Said {
+    pub(super) fn add_to_group(&self, words: &[Word<'_>]) -> Said {
         let [profile, member, group] = words else {
-            return Err("it is act_prof_add_member_to_group PROFILE MEMBER GROUP".to_owned());
+            return Err("it is act_prof_add_member_to_group PROFILE MEMBER GROUP".into());
         };
         let id = self.profile(profile)?;
         let (group, members) = self.group(id, group)?;
         let member = self.member(id, member)?;
         if members.iter().any(|(one, _)| *one == member) {
-            return Err(format!("the member {member} is in the group already"));
+            return Err(format!("the member {member} is in the group already").into());
         }
         let after = [members.as_slice(), &[(member, 1)]].concat();
         let update = Update::Group(Mode::Modify, id, group, after.clone());
         Ok(said(update, Note::GroupChanged(id, group, after)))
     }
 
-    pub(super) fn remove_from_group(&self, words: &[&str]) -> Said {
+    pub(super) fn remove_from_group(&self, words: &[Word<'_>]) -> Said {
         let [profile, member, group] = words else {
-            return Err("it is act_prof_remove_member_from_group PROFILE MEMBER GROUP".to_owned());
+            return Err("it is act_prof_remove_member_from_group PROFILE MEMBER GROUP".into());
         };
         let id = self.profile(profile)?;
         let member = self.member(id, member)?;
@@ -148,7 +138,7 @@ impl Reader<'_> {
         let mut after = members.clone();
         after.retain(|(one, _)| *one != member);
         if after.len() == members.len() {
-            return Err(format!("the member {member} is not in the group"));
+            return Err(format!("the member {member} is not in the group").into());
         }
         let update = Update::Group(Mode::Modify, id, group, after.clone());
         Ok(said(update, Note::GroupChanged(id, group, after)))
@@ -156,18 +146,18 @@ impl Reader<'_> {
 
     pub(super) fn table_indirect_add(
         &self,
-        words: &[&str],
+        words: &[Word<'_>],
         action: impl Fn(u32) -> EntryAction,
     ) -> Said {
         let (before, after) = split_at_arrow(words);
         let [table, keys @ ..] = before else {
-            return Err("it is table_indirect_add TABLE KEYS => HANDLE [PRIORITY]".to_owned());
+            return Err("it is table_indirect_add TABLE KEYS => HANDLE [PRIORITY]".into());
         };
-        let id: TableId = resolve::table(self.program, table)?;
-        let matches = self.matches(id, keys)?;
+        let id = self.table(table)?;
+        let matches = self.matches(id, table, keys)?;
         let (handles, priority) = self.priority(id, after)?;
         let [handle] = handles else {
-            return Err("one handle of a member or a group stands after =>".to_owned());
+            return Err("one handle of a member or a group stands after =>".into());
         };
         let entry = TableEntry {
             matches,
@@ -175,6 +165,6 @@ impl Reader<'_> {
             action: action(number(handle)?),
             idle_timeout_ns: 0,
         };
-        Ok(insert(id, entry))
+        Ok(self.insert(id, entry))
     }
 }

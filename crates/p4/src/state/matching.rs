@@ -41,6 +41,11 @@ pub(super) fn normalized(table: &Table, matches: &[Match]) -> Result<Vec<Match>,
         .collect()
 }
 
+/// Whether a part of a key can be matched in this way.
+pub(crate) fn check_match(part: &KeyPart, one: &Match) -> Result<(), WriteError> {
+    normalized_part(part, one).map(drop)
+}
+
 /// Without the bits that a part's mask takes from the key: nobody asks for them.
 fn masked(part: &KeyPart, one: Match) -> Match {
     let Some(words) = &part.mask else { return one };

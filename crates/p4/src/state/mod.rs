@@ -26,7 +26,7 @@ pub(crate) use cells::{Cells, Meter};
 pub use cells::{Counter, MeterRates, Rate};
 pub use error::{BatchError, WriteError};
 pub use matching::PATTERNS_MAX;
-pub(crate) use matching::patterns_of;
+pub(crate) use matching::{check_match, patterns_of};
 pub use profile::WEIGHTS_MAX;
 pub(crate) use profile::{Group, Member, ProfileState};
 pub use table::Entry;

@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 use serde_json::{Value, json};
-use thalweg_p4::commands::{Reader, parse};
+use thalweg_p4::commands::{Reader, parse, parse_all};
 use thalweg_p4::program::ids::{
     CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
 };
@@ -301,7 +301,6 @@ fn arrays_and_the_cells_of_entries() {
         ("counter_write hits 2 1 1", "no entry 2"),
         ("counter_write counter 4 1 1", "4"),
         ("counter_reset nothing", "no counter"),
-        ("meter_array_set_rates in.meters 1:1 2:2", "meter_set_rates"),
         ("meter_array_set_rates meter 1:1", "takes 2 rates"),
         ("meter_set_rates meter 0", "takes 2 rates"),
         ("register_reset nothing", "no register"),
@@ -309,6 +308,126 @@ fn arrays_and_the_cells_of_entries() {
         let error = told.say(line).expect_err(line);
         assert!(error.contains(says), "{line}: {error}");
     }
+}
+
+/// The meters of entries are an array too, as long as the table: entries that come later find their
+/// cells set.
+#[test]
+fn all_meters_of_a_table_are_set() {
+    let program = program();
+    let mut told = Told::new(&program);
+    let rates = |told: &mut Told<'_>, a: u32| {
+        let key = [Match::Exact(a.into())];
+        let found = told.state().entry(&program, SIMPLE, &key, 0);
+        let entry = found.expect("a key").expect("it is there");
+        entry.meter().map(|rates| rates.committed.per_second)
+    };
+    told.all("meter_array_set_rates in.meters 0.5:3 1:6\ntable_add simple set 3 => 7");
+    assert_eq!(rates(&mut told, 3), Some(500_000));
+    told.all(
+        "table_add simple set 4 => 7\nmeter_set_rates meters 1 0.1:3 1:6\n\
+         meter_array_set_rates meters 0.2:3 1:6\nmeter_set_rates in.meters 0 0.7:3 1:6\n\
+         table_add simple set 5 => 7",
+    );
+    let all = [3, 4, 5].map(|a| rates(&mut told, a));
+    assert_eq!(all, [Some(700_000), Some(200_000), Some(200_000)]);
+    // One that was taken back sets nothing.
+    let refused = told
+        .reader
+        .read_line("meter_array_set_rates in.meters 9:3 9:6");
+    assert_eq!(refused.map(|asked| asked.len()), Ok(3));
+    told.reader.take_back();
+    told.all("table_add simple set 6 => 7");
+    assert_eq!(rates(&mut told, 6), Some(200_000));
+    let wrong = told.say("meter_array_set_rates in.meters 1:1");
+    assert!(wrong.is_err_and(|error| error.contains("takes 2 rates")));
+}
+
+/// A port that the program's nine bits do not hold.
+#[test]
+fn copies_go_to_ports_that_the_program_has() {
+    let program = program();
+    let mut told = Told::new(&program);
+    told.all("mirroring_add 3 511\nmc_mgrp_create 7\nmc_node_create 1 512");
+    for line in ["mirroring_add 3 512", "mc_node_associate 7 0"] {
+        let error = told.say(line).expect_err(line);
+        assert!(error.contains("port 512 does not fit"), "{error}");
+    }
+    assert_eq!(told.state().multicast(7), Some(&[][..]));
+}
+
+/// Each fault with the word that it is about.
+#[test]
+fn faults_have_their_columns() {
+    let program = program();
+    for (line, column, says) in [
+        ("  fly away", 3, "not supported"),
+        ("// a comment", 1, "begins with `#`"),
+        ("table_add simpler set 3 => 7", 11, "no table"),
+        ("table_add simple fly 3 => 7", 18, "no action"),
+        (
+            "table_add simple set 300 => 7",
+            22,
+            "does not fit into the 8 bits",
+        ),
+        ("table_add simple set 3/4 => 7", 22, "is matched as Exact"),
+        (
+            "table_add simple set x => 7",
+            22,
+            "neither a number nor an address",
+        ),
+        ("table_add simple set 3 4 => 7", 24, "has 1 parts, not 2"),
+        ("table_add simple set => 7", 11, "has 1 parts, not 0"),
+        (
+            "table_add simple set 3 =>  512",
+            28,
+            "does not fit into the 9 bits",
+        ),
+        (
+            "table_add simple set 3 => 7 8",
+            18,
+            "takes 1 parameters, not 2",
+        ),
+        ("table_delete simple 4", 21, "no entry 4"),
+        (
+            "act_prof_create_member profile set 600",
+            36,
+            "does not fit into the 9 bits",
+        ),
+        ("act_prof_delete_member profile 2", 32, "no member 2"),
+        ("mc_node_create 1 2 3 2", 22, "port 2 twice"),
+        ("meter_set_rates meter 0 1:1 x", 29, "no RATE:BURST"),
+        ("register_write register 1 é", 27, "neither a number"),
+        ("counter_write counter 1 x 2", 25, "neither a number"),
+        (
+            "set_crc16_parameters hash 1 1 1 0 maybe",
+            35,
+            "neither true nor false",
+        ),
+    ] {
+        let mut reader = Reader::new(&program);
+        let error = reader.read_line(line).expect_err(line);
+        assert_eq!((error.line, error.column), (1, column), "{line}: {error}");
+        assert!(error.what.contains(says), "{line}: {error}");
+    }
+}
+
+/// All lines that cannot be read are told, and the others are there.
+#[test]
+fn a_file_is_read_with_all_its_faults() {
+    let text = "# comment\ntable_add simple set 3 => 7\n// no comment\nport_add veth0 1\n\
+        table_add simple set 300 => 7\ntable_add simple set 4 => 7\ntable_modify simple set 1 8\n";
+    let (commands, faults) = parse_all(text, &program());
+    let lines: Vec<usize> = commands.iter().map(|one| one.line).collect();
+    assert_eq!(lines, [2, 6, 7]);
+    let places: Vec<_> = faults.iter().map(|one| (one.line, one.column)).collect();
+    assert_eq!(places, [(3, 1), (4, 1), (5, 22)]);
+    let first = parse(text, &program()).expect_err("it has faults");
+    assert_eq!(Some(&first), faults.first());
+    assert!(
+        first.to_string().starts_with("line 3, column 1: "),
+        "{first}"
+    );
 }
 
 #[test]
