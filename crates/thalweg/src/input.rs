@@ -165,14 +165,31 @@ fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
     }
 }
 
-/// The text of a file.
+/// The text of a file of rules, or of something else that goes with rules.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
 pub(crate) fn contents(path: &Path) -> Result<String> {
+    contents_or(path, "give rules as text (a capture belongs to --pcap)")
+}
+
+/// The text of a P4 program.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub(crate) fn program(path: &Path) -> Result<String> {
+    let advice = "give the program as the JSON that p4c's back end for BMv2 writes";
+    contents_or(path, advice)
+}
+
+/// The text of a file, or what to do `otherwise`, if it is no text.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub(crate) fn contents_or(path: &Path, otherwise: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::InvalidData => "give rules as text (a capture belongs to --pcap)",
+            ErrorKind::InvalidData => otherwise,
             ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
             ErrorKind::IsADirectory => "name a file in it",
             _ => "check the path",
@@ -187,7 +204,7 @@ pub(crate) fn contents(path: &Path) -> Result<String> {
 /// If it cannot be read or unpacked, or is no text.
 pub(crate) fn unpacked(path: &Path) -> Result<String> {
     if path.extension().is_none_or(|extension| extension != "xz") {
-        return contents(path);
+        return contents_or(path, "name a file of text, as it is or packed with xz");
     }
     let cannot = |what: String| {
         let path = path.display();

@@ -112,6 +112,6 @@ fn what_cannot_be_kept_is_refused() {
         "--entries",
         &bad,
     ];
-    scene.refuses(&keep, &["bad.cmds: line 2", "hops"]);
+    scene.refuses(&keep, &["bad.cmds:2:1: ", "hops"]);
     assert_eq!(switch.end(Signal::INT).status, Some(0));
 }

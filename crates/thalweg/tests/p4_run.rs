@@ -168,7 +168,7 @@ fn what_cannot_be_loaded_is_refused() {
     );
     scene.refuses(
         &["trace", "--p4", ROUTER, "--entries", &entries, FLOW],
-        &["bad.cmds:2: 70000 does not fit into the 16 bits of hop of Ingress.set_hop"],
+        &["bad.cmds:2:40: 70000 does not fit into the 16 bits of hop of Ingress.set_hop"],
     );
     scene.refuses(&["trace", "--entries", &entries, FLOW], &["--p4"]);
     let magic = ["trace", "--p4", ROUTER, "--p4-classifier", "magic", FLOW];
@@ -200,6 +200,67 @@ fn what_cannot_be_loaded_is_refused() {
     scene.refuses(
         &["trace", "--p4", ROUTER, "--rules", &entries, FLOW],
         &["cannot be used with"],
+    );
+}
+
+/// Every line that is at fault is told with its place; with `--keep-going` the others are done.
+#[test]
+fn lines_that_are_at_fault_are_told_and_passed_over() {
+    let scene = Scene::new();
+    let text = std::fs::read_to_string(ENTRIES).expect("it is there");
+    let more = "// a comment\nport_add veth0 1\ntable_add routes set_hop 10.0.0.0/33 => 7\n";
+    let entries = scene.write("mixed.cmds", format!("{more}{text}table_delete hops 0\n"));
+    let plain = ["trace", "--p4", ROUTER, "--entries", ENTRIES, FLOW];
+    let arguments = ["trace", "--p4", ROUTER, "--entries", &entries, FLOW];
+    scene.refuses(
+        &arguments,
+        &[
+            "mixed.cmds:1:1: a comment begins with `#`",
+            "mixed.cmds:2:1: the command \"port_add\" is not supported",
+            "mixed.cmds:3:26: a prefix of 33 bits of the 32",
+        ],
+    );
+    let output = scene.run(&[&arguments[..5], &["--keep-going", FLOW]].concat());
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        String::from_utf8(output.stdout).expect("text"),
+        scene.says(&plain),
+        "entries beyond the fault are there, and handles are those of what is"
+    );
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert!(told.contains("mixed.cmds:3:26: ") && told.ends_with("3 lines were passed over\n"));
+    // A line that is refused is told like one that cannot be read.
+    let twice = scene.write("twice.cmds", format!("{text}{text}"));
+    let refused = ["trace", "--p4", ROUTER, "--entries", &twice, FLOW];
+    scene.refuses(&refused, &["twice.cmds:9:1: ", "exists already"]);
+    let output = scene.run(&[&refused[..5], &["--keep-going", FLOW]].concat());
+    assert_eq!(
+        String::from_utf8(output.stdout).expect("text"),
+        scene.says(&plain)
+    );
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert!(told.contains("6 lines were passed over"), "{told}");
+    // Of many, the first are told and the others counted.
+    let many = scene.write("many.cmds", "fly\n".repeat(50));
+    scene.refuses(
+        &["trace", "--p4", ROUTER, "--entries", &many, FLOW],
+        &["many.cmds:20:1: ", "many.cmds: 30 more lines are at fault"],
+    );
+    let alone = ["trace", "--p4", ROUTER, "--keep-going", FLOW];
+    scene.refuses(&alone, &["--entries"]);
+}
+
+/// What is no text is told what it is asked for.
+#[test]
+fn a_binary_is_no_program_and_no_entries() {
+    let scene = Scene::new();
+    let binary = scene.write("binary", [0xff, 0xfe, 0, 1]);
+    let program = "give the program as the JSON that p4c's back end for BMv2 writes";
+    scene.refuses(&["p4", "inspect", &binary], &[program]);
+    scene.refuses(&["trace", "--p4", &binary, FLOW], &[program]);
+    scene.refuses(
+        &["trace", "--p4", ROUTER, "--entries", &binary, FLOW],
+        &["give entries as text"],
     );
 }
 
@@ -236,12 +297,33 @@ fn a_switch_starts_with_its_entries() {
         "table_add rmac route 1 2 =>\ntable_add rmac route 1 2 =>\n",
     );
     scene.write("p4.toml", config(&twice));
-    let why = "twice.cmds:2: table `SwitchIngress.rmac`: it has an entry";
+    let why = "twice.cmds:2:1: table `SwitchIngress.rmac`: it has an entry";
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
     let strange = scene.write("strange.cmds", "table_add nowhere route 1 2 =>\n");
     scene.write("p4.toml", config(&strange));
-    let why = "strange.cmds:1: there is no table";
+    let why = "strange.cmds:1:11: there is no table";
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
+    // What is at fault is passed over: a line that is none, an entry twice, a port that is too wide.
+    let text = std::fs::read_to_string(format!("{examples}/switch_1.cmds")).expect("it is there");
+    let more = "table_add nowhere route 1 2 =>\ntable_add rmac route 1 2 =>\n\
+        table_add rmac route 1 2 =>\nmirroring_add 5 512\nmirroring_add 5 3\n";
+    let mixed = scene.write("mixed.cmds", format!("{more}{text}"));
+    let keep_going = config(&mixed).replace("[p4]\n", "[p4]\nkeep_going = true\n");
+    scene.write("p4.toml", keep_going);
+    let output = scene.run(&["--json", "run", &scene.path("p4.toml")]);
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stderr).expect("text");
+    for part in [
+        "mixed.cmds:1:11: there is no table",
+        "mixed.cmds:3:1: table `SwitchIngress.rmac`: it has an entry",
+        "mixed.cmds:4:1: ",
+        "512 does not fit",
+        "3 lines were passed over",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in: {told}");
+    }
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(report["outputs"]["2"], 3);
 }
 
 /// A command as one would type it.

@@ -128,6 +128,9 @@ fn p4_sections(p4: &P4Settings) -> Table {
         for (key, path) in others {
             program.extend(path.as_ref().map(|path| (key.to_owned(), word(path))));
         }
+        if files.entries.is_some() {
+            program.extend(table([("keep_going", files.keep_going.into())]));
+        }
     }
     let mut runtime = table([
         ("listen", p4.listen.to_string().into()),

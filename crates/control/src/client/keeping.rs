@@ -122,6 +122,15 @@ impl<'p> Keeping<'p> {
     /// If P4Runtime has no message for a command or the switch refuses it; with another error than
     /// [`KeepError::Command`] the controller is of no use any more.
     pub fn change(&mut self, commands: &[Command]) -> Result<(), KeepError> {
+        let changed = self.try_change(commands);
+        match changed {
+            Ok(()) => self.messages.keep(),
+            Err(_) => self.messages.take_back(),
+        }
+        changed
+    }
+
+    fn try_change(&mut self, commands: &[Command]) -> Result<(), KeepError> {
         let mut updates = Vec::with_capacity(commands.len());
         for command in commands {
             let message = self.messages.message(&command.update);

@@ -63,6 +63,8 @@ pub struct Messages<'a> {
     /// Those that an earlier command has made.
     groups: BTreeSet<u16>,
     sessions: BTreeSet<u16>,
+    /// The same before commands that may be taken back, if they are other.
+    before: Option<Box<(BTreeSet<u16>, BTreeSet<u16>)>>,
 }
 
 impl<'a> Messages<'a> {
@@ -77,7 +79,27 @@ impl<'a> Messages<'a> {
             binding: Binding::new(catalog, program)?,
             groups: BTreeSet::new(),
             sessions: BTreeSet::new(),
+            before: None,
         })
+    }
+
+    /// The messages since the last time were written.
+    pub fn keep(&mut self) {
+        self.before = None;
+    }
+
+    /// The messages since the last time were refused, so what they make is not there.
+    pub fn take_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            (self.groups, self.sessions) = *before;
+        }
+    }
+
+    /// Notes what there is before a group or session comes or goes.
+    fn note(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(Box::new((self.groups.clone(), self.sessions.clone())));
+        }
     }
 
     /// The message for what the next command asks for.
@@ -102,11 +124,13 @@ impl<'a> Messages<'a> {
             }
             Update::Multicast(mode, group, replicas) => {
                 let message = multicast(*group, replicas);
+                self.note();
                 let kind = set_or_delete(*mode, &mut self.groups, *group);
                 (kind, Kinds::PacketReplicationEngineEntry(message))
             }
             Update::Mirror(mode, session, mirror) => {
                 let message = clone_session(*session, mirror)?;
+                self.note();
                 let kind = set_or_delete(*mode, &mut self.sessions, *session);
                 (kind, Kinds::PacketReplicationEngineEntry(message))
             }

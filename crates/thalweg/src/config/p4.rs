@@ -29,6 +29,7 @@ pub(crate) struct P4Section {
     program: Option<Spanned<PathBuf>>,
     p4info: Option<Spanned<PathBuf>>,
     entries: Option<Spanned<PathBuf>>,
+    keep_going: Option<Spanned<bool>>,
     cpu_port: Option<Spanned<Number>>,
     drop_port: Option<Spanned<Number>>,
 }
@@ -79,6 +80,8 @@ pub struct P4Program {
     pub p4info: Option<PathBuf>,
     /// Its entries: commands as simple_switch_CLI takes them.
     pub entries: Option<PathBuf>,
+    /// Whether lines of these that cannot be read or done are told and passed over.
+    pub keep_going: bool,
 }
 
 /// A switch that a P4 program forwards for.
@@ -133,7 +136,15 @@ impl Source<'_> {
             program,
             p4info: path(&section.p4info),
             entries: path(&section.entries),
+            keep_going: section
+                .keep_going
+                .as_ref()
+                .is_some_and(|said| *said.get_ref()),
         });
+        if let (Some(said), None) = (&section.keep_going, &section.entries) {
+            let what = "keep_going is about lines of entries; set entries";
+            return Err(self.error(&said.span(), what));
+        }
         let without = section.p4info.as_ref().or(section.entries.as_ref());
         if let (None, Some(said)) = (&program, without) {
             let what = "P4Info and entries are of a program; set program";

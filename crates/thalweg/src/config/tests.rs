@@ -387,6 +387,7 @@ cache_entries = 4096
 program = "l2l3.json"
 p4info = "/srv/l2l3.p4info.txtpb"
 entries = "l2l3.cmds"
+keep_going = true
 cpu_port = 510
 drop_port = 509
 [p4runtime]
@@ -407,6 +408,7 @@ fn a_p4_program_and_its_controller() {
         program: PathBuf::from("etc/l2l3.json"),
         p4info: Some(PathBuf::from("/srv/l2l3.p4info.txtpb")),
         entries: Some(PathBuf::from("etc/l2l3.cmds")),
+        keep_going: true,
     };
     assert_eq!(p4.program, Some(expected));
     assert_eq!(
@@ -438,6 +440,7 @@ fn what_a_p4_switch_cannot_do_is_refused() {
         ("p4 = { p4info = \"x\" }", "set program"),
         ("p4 = { cache = \"magic\" }", "set cache to \"traversal\""),
         ("p4 = { entries = \"x\" }", "set program"),
+        ("p4 = { program = \"x\", keep_going = true }", "set entries"),
         ("p4 = { cache_entries = 5 }", "set cache"),
         (
             "p4 = { cache = \"behavior\", cache_entries = 0 }",

@@ -22,7 +22,7 @@ use toml::Spanned;
 use super::destination::Destination;
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::{contents, unpacked};
+use crate::input::{contents_or, unpacked};
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,10 @@ pub(super) fn read(name: &str) -> Result<Shape> {
             names.join(", ")
         )));
     }
-    parse(name, &contents(Path::new(name))?)
+    parse(
+        name,
+        &contents_or(Path::new(name), "give the profile as TOML")?,
+    )
 }
 
 /// A text, or several.

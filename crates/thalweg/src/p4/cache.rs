@@ -10,7 +10,7 @@ use thalweg_p4::behavior::transform::transform;
 
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::contents;
+use crate::input::program as program_text;
 use crate::number::number;
 use crate::output;
 
@@ -61,7 +61,7 @@ struct Stop {
 /// If it cannot be read, is none that a cache can be put in front of, or a file cannot be written.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let path = arguments.program.display();
-    let text = contents(&arguments.program)?;
+    let text = program_text(&arguments.program)?;
     let made = transform(&text, arguments.entries);
     let made = made.map_err(|error| bad_input(format!("{path}: {error}")))?;
     let plan = &made.plan;

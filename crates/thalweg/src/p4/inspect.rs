@@ -12,7 +12,7 @@ use thalweg_p4::{LoadError, Program};
 
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::contents;
+use crate::input::program as program_text;
 use crate::output;
 
 /// What the command takes.
@@ -109,7 +109,7 @@ struct Stop {
 /// # Errors
 /// If it cannot be read, or is none that can be run.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let text = contents(&arguments.program)?;
+    let text = program_text(&arguments.program)?;
     let refused = |error: LoadError| {
         let path = arguments.program.display();
         bad_input(format!("{path}: {error}"))

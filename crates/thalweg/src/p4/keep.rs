@@ -22,10 +22,11 @@ use thalweg_p4::Program;
 use thalweg_p4::commands::Reader;
 
 use super::cache::p4info_of;
+use super::entries::{Refused, write_entries};
 use super::lines::Lines;
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::contents;
+use crate::input::program as program_text;
 use crate::number::number;
 use crate::run::{Signal, announce, catch};
 
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Entries to begin with: commands as simple_switch_CLI takes them
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
+    /// Say which lines of --entries cannot be read or done, and do the others
+    #[arg(long, requires = "entries")]
+    keep_going: bool,
     /// Behaviours that the cache may have
     #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
     behaviors: u32,
@@ -98,7 +102,7 @@ struct Report {
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let signals = catch()?;
     let path = arguments.program.display();
-    let text = contents(&arguments.program)?;
+    let text = program_text(&arguments.program)?;
     let program = Program::from_json(&text);
     let program = program.map_err(|error| bad_input(format!("{path}: {error}")))?;
     let info = p4info_of(arguments.p4info.as_deref(), &program)?;
@@ -113,14 +117,15 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     // It reads the input, too: handles go on where the file has ended.
     let mut reader = Reader::new(&program);
     if let Some(path) = &arguments.entries {
-        let place = |error: String| bad_input(format!("{}: {error}", path.display()));
-        let lines = contents(path)?;
-        let lines = lines.lines().map(|line| reader.read_line(line));
-        let commands: Result<Vec<_>, _> = lines.collect();
-        let commands = commands.map_err(|error| place(error.to_string()))?.concat();
-        keeping.change(&commands).map_err(|error| match error {
-            KeepError::Client(error) => failed(error),
-            error => place(error.to_string()),
+        write_entries(path, arguments.keep_going, &mut reader, |commands| {
+            keeping.change(commands).map_err(|error| match error {
+                KeepError::Command { line, problem } => {
+                    let index = commands.iter().position(|command| command.line == line);
+                    Refused::Command(index.unwrap_or(0), problem.message)
+                }
+                KeepError::Client(error) => Refused::All(failed(error)),
+                error => Refused::All(bad_input(format!("{}: {error}", path.display()))),
+            })
         })?;
     }
     let text = format!("ready {} is kept on {}", path, arguments.connect);

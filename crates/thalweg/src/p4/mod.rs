@@ -2,6 +2,7 @@
 
 mod cache;
 mod cache_report;
+mod entries;
 mod inspect;
 mod keep;
 mod lines;
@@ -14,10 +15,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use thalweg_p4::behavior::cache::BehaviorConfig;
-use thalweg_p4::{CacheConfig, ClassifierKind, Config, Program, Target, commands};
-use thalweg_packet::Instant;
+use thalweg_p4::{CacheConfig, ClassifierKind, Config, Program, Target};
 
 pub(crate) use cache_report::CacheReport;
+pub(crate) use entries::{Refused, read_entries, write_entries};
 pub(crate) use replay::replay;
 pub(crate) use trace::trace;
 
@@ -34,6 +35,9 @@ pub(crate) struct ProgramArguments {
     /// Entries for the program's tables: commands as simple_switch_CLI takes them
     #[arg(long, value_name = "FILE", requires = "p4")]
     entries: Option<PathBuf>,
+    /// Say which lines of --entries cannot be read or done, and do the others
+    #[arg(long, requires = "entries")]
+    keep_going: bool,
     /// How the program's tables find their entries, and its cache of walks its segments
     #[arg(
         long = "p4-classifier",
@@ -100,7 +104,7 @@ impl ProgramArguments {
         let cache = || BehaviorConfig::sized(entries, self.threshold);
         target.cache_behaviors((self.cache == Cache::Behavior).then(cache));
         if let Some(path) = &self.entries {
-            write_entries(&mut target, path)?;
+            entries::write_to(&mut target, path, self.keep_going)?;
         }
         Ok(Some(target))
     }
@@ -121,22 +125,8 @@ impl ProgramArguments {
     }
 }
 
-/// Writes a file of commands as one batch.
-///
-/// # Errors
-/// The line that is no command for this program, or is refused.
-fn write_entries(target: &mut Target, path: &Path) -> Result<()> {
-    let place = |line: usize, what: &str| bad_input(format!("{}:{line}: {what}", path.display()));
-    let read = commands::parse(&input::contents(path)?, target.program());
-    let read = read.map_err(|error| place(error.line, &error.what))?;
-    let updates: Vec<_> = read.iter().map(|command| command.update.clone()).collect();
-    let written = target.write(&updates, Instant::ZERO);
-    written.map_err(|failed| place(read[failed.index].line, &failed.error.to_string()))?;
-    Ok(())
-}
-
 fn read_program(path: &Path) -> Result<Program> {
-    let text = input::contents(path)?;
+    let text = input::program(path)?;
     Program::from_json(&text).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 

@@ -22,7 +22,7 @@ use thalweg_packet::Instant;
 use crate::captures::Sources;
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::contents;
+use crate::input::program as program_text;
 use crate::number::number;
 use crate::output;
 
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Its entries: commands as simple_switch_CLI takes them
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
+    /// Say which lines of --entries cannot be read or done, and do the others
+    #[arg(long, requires = "entries")]
+    keep_going: bool,
     /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
@@ -67,14 +70,14 @@ struct Report {
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let path = arguments.program.display();
     let wrong = |what: String| bad_input(format!("{path}: {what}"));
-    let made = transform(&contents(&arguments.program)?, arguments.behaviors);
+    let made = transform(&program_text(&arguments.program)?, arguments.behaviors);
     let Transformed { json, plan } = made.map_err(|error| wrong(error.to_string()))?;
     let program =
         Program::from_json(&json.to_string()).map_err(|error| wrong(error.to_string()))?;
     let target = Target::new(Arc::new(program), Config::default());
     let mut target = target.map_err(|error| wrong(error.to_string()))?;
     if let Some(entries) = &arguments.entries {
-        super::write_entries(&mut target, entries)?;
+        super::entries::write_to(&mut target, entries, arguments.keep_going)?;
     }
     set_threshold(&mut target, arguments.threshold)?;
     let mut sources = Sources::of_ports(&arguments.pcap, arguments.in_port, super::PORTS)?;

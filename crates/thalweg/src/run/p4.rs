@@ -19,7 +19,7 @@ use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
     Catalog, Code, Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Failure, Forwarder,
-    Server, ServerConfig, ServerError, Verdicts, Wire, derive, messages_for, read,
+    Messages, Server, ServerConfig, ServerError, Verdicts, Wire, derive, open_tables, read,
 };
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
@@ -31,7 +31,7 @@ use super::{announce, open};
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
-use crate::p4::CacheReport;
+use crate::p4::{CacheReport, Refused, write_entries};
 
 /// How often signals are looked for.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -138,7 +138,7 @@ fn device(
 
 /// The program and the entries that the switch starts with.
 fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> Result<()> {
-    let text = input::contents(&files.program)?;
+    let text = input::program(&files.program)?;
     let place = files.program.display();
     let refused = |what: String| bad_input(format!("{place}: {what}"));
     let own = || Program::from_json(&text).map_err(|error| refused(error.to_string()));
@@ -156,37 +156,51 @@ fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> R
     let Some(path) = &files.entries else {
         return Ok(());
     };
-    let place = path.display();
-    let at = |line: usize, what: &str| bad_input(format!("{place}:{line}: {what}"));
-    let program = own()?;
-    let commands = commands::parse(&input::contents(path)?, &program);
-    let commands = commands.map_err(|error| at(error.line, &error.what))?;
     let catalog = Catalog::new(&info).map_err(|error| bad_input(error.to_string()))?;
-    let messages = messages_for(&catalog, &program, &commands);
-    let messages = messages.map_err(|(line, problem)| match line {
-        Some(line) => at(line, &problem.message),
-        None => bad_input(problem.message),
-    })?;
-    device
-        .write_at_start(&messages, now)
-        .map_err(|failure| match failure {
-            Failure::Call(problem) => bad_input(format!("{place}: {}", problem.message)),
-            Failure::Parts(verdicts) => refused_line(&verdicts, &commands, at),
-        })
+    let mut program = own()?;
+    open_tables(&catalog, &mut program);
+    let messages = Messages::new(&catalog, &program);
+    let mut messages = messages.map_err(|problem| bad_input(problem.message))?;
+    let mut reader = commands::Reader::new(&program);
+    write_entries(path, files.keep_going, &mut reader, |commands| {
+        let done = write(device, &mut messages, commands, now);
+        match done {
+            Ok(()) => messages.keep(),
+            Err(_) => messages.take_back(),
+        }
+        done
+    })
+}
+
+/// Writes commands as a controller would: all or none.
+fn write(
+    device: &mut Device<Engine>,
+    messages: &mut Messages<'_>,
+    commands: &[commands::Command],
+    now: Instant,
+) -> Result<(), Refused> {
+    let mut updates = Vec::with_capacity(commands.len());
+    for (index, command) in commands.iter().enumerate() {
+        let update = messages.message(&command.update);
+        updates.push(update.map_err(|problem| Refused::Command(index, problem.message))?);
+    }
+    let written = device.write_at_start(&updates, now);
+    written.map_err(|failure| match failure {
+        Failure::Call(problem) => Refused::All(bad_input(problem.message)),
+        Failure::Parts(verdicts) => refused_one(verdicts),
+    })
 }
 
 /// The command that was refused for itself, and not because another was.
-fn refused_line(
-    verdicts: &Verdicts,
-    commands: &[commands::Command],
-    at: impl Fn(usize, &str) -> anyhow::Error,
-) -> anyhow::Error {
-    let mut pairs = verdicts.iter().zip(commands);
-    let found = pairs.find_map(|(verdict, command)| match verdict {
-        Err(problem) if problem.code != Code::Aborted => Some(at(command.line, &problem.message)),
-        _ => None,
+fn refused_one(verdicts: Verdicts) -> Refused {
+    let mut refused = (0..).zip(verdicts).filter_map(|(index, verdict)| {
+        let problem = verdict.err()?;
+        (problem.code != Code::Aborted).then_some((index, problem.message))
     });
-    found.unwrap_or_else(|| bad_input("the entries were refused"))
+    match refused.next() {
+        Some((index, what)) => Refused::Command(index, what),
+        None => Refused::Command(0, "the entries were refused".to_owned()),
+    }
 }
 
 fn read_info(path: &Path) -> Result<P4Info> {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde::Serialize;
 use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::commands::Reader;
 use thalweg_p4::program::table::Match;
 use thalweg_p4::state::Update;
-use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target, commands};
+use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
 use super::control::route;
@@ -84,17 +85,10 @@ fn load_one(folder: &Path, number: u32) -> Result<Case> {
     let missing = || refused(format!("there is no file that ends in {ending}"));
     let path = path.ok_or_else(missing)?;
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
-    let program = Program::from_json(&input::contents(&path)?);
+    let program = Program::from_json(&input::program(&path)?);
     let program = Arc::new(program.map_err(|error| wrong(error.to_string()))?);
     let entries = path.with_extension("cmds");
-    let read = commands::parse(&input::contents(&entries)?, &program).map_err(|error| {
-        bad_input(format!(
-            "{}:{}: {}",
-            entries.display(),
-            error.line,
-            error.what
-        ))
-    })?;
+    let read = crate::p4::read_entries(&entries, &mut Reader::new(&program))?;
     let mut case = Case {
         name: number.to_string(),
         program,
