@@ -53,15 +53,44 @@ impl Default for Flow {
 pub enum GroupKind {
     /// Every bucket, each on a copy of the packet.
     All,
-    /// One bucket, by a hash of these fields; of the 5-tuple if there are none.
-    Select {
-        /// The fields that are hashed, with masks.
-        fields: Vec<(FieldId, u128)>,
-    },
+    /// One bucket, by a hash of the flow.
+    Select(Selection),
     /// The one bucket it has.
     Indirect,
     /// The first bucket that is alive.
     FastFailover,
+}
+
+/// How a select group chooses a bucket (`ovs-ofctl(8)`, "selection_method").
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Selection {
+    /// What is hashed.
+    pub method: SelectionMethod,
+    /// Another number gives another choice, in the same shares.
+    pub parameter: u64,
+}
+
+/// What the choice of a bucket hashes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum SelectionMethod {
+    /// The ends of the connection, with the same result for both directions.
+    #[default]
+    Symmetric,
+    /// What Open vSwitch leaves to its datapath (`dp_hash`); here the same as by default.
+    Datapath,
+    /// These fields (`hash`); the same as by default if there are none.
+    Fields(Vec<HashedField>),
+}
+
+/// A field that the choice of a bucket hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashedField {
+    /// The field.
+    pub field: FieldId,
+    /// Which bits of it.
+    pub mask: u128,
+    /// The presence bit of the only header in which it counts: `tcp_dst` is no port of UDP's.
+    pub only_with: Option<FieldId>,
 }
 
 /// One of a group's alternatives.

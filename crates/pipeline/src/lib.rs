@@ -29,7 +29,10 @@ pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Wri
 pub use change::{Change, ChangeError, Operation, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
-pub use flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, PortState};
+pub use flow::{
+    Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, PortState, Selection,
+    SelectionMethod,
+};
 pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};

@@ -10,10 +10,12 @@ use std::collections::BTreeSet;
 use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield};
-use crate::flow::{Flow, Group, GroupKind};
+use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 
-/// The fields that a select group hashes if it names none: the 5-tuple and Ethernet.
-pub(crate) const DEFAULT_HASH_FIELDS: [FieldId; 11] = [
+/// What a select group reads that hashes both directions of a connection alike.
+const CONNECTION_FIELDS: [FieldId; 14] = [
+    f::PRESENT_IPV4,
+    f::PRESENT_IPV6,
     f::ETH_SRC,
     f::ETH_DST,
     f::ETH_TYPE,
@@ -23,6 +25,7 @@ pub(crate) const DEFAULT_HASH_FIELDS: [FieldId; 11] = [
     f::IPV6_SRC,
     f::IPV6_DST,
     f::IP_PROTO,
+    f::IP_FRAG,
     f::TP_SRC,
     f::TP_DST,
 ];
@@ -60,10 +63,13 @@ pub(crate) fn add_flow(flow: &Flow, fields: &[FieldDescriptor], used: &mut BTree
 
 /// Adds the fields that a group needs.
 pub(crate) fn add_group(group: &Group, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
-    if let GroupKind::Select { fields: hashed } = &group.kind {
-        used.extend(hashed.iter().map(|(field, _)| *field));
-        if hashed.is_empty() {
-            used.extend(DEFAULT_HASH_FIELDS);
+    if let GroupKind::Select(selection) = &group.kind {
+        match &selection.method {
+            SelectionMethod::Fields(hashed) if !hashed.is_empty() => {
+                used.extend(hashed.iter().map(|hashed| hashed.field));
+                used.extend(hashed.iter().filter_map(|hashed| hashed.only_with));
+            }
+            _ => used.extend(CONNECTION_FIELDS),
         }
     }
     for bucket in &group.buckets {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use thalweg_packet::{FieldId, Instant, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::{
-    Action, Actions, Bucket, Change, ChangeError, Flow, Group, GroupId, GroupKind, MacMove, Match,
-    Operation, Outbox, Output, Pipeline, PortState, Selector, Slice, Station, Subfield, TableId,
-    Write, forward,
+    Action, Actions, Bucket, Change, ChangeError, Flow, Group, GroupId, GroupKind, HashedField,
+    MacMove, Match, Operation, Outbox, Output, Pipeline, PortState, Selection, SelectionMethod,
+    Selector, Slice, Station, Subfield, TableId, Write, forward,
 };
 
 use by_program::{action, frames, operation, picture};
@@ -303,15 +303,31 @@ fn buckets_and_stations_are_checked() {
             actions,
         }],
     };
-    let fields = vec![(f::IP_DST, 1 << 40)];
+    let hashing = |mask, only_with| {
+        let field = f::IP_DST;
+        let hashed = HashedField {
+            field,
+            mask,
+            only_with,
+        };
+        let method = SelectionMethod::Fields(vec![hashed]);
+        GroupKind::Select(Selection {
+            method,
+            parameter: 0,
+        })
+    };
     let cases = [
         (
             group(GroupKind::FastFailover, [].into()),
             "needs a port or a group to watch",
         ),
         (
-            group(GroupKind::Select { fields }, [].into()),
+            group(hashing(1 << 40, None), [].into()),
             "bits past a field's end",
+        ),
+        (
+            group(hashing(1, Some(f::IP_SRC)), [].into()),
+            "no presence bit",
         ),
         (
             group(GroupKind::All, [Action::PushVlan(1)].into()),

@@ -537,7 +537,7 @@ fn groups_are_read_and_printed() {
     assert_eq!(
         printed,
         [
-            "group_id=1,type=select,selection_method=hash,fields(ip_dst,tp_dst=255),\
+            "group_id=1,type=select,selection_method=hash,fields(ip_dst,tcp_dst=255),\
              bucket=bucket_id:5,weight:100,watch_port:1,actions=output:2,\
              bucket=bucket_id:0,actions=output:3,dec_ttl",
             "group_id=2,type=ff,bucket=bucket_id:0,watch_group:1,actions=drop,\
@@ -558,12 +558,46 @@ fn groups_are_read_and_printed() {
             "bucket_id",
         ),
         ("group_id=1,type=all,fields(ip_dst)", "select"),
+        ("group_id=1,type=all,selection_method=hash", "select"),
+        (
+            "group_id=1,type=select,selection_method_param=3,bucket=1",
+            "needs a selection_method",
+        ),
+        (
+            "group_id=1,type=select,selection_method=l4,bucket=1",
+            "hash or dp_hash",
+        ),
+        (
+            "group_id=1,type=select,selection_method=dp_hash,fields(ip_dst),bucket=1",
+            "selection_method=hash",
+        ),
+        (
+            "group_id=1,type=select,selection_method=hash,fields(tcp_dst,tcp_dst=7),bucket=1",
+            "named only once",
+        ),
         ("group_id=1,type=all,bucket=ct()", "`ct`"),
         ("group_id=1,type=all,bucket=goto_table:1", "instruction"),
     ] {
         let errors = parse_groups("g", text).expect_err(text);
         assert!(errors[0].to_string().contains(what), "{}", errors[0]);
     }
+}
+
+#[test]
+fn what_a_group_selects_by_is_kept() {
+    for text in [
+        "type=select,selection_method=dp_hash,selection_method_param=4294967297",
+        "type=select,selection_method=hash",
+        "type=select,selection_method=hash,selection_method_param=7,fields(ip_src,tcp_dst,udp_dst)",
+        "type=select,selection_method=hash,fields(icmp_type,icmpv6_type,sctp_src=255,reg1)",
+        "type=select,selection_method=hash,fields(tp_src,ipv6_dst=ffff::)",
+    ] {
+        let text = format!("group_id=1,{text},bucket=bucket_id:0,actions=output:1");
+        let groups = parse_groups("groups", &text).expect("a group");
+        assert_eq!(groups[0].to_string(), text);
+    }
+    let parts = "group_id=1,type=select,selection_method=hash,fields(vlan_vid,vlan_pcp),bucket=1";
+    assert!(parse_groups("groups", parts).is_ok());
 }
 
 #[test]

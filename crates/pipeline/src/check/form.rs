@@ -13,11 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_packet::{FieldDescriptor, FieldId};
+use thalweg_packet::{FieldDescriptor, FieldId, Source};
 
 use crate::action::{Action, GroupId, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
-use crate::flow::{Bucket, Group, GroupKind};
+use crate::flow::{Bucket, Group, GroupKind, Selection, SelectionMethod};
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::reads;
@@ -173,10 +173,22 @@ impl Form<'_> {
         if group.kind == GroupKind::FastFailover && !buckets.all(Bucket::watches) {
             return Err("a bucket for failover needs a port or a group to watch");
         }
-        if let GroupKind::Select { fields } = &group.kind {
+        if let GroupKind::Select(Selection {
+            method: SelectionMethod::Fields(fields),
+            ..
+        }) = &group.kind
+        {
             let mut hashed = fields.iter();
-            if !hashed.all(|(field, mask)| self.bits_of(*field, *mask).is_ok()) {
+            if !hashed.all(|hashed| self.bits_of(hashed.field, hashed.mask).is_ok()) {
                 return Err("it hashes a field that does not exist, or bits past a field's end");
+            }
+            let is_presence = |field: FieldId| {
+                let field = self.fields.get(field.index());
+                field.is_some_and(|field| matches!(field.source, Source::Presence(_)))
+            };
+            let mut headers = fields.iter().filter_map(|hashed| hashed.only_with);
+            if !headers.all(is_presence) {
+                return Err("it hashes a field only with what is no presence bit");
             }
         }
         Ok(())

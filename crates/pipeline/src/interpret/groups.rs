@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_packet::FieldId;
-
 use super::DropReason;
 use super::action_set;
+use super::select::Draw;
 use super::walk::{Nested, Next, Walk};
 use crate::action::{GroupId, TableId};
-use crate::flow::{Bucket, Group, GroupKind};
-use crate::reads::DEFAULT_HASH_FIELDS;
+use crate::flow::{Bucket, Group, GroupKind, Selection};
 use crate::trace::{Input, StepKind};
 
 /// How far liveness is followed through groups that watch groups (Open vSwitch's
@@ -47,8 +45,8 @@ impl Walk<'_> {
                     .position(|bucket| self.is_alive(bucket, &group));
                 self.bucket_if_any(&group, alive, table)
             }
-            GroupKind::Select { fields } => {
-                let chosen = self.select(&group, fields);
+            GroupKind::Select(selection) => {
+                let chosen = self.select(&group, selection);
                 self.bucket_if_any(&group, chosen, table)
             }
         }
@@ -81,33 +79,19 @@ impl Walk<'_> {
         self.on_copy(action_set::of_list(actions), table, Nested::Bucket)
     }
 
-    /// Chooses a bucket by rendezvous hashing: when one dies, only its own flows move.
-    ///
-    /// Every bucket draws a number from the flow's hash, scaled by its weight; the highest wins.
-    fn select(&mut self, group: &Group, fields: &[(FieldId, u128)]) -> Option<usize> {
-        let mut hash = self.pipeline.seed() ^ u64::from(group.id.0);
-        let mut add = |value: u128| {
-            hash = mix(hash ^ value as u64);
-            hash = mix(hash ^ (value >> 64) as u64);
-        };
-        match fields {
-            [] => DEFAULT_HASH_FIELDS
-                .iter()
-                .for_each(|field| add(self.state.read(*field))),
-            fields => {
-                for (field, mask) in fields {
-                    add(self.state.read_masked(*field, *mask));
+    /// Draws one of the buckets that are alive.
+    fn select(&mut self, group: &Group, selection: &Selection) -> Option<usize> {
+        let hash = self.flow_hash(group.id, selection);
+        let mut best: Option<(Draw, usize)> = None;
+        for (index, bucket) in group.buckets.iter().enumerate() {
+            if self.is_alive(bucket, group) {
+                let draw = Draw::new(hash, bucket);
+                if best.is_none_or(|(best, _)| draw.wins_against(best)) {
+                    best = Some((draw, index));
                 }
             }
         }
-        let alive = group.buckets.iter().enumerate();
-        let alive = alive.filter(|(_, bucket)| self.is_alive(bucket, group));
-        let draw = |bucket: &Bucket| {
-            u64::from(mix(hash ^ u64::from(bucket.id)) as u32) * u64::from(bucket.weight)
-        };
-        alive
-            .max_by_key(|(index, bucket)| (draw(bucket), std::cmp::Reverse(*index)))
-            .map(|(index, _)| index)
+        best.map(|(_, index)| index)
     }
 
     /// Whether a bucket can be chosen: what it watches is alive, or it watches nothing; and in a
@@ -124,7 +108,7 @@ impl Walk<'_> {
         depth: u32,
         dead: &mut BTreeMap<GroupId, u32>,
     ) -> bool {
-        let has_share = !matches!(group.kind, GroupKind::Select { .. }) || bucket.weight > 0;
+        let has_share = !matches!(group.kind, GroupKind::Select(_)) || bucket.weight > 0;
         if !has_share || !self.spend(1) {
             return false;
         }
@@ -163,11 +147,4 @@ impl Walk<'_> {
         }
         is_alive
     }
-}
-
-/// Spreads a number's bits over all others (the finalizer of SplitMix64).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }

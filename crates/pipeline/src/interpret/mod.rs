@@ -38,6 +38,7 @@ mod groups;
 mod lists;
 mod normal;
 mod rewriting;
+mod select;
 mod shortcut;
 mod spare;
 mod stack;

@@ -99,6 +99,16 @@ pub(super) fn name_of(field: FieldId) -> Option<&'static Name> {
     Some(BY_FIELD[place].1)
 }
 
+/// The name that stands for a hashed field in what is printed, if there is one for it.
+pub(super) fn hashed_name(field: FieldId, only_with: Option<FieldId>) -> Option<&'static Name> {
+    let of_header =
+        |name: &&Name| name.pieces[0].field == field && name.needs.header() == only_with;
+    match only_with {
+        Some(_) => NAMES.iter().find(of_header),
+        None => name_of(field),
+    }
+}
+
 /// The name of 64 or 128 bits that begins with this register.
 pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static Name> {
     let number = first.0.checked_sub(f::REG0.0)?;

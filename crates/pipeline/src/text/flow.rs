@@ -17,7 +17,7 @@ use super::value::{PortWord, UNKNOWN_PORT};
 use crate::action::{Actions, GroupId, Output, TableId};
 use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
-use crate::flow::{DEFAULT_PRIORITY, Flow};
+use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField};
 use crate::matching::Match;
 
 /// What a line asks for.
@@ -278,11 +278,8 @@ pub(super) fn read_match<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match>
 }
 
 /// Fields for the hash of a select group: names, with masks or without.
-pub(super) fn read_hash_fields<'a>(
-    line: &'a Line<'a>,
-    text: &'a str,
-) -> Parsed<Vec<(thalweg_packet::FieldId, u128)>> {
-    let mut hashed = Vec::new();
+pub(super) fn read_hash_fields<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Vec<HashedField>> {
+    let mut hashed: Vec<HashedField> = Vec::new();
     let mut pairs = line.pairs(text);
     while let Some(pair) = pairs.next()? {
         let Some(name) = fields::find(pair.key) else {
@@ -301,10 +298,19 @@ pub(super) fn read_hash_fields<'a>(
         for &piece in name.pieces {
             let bits = super::value::Masked { value: mask, mask };
             let (_, mask) = super::matches::piece_bits(piece, bits);
-            match hashed.iter().any(|&(field, _)| field == piece.field) {
-                true => return Err(line.value(pair.key, "named only once")),
-                false if mask != 0 => hashed.push((piece.field, mask)),
-                false => {}
+            let (field, only_with) = (piece.field, name.needs.header());
+            let is_same = |other: &HashedField| {
+                (other.field, other.only_with) == (field, only_with) && other.mask & mask != 0
+            };
+            if hashed.iter().any(is_same) {
+                return Err(line.value(pair.key, "named only once"));
+            }
+            if mask != 0 {
+                hashed.push(HashedField {
+                    field,
+                    mask,
+                    only_with,
+                });
             }
         }
     }

@@ -7,8 +7,8 @@
 //!
 //! A bucket runs up to the next `bucket=`. Its own properties come first; what follows are
 //! actions, with `actions=` before them or not. Buckets without a number get the next free one.
-//! The fields of a hash are remembered with their masks; `dp_hash` is a hash of Open vSwitch's
-//! choosing, here of the 5-tuple.
+//! The fields of a hash are remembered with their masks. `dp_hash` is a hash of the datapath's
+//! choosing, and chooses here as the default does.
 
 use super::actions::{ActionReader, group_id};
 use super::error::Parsed;
@@ -19,7 +19,7 @@ use super::value::{FIRST_RESERVED_PORT, PortWord, UNKNOWN_PORT};
 use crate::action::{Actions, GroupId};
 use crate::change::Operation;
 use crate::check::form::{MAX_BUCKET, MAX_BUCKETS, MAX_GROUP, Owner};
-use crate::flow::{Bucket, Group, GroupKind};
+use crate::flow::{Bucket, Group, GroupKind, Selection, SelectionMethod};
 
 /// Whether a line speaks of a group.
 pub(super) fn is_group(text: &str) -> bool {
@@ -72,17 +72,16 @@ pub(super) fn read_group<'a>(
     let (head, buckets) = split_buckets(text);
     let mut id = None;
     let mut kind = None;
-    let mut method = "";
+    let mut method = None;
+    let mut parameter = None;
     let mut fields = None;
     let mut pairs = line.pairs(head);
     while let Some(pair) = pairs.next()? {
         match pair.key {
             "group_id" => id = Some(group_id(line, pair.value)?),
             "type" => kind = Some(read_kind(line, pair.value)?),
-            "selection_method" => method = pair.value,
-            "selection_method_param" => {
-                line.integer::<u64>(pair.value)?;
-            }
+            "selection_method" => method = Some(pair).filter(|pair| !pair.value.is_empty()),
+            "selection_method_param" => parameter = Some(pair),
             "fields" => fields = Some(pair),
             _ => return Err(line.unknown(pair.key, "property of a group", PROPERTIES)),
         }
@@ -96,28 +95,53 @@ pub(super) fn read_group<'a>(
             "the group has no type; write type=all (or select, ...)",
         ));
     };
-    if !matches!(method, "" | "hash" | "dp_hash") {
-        return Err(line.value(method, "a selection method (hash or dp_hash)"));
-    }
-    if let Some(pair) = fields {
-        let GroupKind::Select { fields } = &mut kind else {
-            return Err(line.syntax(pair.key, "only select groups hash fields"));
+    if let Some(pair) = fields.or(parameter).or(method) {
+        let GroupKind::Select(selection) = &mut kind else {
+            return Err(line.syntax(
+                pair.key,
+                "only select groups hash fields; write type=select",
+            ));
         };
-        if method != "hash" {
-            return Err(line.syntax(pair.key, "fields need selection_method=hash"));
-        }
-        *fields = read_hash_fields(line, pair.value)?;
+        *selection = read_selection(line, method, parameter, fields)?;
     }
     let buckets = read_buckets(line, buckets, &kind, interner)?;
     Ok(Group { id, kind, buckets })
 }
 
-const PROPERTIES: &str = "there are group_id, type, selection_method, fields and bucket";
+/// How a select group chooses, of which at least one word is said.
+fn read_selection(
+    line: &Line<'_>,
+    method: Option<Pair<'_>>,
+    parameter: Option<Pair<'_>>,
+    fields: Option<Pair<'_>>,
+) -> Parsed<Selection> {
+    let parameter = match parameter {
+        Some(pair) if method.is_none() => {
+            return Err(line.syntax(pair.key, "it needs a selection_method (hash or dp_hash)"));
+        }
+        Some(pair) => line.integer(pair.value)?,
+        None => 0,
+    };
+    let method = match (method.map_or("", |pair| pair.value), fields) {
+        ("hash", Some(pair)) => SelectionMethod::Fields(read_hash_fields(line, pair.value)?),
+        (_, Some(pair)) => {
+            return Err(line.syntax(pair.key, "fields need selection_method=hash"));
+        }
+        ("", None) => SelectionMethod::Symmetric,
+        ("hash", None) => SelectionMethod::Fields(Vec::new()),
+        ("dp_hash", None) => SelectionMethod::Datapath,
+        (other, None) => return Err(line.value(other, "a selection method (hash or dp_hash)")),
+    };
+    Ok(Selection { method, parameter })
+}
+
+const PROPERTIES: &str = "there are group_id, type, selection_method, \
+                          selection_method_param, fields and bucket";
 
 fn read_kind(line: &Line<'_>, value: &str) -> Parsed<GroupKind> {
     match value {
         "all" => Ok(GroupKind::All),
-        "select" => Ok(GroupKind::Select { fields: Vec::new() }),
+        "select" => Ok(GroupKind::Select(Selection::default())),
         "indirect" => Ok(GroupKind::Indirect),
         "ff" | "fast_failover" => Ok(GroupKind::FastFailover),
         _ => Err(line.value(value, "a type of group (all, select, indirect, ff)")),
@@ -177,7 +201,7 @@ fn read_bucket<'a>(
     kind: &GroupKind,
     interner: &mut Interner,
 ) -> Parsed<(Option<u32>, Bucket)> {
-    let is_select = matches!(kind, GroupKind::Select { .. });
+    let is_select = matches!(kind, GroupKind::Select(_));
     let mut id = None;
     let mut bucket = Bucket {
         id: 0,

@@ -63,6 +63,21 @@ impl Needs {
     }
 }
 
+impl Needs {
+    /// The presence bit of the one header that is needed, of several in which a field can be.
+    pub(super) fn header(self) -> Option<FieldId> {
+        match self {
+            Needs::Tcp => Some(f::PRESENT_TCP),
+            Needs::Udp => Some(f::PRESENT_UDP),
+            Needs::Sctp => Some(f::PRESENT_SCTP),
+            // In a hash the name means version 4 alone: there is no match to say which.
+            Needs::Icmp => Some(f::PRESENT_ICMPV4),
+            Needs::Icmpv6 => Some(f::PRESENT_ICMPV6),
+            _ => None,
+        }
+    }
+}
+
 pub(super) const ETHER_TYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHER_TYPE_ARP: u16 = 0x0806;
 pub(super) const ETHER_TYPE_RARP: u16 = 0x8035;

@@ -9,9 +9,9 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, MacMove, Match,
-    Operation, Output, Pipeline, PortState, Selector, Slice, Station, Subfield, TableId, Target,
-    Write, translate,
+    Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, HashedField, MacMove,
+    Match, Operation, Output, Pipeline, PortState, Selection, SelectionMethod, Selector, Slice,
+    Station, Subfield, TableId, Target, Write, translate,
 };
 
 const RULES: &str = "\
@@ -277,12 +277,19 @@ fn selector() -> impl Strategy<Value = Selector> {
 }
 
 pub(crate) fn group() -> impl Strategy<Value = Group> {
-    let hashed = prop::collection::vec(write(), 0..3).prop_map(|writes| GroupKind::Select {
-        fields: writes
-            .iter()
-            .map(|write| (write.field, write.mask))
-            .collect(),
+    let header = prop::option::of(select(vec![f::PRESENT_TCP, f::PRESENT_IPV6, f::IP_DST]));
+    let hashed = (write(), header).prop_map(|(write, only_with)| HashedField {
+        field: write.field,
+        mask: write.mask,
+        only_with,
     });
+    let method = prop_oneof![
+        Just(SelectionMethod::Symmetric),
+        Just(SelectionMethod::Datapath),
+        prop::collection::vec(hashed, 0..3).prop_map(SelectionMethod::Fields),
+    ];
+    let hashed = (method, any::<u64>())
+        .prop_map(|(method, parameter)| GroupKind::Select(Selection { method, parameter }));
     let kind = prop_oneof![
         Just(GroupKind::All),
         hashed,

@@ -3,7 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use super::{actions, matches};
-use crate::flow::{Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind};
+use crate::flow::{
+    Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Selection, SelectionMethod,
+};
 use crate::text::fields;
 use crate::text::shape::Shape;
 use crate::text::value::ones;
@@ -65,19 +67,17 @@ impl fmt::Display for Flow {
 impl fmt::Display for Group {
     /// The group as `dump-groups` of OpenFlow 1.5 prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, hashed) = match &self.kind {
-            GroupKind::All => ("all", &[][..]),
-            GroupKind::Select { fields } => ("select", fields.as_slice()),
-            GroupKind::Indirect => ("indirect", &[][..]),
-            GroupKind::FastFailover => ("ff", &[][..]),
+        let word = match &self.kind {
+            GroupKind::All => "all",
+            GroupKind::Select(_) => "select",
+            GroupKind::Indirect => "indirect",
+            GroupKind::FastFailover => "ff",
         };
         write!(f, "group_id={},type={word}", self.id.0)?;
-        if !hashed.is_empty() {
-            f.write_str(",selection_method=hash,fields(")?;
-            hash_fields(f, hashed)?;
-            f.write_str(")")?;
+        if let GroupKind::Select(selection) = &self.kind {
+            write_selection(f, selection)?;
         }
-        let usual_weight = u16::from(matches!(self.kind, GroupKind::Select { .. }));
+        let usual_weight = u16::from(matches!(self.kind, GroupKind::Select(_)));
         for bucket in &self.buckets {
             f.write_str(",bucket=")?;
             write_bucket(f, bucket, usual_weight)?;
@@ -86,13 +86,30 @@ impl fmt::Display for Group {
     }
 }
 
-fn hash_fields(
-    f: &mut fmt::Formatter<'_>,
-    hashed: &[(thalweg_packet::FieldId, u128)],
-) -> fmt::Result {
-    for (index, &(field, mask)) in hashed.iter().enumerate() {
+fn write_selection(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
+    let (method, fields) = match &selection.method {
+        SelectionMethod::Symmetric if selection.parameter == 0 => return Ok(()),
+        // Which of them is said makes no difference, but without any a parameter is refused.
+        SelectionMethod::Symmetric | SelectionMethod::Datapath => ("dp_hash", &[][..]),
+        SelectionMethod::Fields(fields) => ("hash", fields.as_slice()),
+    };
+    write!(f, ",selection_method={method}")?;
+    if selection.parameter != 0 {
+        write!(f, ",selection_method_param={}", selection.parameter)?;
+    }
+    if !fields.is_empty() {
+        f.write_str(",fields(")?;
+        hash_fields(f, fields)?;
+        f.write_str(")")?;
+    }
+    Ok(())
+}
+
+fn hash_fields(f: &mut fmt::Formatter<'_>, hashed: &[HashedField]) -> fmt::Result {
+    for (index, hashed) in hashed.iter().enumerate() {
+        let (field, mask) = (hashed.field, hashed.mask);
         let separator = if index > 0 { "," } else { "" };
-        let Some(name) = fields::name_of(field) else {
+        let Some(name) = fields::hashed_name(field, hashed.only_with) else {
             write!(f, "{separator}field{}={mask:#x}", field.0)?;
             continue;
         };
