@@ -11,8 +11,20 @@ use crate::trace::StepKind;
 /// Group addresses have this bit set.
 const MULTICAST: u64 = 1 << 40;
 
-/// Addresses that bridges do not forward: 01-80-c2-00-00-00 to -0f (IEEE 802.1Q, table 8-1).
-const RESERVED: u64 = 0x0180_c200_0000;
+/// Whether bridges do not forward to an address: those that are reserved for one link by IEEE
+/// 802.1Q, table 8-1, and by two vendors' protocols; the same as in Open vSwitch.
+fn is_reserved(destination: u64) -> bool {
+    match destination {
+        // Spanning trees, pause, LACP, LLDP and others.
+        0x0180_c200_0000..=0x0180_c200_000f => true,
+        // Extreme's EDP and EAPS.
+        0x00e0_2b00_0000 | 0x00e0_2b00_0004 | 0x00e0_2b00_0006 => true,
+        // Cisco's ISL; CFM; PAgP, UDLD, CDP, DTP and VTP; PVST+; uplink fast.
+        0x0100_0c00_0000 | 0x0100_0ccc_ccc0..=0x0100_0ccc_ccc7 => true,
+        0x0100_0ccc_cccc | 0x0100_0ccc_cccd | 0x0100_0ccd_cdcd => true,
+        _ => false,
+    }
+}
 
 impl Walk<'_> {
     /// Learns the source and sends to where the destination was seen, or floods.
@@ -27,7 +39,7 @@ impl Walk<'_> {
         } else {
             0
         };
-        if destination & !0xf == RESERVED {
+        if is_reserved(destination) {
             self.drop(DropReason::ReservedAddress);
             return;
         }
