@@ -583,6 +583,46 @@ fn groups_are_read_and_printed() {
     }
 }
 
+/// The answers are those of Open vSwitch's `ovs-ofctl parse-flow`.
+#[test]
+fn dumps_of_openflow_1_0_are_read() {
+    for (text, expected) in [
+        ("arp,nw_tos=0,tp_src=2,actions=drop", "arp actions=drop"),
+        (
+            "rarp,nw_proto=2,nw_tos=4,tp_src=2,tp_dst=5,actions=drop",
+            "rarp,arp_op=2 actions=drop",
+        ),
+        (
+            "dl_type=0x88cc,nw_tos=0,tp_src=2,actions=drop",
+            "dl_type=0x88cc actions=drop",
+        ),
+        (
+            "icmp,tp_src=8,tp_dst=0,actions=drop",
+            "icmp,icmp_type=8,icmp_code=0 actions=drop",
+        ),
+        (
+            "tp_src=128,icmp6,actions=drop",
+            "icmp6,icmp_type=128 actions=drop",
+        ),
+        (
+            "actions=set_tunnel:0x123456789,set_tunnel:5",
+            "actions=set_field:0x123456789->tun_id,set_field:0x5->tun_id",
+        ),
+    ] {
+        let flow = parse_flow(text).expect(text);
+        assert_eq!(flow.to_string(), format!("table=0, {expected}"));
+    }
+    for (text, what) in [
+        ("ip,tp_src=2,actions=drop", "needs `tcp`"),
+        ("icmp,tp_src=256,actions=drop", "8 bits"),
+        ("arp,tcp_src=2,actions=drop", "needs `tcp`"),
+        ("nw_tos=0,actions=drop", "needs `ip`"),
+    ] {
+        let error = parse_flow(text).expect_err(text).to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
 #[test]
 fn what_a_group_selects_by_is_kept() {
     for text in [

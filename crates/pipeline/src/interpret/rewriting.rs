@@ -251,9 +251,16 @@ impl Walk<'_> {
         if self.state.read(f::PRESENT_MPLS) == 0 {
             return;
         }
-        self.state.read(f::MPLS_BOS);
-        // Labels or headers that the key knows nothing of are next: parse before reading on.
-        self.is_reparse_needed = true;
+        let was_last = self.state.read(f::MPLS_BOS) == 1;
+        if was_last && matches!(ether_type, 0x8847 | 0x8848) {
+            // No label is next, whatever the EtherType says: what is there is not taken for one.
+            self.write_label(0);
+            self.state.write(f::MPLS_BOS, 0, 1);
+            self.state.write(f::PRESENT_MPLS, 0, 1);
+        } else {
+            // Labels or headers that the key knows nothing of are next: parse before reading on.
+            self.is_reparse_needed = true;
+        }
         self.state
             .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
         self.emit(Effect::PopMpls { ether_type });

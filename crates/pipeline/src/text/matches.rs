@@ -8,6 +8,10 @@
 //!   collect: tcp | dl_type, nw_proto, ...  -> shape, conditions
 //!   finish:  for each condition: is its prerequisite in the shape? then its pieces -> terms
 //! ```
+//!
+//! OpenFlow 1.0 had one set of names for all packets, and its switches printed all of them. So
+//! `nw_tos`, `tp_src` and `tp_dst` of a rule for packets other than IP say nothing, and the two
+//! ports of a rule for ICMP are type and code. Open vSwitch reads them so, too.
 
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -17,8 +21,8 @@ use super::fields::{self, Format, Name, Piece};
 use super::line::{Line, Pair, excerpt};
 use super::shape::{
     ETHER_TYPE_ARP, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_MPLS, ETHER_TYPE_MPLS_MULTICAST,
-    ETHER_TYPE_RARP, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP,
-    Shape,
+    ETHER_TYPE_RARP, Needs, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP, PROTOCOL_TCP,
+    PROTOCOL_UDP, Shape,
 };
 use super::value::{Masked, ones};
 use crate::matching::Match;
@@ -182,7 +186,17 @@ impl<'a> Conditions<'a> {
     pub(super) fn finish(mut self) -> Parsed<(Match, Shape)> {
         let shape = self.shape;
         for condition in std::mem::take(&mut self.conditions) {
-            let (name, bits) = in_arp(&condition, &shape);
+            let (mut name, bits) = in_arp(&condition, &shape);
+            if is_of_no_meaning(name, &shape) {
+                continue;
+            }
+            if let Some(part) = in_icmp(name, bits, &shape) {
+                if bits.value > ones(part.width_bits) {
+                    let expected = format!("a number of at most {} bits", part.width_bits);
+                    return Err(self.line.value(condition.key, expected));
+                }
+                name = part;
+            }
             if !shape.has(name.needs) {
                 return Err(self.line.prerequisite(condition.key, name.needs.advice()));
             }
@@ -227,6 +241,24 @@ fn in_arp(condition: &Condition<'_>, shape: &Shape) -> (&'static Name, Masked) {
         Some(name) => (name, Masked { mask, ..bits }),
         None => (name, bits),
     }
+}
+
+/// Whether a name of OpenFlow 1.0's is given in a rule for packets that cannot have it.
+fn is_of_no_meaning(name: &Name, shape: &Shape) -> bool {
+    let is_other = shape.ether_type != 0 && !shape.has(Needs::Ip);
+    is_other && matches!(name.primary(), "nw_tos" | "tp_src" | "tp_dst")
+}
+
+/// What a port's name without a protocol means in a rule for ICMP: type or code.
+fn in_icmp(name: &Name, bits: Masked, shape: &Shape) -> Option<&'static Name> {
+    let field = match name.primary() {
+        "tp_src" => f::ICMP_TYPE,
+        "tp_dst" => f::ICMP_CODE,
+        _ => return None,
+    };
+    // Type and code are matched whole.
+    let is_whole = bits.mask & 0xff == 0xff;
+    fields::name_of(field).filter(|_| is_whole && shape.has(Needs::Icmp))
 }
 
 /// The bits of the tag that a VLAN name means.

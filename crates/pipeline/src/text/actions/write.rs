@@ -74,8 +74,8 @@ impl<'a> ActionReader<'a> {
             "set_mpls_label" => set(f::MPLS_LABEL, 20, number(20)?),
             "set_mpls_tc" => set(f::MPLS_TC, 3, number(3)?),
             "set_mpls_ttl" => set(f::MPLS_TTL, 8, number(8)?),
-            "set_tunnel" => set(f::TUN_ID, 64, number(32)?),
-            "set_tunnel64" => set(f::TUN_ID, 64, number(64)?),
+            // The first was once for 32 bits; Open vSwitch takes it for the second where they are more.
+            "set_tunnel" | "set_tunnel64" => set(f::TUN_ID, 64, number(64)?),
             "set_vlan_vid" => set_vlan_id(number(12)?, false),
             "set_vlan_pcp" => set_vlan_priority(number(3)?, false),
             "mod_vlan_vid" => set_vlan_id(number(12)?, true),
