@@ -24,6 +24,7 @@ pub(super) enum Explanation {
     IpVersion,
     ProtocolZero,
     ArpOperation,
+    ReverseArp,
     ThirdTag,
     DropEligible,
     FourthLabel,
@@ -41,12 +42,13 @@ pub(super) enum Explanation {
 impl Explanation {
     /// All of them, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
-    pub(super) const ALL: [Explanation; 17] = [
+    pub(super) const ALL: [Explanation; 18] = [
         Explanation::LocalPort,
         Explanation::AbsentHeader,
         Explanation::IpVersion,
         Explanation::ProtocolZero,
         Explanation::ArpOperation,
+        Explanation::ReverseArp,
         Explanation::ThirdTag,
         Explanation::DropEligible,
         Explanation::FourthLabel,
@@ -69,6 +71,7 @@ impl Explanation {
             Explanation::IpVersion => "An IP header has its EtherType's version",
             Explanation::ProtocolZero => "IP of protocol 0 is rewritten",
             Explanation::ArpOperation => "ARP of any operation is rewritten",
+            Explanation::ReverseArp => "RARP is rewritten",
             Explanation::ThirdTag => "A third tag is pushed without losing one",
             Explanation::DropEligible => "A tag keeps its drop eligible bit",
             Explanation::FourthLabel => "A stack may have more than three labels",
@@ -98,11 +101,9 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
     if theirs == *ours {
         return explanations;
     }
-    let actions: Vec<Vec<Action>> = observation
-        .passes
-        .iter()
-        .map(|pass| actions_of(pass, pipeline))
-        .collect();
+    let passes = observation.passes.iter();
+    let actions = passes.map(|pass| actions_of(pass, pipeline));
+    let actions: Vec<Vec<Action>> = actions.collect();
     let runs = || observation.passes.iter().zip(&actions);
     let has_normal = runs().any(|(_, actions)| actions.iter().any(is_normal));
     let pushes_label = runs().any(|(_, actions)| actions.iter().any(is_push));
@@ -147,6 +148,8 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
         explanations.push(Explanation::IpVersion);
     } else if runs().any(|(pass, _)| writes_odd_arp(pass)) {
         explanations.push(Explanation::ArpOperation);
+    } else if runs().any(|(pass, _)| writes_rarp(pass)) {
+        explanations.push(Explanation::ReverseArp);
     } else if runs().any(|(pass, actions)| writes_absent_header(pass, actions, pipeline)) {
         explanations.push(Explanation::AbsentHeader);
     } else if observation.passes.iter().any(has_contradiction) {
@@ -419,9 +422,17 @@ fn rewrites_protocol_zero(pass: &Pass) -> bool {
 
 /// Whether ARP is rewritten whose operation Open vSwitch reads as zero.
 fn writes_odd_arp(pass: &Pass) -> bool {
-    let is_odd = pass.headers.has(h::ARP) && pass.headers.scalar(Scalar::ArpOperation) == 0;
+    writes_arp(pass) && pass.headers.scalar(Scalar::ArpOperation) == 0
+}
+
+/// Whether RARP is rewritten, which Open vSwitch does in its flow key alone.
+fn writes_rarp(pass: &Pass) -> bool {
+    writes_arp(pass) && pass.headers.scalar(Scalar::EtherType) == 0x8035
+}
+
+fn writes_arp(pass: &Pass) -> bool {
     let arp = [f::ARP_OP, f::ARP_SPA, f::ARP_TPA, f::ARP_SHA, f::ARP_THA];
-    is_odd && has_write(&pass.walk.effects, &arp)
+    pass.headers.has(h::ARP) && has_write(&pass.walk.effects, &arp)
 }
 
 fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
