@@ -7,12 +7,14 @@ use anyhow::Result;
 use serde::Serialize;
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::commands::Reader;
+use thalweg_p4::program::ids::TableId;
 use thalweg_p4::program::table::Match;
 use thalweg_p4::state::Update;
 use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
 use super::control::route;
+use super::program::{self, Cached};
 use crate::bench::clock::processor_time_ns;
 use crate::bench::spread::Spread;
 use crate::failure::bad_input;
@@ -22,7 +24,8 @@ use crate::input;
 pub(super) struct Case {
     pub(super) name: String,
     program: Arc<Program>,
-    path: PathBuf,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
     updates: Vec<Update>,
     /// A packet that leaves.
     pub(super) port: u32,
@@ -33,7 +36,7 @@ pub(super) struct Case {
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Row {
     pub(super) case: String,
-    /// What is in front: `off`, `behavior` or `traversal`.
+    /// What is in front: `off`, `behavior`, `traversal`, or `program`: the form of `thalweg p4 cache`.
     pub(super) cache: &'static str,
     /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `rest` (the
     /// same where the cache may rest, as it does by default), `hit`, `record` (a miss that is
@@ -42,7 +45,8 @@ pub(super) struct Row {
     pub(super) what: &'static str,
     pub(super) ns_per_packet: Spread,
     pub(super) packets_per_second: f64,
-    /// Of the walks through ingress and egress, those that were remembered.
+    /// Of the walks through ingress and egress, those that were remembered; of the program form, of
+    /// those through ingress.
     pub(super) hits_percent: f64,
 }
 
@@ -64,15 +68,30 @@ pub(super) const NETWORK: u32 = 0x0a40_0000;
 const TTL: usize = 22;
 const CHECKSUM: usize = 24;
 
-/// Reads the four programs of a folder.
+/// The stateful case, and its program where a folder has it: a heavy flow in a count-min sketch.
+const STATEFUL: [&str; 2] = ["stateful", "heavy_hitter.json"];
+
+/// Packets before those that are measured as hits: the flow is heavy by then.
+const WARM: usize = 300;
+
+/// Reads the four programs of a folder, and the stateful one if it is there.
 ///
 /// # Errors
-/// If one is missing, cannot be loaded, or lets none of our packets through.
+/// If one of the four is missing; if one cannot be loaded, or lets none of our packets through.
 pub(super) fn load(folder: &Path) -> Result<Vec<Case>> {
-    (1..=4).map(|number| load_one(folder, number)).collect()
+    let mut cases = Vec::new();
+    for number in 1..=4 {
+        cases.push(load_one(find(folder, number)?, number.to_string())?);
+    }
+    let [name, file] = STATEFUL;
+    let path = folder.join(file);
+    if path.exists() {
+        cases.push(load_one(path, name.to_owned())?);
+    }
+    Ok(cases)
 }
 
-fn load_one(folder: &Path, number: u32) -> Result<Case> {
+fn find(folder: &Path, number: u32) -> Result<PathBuf> {
     let ending = format!("_{number}.json");
     let refused = |what: String| bad_input(format!("{}: {what}", folder.display()));
     let files = std::fs::read_dir(folder)
@@ -83,16 +102,21 @@ fn load_one(folder: &Path, number: u32) -> Result<Case> {
         .into_iter()
         .find(|path| path.to_string_lossy().ends_with(&ending));
     let missing = || refused(format!("there is no file that ends in {ending}"));
-    let path = path.ok_or_else(missing)?;
+    path.ok_or_else(missing)
+}
+
+fn load_one(path: PathBuf, name: String) -> Result<Case> {
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
-    let program = Program::from_json(&input::program(&path)?);
+    let text = input::program(&path)?;
+    let program = Program::from_json(&text);
     let program = Arc::new(program.map_err(|error| wrong(error.to_string()))?);
     let entries = path.with_extension("cmds");
     let read = crate::p4::read_entries(&entries, &mut Reader::new(&program))?;
     let mut case = Case {
-        name: number.to_string(),
+        name,
         program,
         path,
+        text,
         updates: read.into_iter().map(|command| command.update).collect(),
         port: 1,
         packet: Vec::new(),
@@ -189,6 +213,9 @@ pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<R
             runs.push(((cache, what), run(case, cache, what)?));
         }
     }
+    for what in ["miss", "hit"] {
+        runs.push((("program", what), run_program(case, what)?));
+    }
     for _ in 0..=samples {
         for (_, run) in &mut runs {
             run.sample(packets)?;
@@ -241,7 +268,7 @@ fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
         }
         "hit" => {
             let packet = case.packet.clone();
-            (0..3).for_each(|_| run.receive(case.port, &packet));
+            (0..WARM).for_each(|_| run.receive(case.port, &packet));
             run.forget_counts();
         }
         _ => {
@@ -251,6 +278,28 @@ fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
             run.routes = (what == "record").then_some(routes);
         }
     }
+    Ok(run)
+}
+
+/// The program form, with other packets in its cache, or this one.
+fn run_program(case: &Case, what: &str) -> Result<Run> {
+    let mut cached = Cached::new(case)?;
+    match what {
+        "miss" => {
+            for packet in others(case) {
+                cached.receive(OTHER_PORT, &packet)?;
+            }
+        }
+        _ => {
+            for _ in 0..WARM {
+                cached.receive(case.port, &case.packet)?;
+            }
+        }
+    }
+    cached.set_threshold(u16::MAX)?;
+    let table = cached.table();
+    let mut run = Run::new(cached.target, case);
+    run.cache_table = Some(table);
     Ok(run)
 }
 
@@ -299,6 +348,8 @@ struct Run {
     outbox: Outbox,
     ns_per_packet: Vec<f64>,
     counted: (u64, u64),
+    /// Of the program form.
+    cache_table: Option<TableId>,
 }
 
 impl Run {
@@ -313,6 +364,7 @@ impl Run {
             outbox: Outbox::new(),
             ns_per_packet: Vec::new(),
             counted: (0, 0),
+            cache_table: None,
         }
     }
 
@@ -371,7 +423,12 @@ impl Run {
         self.counted = self.counts();
     }
 
-    fn hits_percent(&self) -> f64 {
+    fn hits_percent(&mut self) -> f64 {
+        if let Some(table) = self.cache_table {
+            let packet = &self.packets[0];
+            let is_hit = program::is_hit(&mut self.target, table, self.port, packet);
+            return if is_hit { 100.0 } else { 0.0 };
+        }
         let (hits, misses) = self.counts();
         let (hits, misses) = (hits - self.counted.0, misses - self.counted.1);
         hits as f64 * 100.0 / (hits + misses).max(1) as f64

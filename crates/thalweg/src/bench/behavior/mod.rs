@@ -8,6 +8,9 @@
 //! packets of 60 bytes (64 on a wire) through memory. Packets that are recorded have routes of their
 //! own in ingress and leave alike, so that egress, which half of the lookups are for, has them.
 //!
+//! The same, miss and hit, of the program form (`thalweg p4 cache`), run by our engine; and of a fifth
+//! case where the folder has it, whose behaviours are stateful: a heavy flow in a count-min sketch.
+//!
 //! Figure 10, on case 1: the delay from a report to its installation against reports a second, and
 //! that of a change against the behaviours that it affects, by the clock. There is no message between
 //! detector, manager and table here, as there was in the paper.
@@ -19,6 +22,7 @@ mod cases;
 mod control;
 mod peer;
 mod plot;
+mod program;
 
 use std::path::PathBuf;
 

@@ -12,6 +12,8 @@ pub(super) fn pictures(rows: &[Row], manager: &[ReportRow], barrier: &[BarrierRo
         ("behavior", "hit", "behaviours, hit"),
         ("traversal", "miss", "traversals, miss"),
         ("traversal", "hit", "traversals, hit"),
+        ("program", "miss", "program form, miss"),
+        ("program", "hit", "program form, hit"),
     ];
     let caches = lines.map(|(cache, what, name)| {
         let points = rows
