@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 use thalweg_packet::PortId;
 
-use crate::sys::Interface;
 use crate::{AfPacketPort, CapturePort, Error, NullPort, Port, ReceiveMethod, TapPort};
 
 /// What is behind a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum PortKind {
-    /// [`PortKind::AfPacket`] if the interface exists, else [`PortKind::Tap`].
+    /// [`PortKind::AfPacket`]: what is meant where an interface is named and no kind. A tap is
+    /// never made for a name that does not exist.
     #[default]
     Auto,
     /// An existing Linux interface, by a packet socket.
@@ -48,7 +48,7 @@ impl FromStr for PortKind {
     type Err = Error;
 
     fn from_str(word: &str) -> Result<PortKind, Error> {
-        match word {
+        match word.replace('-', "_").as_str() {
             "auto" => Ok(PortKind::Auto),
             "af_packet" => Ok(PortKind::AfPacket),
             "tap" => Ok(PortKind::Tap),
@@ -128,8 +128,7 @@ impl PortConfig {
 pub fn open(config: &PortConfig) -> Result<Box<dyn Port>, Error> {
     let (number, interface) = (config.number, config.interface());
     let kind = match config.kind {
-        PortKind::Auto if interface_exists(interface) => PortKind::AfPacket,
-        PortKind::Auto => PortKind::Tap,
+        PortKind::Auto => PortKind::AfPacket,
         kind => kind,
     };
     if config.receive.is_some() && kind != PortKind::AfPacket {
@@ -155,10 +154,6 @@ pub fn open(config: &PortConfig) -> Result<Box<dyn Port>, Error> {
     }
 }
 
-fn interface_exists(name: &str) -> bool {
-    Interface::is_name(name) && Interface::find(name).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +164,9 @@ mod tests {
             let kind: PortKind = word.parse().unwrap();
             assert_eq!(kind.to_string(), word);
             assert!(PortKind::SUPPORTED.contains(word));
+            assert_eq!(word.replace('_', "-").parse::<PortKind>().unwrap(), kind);
         }
+        assert!("af-xdp".parse::<PortKind>().is_err());
         let text = "af_xdp".parse::<PortKind>().unwrap_err().to_string();
         assert!(
             text.contains("not supported yet") && text.contains("`af_packet`"),
@@ -199,12 +196,19 @@ mod tests {
                 "{text}"
             );
         }
-        let config = PortConfig {
-            kind: PortKind::AfPacket,
-            interface: Some("thalweg-none".into()),
-            ..config
-        };
-        assert!(error(&config).contains("no interface `thalweg-none`"));
+        for kind in [PortKind::Auto, PortKind::AfPacket] {
+            let config = PortConfig {
+                kind,
+                interface: Some("thalweg-none".into()),
+                ..config.clone()
+            };
+            let text = error(&config);
+            assert!(
+                text.contains("no interface `thalweg-none`") && text.contains("which has `lo`"),
+                "{text}"
+            );
+            assert!(crate::interfaces().is_ok_and(|names| !names.contains(&"thalweg-none".into())));
+        }
         for name in ["", "sixteen-bytes-xx", "a/b", "a b", "..", "tap%d"] {
             for kind in [PortKind::Auto, PortKind::AfPacket, PortKind::Tap] {
                 let interface = Some(name.to_owned());

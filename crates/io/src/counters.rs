@@ -117,6 +117,18 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Adds what another port has counted, such as the one that was there before.
+    pub fn add(&mut self, other: &PortCounters) {
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.pool_refusals += other.pool_refusals;
+        for (reason, count) in other.drops.iter() {
+            self.drops.add(reason, count);
+        }
+    }
+
     pub(crate) fn add_received(&mut self, bytes: usize) {
         self.received_packets += 1;
         self.received_bytes += bytes as u64;

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{PortKind, ReceiveMethod};
+use crate::{PortKind, ReceiveMethod, interfaces};
+
+/// Interfaces that a message lists.
+const LISTED: usize = 20;
 
 /// A port that cannot be opened, or a capture that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +61,35 @@ pub enum Error {
     },
     /// There is no such interface.
     #[error(
-        "there is no interface `{interface}` in this network namespace: create it first (`ip link \
-         add`), or use kind `tap` to have one made"
+        "there is no interface `{interface}` in this network namespace{}: correct the name, create \
+         it first (`ip link add`), or use kind `tap` to have one made",
+        known(.existing)
     )]
     NoInterface {
         /// The name.
         interface: String,
+        /// Those that there are, as far as they are known.
+        existing: Vec<String>,
+    },
+    /// Another port has the interface.
+    #[error(
+        "interface `{interface}` is a port {} already, and two would each hand over every packet: \
+         use another interface, or stop the other switch",
+        holder(.process)
+    )]
+    InterfaceTaken {
+        /// The name.
+        interface: String,
+        /// The process that has it, if that is known.
+        process: Option<u32>,
+    },
+    /// The interfaces of the host cannot be listed or followed.
+    #[error("{action} failed: {source}; the kernel needs netlink (`CONFIG_NETLINK_ROUTE`)")]
+    Netlink {
+        /// What was tried.
+        action: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
     },
     /// The interface carries something else than Ethernet frames.
     #[error(
@@ -198,7 +224,10 @@ impl Error {
                 interface,
                 capability,
             },
-            Some(libc::ENODEV | libc::ENXIO) => Error::NoInterface { interface },
+            Some(libc::ENODEV | libc::ENXIO) => Error::NoInterface {
+                interface,
+                existing: interfaces().unwrap_or_default(),
+            },
             _ => Error::System {
                 action,
                 interface,
@@ -216,6 +245,29 @@ fn advice(source: &io::Error) -> &'static str {
         Some(libc::ENOMEM | libc::ENOBUFS) => "; free some memory",
         Some(libc::EAFNOSUPPORT) => "; this kernel lacks packet sockets (`modprobe af_packet`)",
         _ => "; `ip -details link` shows its state",
+    }
+}
+
+/// The interfaces that there are, for a message.
+fn known(existing: &[String]) -> String {
+    if existing.is_empty() {
+        return String::new();
+    }
+    let listed = existing.iter().take(LISTED);
+    let listed: Vec<String> = listed.map(|name| format!("`{name}`")).collect();
+    let more = match existing.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(", which has {}{more}", listed.join(", "))
+}
+
+/// Whose port an interface is.
+fn holder(process: &Option<u32>) -> String {
+    match process {
+        Some(process) if *process == std::process::id() => "of this switch".to_owned(),
+        Some(process) => format!("of process {process}"),
+        None => "of another process".to_owned(),
     }
 }
 
@@ -243,7 +295,7 @@ mod tests {
             ),
             (
                 libc::ENODEV,
-                "there is no interface `t0` in this network namespace: create it",
+                "there is no interface `t0` in this network namespace, which has `lo`",
             ),
             (
                 libc::EBUSY,
@@ -254,5 +306,21 @@ mod tests {
         ] {
             assert!(text(number).contains(advice), "{}", text(number));
         }
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_beside_those_that_exist() {
+        let text = |count: usize| {
+            let existing = (0..count).map(|number| format!("eth{number}")).collect();
+            let interface = "eht0".to_owned();
+            let error = Error::NoInterface {
+                interface,
+                existing,
+            };
+            error.to_string()
+        };
+        assert!(text(0).contains("in this network namespace: correct the name"));
+        assert!(text(2).contains(", which has `eth0`, `eth1`: correct"));
+        assert!(text(22).contains("`eth19` and 2 more: correct"));
     }
 }

@@ -166,6 +166,15 @@ impl<P: Port> Port for FaultPort<P> {
         counters
     }
 
+    fn close(&mut self, pool: &mut PacketPool) {
+        let held = [self.receiving.held.take(), self.sending.held.take()];
+        for packet in self.waiting.drain(..).chain(held.into_iter().flatten()) {
+            self.receiving.counters.dropped += 1;
+            pool.put(packet);
+        }
+        self.inner.close(pool);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

@@ -31,13 +31,17 @@
 //! | [`FaultPort`] | a port around a port that loses, repeats, damages, cuts and swaps packets |
 //! | [`TracePort`] | a port around a port that writes down what passes |
 //!
+//! A port never comes back once its interface was deleted ([`PortStatus::Gone`]). [`LinkWatch`]
+//! waits until interfaces change, so that the owner can open the port again.
+//!
 //! # Invariants
 //!
 //! 1. Nothing silent: a packet that a port does not pass on is counted under one [`DropReason`].
 //! 2. A port never blocks, and never allocates per packet once its buffers have grown to the
 //!    longest packet they carry.
 //! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture time.
-//! 4. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no ports.
+//! 4. An interface of a network namespace is one port at most, of all processes (`sys/claim.rs`).
+//! 5. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no ports.
 
 mod af_packet;
 mod capture;
@@ -45,6 +49,7 @@ mod config;
 mod counters;
 mod error;
 mod fault;
+mod links;
 mod memory;
 mod offload;
 mod port;
@@ -59,6 +64,7 @@ pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};
 pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
+pub use links::{LinkWatch, interfaces};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
 pub use sys::{Allocator, keep_little_free_memory, release_free_memory};

@@ -32,6 +32,11 @@ pub trait Port: Send {
     /// What the port has done since it was opened.
     fn counters(&self) -> PortCounters;
 
+    /// Gives the packets of the pool that it has at hand back, before it is dropped.
+    ///
+    /// Those that have arrived and were not yet received are dropped and counted.
+    fn close(&mut self, _pool: &mut PacketPool) {}
+
     /// What to poll for input, if the port can be polled; else it is to be asked in turn.
     ///
     /// A port may have packets at hand that the descriptor knows nothing of: wait only after a
@@ -70,6 +75,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn counters(&self) -> PortCounters {
         (**self).counters()
+    }
+
+    fn close(&mut self, pool: &mut PacketPool) {
+        (**self).close(pool);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -7,6 +7,7 @@
 //! 1. A frame longer than the packet's room goes on in `overflow`, and the packet grows; after
 //!    that the pool has a larger packet.
 //! 2. The interface disappears with the port, unless it was made persistent by someone else.
+//! 3. A tap that was deleted is gone for this port, whatever has its name or index afterwards.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -14,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
-use crate::af_packet::status_of;
-use crate::sys::{Interface, open_tap};
+use crate::af_packet::{claim, status_of};
+use crate::sys::{Claim, Interface, has_interface, open_tap};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
 /// A frame of the longest length that a tap's MTU allows (65,535), with tags.
@@ -29,6 +30,7 @@ pub struct TapPort {
     number: PortId,
     interface: Interface,
     file: File,
+    _claim: Claim,
     overflow: Vec<u8>,
     counters: PortCounters,
 }
@@ -49,6 +51,7 @@ impl TapPort {
         let failed = |action| move |e| Error::from_system(action, name, CAPABILITY, e);
         let file = open_tap(name).map_err(failed("opening a tap"))?;
         let interface = Interface::find(name).map_err(failed("looking it up"))?;
+        let claim = claim(name, &interface, CAPABILITY)?;
         if let Some(mtu_bytes) = mtu_bytes {
             interface
                 .set_mtu(mtu_bytes)
@@ -59,6 +62,7 @@ impl TapPort {
             number,
             interface,
             file,
+            _claim: claim,
             overflow: vec![0; LONGEST_FRAME_BYTES],
             counters: PortCounters::default(),
         })
@@ -123,7 +127,10 @@ impl Port for TapPort {
     }
 
     fn status(&mut self) -> PortStatus {
-        status_of(&self.interface)
+        match has_interface(&self.file) {
+            true => status_of(&self.interface),
+            false => PortStatus::Gone, // Invariant 3.
+        }
     }
 
     fn counters(&self) -> PortCounters {

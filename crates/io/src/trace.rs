@@ -89,6 +89,10 @@ impl<P: Port, W: Write + Send> Port for TracePort<P, W> {
         self.inner.counters()
     }
 
+    fn close(&mut self, pool: &mut PacketPool) {
+        self.inner.close(pool);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

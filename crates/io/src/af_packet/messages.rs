@@ -46,6 +46,15 @@ impl Messages {
         }
     }
 
+    /// Gives the packets in all slots back; says how many frames waited in them.
+    pub(super) fn close(&mut self, pool: &mut PacketPool) -> usize {
+        let waiting = self.filled - self.next;
+        self.slots.drain(..self.next);
+        self.slots.drain(..).for_each(|packet| pool.put(packet));
+        (self.next, self.filled, self.segment) = (0, 0, 0);
+        waiting
+    }
+
     /// Receives a burst into the slots; true if any frame came.
     fn fill_slots(
         &mut self,

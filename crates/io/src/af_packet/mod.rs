@@ -30,6 +30,8 @@
 //! 1. The frames this host sends are not received.
 //! 2. What the kernel dropped since the socket was opened is in the counters, each time they are
 //!    asked for.
+//! 3. An interface that was deleted, or went to another network namespace, is gone for this port,
+//!    whatever has its name or index afterwards.
 //!
 //! Reference: `packet(7)`; `Documentation/networking/packet_mmap.rst`.
 
@@ -49,7 +51,7 @@ pub use self::method::ReceiveMethod;
 use self::messages::Messages;
 use self::ring::Ring;
 use crate::offload::{BadOffload, SuperFrame, complete_checksum, insert_vlan_tag};
-use crate::sys::{Interface, Link, PacketSocket, ReceiveRing, Received};
+use crate::sys::{Claim, ClaimError, Interface, Link, PacketSocket, ReceiveRing, Received};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
 /// An Ethernet header.
@@ -69,6 +71,7 @@ const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 pub struct AfPacketPort {
     number: PortId,
     interface: Interface,
+    _claim: Claim,
     socket: PacketSocket,
     receiver: Receiver,
     counters: PortCounters,
@@ -80,7 +83,8 @@ impl AfPacketPort {
     /// to receive by `method`.
     ///
     /// # Errors
-    /// If there is no such interface, it is not Ethernet, or this is not permitted.
+    /// If there is no such interface, it is not Ethernet, another port has it, or this is not
+    /// permitted.
     pub fn open(number: PortId, interface: &str, method: ReceiveMethod) -> Result<Self, Error> {
         let name = interface;
         if !Interface::is_name(name) {
@@ -98,6 +102,7 @@ impl AfPacketPort {
                 hardware_type,
             });
         }
+        let claim = claim(name, &interface, CAPABILITY)?;
         let socket = PacketSocket::new().map_err(failed("opening a packet socket"))?;
         let receiver = match method {
             ReceiveMethod::Messages => Receiver::Messages(Messages::new()),
@@ -111,6 +116,7 @@ impl AfPacketPort {
         Ok(AfPacketPort {
             number,
             interface,
+            _claim: claim,
             socket,
             receiver,
             counters: PortCounters::default(),
@@ -179,7 +185,10 @@ impl Port for AfPacketPort {
             // while it waits the descriptor looks ready. It is told here anyway.
             let _ = self.socket.take_error();
         }
-        status_of(&self.interface)
+        match self.socket.has_interface() {
+            true => status_of(&self.interface),
+            false => PortStatus::Gone, // Invariant 3.
+        }
     }
 
     fn counters(&self) -> PortCounters {
@@ -190,9 +199,34 @@ impl Port for AfPacketPort {
         counters
     }
 
+    fn close(&mut self, pool: &mut PacketPool) {
+        if let Receiver::Messages(messages) = &mut self.receiver {
+            let waiting = messages.close(pool) as u64;
+            self.counters.drops.add(DropReason::LinkDown, waiting);
+        }
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.descriptor())
     }
+}
+
+/// Makes an interface this port's alone.
+///
+/// # Errors
+/// If another port has it, of this process or another.
+pub(crate) fn claim(
+    name: &str,
+    interface: &Interface,
+    capability: &'static str,
+) -> Result<Claim, Error> {
+    Claim::take(interface.index()).map_err(|error| match error {
+        ClaimError::Taken { process } => Error::InterfaceTaken {
+            interface: name.to_owned(),
+            process,
+        },
+        ClaimError::System(error) => Error::from_system("claiming it", name, capability, error),
+    })
 }
 
 /// The state of the interface behind a port.

@@ -11,6 +11,7 @@
 //!    and is read only while the kernel has handed it over: see `receive_ring.rs`.
 
 mod allocator;
+mod claim;
 mod interface;
 mod messages;
 mod packet_socket;
@@ -22,12 +23,13 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub use allocator::{Allocator, keep_little_free_memory, release_free_memory};
+pub(crate) use claim::{Claim, ClaimError};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
 pub(crate) use receive_ring::ReceiveRing;
 pub(crate) use received::{Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
-pub(crate) use tap::open_tap;
+pub(crate) use tap::{has_interface, open_tap};
 
 fn socket(domain: i32, kind: i32) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

@@ -111,6 +111,23 @@ impl PacketSocket {
         }
     }
 
+    /// Whether the socket still has its interface: the kernel takes a deleted one away from it.
+    pub(crate) fn has_interface(&self) -> bool {
+        // SAFETY: zeros are a value of this structure (1).
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the call writes at most `size` bytes of `address`, and the size; both are
+        // borrowed mutably until it has returned (1, 2).
+        let answer = check(unsafe {
+            libc::getsockname(
+                self.descriptor.as_raw_fd(),
+                std::ptr::from_mut(&mut address).cast(),
+                &raw mut size,
+            )
+        });
+        answer.is_ok() && address.sll_ifindex > 0
+    }
+
     /// How many frames the kernel dropped for want of room since this was last asked.
     pub(crate) fn take_dropped(&self) -> u64 {
         let nothing = libc::tpacket_stats {

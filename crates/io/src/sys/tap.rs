@@ -27,3 +27,17 @@ pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     })?;
     Ok(file)
 }
+
+/// Whether the tap still has its interface: a deleted one leaves the descriptor behind.
+pub(crate) fn has_interface(file: &File) -> bool {
+    let mut request = named("");
+    // SAFETY: the request writes one `ifreq`, which is borrowed for the call (1, 2).
+    let answer = check(unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNGETIFF,
+            std::ptr::from_mut(&mut request),
+        )
+    });
+    answer.is_ok()
+}

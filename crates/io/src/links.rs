@@ -1,0 +1,126 @@
+//! The network interfaces of this host: which there are, and when that changes.
+//!
+//! A port is bound to one interface for ever, so its owner has to open another when an interface
+//! of that name appears again. [`LinkWatch`] says when to look, by netlink and off the path of
+//! packets.
+//!
+//! 1. After a change the next wait returns: news that the kernel had no room for count as one.
+//! 2. What a message says is not believed, as it may be old when it is read: who was woken asks
+//!    what there is now.
+//!
+//! Reference: `rtnetlink(7)`, `RTM_NEWLINK` and `RTM_DELLINK`.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use neli::consts::nl::{NlmF, Nlmsg};
+use neli::consts::rtnl::{Ifla, RtAddrFamily, Rtm};
+use neli::consts::socket::NlFamily;
+use neli::err::SocketError;
+use neli::nl::{NlPayload, NlmsghdrBuilder};
+use neli::rtnl::{Ifinfomsg, IfinfomsgBuilder};
+use neli::socket::synchronous::NlSocketHandle;
+use neli::utils::Groups;
+
+use crate::Error;
+
+/// `RTNLGRP_LINK` of `linux/rtnetlink.h`.
+const LINK_GROUP: u32 = 1;
+
+/// Something that waits until interfaces are made, deleted or renamed, or change their state.
+///
+/// It looks at the network namespace of the thread that made it.
+pub struct LinkWatch {
+    socket: NlSocketHandle,
+}
+
+impl LinkWatch {
+    /// Begins to note changes.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn open() -> Result<LinkWatch, Error> {
+        let socket = connect(Groups::new_groups(&[LINK_GROUP]), "following interfaces")?;
+        Ok(LinkWatch { socket })
+    }
+
+    /// Waits until something has changed since the last call, or since the watch was opened.
+    ///
+    /// # Errors
+    /// If the kernel does not say any more; another call will not help.
+    pub fn wait(&self) -> Result<(), Error> {
+        match self.socket.recv_all::<Rtm, Ifinfomsg>() {
+            // Invariant 1: what cannot be read is news all the same.
+            Ok(_) | Err(SocketError::Msg(_) | SocketError::Ser(_) | SocketError::De(_)) => Ok(()),
+            Err(SocketError::Io(error)) => match error.raw_os_error() {
+                Some(libc::ENOBUFS | libc::EINTR) => Ok(()),
+                _ => Err(refused("following interfaces", &error)),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for LinkWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkWatch")
+    }
+}
+
+/// The names of all interfaces in this thread's network namespace, in the kernel's order.
+///
+/// ```
+/// let names = thalweg_io::interfaces().expect("Linux says it");
+/// assert!(names.contains(&"lo".to_owned()));
+/// ```
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn interfaces() -> Result<Vec<String>, Error> {
+    const ACTION: &str = "listing interfaces";
+    let odd =
+        |what: &dyn fmt::Display| refused(ACTION, &Arc::new(io::Error::other(what.to_string())));
+    let socket = connect(Groups::empty(), ACTION)?;
+    let asked = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified);
+    let asked = asked.build().map_err(|error| odd(&error))?;
+    let request = NlmsghdrBuilder::default()
+        .nl_type(Rtm::Getlink)
+        .nl_flags(NlmF::REQUEST | NlmF::DUMP)
+        .nl_payload(NlPayload::Payload(asked));
+    let request = request.build().map_err(|error| odd(&error))?;
+    socket.send(&request).map_err(|error| odd(&error))?;
+    let mut names = Vec::new();
+    loop {
+        let answer = socket.recv_all::<u16, Ifinfomsg>();
+        let (messages, _) = answer.map_err(|error| odd(&error))?;
+        for message in messages.iter() {
+            if *message.nl_type() == u16::from(Nlmsg::Done) {
+                return Ok(names);
+            }
+            if *message.nl_type() == u16::from(Nlmsg::Error) {
+                return Err(odd(&"the kernel refuses to list them"));
+            }
+            let Some(link) = message.get_payload() else {
+                continue;
+            };
+            let attributes = link.rtattrs().get_attr_handle();
+            names.extend(attributes.get_attr_payload_as_with_len::<String>(Ifla::Ifname));
+        }
+    }
+}
+
+fn connect(groups: Groups, action: &'static str) -> Result<NlSocketHandle, Error> {
+    let socket = NlSocketHandle::connect(NlFamily::Route, None, groups);
+    socket.map_err(|error| match error {
+        SocketError::Io(error) => refused(action, &error),
+        error => refused(action, &Arc::new(io::Error::other(error.to_string()))),
+    })
+}
+
+fn refused(action: &'static str, error: &Arc<io::Error>) -> Error {
+    let source = match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    };
+    Error::Netlink { action, source }
+}
