@@ -64,6 +64,7 @@ fn written(config: &Configuration) -> Table {
         ("mode", datapath.mode.name().into()),
         ("classifier", pipeline.classifier.name().into()),
         ("seed", number(pipeline.seed)),
+        ("allow_empty_rules", config.allows_empty_rules.into()),
         ("end_when_finished", config.ends_when_finished.into()),
     ]);
     let microflow = table([

@@ -8,6 +8,8 @@
 //! silently ignored is worse; so are keys that a kind of port has no use for. What later versions
 //! will know is refused by name. Each error says file, line and column, and what to do.
 //!
+//! A configuration that is read again while its switch runs is `reload.rs`'s.
+//!
 //! 1. No text makes the reader panic.
 //! 2. Numbers have limits, which the constants say, so that no size overflows. Whether the memory
 //!    is there is seen when the switch starts.
@@ -16,10 +18,13 @@ mod error;
 mod map;
 mod p4;
 mod plan;
+mod reload;
 mod v2p;
 mod value;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
@@ -62,6 +67,8 @@ pub struct Configuration {
     pub rules: Vec<PathBuf>,
     /// Files of groups.
     pub groups: Vec<PathBuf>,
+    /// Whether a file of rules or groups may say nothing.
+    pub allows_empty_rules: bool,
     /// Its part in a fabric that caches virtual addresses.
     pub v2p: Option<V2pSettings>,
     /// The P4 program that forwards in place of rules, and its controller.
@@ -72,7 +79,7 @@ pub struct Configuration {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Sections {
     #[serde(default)]
     switch: SwitchSection,
     #[serde(default)]
@@ -103,6 +110,8 @@ struct SwitchSection {
     classifier: Option<Spanned<String>>,
     seed: Option<Number>,
     #[serde(default)]
+    allow_empty_rules: bool,
+    #[serde(default)]
     end_when_finished: bool,
 }
 
@@ -126,6 +135,7 @@ struct MicroflowSection {
 #[serde(deny_unknown_fields)]
 struct MegaflowSection {
     entries: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     bytes: Option<Spanned<Number>>,
     masks: Option<Spanned<Number>>,
     classifier: Option<Spanned<String>>,
@@ -138,6 +148,7 @@ struct LimitsSection {
     groups: Option<Spanned<Number>>,
     stations: Option<Spanned<Number>>,
     packets_per_worker: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     packet_bytes: Option<Spanned<Number>>,
 }
 
@@ -148,6 +159,7 @@ struct PortSection {
     name: Option<String>,
     kind: Option<Spanned<String>>,
     interface: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     mtu_bytes: Option<Spanned<Number>>,
     receive: Option<Spanned<String>>,
     read: Option<Spanned<PathBuf>>,
@@ -212,7 +224,7 @@ impl Configuration {
             text,
             folder,
         };
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: Sections = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             source.error(&span, error::explain_toml(error.message()))
         })?;
@@ -234,6 +246,7 @@ impl Configuration {
             ports,
             rules: source.paths(&file.switch.rules.0),
             groups: source.paths(&file.switch.groups.0),
+            allows_empty_rules: file.switch.allow_empty_rules,
             ends_when_finished: file.switch.end_when_finished,
         })
     }
@@ -266,7 +279,7 @@ impl Source<'_> {
         paths.iter().map(|path| self.path(path)).collect()
     }
 
-    fn refuse_later_sections(&self, file: &File) -> Result<()> {
+    fn refuse_later_sections(&self, file: &Sections) -> Result<()> {
         let later = [
             ("openflow", &file.openflow),
             ("metrics", &file.metrics),
@@ -281,7 +294,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    fn switch(&self, file: &File) -> Result<SwitchConfig> {
+    fn switch(&self, file: &Sections) -> Result<SwitchConfig> {
         let mut config = SwitchConfig::default();
         let switch = &file.switch;
         if let Some(mode) = &switch.mode {
@@ -302,7 +315,7 @@ impl Source<'_> {
         Ok(config)
     }
 
-    fn limits(&self, file: &File, config: &mut SwitchConfig) -> Result<()> {
+    fn limits(&self, file: &Sections, config: &mut SwitchConfig) -> Result<()> {
         let (microflow, said) = (&mut config.datapath.microflow, &file.cache.microflow);
         self.set(&mut microflow.entries, "entries", &said.entries, ENTRIES)?;
         let mut one_in = microflow.admit_one_in as usize;
@@ -388,9 +401,59 @@ impl Source<'_> {
                 );
                 return Err(self.error(&span, what));
             }
-            ports.push(self.port(section, PortId(number), &name)?);
+            let port = self.port(section, PortId(number), &name)?;
+            self.refuse_what_is_shared(section, &port, &ports)?;
+            ports.push(port);
         }
         Ok(ports)
+    }
+
+    /// Refuses a port that would have what another has for itself: an interface, or a capture that
+    /// is written.
+    fn refuse_what_is_shared(
+        &self,
+        section: &PortSection,
+        port: &PortConfig,
+        others: &[PortConfig],
+    ) -> Result<()> {
+        let span = |said: &Option<Spanned<PathBuf>>| said.as_ref().map(Spanned::span);
+        let refused = |span: Option<Range<usize>>, what: String| {
+            let span = span.unwrap_or(section.number.span());
+            Err(self.error(&span, what))
+        };
+        let has_interface = |port: &PortConfig| {
+            let kind = port.kind;
+            matches!(kind, PortKind::Auto | PortKind::AfPacket | PortKind::Tap)
+        };
+        for other in others.iter().filter(|_| has_interface(port)) {
+            if has_interface(other) && other.interface() == port.interface() {
+                let (first, second) = (other.number, port.number);
+                let interface = port.interface();
+                let what = format!(
+                    "ports {first} and {second} are both on interface {interface:?}, and each \
+                     would hand over all its packets; give each its own"
+                );
+                return refused(section.interface.as_ref().map(Spanned::span), what);
+            }
+        }
+        let both = others.iter().chain([port]);
+        let read = both.clone().filter_map(|other| other.read.as_ref());
+        let written = others.iter().filter_map(|other| other.write.as_ref());
+        if let Some(path) = &port.write
+            && (written.clone().any(|other| other == path) || read.clone().any(|r| r == path))
+        {
+            let path = path.display();
+            let what = format!("another port or direction has capture {path}; choose another file");
+            return refused(span(&section.write), what);
+        }
+        if let Some(path) = &port.read
+            && written.clone().any(|other| other == path)
+        {
+            let path = path.display();
+            let what = format!("capture {path} is written by another port; choose another file");
+            return refused(span(&section.read), what);
+        }
+        Ok(())
     }
 
     fn port(&self, section: &PortSection, number: PortId, name: &str) -> Result<PortConfig> {
@@ -434,7 +497,7 @@ impl Source<'_> {
             said.filter(|_| !kinds.contains(&kind))
         };
         let interfaces = [PortKind::Auto, PortKind::AfPacket, PortKind::Tap];
-        let taps = [PortKind::Auto, PortKind::Tap];
+        let taps = [PortKind::Tap];
         let packet_sockets = [PortKind::Auto, PortKind::AfPacket];
         let section = [
             (
@@ -498,8 +561,24 @@ impl Source<'_> {
     }
 }
 
+/// Bytes that a configuration, a plan or a map may have.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
 fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    let read = || {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        // One more, so that it is seen to be too long.
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+        match text.len() as u64 > MAX_FILE_BYTES {
+            false => Ok(text),
+            true => Err(Error::new(
+                ErrorKind::FileTooLarge,
+                "it has more than 256 MiB",
+            )),
+        }
+    };
+    read().map_err(|source| ConfigError::Unreadable {
         path: path.to_owned(),
         source,
     })

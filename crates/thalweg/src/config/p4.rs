@@ -7,7 +7,7 @@ use thalweg_control::{Listen, TlsFiles};
 use toml::Spanned;
 
 use crate::value::Number;
-use crate::{File, Result, Source};
+use crate::{Result, Sections, Source};
 
 /// Numbers of ports within v1model, whose `egress_spec` has 9 bits.
 const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
@@ -85,7 +85,7 @@ pub struct P4Program {
 }
 
 /// A switch that a P4 program forwards for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct P4Settings {
     /// The program that it starts with; without, the controller brings it.
     pub program: Option<P4Program>,
@@ -109,7 +109,7 @@ pub struct P4Settings {
 
 impl Source<'_> {
     /// The two sections, if they are there.
-    pub(crate) fn p4(&self, file: &File, name: &str) -> Result<Option<P4Settings>> {
+    pub(crate) fn p4(&self, file: &Sections, name: &str) -> Result<Option<P4Settings>> {
         let Some(section) = &file.p4 else {
             return match &file.p4runtime {
                 None => Ok(None),
@@ -200,7 +200,7 @@ impl Source<'_> {
         Ok(cache)
     }
 
-    fn refuse_beside_p4(&self, file: &File, section: &Spanned<P4Section>) -> Result<()> {
+    fn refuse_beside_p4(&self, file: &Sections, section: &Spanned<P4Section>) -> Result<()> {
         let others = [
             (!file.switch.rules.0.is_empty(), "rules"),
             (!file.switch.groups.0.is_empty(), "groups"),

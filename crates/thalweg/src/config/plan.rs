@@ -1,6 +1,7 @@
 //! The plan of `thalweg simulate`: which fabrics, which traffic, which schemes, how often.
 //!
 //! ```toml
+//! # A time or a size may be a text with its unit: at_us = "2ms", size_limit_bytes = "4 KiB".
 //! [topology]
 //! kind = "ft8-10k"                 # "ft16-400k"; or [topology.fat_tree], [topology.leaf_spine]
 //! gateways_per_tor = 10            # a list makes a fabric of each
@@ -73,7 +74,7 @@ pub use self::topology::PlannedTopology;
 pub use self::workload::{Generator, Machines, TrafficSource, Transport, Workload};
 use crate::error::explain_toml;
 use crate::value::{Number, Several};
-use crate::{ConfigError, Result, Source};
+use crate::{Result, Source, read_text};
 
 /// What is to be simulated.
 #[derive(Clone, PartialEq, Debug)]
@@ -141,6 +142,7 @@ const RATE: RangeInclusive<u64> = 1..=1_000_000_000_000;
 #[serde(deny_unknown_fields)]
 struct MigrationSection {
     vm: Spanned<Number>,
+    #[serde(deserialize_with = "crate::value::some_micros")]
     at_us: Spanned<Number>,
     to_server: Spanned<Number>,
 }
@@ -157,10 +159,7 @@ impl Plan {
     /// # Errors
     /// If it cannot be read, or says something that cannot be done.
     pub fn read(path: &Path) -> Result<Plan> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Plan::parse(&path.display().to_string(), folder, &text)
     }

@@ -14,6 +14,7 @@ maintainer = "revalidate"
 mode = "computational-flows"
 classifier = "learned"
 seed = 7
+allow_empty_rules = true
 end_when_finished = true
 [cache.microflow]
 entries = 1024
@@ -78,6 +79,7 @@ fn everything_can_be_said() {
     ];
     assert_eq!(config.rules, rules);
     assert_eq!(config.groups, [PathBuf::from("etc/all.groups")]);
+    assert!(config.allows_empty_rules);
     let switch = &config.switch;
     assert_eq!(switch.datapath.mode, Mode::ComputationalFlows);
     assert_eq!(switch.pipeline.classifier, ClassifierKind::Learned);
@@ -142,6 +144,116 @@ fn a_port_is_enough() {
         ("thalweg", 1)
     );
     assert_eq!(config.ports[0].kind, PortKind::Auto);
+    assert!(!config.allows_empty_rules);
+}
+
+#[test]
+fn sizes_may_have_units() {
+    let bytes = |value: &str| {
+        let config = parse(&format!("cache.megaflow.bytes = {value}\n{PORT}"));
+        config.map(|config| config.switch.datapath.megaflow.bytes)
+    };
+    for (value, expected) in [
+        ("1000", 1_000),
+        ("\"1000\"", 1_000),
+        ("\"64 MiB\"", 64 << 20),
+        ("\"64MiB\"", 64 << 20),
+        ("\"1.5 GiB\"", 3 << 29),
+        ("\"2 kB\"", 2_000),
+    ] {
+        assert_eq!(bytes(value).expect(value), expected, "{value}");
+    }
+    for value in [
+        "\"64 MiBs\"",
+        "\"\"",
+        "\"much\"",
+        "\"-1 kB\"",
+        "true",
+        "1.5",
+    ] {
+        let said = bytes(value).expect_err(value).to_string();
+        let expected = "expected a whole number of bytes, or a size such as \"64 MiB\"";
+        assert!(
+            said.starts_with("br0.toml:1:24: ") && said.ends_with(expected),
+            "{said}"
+        );
+    }
+    let said = bytes("\"2 TiB\"").expect_err("it is too much").to_string();
+    assert!(
+        said.contains("must be 0 to 1099511627776, not 2199023255552"),
+        "{said}"
+    );
+    let text =
+        format!("limits.packet_bytes = \"9 kB\"\n{PORT}kind = \"tap\"\nmtu_bytes = \"1.4kB\"");
+    let config = parse(&text).expect("they are sizes");
+    assert_eq!(config.switch.packet_bytes, 9_000);
+    assert_eq!(config.ports[0].mtu_bytes, Some(1_400));
+}
+
+#[test]
+fn kinds_are_spelt_with_either_sign() {
+    for kind in ["af_packet", "af-packet"] {
+        let config = parse(&format!("{PORT}kind = \"{kind}\"")).expect(kind);
+        assert_eq!(config.ports[0].kind, PortKind::AfPacket);
+    }
+}
+
+#[test]
+fn what_a_port_has_for_itself_is_not_given_twice() {
+    let ports = |first: &str, second: &str| {
+        error(&format!("{PORT}{first}\n[[port]]\nnumber = 2\n{second}"))
+    };
+    for (first, second, place) in [
+        (
+            "interface = \"e0\"",
+            "interface = \"e0\"",
+            "6:13: ports 1 and 2",
+        ),
+        ("interface = \"e0\"", "name = \"e0\"", "5:10: ports 1 and 2"),
+        (
+            "kind = \"tap\"\ninterface = \"e0\"",
+            "kind = \"af_packet\"\ninterface = \"e0\"",
+            "8:13: ports 1 and 2",
+        ),
+    ] {
+        let said = ports(first, second);
+        let told = "are both on interface \"e0\"";
+        assert!(said.contains(place) && said.contains(told), "{said}");
+    }
+    let pcap = |keys: &str| format!("kind = \"pcap\"\n{keys}");
+    for (first, second, told) in [
+        (
+            "write = \"a\"",
+            "write = \"a\"",
+            "8:9: another port or direction has",
+        ),
+        (
+            "read = \"a\"",
+            "write = \"a\"",
+            "8:9: another port or direction has",
+        ),
+        (
+            "write = \"a\"",
+            "read = \"a\"",
+            "8:8: capture etc/a is written by another",
+        ),
+        (
+            "read = \"b\"",
+            "read = \"a\"\nwrite = \"a\"",
+            "9:9: another port or direction",
+        ),
+    ] {
+        let said = ports(&pcap(first), &pcap(second));
+        assert!(said.contains(told), "{said}");
+    }
+    let both = format!("{PORT}kind = \"pcap\"\nread = \"a\"\n[[port]]\nnumber = 2\n");
+    let config = parse(&format!(
+        "{both}kind = \"pcap\"\nread = \"a\"\nwrite = \"b\""
+    ));
+    config.expect("both may read it");
+    // A name is no interface where the kind has none.
+    let text = "name = \"e0\"\nkind = \"memory\"\n[[port]]\nnumber = 2\ninterface = \"e0\"";
+    parse(&format!("{PORT}{text}")).expect("one of them is on it");
 }
 
 #[test]
@@ -292,11 +404,15 @@ fn keys_that_a_kind_would_ignore_are_refused() {
         ),
         (
             "kind = \"af_packet\"\nmtu_bytes = 1500",
-            "or set kind to \"auto\" or \"tap\"",
+            "remove it, or set kind to \"tap\"",
         ),
         (
-            "mtu_bytes = 67",
-            "3:13: mtu_bytes must be 68 to 65535, not 67",
+            "mtu_bytes = 1500",
+            "3:13: a port of kind \"auto\" has no use for mtu_bytes; remove it, or set kind to",
+        ),
+        (
+            "kind = \"tap\"\nmtu_bytes = 67",
+            "4:13: mtu_bytes must be 68 to 65535, not 67",
         ),
     ] {
         let said = error(&format!("{PORT}{keys}"));

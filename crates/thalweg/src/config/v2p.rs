@@ -51,7 +51,7 @@ pub(crate) struct V2pSection {
 }
 
 /// Where the map is, to be read at the start and again when it has changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct V2pSettings {
     /// The part, with an empty map.
     pub config: V2pConfig,

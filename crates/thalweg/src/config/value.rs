@@ -1,12 +1,17 @@
 //! Values as the file has them, and what is said about values of another type.
 //!
 //! What serde says by itself (`expected usize`, `expected a sequence`) is for programmers.
+//!
+//! A size or a time is a number in the unit that its key has in its name, or a text with a unit:
+//! `bytes = 67108864` and `bytes = "64 MiB"` are the same, as are `at_us = 1500` and
+//! `at_us = "1ms 500us"`.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use bytesize::ByteSize;
 use serde::de::{
     Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Unexpected, Visitor,
 };
@@ -51,6 +56,38 @@ pub(crate) enum CountOrName {
 /// The files of a key that takes several.
 #[derive(Debug, Default)]
 pub(crate) struct Paths(pub(crate) Vec<PathBuf>);
+
+/// A size in bytes, with or without a unit.
+struct Bytes(u64);
+
+/// A time in microseconds, with or without a unit.
+struct Micros(u64);
+
+/// Reads a size in bytes, if there is one.
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Spanned<Number>>, D::Error> {
+    let said = Option::<Spanned<Bytes>>::deserialize(deserializer)?;
+    Ok(said.map(|said| Spanned::new(said.span(), Number(said.get_ref().0))))
+}
+
+/// Reads a time in microseconds, if there is one.
+pub(crate) fn micros<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Spanned<Number>>, D::Error> {
+    Option::<Spanned<Micros>>::deserialize(deserializer).map(|said| said.map(number_of))
+}
+
+/// Reads a time in microseconds.
+pub(crate) fn some_micros<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Spanned<Number>, D::Error> {
+    Spanned::<Micros>::deserialize(deserializer).map(number_of)
+}
+
+fn number_of(said: Spanned<Micros>) -> Spanned<Number> {
+    Spanned::new(said.span(), Number(said.get_ref().0))
+}
 
 /// All sections `[[port]]`.
 #[derive(Debug)]
@@ -177,6 +214,67 @@ impl Visitor<'_> for CountOrNameVisitor {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<CountOrName, E> {
         Ok(CountOrName::Name(value.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let expected = "a whole number of bytes, or a size such as \"64 MiB\"";
+        let read = |text: &str| Some(text.parse::<ByteSize>().ok()?.as_u64());
+        deserializer
+            .deserialize_any(AmountVisitor { expected, read })
+            .map(Bytes)
+    }
+}
+
+impl<'de> Deserialize<'de> for Micros {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
+        let expected = "a whole number of microseconds, or a time such as \"250ms\"";
+        let read = |text: &str| {
+            let time = humantime::parse_duration(text).ok()?;
+            let is_whole = time.subsec_nanos().is_multiple_of(1_000);
+            u64::try_from(time.as_micros()).ok().filter(|_| is_whole)
+        };
+        deserializer
+            .deserialize_any(AmountVisitor { expected, read })
+            .map(Micros)
+    }
+}
+
+/// A number, or a text that `read` knows.
+struct AmountVisitor<F> {
+    expected: &'static str,
+    read: F,
+}
+
+impl<F: Fn(&str) -> Option<u64>> Visitor<'_> for AmountVisitor<F> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
+        Ok(value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<u64, E> {
+        u64::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_i128<E: Error>(self, value: i128) -> Result<u64, E> {
+        let said = value.to_string();
+        Err(E::invalid_value(Unexpected::Other(&said), &self))
+    }
+
+    fn visit_u128<E: Error>(self, value: u128) -> Result<u64, E> {
+        let said = value.to_string();
+        Err(E::invalid_value(Unexpected::Other(&said), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
+        let read = (self.read)(text);
+        read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -72,7 +72,9 @@ pub(super) struct Sections(Vec<Section>);
 struct Section {
     link: Option<Spanned<Vec<Spanned<String>>>>,
     switch: Option<Spanned<String>>,
+    #[serde(deserialize_with = "crate::value::some_micros")]
     at_us: Spanned<Number>,
+    #[serde(default, deserialize_with = "crate::value::micros")]
     until_us: Option<Spanned<Number>>,
 }
 

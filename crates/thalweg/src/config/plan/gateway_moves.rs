@@ -67,6 +67,7 @@ pub(super) struct Sections(Vec<Section>);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Section {
+    #[serde(deserialize_with = "crate::value::some_micros")]
     at_us: Spanned<Number>,
     from: Spanned<String>,
     to: Spanned<String>,

@@ -110,6 +110,7 @@ pub(super) struct Section {
     seeds: Option<Spanned<Several<Number>>>,
     offload_threshold_packets: Option<Spanned<Number>>,
     measure_percent: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "crate::value::micros")]
     reroute_after_us: Option<Spanned<Number>>,
 }
 

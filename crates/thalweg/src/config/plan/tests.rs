@@ -64,6 +64,42 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn times_and_sizes_may_have_units() {
+    let whole = parse(WHOLE).unwrap();
+    let with_units = [
+        ("start_before_us = 2500", "start_before_us = \"2ms 500us\""),
+        ("size_limit_bytes = 4096", "size_limit_bytes = \"4 KiB\""),
+        ("payload_bytes = 64", "payload_bytes = \"64 B\""),
+        ("mark_bytes = 90000", "mark_bytes = \"90 kB\""),
+        ("at_us = 500", "at_us = \"500us\""),
+        ("at_us = 20\n", "at_us = \"20000ns\"\n"),
+        ("until_us = 60", "until_us = \"60 us\""),
+        ("at_us = 80", "at_us = \"80 usec\""),
+    ];
+    let mut text = WHOLE.to_owned();
+    for (plain, with_unit) in with_units {
+        assert_eq!(text.matches(plain).count(), 1, "{plain}");
+        text = text.replace(plain, with_unit);
+    }
+    // Places of failures are counted in lines, which are the same.
+    assert_eq!(parse(&text).unwrap(), whole);
+    for value in [
+        "\"1500ns\"",
+        "\"5\"",
+        "\"soon\"",
+        "-1",
+        "\"600000000000years\"",
+    ] {
+        let said = refused(&WHOLE.replace("at_us = 500", &format!("at_us = {value}")));
+        let expected = "expected a whole number of microseconds, or a time such as \"250ms\"";
+        assert!(
+            said.starts_with("p.toml:32:9: ") && said.ends_with(expected),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_whole_plan_is_read() {
     let plan = parse(WHOLE).unwrap();
     let shapes: Vec<(u32, u32, u32)> = plan

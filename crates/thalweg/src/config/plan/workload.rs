@@ -117,15 +117,19 @@ pub enum Transport {
 pub(super) struct Section {
     trace: Option<Spanned<PathBuf>>,
     generate: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "crate::value::micros")]
     duration_us: Option<Spanned<Number>>,
     load_percent: Option<Spanned<Number>>,
     count: Option<Spanned<Number>>,
     traffic_seed: Option<Spanned<Number>>,
     placement: Option<Spanned<PathBuf>>,
     machines: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "crate::value::micros")]
     start_before_us: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     size_limit_bytes: Option<Spanned<Number>>,
     transport: Spanned<String>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     payload_bytes: Option<Spanned<Number>>,
     tcp: Option<Spanned<TcpSection>>,
 }
@@ -135,6 +139,7 @@ pub(super) struct Section {
 struct TcpSection {
     algorithm: Option<Spanned<String>>,
     loss_detection: Option<Spanned<Several<CountOrName>>>,
+    #[serde(default, deserialize_with = "crate::value::bytes")]
     mark_bytes: Option<Spanned<Number>>,
 }
 

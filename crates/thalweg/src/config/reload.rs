@@ -1,0 +1,126 @@
+//! What a configuration that is read again can change in a switch that runs.
+//!
+//! Names, ports, files, and the limits of rules, groups and stations take effect at once. The rest
+//! is fixed when the switch starts: [`Configuration::keep_what_is_fixed`] says by key what has
+//! changed and waits for the next start.
+
+use thalweg_switch::SwitchConfig;
+
+use crate::{Configuration, P4Settings, V2pSettings};
+
+/// A section, a key of it, and whether its value has changed.
+type Key = (&'static str, &'static str, bool);
+
+impl Configuration {
+    /// Takes over from `running` what only a start can change, and names the keys for which the
+    /// file says something else.
+    pub fn keep_what_is_fixed(&mut self, running: &Configuration) -> Vec<String> {
+        let mut keys = switch_keys(&self.switch, &running.switch);
+        keys.extend(v2p_keys(self.v2p.as_ref(), running.v2p.as_ref()));
+        keys.extend(p4_keys(self.p4.as_ref(), running.p4.as_ref()));
+        let changed = keys.iter().filter(|(_, _, has_changed)| *has_changed);
+        let name = |(section, key, _): &Key| match *key {
+            "" => format!("[{section}]"),
+            key => format!("{key} in [{section}]"),
+        };
+        let changed = changed.map(name).collect();
+        let live = self.switch.pipeline.clone();
+        self.switch = running.switch.clone();
+        let pipeline = &mut self.switch.pipeline;
+        pipeline.rules = live.rules;
+        pipeline.groups = live.groups;
+        pipeline.stations = live.stations;
+        let map = self.v2p.take().map(|next| next.map);
+        self.v2p = running.v2p.clone();
+        if let (Some(part), Some(map)) = (&mut self.v2p, map) {
+            part.map = map;
+        }
+        self.p4 = running.p4.clone();
+        changed
+    }
+}
+
+fn switch_keys(next: &SwitchConfig, running: &SwitchConfig) -> Vec<Key> {
+    let (new, old) = (&next.datapath, &running.datapath);
+    let mut keys = vec![
+        ("switch", "workers", next.workers != running.workers),
+        ("switch", "maintainer", new.maintainer != old.maintainer),
+        ("switch", "mode", new.mode != old.mode),
+        (
+            "switch",
+            "classifier",
+            next.pipeline.classifier != running.pipeline.classifier,
+        ),
+        ("switch", "seed", new.seed != old.seed),
+        (
+            "limits",
+            "packets_per_worker",
+            next.packets_per_worker != running.packets_per_worker,
+        ),
+        (
+            "limits",
+            "packet_bytes",
+            next.packet_bytes != running.packet_bytes,
+        ),
+    ];
+    let (section, new, old) = ("cache.microflow", &next.datapath, &running.datapath);
+    let (micro, former) = (&new.microflow, &old.microflow);
+    keys.push((section, "entries", micro.entries != former.entries));
+    let admits = micro.admit_one_in != former.admit_one_in;
+    keys.push((section, "admit_one_in", admits));
+    let (section, mega, former) = ("cache.megaflow", &new.megaflow, &old.megaflow);
+    keys.push((section, "entries", mega.entries != former.entries));
+    keys.push((section, "bytes", mega.bytes != former.bytes));
+    keys.push((section, "masks", mega.masks != former.masks));
+    let classifier = mega.classifier != former.classifier;
+    keys.push((section, "classifier", classifier));
+    keys
+}
+
+fn v2p_keys(next: Option<&V2pSettings>, running: Option<&V2pSettings>) -> Vec<Key> {
+    let (Some(next), Some(running)) = (next, running) else {
+        return vec![("v2p", "", next.is_some() != running.is_some())];
+    };
+    let (new, old) = (&next.config, &running.config);
+    let entries = new.cache_entries != old.cache_entries;
+    let probability = new.learning_probability != old.learning_probability;
+    vec![
+        ("v2p", "role", next.role_name() != running.role_name()),
+        ("v2p", "address", new.address != old.address),
+        (
+            "v2p",
+            "profile",
+            next.profile_name() != running.profile_name(),
+        ),
+        ("v2p", "cache_entries", entries),
+        ("v2p", "learning_probability", probability),
+        ("v2p", "attached", new.attached != old.attached),
+    ]
+}
+
+fn p4_keys(next: Option<&P4Settings>, running: Option<&P4Settings>) -> Vec<Key> {
+    let (Some(next), Some(running)) = (next, running) else {
+        return vec![("p4", "", next.is_some() != running.is_some())];
+    };
+    let of_program = |settings: &P4Settings| settings.program.clone();
+    let (new, old) = (of_program(next), of_program(running));
+    vec![
+        ("p4", "program", new != old),
+        ("p4", "cpu_port", next.cpu_port != running.cpu_port),
+        ("p4", "drop_port", next.drop_port != running.drop_port),
+        ("p4", "cache", next.cache != running.cache),
+        (
+            "p4",
+            "cache_entries",
+            next.cache_entries != running.cache_entries,
+        ),
+        ("p4", "threshold", next.threshold != running.threshold),
+        ("p4runtime", "listen", next.listen != running.listen),
+        ("p4runtime", "certificate", next.tls != running.tls),
+        (
+            "p4runtime",
+            "device_id",
+            next.device_id != running.device_id,
+        ),
+    ]
+}
