@@ -34,7 +34,7 @@ use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table_classifier::new_classifier;
 
-/// Limits of a pipeline, fixed at the start.
+/// Limits of a pipeline; see [`Pipeline::set_limits`] for those that may change.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Rules that fit at a version. Those that a change takes out, or puts others in the place of,
@@ -259,6 +259,13 @@ impl Pipeline {
     /// The seed of all hashing.
     pub fn seed(&self) -> u64 {
         self.config.seed
+    }
+
+    /// Puts other limits in place: of rules, groups and stations. What is beyond a lower one stays;
+    /// nothing is added until there is room.
+    pub fn set_limits(&mut self, rules: usize, groups: usize, stations: usize) {
+        let config = &mut self.config;
+        (config.rules, config.groups, config.stations) = (rules, groups, stations);
     }
 
     /// A rule by its id, unless it has been reclaimed.

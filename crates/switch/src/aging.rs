@@ -17,7 +17,7 @@ pub(crate) const AGING_TIME: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct Aging {
     seen: HashMap<Station, (PortId, Instant), BuildHasherDefault<DefaultHasher>>,
-    capacity: usize,
+    pub(crate) capacity: usize,
     next_check: Instant,
     /// Stations that were not remembered because there was no room.
     pub(crate) refused: u64,

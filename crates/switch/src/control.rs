@@ -289,7 +289,7 @@ impl Switch {
     }
 
     /// Invariant 2.
-    fn drain_exchanges(&mut self) {
+    pub(crate) fn drain_exchanges(&mut self) {
         let with_packets = self.handles.iter().zip(&self.shared.exchanges).enumerate();
         let with_packets = with_packets.filter(|(_, (_, exchange))| !exchange.is_empty());
         let asked: Vec<usize> = with_packets.map(|(worker, _)| worker).collect();
@@ -300,21 +300,21 @@ impl Switch {
     }
 
     /// Tells every worker something, and collects their answers.
-    fn ask(&mut self, command: impl Fn() -> Command) -> Vec<Answer> {
+    pub(crate) fn ask(&mut self, command: impl Fn() -> Command) -> Vec<Answer> {
         let workers = 0..self.handles.len();
         let ask = |worker| self.tell(worker, command());
         workers.clone().for_each(ask);
         workers.map(|_| self.next_answer()).collect()
     }
 
-    fn tell(&self, worker: usize, command: Command) {
+    pub(crate) fn tell(&self, worker: usize, command: Command) {
         // A worker that is gone is noticed when its answer does not come.
         let _ = self.handles[worker].commands.send(command);
         self.shared.doorbells[worker].ring();
     }
 
     /// The next answer to a command; that caches are repaired is noted on the way.
-    fn next_answer(&mut self) -> Answer {
+    pub(crate) fn next_answer(&mut self) -> Answer {
         loop {
             match self.receive() {
                 answer @ Answer::Settled(_) => self.note_settled(answer),
@@ -367,6 +367,7 @@ impl Switch {
             totals.add(&report);
             steps::settle(&self.shared.pipeline, report.ledger);
         }
+        self.add_former_ports(&mut totals);
         totals.stations_refused = self.upkeep.stations_refused();
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
@@ -390,7 +391,13 @@ impl Switch {
                     self.handle_station(station, port);
                 }
             }
-            News::Port(port, status) => self.handle_port(port, status),
+            News::Port(port, attachment, status) => {
+                // Not of one that has left in the meantime.
+                let present = self.routes.find(port);
+                if present.is_some_and(|route| route.attachment == attachment) {
+                    self.handle_port(port, status);
+                }
+            }
             News::Training(worker, training) => self.trainer.take_on(worker, *training),
             News::Attention => {}
         }
@@ -413,10 +420,8 @@ impl Switch {
             PortStatus::Up => self.upkeep.port_state(&self.pipeline(), port, true),
             PortStatus::Down => self.upkeep.port_state(&self.pipeline(), port, false),
             PortStatus::Gone => {
-                self.open_sources.retain(|open| *open != port);
-                // Nobody would forget a station that became known behind it afterwards.
-                self.moves.retain(|moved| moved.port != Some(port));
-                Some(self.upkeep.port_gone(port))
+                self.plugs.counters.gone += u64::from(self.detach(port));
+                None
             }
         };
         if let Some(change) = change {
@@ -462,7 +467,7 @@ impl Switch {
     }
 
     /// Applies a change that nobody asked for: of stations and ports, and ends of rules.
-    fn apply_own(&mut self, change: &Change, over: &[(RuleId, RemovalReason)]) {
+    pub(crate) fn apply_own(&mut self, change: &Change, over: &[(RuleId, RemovalReason)]) {
         self.own_changes += 1;
         self.apply_because(change, over)
             .expect("stations and ports can always be moved, and rules deleted");

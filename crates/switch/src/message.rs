@@ -15,6 +15,7 @@ use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Delta, Notice, RuleId, Station, Version};
 
+use crate::ports::{Attached, Routes};
 use crate::totals::WorkerCounters;
 
 /// What a worker is asked between two bursts.
@@ -38,6 +39,12 @@ pub(crate) enum Command {
     Count(Arc<Vec<RuleId>>),
     /// To say whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
+    /// To take a port over, at this place.
+    Attach(usize, Box<Attached>),
+    /// To hand out the port at this place.
+    Detach(usize),
+    /// To send by these routes from now on.
+    Route(Arc<Routes>),
     /// To put a training of its caches to use.
     Install(Arc<Learnt>),
     /// To send what others have left, to report, and to end.
@@ -55,6 +62,8 @@ pub(crate) enum Answer {
     Settled(Settled),
     /// It has done as it was told.
     Done,
+    /// The port that was to be handed out.
+    Detached(Box<Attached>),
     /// What it has counted.
     Report(Box<Report>),
     /// What was asked to be counted.
@@ -90,8 +99,8 @@ pub(crate) struct Report {
 pub(crate) enum News {
     /// Stations were seen.
     Learned(Vec<(Station, PortId)>),
-    /// A port is in another state.
-    Port(PortId, PortStatus),
+    /// A port is in another state; which of those that had the number, one after the other.
+    Port(PortId, u64, PortStatus),
     /// Caches of this worker have long work, which is to be done elsewhere.
     Training(usize, Box<Training>),
     /// There is something to look after: packets for the controller, or what a caller knows.

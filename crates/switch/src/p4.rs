@@ -12,6 +12,8 @@
 //!    a change that is acknowledged is met by every packet that is sent afterwards.
 //! 2. The worker waits for nobody but a session that writes; what the server has no room for is
 //!    counted there ([`Notices::dropped`]).
+//! 3. Ports come and go between two rounds. One that has left sends and receives nothing, what it
+//!    has counted stays in the totals, and it is closed by who asked for that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,8 +28,17 @@ use thalweg_p4::{CacheStatistics, Outbox, Training};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
+use crate::plugging::{packets_needed, status_at_first};
 use crate::ports::{Attached, Routes, SwitchPort};
-use crate::sync::{AtomicBool, JoinHandle, spawn};
+use crate::switch::SwitchError;
+use crate::sync::{AtomicBool, JoinHandle, Mutex, Receiver, Sender, bounded, spawn};
+use crate::totals::PlugCounters;
+
+/// What the worker is asked to do with its ports; an answer follows each.
+enum Plugging {
+    Attach(Box<Attached>),
+    Detach(PortId),
+}
 
 /// Rounds without a packet after which the worker sleeps.
 const IDLE_ROUNDS: u32 = 64;
@@ -57,6 +68,8 @@ struct Flags {
     doorbell: Doorbell,
     is_stopping: AtomicBool,
     is_finished: AtomicBool,
+    /// Ports whose interface was deleted, for who attached them.
+    gone: Mutex<Vec<PortId>>,
 }
 
 impl P4Waker {
@@ -69,6 +82,7 @@ impl P4Waker {
             doorbell: Doorbell::new()?,
             is_stopping: AtomicBool::new(false),
             is_finished: AtomicBool::new(false),
+            gone: Mutex::new(Vec::new()),
         })))
     }
 
@@ -93,14 +107,24 @@ pub struct P4Totals {
     pub traversals: Option<CacheStatistics>,
     /// What became of its behaviours, and how many are remembered, if they are.
     pub behaviors: Option<(BehaviorCounts, usize)>,
-    /// Ports, in the order in which they were given.
+    /// Ports, in the order in which they were given; those that have left too, as gone.
     pub ports: Vec<(PortId, PortStatus, PortCounters)>,
+    /// Ports that came and went.
+    pub plugs: PlugCounters,
 }
 
 /// A P4 switch that runs.
 pub struct P4Switch {
     waker: P4Waker,
     worker: Option<JoinHandle<P4Totals>>,
+    commands: Sender<Plugging>,
+    /// A port that was handed out, if one was asked for and there.
+    answers: Receiver<Option<Box<Attached>>>,
+    /// Numbers of the ports that are there.
+    present: Vec<PortId>,
+    packets: usize,
+    former: BTreeMap<PortId, PortCounters>,
+    plugs: PlugCounters,
 }
 
 impl P4Switch {
@@ -117,16 +141,15 @@ impl P4Switch {
         start: std::time::Instant,
     ) -> io::Result<P4Switch> {
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
-        let sources = ports.iter().map(|port| port.is_source).collect();
-        let attached = ports.into_iter().map(|mut port| {
-            let status = port.port.status();
-            Attached::new(port.number, port.port, status)
-        });
+        let attached = ports.into_iter().map(attached);
+        let (commands, commands_out) = bounded(1);
+        let (answers_in, answers) = bounded(1);
         let worker = P4Worker {
             flags: waker.0.clone(),
             routes: Routes::new(&numbers, 1),
             ports: attached.collect(),
-            sources,
+            commands: commands_out,
+            answers: answers_in,
             pool: PacketPool::with_capacity(config.packets, config.packet_bytes),
             burst: Vec::new(),
             outbox: Outbox::new(),
@@ -145,7 +168,76 @@ impl P4Switch {
         Ok(P4Switch {
             waker,
             worker: Some(worker),
+            commands,
+            answers,
+            present: numbers,
+            packets: config.packets,
+            former: BTreeMap::new(),
+            plugs: PlugCounters::default(),
         })
+    }
+
+    /// Whether the switch has a port of this number; one whose interface is gone it has not, once
+    /// that was looked after.
+    pub fn has_port(&self, number: PortId) -> bool {
+        self.present.contains(&number)
+    }
+
+    /// Takes away the ports whose interfaces were deleted.
+    pub fn look_after_ports(&mut self) {
+        let gone = match self.waker.0.gone.lock() {
+            Ok(mut gone) => std::mem::take(&mut *gone),
+            Err(_) => return, // The worker has panicked, which is told elsewhere.
+        };
+        for number in gone {
+            self.plugs.gone += u64::from(self.detach(number));
+        }
+    }
+
+    /// Adds a port.
+    ///
+    /// # Errors
+    /// If there is a port of this number, or the worker has too few packets for one more.
+    pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
+        let number = port.number;
+        if self.has_port(number) {
+            return Err(SwitchError::DuplicatePort { number });
+        }
+        let ports = self.present.len() + 1;
+        let needed = packets_needed(ports);
+        if self.packets < needed {
+            let packets = self.packets;
+            return Err(SwitchError::FewPackets {
+                packets,
+                ports,
+                needed,
+            });
+        }
+        self.ask(Plugging::Attach(Box::new(attached(port))));
+        self.present.push(number);
+        self.plugs.attached += 1;
+        Ok(())
+    }
+
+    /// Takes a port away; says whether there was one. It is closed when this returns.
+    pub fn detach(&mut self, number: PortId) -> bool {
+        if !self.has_port(number) {
+            return false;
+        }
+        self.present.retain(|present| *present != number);
+        if let Some(port) = self.ask(Plugging::Detach(number)) {
+            let counters = port.port.counters();
+            self.former.entry(number).or_default().add(&counters);
+        }
+        self.plugs.detached += 1;
+        true
+    }
+
+    /// Has the worker do something with its ports; nothing comes of it if the worker has ended.
+    fn ask(&self, command: Plugging) -> Option<Box<Attached>> {
+        self.commands.send(command).ok()?;
+        self.waker.wake();
+        self.answers.recv().ok()?
     }
 
     /// Whether every port from which packets are expected has given all it had.
@@ -167,7 +259,17 @@ impl P4Switch {
         self.waker.wake();
         let worker = self.worker.take().expect("it is taken once");
         match worker.join() {
-            Ok(totals) => totals,
+            Ok(mut totals) => {
+                totals.plugs = self.plugs;
+                for (number, counters) in &self.former {
+                    let mut ports = totals.ports.iter_mut();
+                    match ports.find(|(present, ..)| present == number) {
+                        Some((_, _, sum)) => sum.add(counters),
+                        None => totals.ports.push((*number, PortStatus::Gone, *counters)),
+                    }
+                }
+                totals
+            }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -183,12 +285,25 @@ impl Drop for P4Switch {
     }
 }
 
+fn attached(port: SwitchPort) -> Attached {
+    let SwitchPort {
+        number,
+        mut port,
+        is_source,
+    } = port;
+    let status = status_at_first(&mut *port);
+    Attached {
+        is_source,
+        ..Attached::new(number, port, status)
+    }
+}
+
 struct P4Worker {
     flags: Arc<Flags>,
     routes: Routes,
     ports: Vec<Attached>,
-    /// By port: whether packets are expected from it.
-    sources: Vec<bool>,
+    commands: Receiver<Plugging>,
+    answers: Sender<Option<Box<Attached>>>,
     pool: PacketPool,
     burst: Vec<Packet>,
     outbox: Outbox,
@@ -209,6 +324,9 @@ impl P4Worker {
     fn run(mut self) -> P4Totals {
         let mut idle_rounds = 0;
         while !self.flags.is_stopping.load(Ordering::SeqCst) {
+            if let Ok(command) = self.commands.try_recv() {
+                self.plug(command);
+            }
             if self.round() > 0 {
                 idle_rounds = 0;
                 self.nap = SHORTEST_NAP;
@@ -351,12 +469,43 @@ impl P4Worker {
 
     fn look_at_ports(&mut self) {
         for port in &mut self.ports {
+            let was_gone = port.status == PortStatus::Gone;
             port.status = port.port.status();
+            if port.status == PortStatus::Gone
+                && !was_gone
+                && let Ok(mut gone) = self.flags.gone.lock()
+            {
+                gone.push(port.number);
+            }
         }
-        let mut sources = self.ports.iter().zip(&self.sources).filter(|(_, is)| **is);
-        let has_ended = sources.all(|(port, _)| !port.may_receive());
-        let is_finished = has_ended && self.sources.contains(&true);
+        let mut sources = self.ports.iter().filter(|port| port.is_source);
+        let has_sources = sources.clone().next().is_some();
+        let is_finished = has_sources && sources.all(|port| !port.may_receive());
         self.flags.is_finished.store(is_finished, Ordering::SeqCst);
+    }
+
+    /// Invariant 3.
+    fn plug(&mut self, command: Plugging) {
+        let answer = match command {
+            Plugging::Attach(port) => {
+                self.ports.push(*port);
+                None
+            }
+            Plugging::Detach(number) => {
+                let mut ports = self.ports.iter();
+                let place = ports.position(|port| port.number == number);
+                place.map(|place| {
+                    let mut port = self.ports.remove(place);
+                    port.port.close(&mut self.pool);
+                    Box::new(port)
+                })
+            }
+        };
+        let numbers: Vec<PortId> = self.ports.iter().map(|port| port.number).collect();
+        self.routes = Routes::new(&numbers, 1);
+        self.ready.clear();
+        self.look_at_ports();
+        let _ = self.answers.send(answer);
     }
 
     /// Sleeps until something comes, somebody rings, or ports are to be looked at.
@@ -376,8 +525,9 @@ impl P4Worker {
                 None => limit = limit.min(self.nap),
             }
         }
-        let has_work =
-            || self.forwarder.has_injected() || self.flags.is_stopping.load(Ordering::SeqCst);
+        let commands = &self.commands;
+        let is_stopping = || self.flags.is_stopping.load(Ordering::SeqCst);
+        let has_work = || self.forwarder.has_injected() || !commands.is_empty() || is_stopping();
         let doorbell = &self.flags.doorbell;
         doorbell.sleep(&descriptors, limit, has_work, &mut self.ready);
         for index in self.ready.drain(..) {

@@ -1,6 +1,9 @@
 //! Ports as the workers have them: who owns which, and what is on its way out.
+//!
+//! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its port
+//! has left, since packets on their way from other workers name places.
 
-use thalweg_io::{Port, PortStatus};
+use thalweg_io::{NullPort, Port, PortStatus};
 use thalweg_packet::{Instant, Packet, PortId};
 
 /// A port to be attached to a switch.
@@ -33,7 +36,11 @@ impl std::fmt::Debug for SwitchPort {
 /// A port of a worker.
 pub(crate) struct Attached {
     pub(crate) number: PortId,
+    /// Which of the ports that had the number, one after the other.
+    pub(crate) attachment: u64,
     pub(crate) port: Box<dyn Port>,
+    /// Whether packets are expected from it.
+    pub(crate) is_source: bool,
     /// Packets that leave with this burst.
     pub(crate) sending: Vec<Packet>,
     /// As it was last told to the control side.
@@ -42,23 +49,43 @@ pub(crate) struct Attached {
     pub(crate) was_ready: bool,
     /// Until then its descriptor is not believed: it was ready, and nothing came.
     pub(crate) quiet_until: Instant,
+    /// Whether the port has left, and only its place is there.
+    pub(crate) is_vacant: bool,
 }
 
 impl Attached {
     pub(crate) fn new(number: PortId, port: Box<dyn Port>, status: PortStatus) -> Attached {
         Attached {
             number,
+            attachment: 0,
             port,
+            is_source: true,
             sending: Vec::new(),
             status,
             was_ready: false,
             quiet_until: Instant::ZERO,
+            is_vacant: false,
+        }
+    }
+
+    /// A place without a port.
+    pub(crate) fn vacant() -> Attached {
+        let port = Box::new(NullPort::default());
+        Attached {
+            is_vacant: true,
+            ..Attached::new(PortId(0), port, PortStatus::Gone)
         }
     }
 
     /// Whether packets may still come from it.
     pub(crate) fn may_receive(&self) -> bool {
         matches!(self.status, PortStatus::Up | PortStatus::Down)
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Attached({}, {:?})", self.number, self.status)
     }
 }
 
@@ -69,10 +96,12 @@ pub(crate) struct Route {
     pub(crate) worker: usize,
     /// Its place among the ports of that worker.
     pub(crate) place: usize,
+    /// Which of the ports that had this number one after the other it is.
+    pub(crate) attachment: u64,
 }
 
-/// Where every port is; fixed when the switch starts.
-#[derive(Debug)]
+/// Where every port is.
+#[derive(Clone, Debug)]
 pub(crate) struct Routes {
     /// Sorted by number.
     by_number: Vec<(PortId, Route)>,
@@ -85,6 +114,7 @@ impl Routes {
             let route = Route {
                 worker: index % workers,
                 place: index / workers,
+                attachment: 0,
             };
             (*number, route)
         };
@@ -100,6 +130,49 @@ impl Routes {
             .binary_search_by_key(&number, |(known, _)| *known);
         found.ok().map(|index| self.by_number[index].1)
     }
+
+    /// A place for one more port: at the worker that has the fewest.
+    pub(crate) fn vacancy(&self, workers: usize) -> Route {
+        let mut taken = vec![Vec::new(); workers];
+        for (_, route) in &self.by_number {
+            taken[route.worker].push(route.place);
+        }
+        let fewest = (0..workers).min_by_key(|worker| taken[*worker].len());
+        let worker = fewest.expect("a switch has a worker");
+        let is_free = |place: &usize| !taken[worker].contains(place);
+        let place = (0..).find(is_free).expect("places do not end");
+        Route {
+            worker,
+            place,
+            attachment: 0,
+        }
+    }
+
+    /// How many ports a worker has.
+    pub(crate) fn count_at(&self, worker: usize) -> usize {
+        let of_worker = self.by_number.iter();
+        of_worker
+            .filter(|(_, route)| route.worker == worker)
+            .count()
+    }
+
+    /// The same with one more port.
+    pub(crate) fn with(&self, number: PortId, route: Route) -> Routes {
+        let mut routes = self.without(number);
+        let index = routes
+            .by_number
+            .partition_point(|(known, _)| *known < number);
+        routes.by_number.insert(index, (number, route));
+        routes
+    }
+
+    /// The same without a port.
+    pub(crate) fn without(&self, number: PortId) -> Routes {
+        let others = self.by_number.iter().filter(|(known, _)| *known != number);
+        Routes {
+            by_number: others.copied().collect(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -109,10 +182,33 @@ mod tests {
     #[test]
     fn ports_go_round_the_workers() {
         let routes = Routes::new(&[PortId(7), PortId(3), PortId(9)], 2);
-        let route = |worker, place| Some(Route { worker, place });
+        let route = |worker, place| {
+            Some(Route {
+                worker,
+                place,
+                attachment: 0,
+            })
+        };
         assert_eq!(routes.find(PortId(7)), route(0, 0));
         assert_eq!(routes.find(PortId(3)), route(1, 0));
         assert_eq!(routes.find(PortId(9)), route(0, 1));
         assert_eq!(routes.find(PortId(8)), None);
+    }
+
+    #[test]
+    fn a_new_port_takes_a_free_place_where_there_are_fewest() {
+        let routes = Routes::new(&[PortId(7), PortId(3), PortId(9)], 2);
+        let vacancy = |routes: &Routes| {
+            let Route { worker, place, .. } = routes.vacancy(2);
+            (worker, place)
+        };
+        assert_eq!(vacancy(&routes), (1, 1));
+        let without = routes.without(PortId(7)).without(PortId(1));
+        assert_eq!((without.count_at(0), without.count_at(1)), (1, 1));
+        assert_eq!(vacancy(&without), (0, 0));
+        let again = without.with(PortId(8), without.vacancy(2));
+        assert_eq!(again.find(PortId(8)), routes.find(PortId(7)));
+        assert_eq!(again.find(PortId(7)), None);
+        assert_eq!(again.find(PortId(9)), routes.find(PortId(9)));
     }
 }

@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 
 use thalweg_datapath::{Datapath, Gate, Index, Work};
-use thalweg_io::{BURST, PortStatus};
+use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
     Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState, Walker,
@@ -37,6 +37,7 @@ use crate::control::Unsettled;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
+use crate::plugging::{Plugs, packets_needed, status_at_first};
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
@@ -173,6 +174,9 @@ pub struct Switch {
     pub(crate) own_changes: u64,
     /// The last changes, each until every worker's caches are repaired.
     pub(crate) unsettled: VecDeque<Unsettled>,
+    /// As every worker has them.
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) plugs: Plugs,
     /// Of the walks that workers leave to this side.
     pub(crate) walker: Walker,
     /// What following changes has taken.
@@ -180,7 +184,7 @@ pub struct Switch {
     pub(crate) trainer: Trainer,
     /// The sources that have not finished.
     pub(crate) open_sources: Vec<PortId>,
-    has_sources: bool,
+    pub(crate) has_sources: bool,
     packet_ins: Receiver<PacketIn>,
     attention: Sender<News>,
 }
@@ -238,7 +242,6 @@ impl Switch {
         let shared = Arc::new(Shared {
             clock,
             pipeline: Gate::new(pipeline),
-            routes: Routes::new(&numbers, config.workers),
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
@@ -257,6 +260,8 @@ impl Switch {
             next_learning: Instant::ZERO,
             own_changes: 0,
             unsettled: VecDeque::new(),
+            routes: Arc::new(Routes::new(&numbers, config.workers)),
+            plugs: Plugs::new(config.packets_per_worker),
             walker: Walker::default(),
             maintenance: Work::default(),
             trainer: Trainer::default(),
@@ -293,7 +298,8 @@ impl Switch {
         let pool = PacketPool::with_capacity(config.packets_per_worker, config.packet_bytes);
         let shared = self.shared.clone();
         let outbox = Outbox::new(pool);
-        let worker = Worker::new(number, shared, channels, ports, datapath, outbox);
+        let routes = self.routes.clone();
+        let worker = Worker::new(number, shared, channels, ports, routes, datapath, outbox);
         let thread = spawn(format!("worker-{number}"), move || worker.run());
         let thread = thread.map_err(|source| SwitchError::System {
             worker: number,
@@ -359,8 +365,7 @@ fn check(config: &SwitchConfig, ports: &[SwitchPort]) -> Result<(), SwitchError>
         return Err(SwitchError::DuplicatePort { number: pair[0] });
     }
     let most = ports.len().div_ceil(config.workers);
-    // A burst ready in each port, one on its way, and a copy of that for each port.
-    let needed = BURST * (2 * most + 2);
+    let needed = packets_needed(most);
     if config.packets_per_worker < needed {
         return Err(SwitchError::FewPackets {
             packets: config.packets_per_worker,
@@ -376,11 +381,7 @@ fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
     let sources = ports.iter().filter(|port| port.is_source);
     let sources = sources.map(|port| port.number).collect();
     let attached = ports.into_iter().map(|mut port| {
-        // A source that is at its end already is reported by its worker, like any other.
-        let status = match port.port.status() {
-            PortStatus::Finished => PortStatus::Up,
-            status => status,
-        };
+        let status = status_at_first(&mut *port.port);
         Attached::new(port.number, port.port, status)
     });
     (attached.collect(), sources)
@@ -395,7 +396,8 @@ fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
     shares
 }
 
-fn announcement(port: &Attached) -> Operation {
+/// What tells the pipeline of a port.
+pub(crate) fn announcement(port: &Attached) -> Operation {
     let state = PortState {
         is_up: port.status == PortStatus::Up,
         floods: true,

@@ -49,6 +49,17 @@ impl WorkerCounters {
     }
 }
 
+/// Ports that came and went while the switch ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PlugCounters {
+    /// Attached after the start.
+    pub attached: u64,
+    /// Taken away, those that were gone included.
+    pub detached: u64,
+    /// Of these: gone by themselves, since their interface was deleted.
+    pub gone: u64,
+}
+
 /// A port, and what it has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortTotals {
@@ -63,8 +74,10 @@ pub struct PortTotals {
 /// All that a switch has counted since it started.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Totals {
-    /// The ports, by number.
+    /// The ports, by number; those that have left too, as gone.
     pub ports: Vec<PortTotals>,
+    /// Ports that came and went.
+    pub plugs: PlugCounters,
     /// The caches.
     pub datapath: Statistics,
     /// Flows in the exact-match caches.

@@ -49,6 +49,11 @@ impl Upkeep {
         }
     }
 
+    /// Another number of stations.
+    pub(crate) fn set_stations(&mut self, stations: usize) {
+        self.aging.capacity = stations;
+    }
+
     /// A station was seen; says whether the pipeline has to know.
     pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
         self.aging.see(station, port, now)

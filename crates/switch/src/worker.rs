@@ -75,7 +75,6 @@ const LONGEST_NAP: Duration = Duration::from_millis(2);
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) pipeline: Gate<Pipeline>,
-    pub(crate) routes: Routes,
     /// By worker: what others have left for it.
     pub(crate) exchanges: Vec<Exchange>,
     /// By worker.
@@ -98,6 +97,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     channels: Channels,
     ports: Vec<Attached>,
+    routes: Arc<Routes>,
     datapath: Datapath,
     outbox: Outbox,
     recent: Recent,
@@ -125,6 +125,7 @@ impl Worker {
         shared: Arc<Shared>,
         channels: Channels,
         ports: Vec<Attached>,
+        routes: Arc<Routes>,
         datapath: Datapath,
         outbox: Outbox,
     ) -> Worker {
@@ -134,6 +135,7 @@ impl Worker {
             shared,
             channels,
             ports,
+            routes,
             datapath,
             outbox,
             recent: Recent::new(),
@@ -301,7 +303,7 @@ impl Worker {
             // Neighbours mostly go the same way.
             let route = match last {
                 Some((known, route)) if known == number => route,
-                _ => self.shared.routes.find(number),
+                _ => self.routes.find(number),
             };
             last = Some((number, route));
             match route {
@@ -333,9 +335,15 @@ impl Worker {
 
     fn flush_ports(&mut self) {
         for port in &mut self.ports {
-            if !port.sending.is_empty() {
-                port.port.send(&mut self.outbox.pool, &mut port.sending);
+            if port.sending.is_empty() {
+                continue;
             }
+            if port.is_vacant {
+                self.counters.no_such_port += port.sending.len() as u64;
+                self.outbox.pool.put_burst(&mut port.sending);
+                continue;
+            }
+            port.port.send(&mut self.outbox.pool, &mut port.sending);
         }
     }
 
@@ -424,7 +432,7 @@ impl Worker {
         }
         let status = port.port.status();
         if status != port.status {
-            let news = News::Port(port.number, status);
+            let news = News::Port(port.number, port.attachment, status);
             // Without room it stays news.
             if self.channels.news.try_send(news).is_ok() {
                 port.status = status;
@@ -492,6 +500,18 @@ impl Worker {
                 self.drain();
                 self.answer(Answer::Done);
             }
+            Command::Attach(place, port) => {
+                self.attach(place, *port);
+                self.answer(Answer::Done);
+            }
+            Command::Detach(place) => {
+                let port = self.detach(place);
+                self.answer(Answer::Detached(Box::new(port)));
+            }
+            Command::Route(routes) => {
+                self.routes = routes;
+                self.answer(Answer::Done);
+            }
             Command::Install(learnt) => {
                 // Only this worker was told.
                 match Arc::into_inner(learnt) {
@@ -514,6 +534,20 @@ impl Worker {
             }
         }
         true
+    }
+
+    fn attach(&mut self, place: usize, port: Attached) {
+        if place == self.ports.len() {
+            self.ports.push(Attached::vacant());
+        }
+        self.ports[place] = port;
+        self.idle_rounds = 0;
+    }
+
+    fn detach(&mut self, place: usize) -> Attached {
+        let mut port = std::mem::replace(&mut self.ports[place], Attached::vacant());
+        port.port.close(&mut self.outbox.pool);
+        port
     }
 
     /// A slice of following a change.
@@ -565,7 +599,7 @@ impl Worker {
 
     fn report(&mut self) {
         self.counters.copies_refused = self.outbox.copies_refused;
-        let ports = self.ports.iter();
+        let ports = self.ports.iter().filter(|port| !port.is_vacant);
         let report = Report {
             ports: ports
                 .map(|port| (port.number, port.status, port.port.counters()))

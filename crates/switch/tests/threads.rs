@@ -3,12 +3,13 @@
 //!
 //! Nothing here waits for a time to pass; what takes its time is asked for again and again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
-use thalweg_io::{MemoryHandle, MemoryPort};
-use thalweg_packet::PortId;
+use thalweg_io::{BURST, MemoryHandle, MemoryPort, Port, PortCounters, PortStatus};
+use thalweg_packet::{Packet, PacketPool, PortId};
 use thalweg_pipeline::{Change, ClassifierKind, Operation, Station, text};
 use thalweg_switch::{RemovalReason, Switch, SwitchConfig, SwitchError, SwitchPort};
 
@@ -565,4 +566,188 @@ fn megaflows_of_workers_are_trained_by_the_control_side() {
     let totals = switch.stop();
     assert!(totals.datapath.megaflow.hits >= u64::from(FLOWS) * 2);
     assert!(totals.datapath.lookups.learned > 0);
+}
+
+/// A port that can be deleted, as an interface can, and holds packets of the pool.
+struct Unplugged {
+    inner: MemoryPort,
+    is_gone: Arc<AtomicBool>,
+    held: Vec<Packet>,
+    drops: Arc<AtomicBool>,
+}
+
+impl Unplugged {
+    fn new(inner: MemoryPort) -> Unplugged {
+        Unplugged {
+            inner,
+            is_gone: Arc::default(),
+            held: Vec::new(),
+            drops: Arc::default(),
+        }
+    }
+}
+
+impl Port for Unplugged {
+    fn receive(
+        &mut self,
+        pool: &mut PacketPool,
+        burst: &mut Vec<Packet>,
+        now: thalweg_packet::Instant,
+    ) {
+        let wanted = BURST - self.held.len();
+        pool.take_burst(&mut self.held, wanted);
+        self.inner.receive(pool, burst, now);
+    }
+
+    fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+        self.inner.send(pool, burst);
+    }
+
+    fn status(&mut self) -> PortStatus {
+        match self.is_gone.load(Ordering::Relaxed) {
+            true => PortStatus::Gone,
+            false => PortStatus::Up,
+        }
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.inner.counters()
+    }
+
+    fn close(&mut self, pool: &mut PacketPool) {
+        pool.put_burst(&mut self.held);
+    }
+}
+
+impl Drop for Unplugged {
+    fn drop(&mut self) {
+        self.drops.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_port_that_is_gone_is_closed_and_another_takes_its_number() {
+    for workers_count in [1, 2] {
+        let config = SwitchConfig {
+            packets_per_worker: 8 * BURST,
+            ..workers(workers_count)
+        };
+        let (mut switch, ports) = start(config, 2);
+        switch
+            .apply(&rules(
+                "in_port=1,actions=output:3\nin_port=3,actions=output:1",
+            ))
+            .unwrap();
+        let mut sent = 0;
+        // More often than the pool has bursts, so that none may be lost.
+        for round in 0..24_u64 {
+            let (inner, handle) = MemoryPort::new(PortId(3), ROOM);
+            let port = Unplugged::new(inner);
+            let (is_gone, drops) = (port.is_gone.clone(), port.drops.clone());
+            assert!(!switch.has_port(PortId(3)));
+            switch
+                .attach(SwitchPort::new(PortId(3), Box::new(port)))
+                .unwrap();
+            assert!(switch.has_port(PortId(3)));
+            ports[0].inject(&frame(1, 2, 3));
+            handle.inject(&frame(2, 1, 3));
+            let (mut there, mut back) = (0, 0);
+            eventually("both ways", &mut switch, |_| {
+                there += handle.collect().len();
+                back += ports[0].collect().len();
+                (there, back) == (1, 1)
+            });
+            sent += 1;
+            if round % 4 > 0 {
+                assert!(switch.detach(PortId(3)) && !switch.detach(PortId(3)));
+            } else {
+                is_gone.store(true, Ordering::Relaxed);
+                eventually("it is gone", &mut switch, |switch| {
+                    !switch.has_port(PortId(3))
+                });
+            }
+            assert!(drops.load(Ordering::Relaxed), "it is closed by then");
+        }
+        // Nobody has the number now: the pipeline knows.
+        ports[0].inject(&frame(1, 2, 3));
+        eventually("the last is received", &mut switch, |switch| {
+            switch.totals().datapath.packets == 2 * sent + 1
+        });
+        let totals = switch.stop();
+        let port = |number| {
+            let mut ports = totals.ports.iter();
+            ports.find(|port| port.number == PortId(number)).unwrap()
+        };
+        let counts = |number| {
+            let PortCounters {
+                received_packets,
+                sent_packets,
+                ..
+            } = port(number).counters;
+            (received_packets, sent_packets, port(number).status)
+        };
+        assert_eq!(counts(1), (sent + 1, sent, PortStatus::Up));
+        assert_eq!(counts(3), (sent, sent, PortStatus::Gone));
+        let plugs = totals.plugs;
+        assert_eq!((plugs.attached, plugs.detached, plugs.gone), (24, 24, 6));
+        assert_eq!(totals.workers.no_such_port, 0);
+        let drops = totals.drops();
+        assert_eq!(drops.values().sum::<u64>(), 1, "{drops:?}");
+    }
+}
+
+#[test]
+fn ports_go_to_workers_with_room_and_numbers_are_not_given_twice() {
+    let config = SwitchConfig {
+        workers: 2,
+        packets_per_worker: 4 * BURST,
+        ..SwitchConfig::default()
+    };
+    let (mut switch, _) = start(config, 1);
+    let mut attach = |number| {
+        let (port, _) = MemoryPort::new(PortId(number), 1);
+        switch.attach(SwitchPort::new(PortId(number), Box::new(port)))
+    };
+    assert!(matches!(attach(1), Err(SwitchError::DuplicatePort { .. })));
+    attach(2).unwrap();
+    let error = attach(3).unwrap_err().to_string();
+    assert!(
+        error.contains("128 packets for each worker are too few for 2 ports"),
+        "{error}"
+    );
+    assert!(switch.detach(PortId(1)));
+    let (port, _) = MemoryPort::new(PortId(3), 1);
+    switch
+        .attach(SwitchPort::new(PortId(3), Box::new(port)))
+        .unwrap();
+    let numbers: Vec<u32> = switch
+        .stop()
+        .ports
+        .iter()
+        .map(|port| port.number.0)
+        .collect();
+    assert_eq!(numbers, [1, 2, 3]);
+}
+
+#[test]
+fn limits_change_while_packets_pass() {
+    let (mut switch, _) = start(workers(2), 2);
+    switch.set_limits(2, 1, 1);
+    switch
+        .apply(&rules("tcp,actions=drop\nudp,actions=drop"))
+        .unwrap();
+    let more = rules("arp,actions=drop");
+    assert!(switch.apply(&more).is_err());
+    switch.set_limits(3, 1, 1);
+    switch.apply(&more).unwrap();
+    // What is there stays.
+    switch.set_limits(1, 0, 0);
+    assert_eq!(switch.totals().rules, 3);
+    assert!(switch.apply(&rules("icmp,actions=drop")).is_err());
+    let group = text::parse_groups("test", "group_id=1,type=all,bucket=output:1").unwrap();
+    assert!(
+        switch
+            .apply(&Change::one(Operation::SetGroup(group[0].clone())))
+            .is_err()
+    );
 }

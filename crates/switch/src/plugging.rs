@@ -1,0 +1,181 @@
+//! Ports that come and go while the switch runs.
+//!
+//! ```text
+//!   attach: the worker with the fewest ports takes it over; every worker learns the way to it;
+//!           a change tells the pipeline whether it is up     -- from then on packets go there
+//!   detach: a change takes it out of the pipeline            -- from then on no packet goes there
+//!           every worker forgets the way; what was left for it is sent; its worker hands it out
+//! ```
+//!
+//! A port whose interface was deleted is detached by itself: it will not carry packets again. Its
+//! owner sees that it is missing ([`Switch::has_port`]), and may attach another of the number.
+//!
+//! 1. A place is given to another port only when no packet is on its way there: the ways are
+//!    forgotten first, and then the exchanges are drained.
+//! 2. What a port has counted stays in the totals when it has left, under its number.
+//! 3. A port is closed on the control side: no worker waits for the kernel.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_io::{BURST, Port, PortCounters, PortStatus};
+use thalweg_packet::PortId;
+use thalweg_pipeline::Change;
+
+use crate::message::{Answer, Command};
+use crate::ports::{Attached, Route, SwitchPort};
+use crate::switch::{Switch, SwitchError, announcement};
+use crate::totals::{PlugCounters, PortTotals, Totals};
+
+/// What a switch remembers of ports that came and went.
+#[derive(Debug)]
+pub(crate) struct Plugs {
+    /// What ports have counted that have left.
+    former: BTreeMap<PortId, PortCounters>,
+    pub(crate) counters: PlugCounters,
+    /// Ports that were attached while the switch ran, to tell those of one number apart.
+    attachments: u64,
+    packets_per_worker: usize,
+}
+
+impl Plugs {
+    /// Of a switch that has the ports of its start.
+    pub(crate) fn new(packets_per_worker: usize) -> Plugs {
+        Plugs {
+            former: BTreeMap::new(),
+            counters: PlugCounters::default(),
+            attachments: 0,
+            packets_per_worker,
+        }
+    }
+}
+
+impl Switch {
+    /// Whether the switch has a port of this number; one whose interface is gone it has not.
+    pub fn has_port(&self, number: PortId) -> bool {
+        self.routes.find(number).is_some()
+    }
+
+    /// Adds a port. Packets that it receives are answered by the rules that are there.
+    ///
+    /// # Errors
+    /// If there is a port of this number, or workers have too few packets for one more.
+    pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
+        let SwitchPort {
+            number,
+            mut port,
+            is_source,
+        } = port;
+        if self.has_port(number) {
+            return Err(SwitchError::DuplicatePort { number });
+        }
+        let workers = self.handles.len();
+        let vacancy = self.routes.vacancy(workers);
+        let ports = self.routes.count_at(vacancy.worker) + 1;
+        let needed = packets_needed(ports);
+        if self.plugs.packets_per_worker < needed {
+            let packets = self.plugs.packets_per_worker;
+            return Err(SwitchError::FewPackets {
+                packets,
+                ports,
+                needed,
+            });
+        }
+        self.settle();
+        self.plugs.attachments += 1;
+        let attachment = self.plugs.attachments;
+        let status = status_at_first(&mut *port);
+        let attached = Attached {
+            attachment,
+            ..Attached::new(number, port, status)
+        };
+        let announced = Change::one(announcement(&attached));
+        let route = Route {
+            attachment,
+            ..vacancy
+        };
+        self.tell(
+            route.worker,
+            Command::Attach(route.place, Box::new(attached)),
+        );
+        self.next_answer();
+        self.set_routes(self.routes.with(number, route));
+        self.apply_own(&announced, &[]);
+        if is_source {
+            self.has_sources = true;
+            self.open_sources.push(number);
+        }
+        self.plugs.counters.attached += 1;
+        Ok(())
+    }
+
+    /// Takes a port away; says whether there was one. It is closed when this returns.
+    pub fn detach(&mut self, number: PortId) -> bool {
+        let Some(route) = self.routes.find(number) else {
+            return false;
+        };
+        self.open_sources.retain(|open| *open != number);
+        // Nobody would forget a station that became known behind it afterwards.
+        self.moves.retain(|moved| moved.port != Some(number));
+        let gone = self.upkeep.port_gone(number);
+        self.apply_own(&gone, &[]);
+        self.settle();
+        self.set_routes(self.routes.without(number));
+        self.drain_exchanges(); // Invariant 1.
+        self.tell(route.worker, Command::Detach(route.place));
+        if let Answer::Detached(port) = self.next_answer() {
+            let counters = port.port.counters();
+            self.plugs.former.entry(number).or_default().add(&counters);
+        }
+        self.plugs.counters.detached += 1;
+        true
+    }
+
+    /// Puts other limits in place. What is beyond a lower one stays; nothing is added until there
+    /// is room.
+    pub fn set_limits(&mut self, rules: usize, groups: usize, stations: usize) {
+        let mut pipeline = self.shared.pipeline.write();
+        pipeline.set_limits(rules, groups, stations);
+        drop(pipeline);
+        self.upkeep.set_stations(stations);
+    }
+
+    fn set_routes(&mut self, routes: crate::ports::Routes) {
+        self.routes = Arc::new(routes);
+        let routes = self.routes.clone();
+        self.ask(|| Command::Route(routes.clone()));
+    }
+
+    /// Invariant 2.
+    pub(crate) fn add_former_ports(&self, totals: &mut Totals) {
+        for (number, counters) in &self.plugs.former {
+            let mut ports = totals.ports.iter_mut();
+            match ports.find(|port| port.number == *number) {
+                Some(port) => port.counters.add(counters),
+                None => totals.ports.push(PortTotals {
+                    number: *number,
+                    status: PortStatus::Gone,
+                    counters: *counters,
+                }),
+            }
+        }
+        totals.ports.sort_unstable_by_key(|port| port.number);
+        totals.plugs = self.plugs.counters;
+    }
+}
+
+/// Whether a port is up when it is attached. The worker reports what is over, like any other news:
+/// a source at its end, and an interface that is gone already.
+pub(crate) fn status_at_first(port: &mut dyn Port) -> PortStatus {
+    match port.status() {
+        PortStatus::Finished => PortStatus::Up,
+        PortStatus::Gone => PortStatus::Down,
+        status => status,
+    }
+}
+
+/// The packets that a worker with this many ports needs at the least: a burst ready in each port,
+/// one on its way, and a copy of that for each port.
+pub(crate) fn packets_needed(ports: usize) -> usize {
+    BURST * (2 * ports + 2)
+}
