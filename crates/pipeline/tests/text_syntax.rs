@@ -1,10 +1,12 @@
 //! Rules in, rules out: what each spelling reads as and is printed as, and what each fault says.
 
+use std::io::{BufReader, Read};
+
 use thalweg_packet::standard::{IN_PORT, IP_DST, REG0, REG1, VLAN_TCI};
 use thalweg_packet::{FieldId, PortId};
 use thalweg_pipeline::text::{
-    LOCAL_PORT, NO_PORT, Parser, TextError, parse_changes, parse_flow, parse_groups, parse_match,
-    parse_rules,
+    self, LOCAL_PORT, MAX_LINE_BYTES, NO_PORT, Parser, ReadError, TextError, parse_changes,
+    parse_flow, parse_groups, parse_match, parse_rules,
 };
 use thalweg_pipeline::{Action, GroupId, Operation, Output, Selector, TableId, Target, Write};
 
@@ -382,15 +384,15 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "ct_state=+trk actions=1",
-        "flow:1:1: `ct_state` is not supported; remove the rules that use it",
+        "flow:1:1: `ct_state` is not supported; 1 line uses it",
     ),
     (
         "actions=ct(commit)",
-        "flow:1:9: `ct` is not supported; remove the rules that use it",
+        "flow:1:9: `ct` is not supported; 1 line uses it",
     ),
     (
         "actions=controller(pause)",
-        "flow:1:20: `controller(pause=...)` is not supported; remove the rules that use it",
+        "flow:1:20: `controller(pause=...)` is not supported; 1 line uses it",
     ),
     (
         "actions=fly",
@@ -477,6 +479,123 @@ fn limits_hold() {
     assert!(matches!(parse_flow(&long), Err(TextError::Limit { .. })));
     let many = "nonsense\n".repeat(1000);
     assert_eq!(parse_rules("many", &many).expect_err("faults").len(), 100);
+}
+
+#[test]
+fn what_is_missing_is_counted_by_name() {
+    let text = format!(
+        "arp,actions=drop\n{}ct_state=+trk,actions=drop\nactions=fly\n{}",
+        "ip,actions=ct(commit)\n".repeat(300),
+        "actions=ct(table=1)\nactions=learn()\n".repeat(2)
+    );
+    let errors = parse_rules("r", &text).expect_err("faults");
+    let said: Vec<String> = errors.iter().map(TextError::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "r:2:12: `ct` is not supported; 302 lines use it, this one first",
+            "r:302:1: `ct_state` is not supported; 1 line uses it",
+            "r:303:9: unknown action or port `fly`; give its number, or the name of a port that \
+             exists",
+            "r:305:9: `learn` is not supported; 2 lines use it, this one first",
+        ]
+    );
+}
+
+#[test]
+fn a_goto_leads_to_later_tables_only() {
+    for (text, message) in [
+        (
+            "actions=goto_table:0",
+            "1:9: goto_table:0 in table 0; a rule can only go to a later",
+        ),
+        (
+            "table=3,ip actions=dec_ttl,goto_table:2",
+            "1:28: goto_table:2 in table 3",
+        ),
+        (
+            "table=1 actions=2,GOTO_TABLE:1",
+            "1:19: goto_table:1 in table 1",
+        ),
+    ] {
+        let said = parse_flow(text).expect_err(text).to_string();
+        assert!(said.contains(message), "{said}");
+    }
+    assert!(parse_flow("table=3,actions=goto_table:4").is_ok());
+    let changes = |text| text::parse_changes("c", text).map_err(|errors| errors[0].to_string());
+    let said = changes("modify table=2,ip actions=goto_table:1").expect_err("it leads back");
+    assert!(said.contains("c:1:27: goto_table:1 in table 2"), "{said}");
+    // Whatever tables the rules are in is seen when they are modified.
+    assert!(changes("modify ip actions=goto_table:1").is_ok());
+}
+
+/// Reads a text in a stream, a few bytes at a time.
+fn streamed(text: &[u8], limit: usize) -> Result<text::Rules, ReadError> {
+    let stream = BufReader::with_capacity(7, text);
+    Parser::new().read_rules("r", stream, limit)
+}
+
+#[test]
+fn a_stream_is_read_as_its_text_is() {
+    let texts = [
+        "",
+        "\n\n# nothing\n",
+        "arp,actions=drop\r\nip,actions=output:1",
+        "group_id=1,type=all,bucket=output:1\nip,actions=group:1\n",
+        "nonsense\nip,actions=ct()\n\nactions=ct()\n äö",
+        "table=1\r\ntable=1\r",
+        "NXST_FLOW reply (xid=0x4):\n cookie=0x0, priority=1 actions=drop\n",
+    ];
+    for text in texts {
+        match (
+            parse_rules("r", text),
+            streamed(text.as_bytes(), usize::MAX),
+        ) {
+            (Ok(rules), Ok(read)) => assert_eq!(read, rules, "{text}"),
+            (Err(errors), Err(ReadError::Text(read))) => assert_eq!(read, errors, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_stream_ends_where_a_limit_is_met() {
+    let faults = |text: &[u8], limit| match streamed(text, limit) {
+        Err(ReadError::Text(errors)) => errors.iter().map(TextError::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let rules = "ip,actions=drop\n".repeat(3);
+    assert!(streamed(rules.as_bytes(), 3).is_ok());
+    let said = faults(format!("{rules}{rules}nonsense").as_bytes(), 3);
+    let limit = "the text has more rules than the limit of 3; leave some out, or raise the limit";
+    assert_eq!(said, [format!("r:4:1: {limit}")]);
+    // A line without an end is not read to its end, which would not come.
+    let line = vec![b'a'; MAX_LINE_BYTES + 1];
+    let endless = line.as_slice().chain(std::io::repeat(b'a'));
+    let read = Parser::new().read_rules("r", BufReader::new(endless), 3);
+    let Err(ReadError::Text(errors)) = read else {
+        panic!("{read:?}");
+    };
+    assert!(
+        matches!(
+            &errors[..],
+            [TextError::Limit {
+                limit: MAX_LINE_BYTES,
+                ..
+            }]
+        ),
+        "{errors:?}"
+    );
+    assert!(matches!(streamed(&line, 3), Err(ReadError::Text(_))));
+    let longest = [b"#".as_slice(), &line[2..], b"\r\narp,actions=drop"].concat();
+    assert_eq!(
+        streamed(&longest, 3)
+            .expect("a line of the longest length")
+            .flows
+            .len(),
+        1
+    );
+    assert!(matches!(streamed(b"arp\xff", 3), Err(ReadError::Io(_))));
 }
 
 #[test]

@@ -2,16 +2,18 @@
 //!
 //! 1. No text makes a parser panic.
 //! 2. What was read is printed so that it reads back as the same value, in both styles.
-//! 3. A pipeline takes all of what was read, and gives it back as it was, or refuses it and stays
+//! 3. A stream is read as its text is.
+//! 4. A pipeline takes all of what was read, and gives it back as it was, or refuses it and stays
 //!    empty.
 
 use thalweg_packet::Instant;
-use thalweg_pipeline::text::{self, Parser};
+use thalweg_pipeline::text::{self, MAX_LINE_BYTES, Parser, ReadError};
 use thalweg_pipeline::{Action, Change, Config, Flow, Group, Operation, Pipeline};
 
 /// Tries one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
+    reads_alike(&text);
     if let Ok(rules) = text::parse_rules("fuzz", &text) {
         rules.flows.iter().for_each(flow_reads_back);
         rules.groups.iter().for_each(group_reads_back);
@@ -42,6 +44,19 @@ pub fn run(input: &[u8]) {
             operation_reads_back(&operation);
             load_one_by_one(vec![Change::one(operation)]);
         }
+    }
+}
+
+/// But for a line that is too long, which ends a stream.
+fn reads_alike(text: &str) {
+    if text.lines().any(|line| line.len() > MAX_LINE_BYTES) {
+        return;
+    }
+    let streamed = Parser::new().read_rules("fuzz", text.as_bytes(), usize::MAX);
+    match (text::parse_rules("fuzz", text), streamed) {
+        (Ok(rules), Ok(read)) => assert_eq!(read, rules),
+        (Err(errors), Err(ReadError::Text(read))) => assert_eq!(read, errors),
+        (rules, read) => panic!("{rules:?} but {read:?}"),
     }
 }
 

@@ -78,15 +78,17 @@ pub enum TextError {
         field: Box<str>,
     },
     /// Something that exists in Open vSwitch and not here.
-    #[error("{place}: `{name}` is not supported; remove the rules that use it")]
+    #[error("{place}: `{name}` is not supported; {}", used_by(*.lines))]
     Unsupported {
         /// Where.
         place: Place,
         /// What is missing: a field, an action, or an option.
         name: Box<str>,
+        /// Lines of the text that use it; this is the first.
+        lines: usize,
     },
     /// More than a text may have of something.
-    #[error("{place}: {what}, more than the limit of {limit}; split it")]
+    #[error("{place}: {what} than the limit of {limit}; {}", less_of(.what))]
     Limit {
         /// Where.
         place: Place,
@@ -110,6 +112,35 @@ impl TextError {
             | TextError::Limit { place, .. } => place,
         }
     }
+}
+
+/// How a [`TextError::Limit`] begins that is about the text as a whole.
+pub(super) const WHOLE_TEXT: &str = "the text has more";
+
+fn less_of(what: &str) -> &'static str {
+    match what.starts_with(WHOLE_TEXT) {
+        true => "leave some out, or raise the limit",
+        false => "split it",
+    }
+}
+
+fn used_by(lines: usize) -> String {
+    match lines {
+        1 => "1 line uses it".to_owned(),
+        _ => format!("{lines} lines use it, this one first"),
+    }
+}
+
+/// Why a text that is read in a stream was refused; nothing of it was loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It cannot be read, or is no text in UTF-8.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// What is wrong with it.
+    #[error("the text has {} faults", .0.len())]
+    Text(Vec<TextError>),
 }
 
 /// A result of the parser.

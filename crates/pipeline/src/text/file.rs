@@ -1,7 +1,9 @@
 //! Files: rules, groups and changes, line by line.
 //!
 //! A file is read whole or not at all. Every line is read, so that all faults are reported at
-//! once, up to [`MAX_ERRORS`].
+//! once, up to [`MAX_ERRORS`]; what is not supported is reported once, with the number of lines
+//! that use it. From a stream, lines are read one at a time, and what would be too long or too
+//! much ends the reading where it is: memory is bounded, however long the stream.
 //!
 //! A change file says what happens to the rules while packets pass. A line that begins with `@N`
 //! takes effect before packet `N`, counted from 0; one without, together with the line before it
@@ -18,10 +20,12 @@
 //!
 //! Positions never go back.
 
+use std::collections::HashMap;
+use std::io::{BufRead, Error, ErrorKind, Read};
 use std::sync::Arc;
 
 use super::entry;
-use super::error::{Parsed, TextError};
+use super::error::{Parsed, ReadError, TextError, WHOLE_TEXT};
 use super::flow;
 use super::group;
 use super::intern::Interner;
@@ -158,15 +162,24 @@ impl<'a> Parser<'a> {
     pub fn parse_rules(&mut self, name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
         let mut rules = Rules::default();
         self.lines(name, text, |line, text, interner| {
-            match read_operation(line, text, interner)? {
-                Operation::Add(flow) | Operation::AddChecked(flow) => rules.flows.push(flow),
-                Operation::SetGroup(group) => rules.groups.push(group),
-                _ => {
-                    let what = "a rules file only adds; put this into a file of changes";
-                    return Err(line.syntax(text, what));
-                }
-            }
-            Ok(())
+            rules.take(line, text, interner, usize::MAX)
+        })?;
+        Ok(rules)
+    }
+
+    /// The same from a stream, line by line: `limit` rules at most.
+    ///
+    /// # Errors
+    /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
+    pub fn read_rules(
+        &mut self,
+        name: &str,
+        stream: impl BufRead,
+        limit: usize,
+    ) -> Result<Rules, ReadError> {
+        let mut rules = Rules::default();
+        self.stream(name, stream, |line, text, interner| {
+            rules.take(line, text, interner, limit)
         })?;
         Ok(rules)
     }
@@ -178,10 +191,26 @@ impl<'a> Parser<'a> {
     pub fn parse_groups(&mut self, name: &str, text: &str) -> Result<Vec<Group>, Vec<TextError>> {
         let mut groups = Vec::new();
         self.lines(name, text, |line, text, interner| {
-            match group::read_operation(line, text, interner)? {
-                Operation::SetGroup(group) => groups.push(group),
-                _ => return Err(line.syntax(text, "a groups file only adds; remove this")),
-            }
+            groups.push(read_only_group(line, text, interner)?);
+            Ok(())
+        })?;
+        Ok(groups)
+    }
+
+    /// The same from a stream, line by line: `limit` groups at most.
+    ///
+    /// # Errors
+    /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
+    pub fn read_groups(
+        &mut self,
+        name: &str,
+        stream: impl BufRead,
+        limit: usize,
+    ) -> Result<Vec<Group>, ReadError> {
+        let mut groups = Vec::new();
+        self.stream(name, stream, |line, text, interner| {
+            check_room(line, text, GROUPS, groups.len(), limit)?;
+            groups.push(read_only_group(line, text, interner)?);
             Ok(())
         })?;
         Ok(groups)
@@ -198,15 +227,26 @@ impl<'a> Parser<'a> {
     ) -> Result<Vec<PlacedChange>, Vec<TextError>> {
         let mut changes = Changes::default();
         self.lines(name, text, |line, text, interner| {
-            changes.take(line, text, interner)
+            changes.take(line, text, interner, usize::MAX)
         })?;
-        match changes.open {
-            None => Ok(changes.done),
-            Some((_, place)) => Err(vec![TextError::Syntax {
-                place,
-                what: "this bundle is not closed; write `}` on a line of its own".into(),
-            }]),
-        }
+        changes.close()
+    }
+
+    /// The same from a stream, line by line: `limit` operations at most.
+    ///
+    /// # Errors
+    /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
+    pub fn read_changes(
+        &mut self,
+        name: &str,
+        stream: impl BufRead,
+        limit: usize,
+    ) -> Result<Vec<PlacedChange>, ReadError> {
+        let mut changes = Changes::default();
+        self.stream(name, stream, |line, text, interner| {
+            changes.take(line, text, interner, limit)
+        })?;
+        changes.close().map_err(ReadError::Text)
     }
 
     fn one<T>(
@@ -233,31 +273,171 @@ impl<'a> Parser<'a> {
         mut read: impl for<'l> FnMut(&'l Line<'l>, &'l str, &'l mut Interner) -> Parsed<()>,
     ) -> Result<(), Vec<TextError>> {
         let file: Arc<str> = name.into();
-        let mut errors = Vec::new();
+        let mut faults = Faults::default();
         for (index, text) in text.lines().enumerate() {
-            let line = Line {
-                file: &file,
-                number: u32::try_from(index + 1).unwrap_or(u32::MAX),
-                text,
-                ports: self.ports,
+            let line = self.line(&file, index, text);
+            let said = self.take_line(&line, &mut read);
+            faults.note(said);
+        }
+        match faults.errors.is_empty() {
+            true => Ok(()),
+            false => Err(faults.errors),
+        }
+    }
+
+    /// Reads the lines of a stream that say something, each as it comes.
+    fn stream(
+        &mut self,
+        name: &str,
+        mut stream: impl BufRead,
+        mut read: impl for<'l> FnMut(&'l Line<'l>, &'l str, &'l mut Interner) -> Parsed<()>,
+    ) -> Result<(), ReadError> {
+        let file: Arc<str> = name.into();
+        let mut faults = Faults::default();
+        let mut bytes = Vec::new();
+        for index in 0.. {
+            bytes.clear();
+            // One more than a line may have, and its end: so that it is seen to be too long.
+            let mut limited = stream.by_ref().take(MAX_LINE_BYTES as u64 + 2);
+            if limited.read_until(b'\n', &mut bytes)? == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&bytes);
+            let text = text.map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
+            // As `str::lines` has it.
+            let text = match text.strip_suffix('\n') {
+                Some(line) => line.strip_suffix('\r').unwrap_or(line),
+                None => text,
             };
-            let said = text.split('#').next().unwrap_or_default().trim();
-            if said.is_empty() || is_header(said) {
-                continue;
-            }
-            let result = check_length(&line).and_then(|()| read(&line, said, &mut self.interner));
-            if let Err(error) = result {
-                errors.push(error);
-                if errors.len() == MAX_ERRORS {
-                    break;
-                }
+            let line = self.line(&file, index, text);
+            let said = self.take_line(&line, &mut read);
+            // The rest of a line that is too long would be taken for another.
+            let is_cut = text.len() > MAX_LINE_BYTES;
+            let is_full = said.as_ref().is_err_and(is_of_whole_text);
+            faults.note(said);
+            if is_cut || is_full {
+                break;
             }
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(errors)
+        match faults.errors.is_empty() {
+            true => Ok(()),
+            false => Err(ReadError::Text(faults.errors)),
         }
+    }
+
+    fn line<'l>(&self, file: &'l Arc<str>, index: usize, text: &'l str) -> Line<'l>
+    where
+        'a: 'l,
+    {
+        Line {
+            file,
+            number: u32::try_from(index + 1).unwrap_or(u32::MAX),
+            text,
+            ports: self.ports,
+        }
+    }
+
+    fn take_line(
+        &mut self,
+        line: &Line<'_>,
+        read: &mut impl for<'l> FnMut(&'l Line<'l>, &'l str, &'l mut Interner) -> Parsed<()>,
+    ) -> Parsed<()> {
+        check_length(line)?;
+        let said = line.text.split('#').next().unwrap_or_default().trim();
+        if said.is_empty() || is_header(said) {
+            return Ok(());
+        }
+        read(line, said, &mut self.interner)
+    }
+}
+
+/// The faults of a text so far.
+#[derive(Default)]
+struct Faults {
+    errors: Vec<TextError>,
+    /// Where among them those are that tell of something unsupported, by its name.
+    unsupported: HashMap<Box<str>, usize>,
+}
+
+impl Faults {
+    /// Notes a line's fault, if it has one.
+    fn note(&mut self, said: Parsed<()>) {
+        let Err(error) = said else { return };
+        if let TextError::Unsupported { name, .. } = &error {
+            if let Some(index) = self.unsupported.get(name)
+                && let TextError::Unsupported { lines, .. } = &mut self.errors[*index]
+            {
+                *lines += 1;
+                return;
+            }
+            if self.errors.len() < MAX_ERRORS {
+                self.unsupported.insert(name.clone(), self.errors.len());
+            }
+        }
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+}
+
+impl Rules {
+    /// Reads a line of a rules file.
+    fn take<'l>(
+        &mut self,
+        line: &'l Line<'l>,
+        text: &'l str,
+        interner: &'l mut Interner,
+        limit: usize,
+    ) -> Parsed<()> {
+        match read_operation(line, text, interner)? {
+            Operation::Add(flow) | Operation::AddChecked(flow) => {
+                check_room(line, text, RULES, self.flows.len(), limit)?;
+                self.flows.push(flow);
+            }
+            Operation::SetGroup(group) => {
+                check_room(line, text, GROUPS, self.groups.len(), limit)?;
+                self.groups.push(group);
+            }
+            _ => {
+                let what = "a rules file only adds; put this into a file of changes";
+                return Err(line.syntax(text, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_only_group<'l>(
+    line: &'l Line<'l>,
+    text: &'l str,
+    interner: &'l mut Interner,
+) -> Parsed<Group> {
+    match group::read_operation(line, text, interner)? {
+        Operation::SetGroup(group) => Ok(group),
+        _ => Err(line.syntax(text, "a groups file only adds; remove this")),
+    }
+}
+
+/// What is counted of a text; each begins with [`WHOLE_TEXT`].
+const RULES: &str = "the text has more rules";
+const GROUPS: &str = "the text has more groups";
+const OPERATIONS: &str = "the text has more operations";
+
+fn is_of_whole_text(error: &TextError) -> bool {
+    matches!(error, TextError::Limit { what, .. } if what.starts_with(WHOLE_TEXT))
+}
+
+/// Refuses what is more than there may be.
+fn check_room(
+    line: &Line<'_>,
+    text: &str,
+    what: &'static str,
+    count: usize,
+    limit: usize,
+) -> Parsed<()> {
+    match count < limit {
+        true => Ok(()),
+        false => Err(line.limit(text, what, limit)),
     }
 }
 
@@ -268,6 +448,7 @@ struct Changes {
     position: u64,
     /// The bundle being read, and where it began.
     open: Option<(Change, super::error::Place)>,
+    operations: usize,
 }
 
 impl Changes {
@@ -276,6 +457,7 @@ impl Changes {
         line: &'l Line<'l>,
         text: &'l str,
         interner: &'l mut Interner,
+        limit: usize,
     ) -> Parsed<()> {
         let mut text = text;
         if let Some(rest) = text.strip_prefix('@') {
@@ -310,11 +492,24 @@ impl Changes {
             return Err(line.syntax(text, "a position without a change; write one behind it"));
         }
         let operation = read_operation(line, text, interner)?;
+        check_room(line, text, OPERATIONS, self.operations, limit)?;
+        self.operations += 1;
         match &mut self.open {
             Some((change, _)) => change.operations.push(operation),
             None => self.finish(Change::one(operation)),
         }
         Ok(())
+    }
+
+    /// All changes, if none is open.
+    fn close(self) -> Result<Vec<PlacedChange>, Vec<TextError>> {
+        match self.open {
+            None => Ok(self.done),
+            Some((_, place)) => Err(vec![TextError::Syntax {
+                place,
+                what: "this bundle is not closed; write `}` on a line of its own".into(),
+            }]),
+        }
     }
 
     fn finish(&mut self, change: Change) {

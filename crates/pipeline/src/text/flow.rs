@@ -14,7 +14,7 @@ use super::line::{Line, Mark, Pair};
 use super::matches::Conditions;
 use super::shape::Shape;
 use super::value::{PortWord, UNKNOWN_PORT};
-use crate::action::{Actions, GroupId, Output, TableId};
+use crate::action::{Action, Actions, GroupId, Output, TableId};
 use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
 use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField};
@@ -88,6 +88,7 @@ fn read_checked_flow<'a>(
 ) -> Parsed<(Flow, bool)> {
     let rule = read_rule(line, text, Command::Add)?;
     let actions = read_actions(line, &rule, interner)?;
+    check_goto(line, &rule, &actions, rule.table.unwrap_or_default())?;
     let flow = Flow {
         table: rule.table.unwrap_or_default(),
         priority: rule.priority.unwrap_or(DEFAULT_PRIORITY),
@@ -127,6 +128,9 @@ pub(super) fn read_operation<'a>(
     };
     if command.has_actions() {
         let actions = read_actions(line, &rule, interner)?;
+        if let Some(table) = rule.table {
+            check_goto(line, &rule, &actions, table)?;
+        }
         return Ok(Operation::Modify(selector, actions));
     }
     Ok(match (rule.target, selector) {
@@ -153,6 +157,36 @@ fn read_actions<'a>(
         shape: Some(rule.shape),
     };
     reader.list(actions, Owner::Rule, 1)
+}
+
+/// Refuses an instruction that leads back, where the rule's table is known.
+fn check_goto<'a>(
+    line: &'a Line<'a>,
+    rule: &Rule<'a>,
+    actions: &Actions,
+    table: TableId,
+) -> Parsed<()> {
+    let Some(Action::Goto(to)) = actions.last().filter(|last| leads_back(last, table)) else {
+        return Ok(());
+    };
+    // It is there, as it was read: the last of the list that is called so.
+    let mut pairs = line.pairs(rule.actions.unwrap_or_default());
+    let mut place = line.text;
+    while let Some(pair) = pairs.next()? {
+        if pair.key.eq_ignore_ascii_case("goto_table") {
+            place = pair.key;
+        }
+    }
+    let (from, to) = (table.0, to.0);
+    let what = format!(
+        "goto_table:{to} in table {from}; a rule can only go to a later table (use resubmit to go \
+         back)"
+    );
+    Err(line.syntax(place, what))
+}
+
+fn leads_back(action: &Action, table: TableId) -> bool {
+    matches!(action, Action::Goto(to) if *to <= table)
 }
 
 fn read_rule<'a>(line: &'a Line<'a>, text: &'a str, command: Command) -> Parsed<Rule<'a>> {

@@ -71,6 +71,7 @@ impl<'a> Line<'a> {
         TextError::Unsupported {
             place: self.place(part),
             name: name.into(),
+            lines: 1,
         }
     }
 

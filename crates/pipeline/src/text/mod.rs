@@ -38,7 +38,7 @@ mod print;
 mod shape;
 mod value;
 
-pub use error::{Place, TextError};
+pub use error::{Place, ReadError, TextError};
 pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
 pub use intern::Interner;
 pub use print::{MegaflowStyle, print_effects, print_megaflow};
