@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use thalweg_io::release_free_memory;
 use thalweg_packet::{FieldId, Instant};
-use thalweg_pipeline::text::{self, TextError};
+use thalweg_pipeline::text;
 use thalweg_pipeline::{Change, Config, Flow, Operation, Pipeline};
 use thalweg_workload::{Action, Extra, Profile, filter_rules, generate_filters, rules_text};
 
@@ -29,7 +29,7 @@ use super::spread::Spread;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::workload::DEFAULT_SEED;
 
 /// What the command takes.
@@ -118,9 +118,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 fn rules(arguments: &Arguments) -> Result<(String, String)> {
     if let Some(path) = &arguments.rules_file {
         let name = path.display().to_string();
-        let text = fs::read_to_string(path);
-        let text = text.map_err(|error| bad_input(format!("{name}: {error}; check the path")))?;
-        return Ok((name, text));
+        return Ok((name, input::contents(path)?));
     }
     let (name, profile) = match arguments.profile {
         Kind::Acl1 => ("acl1", Profile::Acl1),
@@ -167,13 +165,18 @@ fn resident_elsewhere(text: &str) -> Result<f64> {
     struct SaidRow {
         resident_bytes_per_rule: f64,
     }
-    let name = format!("thalweg-bench-load-{}.rules", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    // A folder of its own, which nobody else may write to and which goes with this value.
+    let folder = tempfile::Builder::new()
+        .prefix("thalweg-bench-load-")
+        .tempdir()
+        .context("making a temporary folder")?;
+    let path = folder.path().join("generated.rules");
     fs::write(&path, text).with_context(|| path.display().to_string())?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--json", "bench", "load", "--samples", "1", "--rules-file"]);
     let output = command.arg(&path).output();
-    fs::remove_file(&path).with_context(|| path.display().to_string())?;
+    let closed = folder.close();
+    closed.context("removing the temporary folder")?;
     let output = output.context("starting another process of this program")?;
     let said: Said =
         serde_json::from_slice(&output.stdout).context("measuring in another process")?;
@@ -189,7 +192,7 @@ fn measure(case: String, text: &str, arguments: &Arguments, console: &Console) -
     for sample in 0..arguments.samples {
         let resident_before = resident_bytes();
         let start = processor_time_ns();
-        let read = text::parse_rules(&case, text).map_err(faults)?;
+        let read = text::parse_rules(&case, text).map_err(input::faults)?;
         let change = read.into_change();
         let parse_ns = processor_time_ns() - start;
         let start = processor_time_ns();
@@ -274,11 +277,6 @@ fn resident_bytes() -> Option<usize> {
     Some(pages * rustix::param::page_size())
 }
 
-fn faults(errors: Vec<TextError>) -> anyhow::Error {
-    let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
-    bad_input(lines.join("\n"))
-}
-
 fn describe(row: &Row) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -298,8 +296,10 @@ fn describe(row: &Row) -> String {
     let resident = row.resident_bytes_per_rule;
     let resident = resident.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}"));
     format!(
-        "{case}: {rules} rules of {masks} masks, {} bytes of text\n{table}\n\
+        "{case}: {} of {}, {} bytes of text\n{table}\n\
          bytes a rule: {bytes:.0} by the pipeline's account, {resident} by the process's growth",
+        counted(rules, "rule"),
+        counted(masks, "mask"),
         row.text_bytes
     )
 }
