@@ -1,11 +1,22 @@
 //! Where a command speaks: results on standard output, progress on standard error.
 
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+
+/// Says something on standard error; whether anybody reads it makes no difference to the program.
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "thalweg: {text}");
+}
+
+/// The same, with the time: of what happens to a program that runs for long.
+pub(crate) fn log(text: &str) {
+    let now = humantime::format_rfc3339_millis(SystemTime::now());
+    warn(&format!("{now} {text}"));
+}
 
 /// The two streams, and how much may be said on them.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +73,8 @@ impl Console {
     pub(crate) fn print_json(&self, value: &impl Serialize) -> Result<()> {
         if self.is_json {
             let mut out = std::io::stdout().lock();
-            serde_json::to_writer_pretty(&mut out, value)?;
+            // As an error of the stream, so that one which nobody reads is known for that.
+            serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
             out.flush()?;
         }

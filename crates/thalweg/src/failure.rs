@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use crate::console::warn;
+
 /// Bad usage or input, which the user can mend.
 #[derive(Debug)]
 struct BadInput(String);
@@ -26,7 +28,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("thalweg: {}", text_of(error));
+    warn(&text_of(error));
     let is_bad_input = error.downcast_ref::<BadInput>().is_some();
     ExitCode::from(if is_bad_input { 2 } else { 1 })
 }
@@ -45,9 +47,10 @@ pub(crate) fn text_of(error: &anyhow::Error) -> String {
 /// Whether somebody who read our output has seen enough.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+        let of_stream = cause.downcast_ref::<std::io::Error>();
+        let of_json = cause.downcast_ref::<serde_json::Error>();
+        let kind = of_stream.map(std::io::Error::kind);
+        kind.or(of_json.and_then(serde_json::Error::io_error_kind)) == Some(ErrorKind::BrokenPipe)
     })
 }
 
@@ -79,6 +82,18 @@ mod tests {
     #[test]
     fn a_reader_that_went_away_is_no_failure() {
         let error = std::io::Error::from(ErrorKind::BrokenPipe);
+        assert_eq!(report(&anyhow::Error::new(error)), ExitCode::SUCCESS);
+        // Nor where it is JSON that it does not read any more.
+        struct Closed;
+        impl std::io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = serde_json::to_writer(Closed, &[1, 2]).expect_err("nobody reads it");
         assert_eq!(report(&anyhow::Error::new(error)), ExitCode::SUCCESS);
     }
 }

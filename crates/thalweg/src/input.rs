@@ -1,17 +1,26 @@
 //! Rules, groups and changes that commands take from files.
+//!
+//! They are read line by line, and what is too much ends the reading: an endless file (a device, a
+//! pipe) takes no more memory than a long one. What is read whole has a limit, [`MAX_BYTES`].
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use thalweg_packet::{Instant, PortId, standard as f};
-use thalweg_pipeline::text::{Parser, PlacedChange, TextError};
-use thalweg_pipeline::{Action, Change, ChangeError, Operation, Output};
+use thalweg_pipeline::text::{MAX_LINE_BYTES, Parser, PlacedChange, ReadError, Rules, TextError};
+use thalweg_pipeline::{Action, Change, ChangeError, Config, Group, Operation, Output};
 use thalweg_switch::Engine;
 
 use crate::failure::bad_input;
+
+/// Bytes of a file that is read whole, such as a P4 program.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Operations of a file of changes.
+const MAX_OPERATIONS: usize = 100_000_000;
 
 /// Rules files, and what else a pipeline is made of.
 #[derive(Debug, clap::Args)]
@@ -35,18 +44,16 @@ impl RulesArguments {
         }
         let mut parser = Parser::new();
         let mut change = Change::default();
+        let limit = Config::default().rules;
         for path in &self.groups {
-            let groups = parser.parse_groups(&path.display().to_string(), &contents(path)?);
-            let groups = groups.map_err(faults)?;
+            let groups = read_groups(&mut parser, path)?;
             change
                 .operations
                 .extend(groups.into_iter().map(Operation::SetGroup));
         }
         for path in &self.rules {
-            let rules = parser.parse_rules(&path.display().to_string(), &contents(path)?);
-            change
-                .operations
-                .extend(rules.map_err(faults)?.into_change().operations);
+            let rules = read_rules(&mut parser, path, limit)?;
+            change.operations.extend(rules.into_change().operations);
         }
         Ok(change)
     }
@@ -57,8 +64,41 @@ impl RulesArguments {
 /// # Errors
 /// If it cannot be read, with all the faults of its text.
 pub(crate) fn read_changes(path: &Path) -> Result<Vec<PlacedChange>> {
-    let changes = Parser::new().parse_changes(&path.display().to_string(), &contents(path)?);
-    changes.map_err(faults)
+    let name = path.display().to_string();
+    let changes = Parser::new().read_changes(&name, open(path)?, MAX_OPERATIONS);
+    changes.map_err(|error| unread(path, error))
+}
+
+/// Reads a file of rules: `limit` rules at most.
+///
+/// # Errors
+/// If it cannot be read, with all the faults of its text.
+pub(crate) fn read_rules(parser: &mut Parser<'_>, path: &Path, limit: usize) -> Result<Rules> {
+    let rules = parser.read_rules(&path.display().to_string(), open(path)?, limit);
+    rules.map_err(|error| unread(path, error))
+}
+
+/// Reads a file of groups.
+///
+/// # Errors
+/// If it cannot be read, with all the faults of its text.
+pub(crate) fn read_groups(parser: &mut Parser<'_>, path: &Path) -> Result<Vec<Group>> {
+    let limit = Config::default().rules;
+    let groups = parser.read_groups(&path.display().to_string(), open(path)?, limit);
+    groups.map_err(|error| unread(path, error))
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    Ok(BufReader::new(file))
+}
+
+fn unread(path: &Path, error: ReadError) -> anyhow::Error {
+    match error {
+        ReadError::Io(error) => unreadable(path, &error),
+        ReadError::Text(errors) => faults(errors),
+        other => bad_input(other),
+    }
 }
 
 /// Adds the ports that changes speak of, and loads what was read from the arguments' files; rules
@@ -112,26 +152,64 @@ pub(crate) fn refused<'a>(
         Operation::SetGroup(group) => format!("group `{group}`: {why}"),
         _ => why.to_owned(),
     };
+    let named = match error {
+        ChangeError::UnknownGroup { group, .. } => Some(*group),
+        _ => None,
+    };
     let place = files.into_iter().find_map(|path| {
-        Some(format!(
-            "{}:{}: ",
-            path.display(),
-            line_of(path, operation, parser)?
-        ))
+        let (line, column) = place_of(path, operation, named, parser)?;
+        Some(format!("{}:{line}:{column}: ", path.display()))
     });
     bad_input(place.unwrap_or_default() + &what)
 }
 
-/// The line, from 1, that says a rule or group; files may have changed since they were read.
-fn line_of(path: &Path, operation: &Operation, parser: &mut Parser<'_>) -> Option<usize> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let mut says_it = |line: &str| {
-        let group = |parser: &mut Parser<'_>| parser.parse_group(line).map(Operation::SetGroup);
-        let said = parser.parse_operation(line).or_else(|_| group(parser));
-        said.is_ok_and(|said| said == *operation)
-    };
-    let index = text.lines().position(&mut says_it)?;
-    Some(index + 1)
+/// Line and column, from 1, of a rule or group, or of the group that it names; files may have
+/// changed since they were read.
+fn place_of(
+    path: &Path,
+    operation: &Operation,
+    named: Option<u32>,
+    parser: &mut Parser<'_>,
+) -> Option<(usize, usize)> {
+    let mut file = BufReader::new(File::open(path).ok()?);
+    let mut text = String::new();
+    for number in 1.. {
+        text.clear();
+        let mut line = file.by_ref().take(MAX_LINE_BYTES as u64 + 2);
+        if line.read_line(&mut text).ok()? == 0 {
+            return None;
+        }
+        let said = text.split('#').next().unwrap_or_default();
+        let group = |parser: &mut Parser<'_>| parser.parse_group(said).map(Operation::SetGroup);
+        let read = parser.parse_operation(said).or_else(|_| group(parser));
+        if read.is_ok_and(|read| read == *operation) {
+            let begin = said.len() - said.trim_start().len();
+            let place = named.and_then(|group| place_of_group(said, group));
+            let before = &said[..place.unwrap_or(begin)];
+            return Some((number, before.chars().count() + 1));
+        }
+    }
+    None
+}
+
+/// Where an action `group:N` of this number begins.
+fn place_of_group(line: &str, number: u32) -> Option<usize> {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut places = line.match_indices("group").map(|(place, _)| place);
+    places.find(|&place| {
+        let before = line[..place].bytes().next_back();
+        let rest = &line[place + "group".len()..];
+        let Some(value) = rest.strip_prefix([':', '=', '(']) else {
+            return false;
+        };
+        let end = value.find(|byte: char| !byte.is_ascii_alphanumeric());
+        let value = &value[..end.unwrap_or(value.len())];
+        let read = match value.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => value.parse(),
+        };
+        before.is_none_or(|byte| !is_of_word(byte)) && read == Ok(number)
+    })
 }
 
 /// The ports that an operation's rules match or send to.
@@ -165,18 +243,19 @@ fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
     }
 }
 
-/// The text of a file of rules, or of something else that goes with rules.
+/// The text of a file of rules, or of something else that goes with rules; of [`MAX_BYTES`] at
+/// most.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+/// If it cannot be read, is too long, or is no text.
 pub(crate) fn contents(path: &Path) -> Result<String> {
-    contents_or(path, "give rules as text (a capture belongs to --pcap)")
+    contents_or(path, NO_RULES)
 }
 
 /// The text of a P4 program.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+/// If it cannot be read, is too long, or is no text.
 pub(crate) fn program(path: &Path) -> Result<String> {
     let advice = "give the program as the JSON that p4c's back end for BMv2 writes";
     contents_or(path, advice)
@@ -185,23 +264,69 @@ pub(crate) fn program(path: &Path) -> Result<String> {
 /// The text of a file, or what to do `otherwise`, if it is no text.
 ///
 /// # Errors
-/// If it cannot be read, or is no text.
+/// If it cannot be read, is too long, or is no text.
 pub(crate) fn contents_or(path: &Path, otherwise: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::InvalidData => otherwise,
-            ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
-            ErrorKind::IsADirectory => "name a file in it",
-            _ => "check the path",
-        };
-        bad_input(format!("{}: {error}; {advice}", path.display()))
+    let bytes = read_whole(path, MAX_BYTES)?;
+    let text = String::from_utf8(bytes);
+    text.map_err(|error| {
+        let error = Error::new(ErrorKind::InvalidData, error);
+        unreadable_or(path, &error, otherwise)
     })
 }
 
-/// The text of a file, unpacked if its name ends in `.xz`.
+/// The bytes of a file, of [`MAX_BYTES`] at most.
 ///
 /// # Errors
-/// If it cannot be read or unpacked, or is no text.
+/// If it cannot be read or is too long.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    read_whole(path, MAX_BYTES)
+}
+
+fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    // One more, so that it is seen to be too long.
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(path, &error))?;
+    match bytes.len() as u64 > limit {
+        false => Ok(bytes),
+        true => Err(too_long(path, limit)),
+    }
+}
+
+fn too_long(path: &Path, limit: u64) -> anyhow::Error {
+    let path = path.display();
+    bad_input(format!(
+        "{path}: there are more than {limit} bytes in it; give a shorter file"
+    ))
+}
+
+/// What is said of a file that is no text where rules belong.
+const NO_RULES: &str = "give rules as text (a capture belongs to --pcap)";
+
+fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
+    unreadable_or(path, error, NO_RULES)
+}
+
+fn unreadable_or(path: &Path, error: &Error, otherwise: &str) -> anyhow::Error {
+    let advice = match error.kind() {
+        ErrorKind::InvalidData => otherwise,
+        ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
+        ErrorKind::IsADirectory => "name a file in it",
+        _ => "check the path",
+    };
+    // What was said of a text has more in it than people want to know.
+    let what = match error.kind() {
+        ErrorKind::InvalidData => "stream did not contain valid UTF-8".to_owned(),
+        _ => error.to_string(),
+    };
+    bad_input(format!("{}: {what}; {advice}", path.display()))
+}
+
+/// The text of a file, unpacked if its name ends in `.xz`; of [`MAX_BYTES`] at most.
+///
+/// # Errors
+/// If it cannot be read or unpacked, is too long, or is no text.
 pub(crate) fn unpacked(path: &Path) -> Result<String> {
     if path.extension().is_none_or(|extension| extension != "xz") {
         return contents_or(path, "name a file of text, as it is or packed with xz");
@@ -213,14 +338,85 @@ pub(crate) fn unpacked(path: &Path) -> Result<String> {
         ))
     };
     let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
-    let mut bytes = Vec::new();
+    let mut bytes = Bounded {
+        bytes: Vec::new(),
+        limit: MAX_BYTES as usize,
+    };
     let unpacked = lzma_rs::xz_decompress(&mut BufReader::new(file), &mut bytes);
     unpacked.map_err(|error| cannot(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| cannot(error.to_string()))
+    String::from_utf8(bytes.bytes).map_err(|error| cannot(error.to_string()))
+}
+
+/// Bytes that are written to memory, up to a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.limit {
+            let what = format!("unpacked it has more than {} bytes", self.limit);
+            return Err(Error::other(what));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// All faults of a text, a line each.
 pub(crate) fn faults(errors: Vec<TextError>) -> anyhow::Error {
     let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
     bad_input(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_an_action_names_is_found() {
+        for (line, place) in [
+            ("actions=group:7", Some(8)),
+            ("in_port=1 actions=output:1,group=7", Some(27)),
+            ("actions=write_actions(group(7))", Some(22)),
+            ("actions=clone(group:0x7),group:8", Some(14)),
+            ("group_id=7,bucket=watch_group:7,actions=group:70", None),
+            ("group_id=7,bucket=group:7", Some(18)),
+            ("actions=regroup:7", None),
+        ] {
+            assert_eq!(place_of_group(line, 7), place, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_unpacked_has_a_limit() {
+        let mut bounded = Bounded {
+            bytes: Vec::new(),
+            limit: 3,
+        };
+        assert!(bounded.write_all(b"abc").is_ok() && bounded.write_all(b"d").is_err());
+        assert_eq!(bounded.bytes, b"abc");
+    }
+
+    #[test]
+    fn an_endless_file_is_refused() {
+        let error = read_whole(Path::new("/dev/zero"), 1 << 16).expect_err("it has no end");
+        let text = error.to_string();
+        assert!(
+            text.contains("/dev/zero: there are more than 65536 bytes"),
+            "{text}"
+        );
+        // One line without an end, and one rule again and again.
+        let error = read_rules(&mut Parser::new(), Path::new("/dev/zero"), 10);
+        let text = error.expect_err("it has no end").to_string();
+        assert!(
+            text.contains("/dev/zero:1:1: the line has more bytes than"),
+            "{text}"
+        );
+    }
 }

@@ -37,6 +37,16 @@ pub(crate) fn number<T: TryFrom<u64>>(
     }
 }
 
+/// How many there are of something, with a plural of the usual form.
+pub(crate) fn counted(count: impl ToString, what: &str) -> String {
+    let count = count.to_string();
+    match what.strip_suffix('y') {
+        _ if count == "1" => format!("1 {what}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {what}s"),
+    }
+}
+
 /// Ports that packets come in by: OpenFlow 1.0's `OFPP_MAX` and what follows are reserved.
 pub(crate) const PORTS: RangeInclusive<u64> = 1..=0xfeff;
 
@@ -48,6 +58,14 @@ pub(crate) fn port(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        let all = [0, 1, 2].map(|count| counted(count, "rule"));
+        assert_eq!(all, ["0 rules", "1 rule", "2 rules"]);
+        let all = [1_u64, 21].map(|count| counted(count, "entry"));
+        assert_eq!(all, ["1 entry", "21 entries"]);
+    }
 
     #[test]
     fn numbers_are_within_their_range() {

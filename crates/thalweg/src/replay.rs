@@ -32,7 +32,7 @@ use crate::failure::bad_input;
 use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::lookups::LookupsReport;
-use crate::number::{PORTS, number, port};
+use crate::number::{PORTS, counted, number, port};
 use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
 use crate::trace::describe_traversal;
@@ -236,8 +236,11 @@ impl ChangeReport {
     fn entries_in_words(&self) -> String {
         let (affected, work) = (self.affected, &self.work);
         format!(
-            "{affected} entries affected ({} repaired, {} moved, {} evicted)",
-            work.repaired, work.moved, work.evicted
+            "{} affected ({} repaired, {} moved, {} evicted)",
+            counted(affected, "entry"),
+            work.repaired,
+            work.moved,
+            work.evicted
         )
     }
 }
@@ -341,7 +344,7 @@ impl Replay {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{} packets\n", report.packets);
+    let mut text = format!("{}\n", counted(report.packets, "packet"));
     let mut outputs: Vec<_> = report.outputs.iter().collect();
     // Ports are numbers, but for the controller.
     outputs.sort_by_key(|(port, _)| port.parse().unwrap_or(u64::MAX));
@@ -355,8 +358,9 @@ fn describe(report: &Report) -> String {
         ("microflow", &report.caches.microflow),
         ("megaflow", &report.caches.megaflow),
     ] {
-        let (hits, misses, entries) = (cache.hits, cache.misses, cache.entries);
-        text += &format!("{name} cache: {hits} hits, {misses} misses, {entries} entries\n");
+        let (hits, misses) = (cache.hits, cache.misses);
+        let entries = counted(cache.entries, "entry");
+        text += &format!("{name} cache: {hits} hits, {misses} misses, {entries}\n");
     }
     text += &format!("upcalls: {}\n", report.upcalls);
     text += &describe_traversals(&report.traversals);
@@ -399,8 +403,9 @@ fn describe_traversals(traversals: &[TraversalReport]) -> String {
     let mut text = String::new();
     for traversal in traversals.iter().take(TRAVERSALS_SHOWN) {
         let way = describe_traversal(&traversal.tables);
-        let (entries, packets) = (traversal.entries, traversal.packets);
-        text += &format!("traversal {way}: {entries} entries, {packets} packets\n");
+        let entries = counted(traversal.entries, "entry");
+        let packets = counted(traversal.packets, "packet");
+        text += &format!("traversal {way}: {entries}, {packets}\n");
     }
     if let Some(more) = traversals.len().checked_sub(TRAVERSALS_SHOWN + 1) {
         let more = more + 1;

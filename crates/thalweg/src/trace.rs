@@ -6,9 +6,9 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use thalweg_packet::{Instant, Layout};
+use thalweg_packet::{FieldId, Instant, Layout, standard as f};
 use thalweg_pipeline::text::{self, MegaflowStyle};
-use thalweg_pipeline::{Pipeline, Step, StepKind, Translation};
+use thalweg_pipeline::{Match, Pipeline, Step, StepKind, Translation};
 use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
@@ -183,10 +183,10 @@ fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
         let descriptor = layout.descriptor(field);
         let value = layout.get(key, field).unwrap_or(0) & bits;
         let all = u128::MAX >> (128 - descriptor.width_bits);
-        if bits == all {
-            format!("{}={value:#x}", descriptor.name)
-        } else {
-            format!("{}={value:#x}/{bits:#x}", descriptor.name)
+        match describe_address(field, value, bits) {
+            Some(address) => format!("{}={address}", descriptor.name),
+            None if bits == all => format!("{}={value:#x}", descriptor.name),
+            None => format!("{}={value:#x}/{bits:#x}", descriptor.name),
         }
     });
     described.collect::<Vec<_>>().join(",")
@@ -195,6 +195,32 @@ fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
 /// Steps that are deeper than this one are printed below each other: tables that resubmit to the
 /// next may be thousands deep.
 const DEEPEST: usize = 20;
+
+/// Bits of an address as rules have them, such as `10.0.0.0/8`; none if the field has none.
+pub(crate) fn describe_address(field: FieldId, value: u128, bits: u128) -> Option<String> {
+    const ADDRESSES: [FieldId; 13] = [
+        f::ETH_SRC,
+        f::ETH_DST,
+        f::IP_SRC,
+        f::IP_DST,
+        f::IPV6_SRC,
+        f::IPV6_DST,
+        f::ARP_SPA,
+        f::ARP_TPA,
+        f::ARP_SHA,
+        f::ARP_THA,
+        f::ND_TARGET,
+        f::ND_SLL,
+        f::ND_TLL,
+    ];
+    if !ADDRESSES.contains(&field) {
+        return None;
+    }
+    let mut alone = Match::default();
+    alone.add(field, value, bits).ok()?;
+    let text = alone.to_string();
+    text.split_once('=').map(|(_, value)| value.to_owned())
+}
 
 fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
     for step in &pass.steps {

@@ -25,39 +25,39 @@ fn a_routed_packet() {
         &Scene::new(),
         &["--rules", CAMPUS, flow],
         &expect![[r#"
-        Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
-        Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
+            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
+            Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
 
-        Why its mask has
-          in_port=0x1/0xffffffff
-              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
-              3. actions: table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
-          recirc_id=0x0/0xffffffff
-                 pass: each pass of a packet has entries of its own
-          eth_dst=0x200000000fe/0xffffffffffff
-              1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
-          eth_type=0x800/0xffff
-              1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
-          vlan_tci=0x0/0x1fff
-              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
-          nw_dst=0xa000200/0xffffff00
-              2. lookup: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
-          nw_ttl_above_1=0x1/0x1
-              2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
-          tp_dst=0x40/0xffc0
-              0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
-          present:ipv4=0x1/0x1
-              2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+            Why its mask has
+              in_port=0x1/0xffffffff
+                  0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+                  3. actions: table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
+              recirc_id=0x0/0xffffffff
+                     pass: each pass of a packet has entries of its own
+              eth_dst=02:00:00:00:00:fe
+                  1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
+              eth_type=0x800/0xffff
+                  1. lookup: table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
+              vlan_tci=0x0/0x1fff
+                  0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+              nw_dst=10.0.2.0/24
+                  2. lookup: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+              nw_ttl_above_1=0x1/0x1
+                  2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+              tp_dst=0x40/0xffc0
+                  0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+              present:ipv4=0x1/0x1
+                  2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
 
-        What would touch it
-          table 0: a rule above priority 10 that meets in_port=1,vlan_tci=0x0000/0x1fff,tp_dst=0x40/0xffc0; deleting or modifying priority=10,in_port=1,vlan_tci=0x0000/0x1fff
-          table 1: a rule above priority 30 that meets ip,dl_dst=02:00:00:00:00:fe; deleting or modifying priority=30,ip,dl_dst=02:00:00:00:00:fe
-          table 2: a rule above priority 124 that meets ip,dl_vlan=101,nw_dst=10.0.2.0/24; deleting or modifying priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24
-          table 3: a rule above priority 10 that meets dl_vlan=201,dl_dst=02:00:00:00:02:01; deleting or modifying priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01
-          port 2 comes or goes, or its link does
-          any table: a rule about a field that no rule has been about; all entries go
+            What would touch it
+              table 0: a rule above priority 10 that meets in_port=1,vlan_tci=0x0000/0x1fff,tp_dst=0x40/0xffc0; deleting or modifying priority=10,in_port=1,vlan_tci=0x0000/0x1fff
+              table 1: a rule above priority 30 that meets ip,dl_dst=02:00:00:00:00:fe; deleting or modifying priority=30,ip,dl_dst=02:00:00:00:00:fe
+              table 2: a rule above priority 124 that meets ip,dl_vlan=101,nw_dst=10.0.2.0/24; deleting or modifying priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24
+              table 3: a rule above priority 10 that meets dl_vlan=201,dl_dst=02:00:00:00:02:01; deleting or modifying priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01
+              port 2 comes or goes, or its link does
+              any table: a rule about a field that no rule has been about; all entries go
 
-    "#]],
+        "#]],
     );
 }
 
@@ -129,30 +129,30 @@ fn groups_and_ports_touch_entries() {
     explained_by_others(
         "in_port=1,ip,nw_src=10.0.0.2,nw_dst=10.0.0.1",
         &expect![[r#"
-        Megaflow: recirc_id=0,eth,ip,in_port=1,nw_src=10.0.0.2,nw_dst=10.0.0.0/8,nw_ttl_above_1=0x1
-        Datapath actions: dec_ttl,3
+            Megaflow: recirc_id=0,eth,ip,in_port=1,nw_src=10.0.0.2,nw_dst=10.0.0.0/8,nw_ttl_above_1=0x1
+            Datapath actions: dec_ttl,3
 
-        Why its mask has
-          in_port=0x1/0xffffffff
-                 group: group 5: bucket 1
-          eth_type=0x800/0xffff
-              0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
-          nw_src=0xa000002/0xffffffff
-              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
-          nw_dst=0xa000000/0xff000000
-              0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
-          nw_ttl_above_1=0x1/0x1
-              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
-          present:ipv4=0x1/0x1
-              0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+            Why its mask has
+              in_port=0x1/0xffffffff
+                     group: group 5: bucket 1
+              eth_type=0x800/0xffff
+                  0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+              nw_src=10.0.0.2
+                  0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+              nw_dst=10.0.0.0/8
+                  0. lookup: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+              nw_ttl_above_1=0x1/0x1
+                  0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
+              present:ipv4=0x1/0x1
+                  0. actions: table=0,priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5
 
-        What would touch it
-          table 0: a rule above priority 10 that meets ip,nw_dst=10.0.0.0/8; deleting or modifying priority=10,ip,nw_dst=10.0.0.0/8
-          group 5 changes
-          port 3 comes or goes, or its link does
-          any table: a rule about a field that no rule has been about; all entries go
+            What would touch it
+              table 0: a rule above priority 10 that meets ip,nw_dst=10.0.0.0/8; deleting or modifying priority=10,ip,nw_dst=10.0.0.0/8
+              group 5 changes
+              port 3 comes or goes, or its link does
+              any table: a rule about a field that no rule has been about; all entries go
 
-    "#]],
+        "#]],
     );
 }
 
@@ -182,30 +182,30 @@ fn stations_and_the_list_of_ports_touch_entries() {
     explained_by_others(
         "in_port=1,dl_dst=00:00:00:00:00:02",
         &expect![[r#"
-        Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1fff,dl_src=00:00:00:00:00:00,dl_dst=00:00:00:00:00:02,dl_type=0x88b5
-        Datapath actions: 2,3
+            Megaflow: recirc_id=0,eth,in_port=1,vlan_tci=0x0000/0x1fff,dl_src=00:00:00:00:00:00,dl_dst=00:00:00:00:00:02,dl_type=0x88b5
+            Datapath actions: 2,3
 
-        Why its mask has
-          in_port=0x1/0xffffffff
-              1. actions: table=1,reg0=0x2,actions=NORMAL
-                 normal: station 000000000002 in VLAN 0: unknown, flooded
-          eth_dst=0x2/0xffffffffffff
-              1. actions: table=1,reg0=0x2,actions=NORMAL
-          eth_src=0x0/0xffffffffffff
-              1. actions: table=1,reg0=0x2,actions=NORMAL
-          eth_type=0x88b5/0xffff
-              0. lookup: table=0,priority=5,actions=move:NXM_OF_ETH_DST[0..31]->NXM_NX_REG0[],resubmit(,1)
-          vlan_tci=0x0/0x1fff
-              1. actions: table=1,reg0=0x2,actions=NORMAL
+            Why its mask has
+              in_port=0x1/0xffffffff
+                  1. actions: table=1,reg0=0x2,actions=NORMAL
+                     normal: station 000000000002 in VLAN 0: unknown, flooded
+              eth_dst=00:00:00:00:00:02
+                  1. actions: table=1,reg0=0x2,actions=NORMAL
+              eth_src=00:00:00:00:00:00
+                  1. actions: table=1,reg0=0x2,actions=NORMAL
+              eth_type=0x88b5/0xffff
+                  0. lookup: table=0,priority=5,actions=move:NXM_OF_ETH_DST[0..31]->NXM_NX_REG0[],resubmit(,1)
+              vlan_tci=0x0/0x1fff
+                  1. actions: table=1,reg0=0x2,actions=NORMAL
 
-        What would touch it
-          table 0: a rule above priority 5 that meets dl_type=0x88b5; deleting or modifying priority=5
-          table 1: a rule above priority 32768 that meets reg0=0x2; deleting or modifying priority=32768,reg0=0x2
-          station 00:00:00:00:00:02 in VLAN 0 is seen
-          the list of ports changes
-          any table: a rule about a field that no rule has been about; all entries go
+            What would touch it
+              table 0: a rule above priority 5 that meets dl_type=0x88b5; deleting or modifying priority=5
+              table 1: a rule above priority 32768 that meets reg0=0x2; deleting or modifying priority=32768,reg0=0x2
+              station 00:00:00:00:00:02 in VLAN 0 is seen
+              the list of ports changes
+              any table: a rule about a field that no rule has been about; all entries go
 
-    "#]],
+        "#]],
     );
 }
 
@@ -308,7 +308,7 @@ fn an_entry_says_which_change_it_was_repaired_for() {
           eth_type=0x800/0xffff
               0. lookup: table=0,priority=10,ip,actions=goto_table:1
               1. lookup: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
-          nw_dst=0xa000200/0xffffff40
+          nw_dst=10.0.2.0/255.255.255.64
               1. lookup: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4
           nw_ttl_above_1=0x1/0x1
               1. actions: table=1,priority=124,ip,nw_dst=10.0.2.0/24,actions=dec_ttl,output:4

@@ -137,7 +137,7 @@ fn the_traversals_of_entries_are_listed() {
     let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 11, "{text}");
     assert_eq!(lines[0], "traversal 0 -> 1: 2 entries, 4 packets");
-    assert_eq!(lines[9], "traversal 0 -> 10: 1 entries, 1 packets");
+    assert_eq!(lines[9], "traversal 0 -> 10: 1 entry, 1 packet");
     assert_eq!(lines[10], "3 more traversals; --json has them");
     // Who asks nothing of what entries depend on knows no traversals.
     let report = scene.json(&[&arguments[..], &["--maintainer", "revalidate"]].concat());

@@ -25,9 +25,9 @@ fn a_routed_packet() {
              0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
                 examined: in_port=0x1,recirc_id=0x0,vlan_tci=0x0/0x1fff,tp_dst=0x40/0xffc0
              1. table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
-                examined: eth_dst=0x200000000fe,eth_type=0x800
+                examined: eth_dst=02:00:00:00:00:fe,eth_type=0x800
              2. cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
-                examined: nw_dst=0xa000200/0xffffff00,nw_ttl_above_1=0x1,present:ipv4=0x1
+                examined: nw_dst=10.0.2.0/24,nw_ttl_above_1=0x1,present:ipv4=0x1
              3. table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
 
             Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
@@ -62,7 +62,7 @@ fn a_packet_for_the_controller() {
              0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
                 examined: in_port=0x1,recirc_id=0x0,eth_type=0x806,vlan_tci=0x0/0x1fff
              1. table=1,priority=20,arp,arp_tpa=10.0.1.254,arp_op=1,actions=CONTROLLER:96
-                examined: eth_dst=0x0/0xfe0000000000,arp_op=0x1,arp_tpa=0xa0001fe
+                examined: eth_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_op=0x1,arp_tpa=10.0.1.254
 
             Megaflow: recirc_id=0,eth,arp,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_tpa=10.0.1.254,arp_op=1
             Datapath actions: push_vlan(vid=0,pcp=0),set(vlan(vid=101)),userspace(pid=0,controller(reason=1,max_len=96))
@@ -103,9 +103,9 @@ fn a_packet_given_as_bytes() {
              0. table=0,priority=10,in_port=3,vlan_tci=0x1000/0x1000,actions=goto_table:1
                 examined: in_port=0x3,recirc_id=0x0,vlan_tci=0x1000/0x1000
              1. table=1,priority=0,actions=goto_table:3
-                examined: eth_dst=0x20000000100/0xffffffffff00,eth_type=0x88b5
+                examined: eth_dst=02:00:00:00:01:00/ff:ff:ff:ff:ff:00,eth_type=0x88b5
              3. table=3,priority=10,dl_vlan=101,dl_dst=02:00:00:00:01:01,actions=pop_vlan,output:1
-                examined: eth_dst=0x1/0xff,vlan_tci=0x65/0xfff,vlan_tci_inner=0x0/0x1000
+                examined: eth_dst=00:00:00:00:00:01/00:00:00:00:00:ff,vlan_tci=0x65/0xfff,vlan_tci_inner=0x0/0x1000
 
             Megaflow: recirc_id=0,eth,in_port=3,dl_vlan=101,vlan_tci1=0x0000/0x1000,dl_dst=02:00:00:00:01:01,dl_type=0x88b5
             Datapath actions: pop_vlan,1
@@ -177,6 +177,21 @@ fn json_has_the_keys_that_stay() {
 }
 
 #[test]
+fn a_packet_is_asked_for_and_what_is_missing_is_counted() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=drop\n");
+    scene.refuses(
+        &["trace", "--rules", &rules, ""],
+        &["FLOW says nothing", "in_port=1"],
+    );
+    let rules = scene.write("r.rules", "ip,actions=ct()\n".repeat(200));
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=1"],
+        &["r.rules:1:12: `ct` is not supported; 200 lines use it, this one first\n"],
+    );
+}
+
+#[test]
 fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     let scene = Scene::new();
     let rules = scene.write(
@@ -200,7 +215,7 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     let rules = scene.write("r.rules", "table=1,actions=goto_table:1\n");
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1"],
-        &["r.rules:1: rule `", "goto_table:1", "resubmit"],
+        &["r.rules:1:17: goto_table:1", "resubmit"],
     );
     let rules = scene.write("r.rules", "actions=group:7\n");
     scene.refuses(

@@ -31,6 +31,7 @@ use crate::change_text;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
+use crate::number::counted;
 use crate::question::read_flow;
 
 /// Entries in the text, those with the most packets first.
@@ -264,11 +265,15 @@ fn explain_region(pipeline: &Pipeline, view: &EntryView, version: Version) -> Pa
 fn text_of(report: &Report) -> String {
     let (packets, changes) = (report.packets, report.changes.len());
     let mut text = format!(
-        "{} entries after {packets} packets and {changes} changes, at version {}\n\n",
-        report.entries, report.version
+        "{} after {} and {}, at version {}\n\n",
+        counted(report.entries, "entry"),
+        counted(packets, "packet"),
+        counted(changes, "change"),
+        report.version
     );
     for entry in report.explained.iter().take(ENTRIES_SHOWN) {
-        text += &format!("Entry {}, {} packets\n", entry.entry, entry.packets);
+        let packets = counted(entry.packets, "packet");
+        text += &format!("Entry {}, {packets}\n", entry.entry);
         text += &repair_text(entry.last_repair.as_ref());
         text += &describe(&entry.pass);
         text += "\n";

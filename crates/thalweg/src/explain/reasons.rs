@@ -14,7 +14,7 @@ use thalweg_packet::{FieldId, Layout, standard as f};
 use thalweg_pipeline::{Pass, Pipeline, Step, StepKind, Trace};
 
 use super::rule_text;
-use crate::trace::describe_step;
+use crate::trace::{describe_address, describe_step};
 
 /// A field of a mask.
 #[derive(Serialize)]
@@ -23,6 +23,9 @@ pub(super) struct FieldReport {
     value: String,
     mask: String,
     needed_by: Vec<ReaderReport>,
+    /// An address as rules have it.
+    #[serde(skip)]
+    address: Option<String>,
 }
 
 /// A step that needed bits of a field.
@@ -43,7 +46,10 @@ struct ReaderReport {
 impl FieldReport {
     /// The field and below it, a line each, who needed it.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("  {}={}/{}\n", self.field, self.value, self.mask);
+        let mut text = match &self.address {
+            Some(address) => format!("  {}={address}\n", self.field),
+            None => format!("  {}={}/{}\n", self.field, self.value, self.mask),
+        };
         for reader in &self.needed_by {
             let table = reader
                 .table
@@ -72,9 +78,11 @@ pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<Fiel
     let fields = layout.fields_in(mask);
     let kept = mask.iter().zip(&pass.translation.mask);
     let kept: Vec<u64> = kept.map(|(mask, needed)| mask & !needed).collect();
+    let value = |field, mask| layout.get(&pass.key, field).unwrap_or(0) & mask;
     let reports = fields.map(|(field, mask)| FieldReport {
+        address: describe_address(field, value(field, mask), mask),
         field: layout.descriptor(field).name.to_string(),
-        value: hexadecimal(layout.get(&pass.key, field).unwrap_or(0) & mask),
+        value: hexadecimal(value(field, mask)),
         mask: hexadecimal(mask),
         needed_by: readers(pipeline, &reads, field, mask)
             .into_iter()

@@ -7,7 +7,7 @@ use thalweg_workload::{ChangeMix, ChangeSource, changes_text};
 
 use super::destination::Destination;
 use crate::console::Console;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::workload::{DEFAULT_SEED, PipelineArguments, refused};
 
 /// What the command takes.
@@ -74,7 +74,11 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         "operations": operations,
         "every_packets": arguments.every,
     });
-    let sentence = format!("{count} changes of {operations} rules, seed {seed}");
+    let sentence = format!(
+        "{} of {}, seed {seed}",
+        counted(count, "change"),
+        counted(operations, "rule")
+    );
     arguments
         .destination
         .write(&text, &sentence, summary, console)

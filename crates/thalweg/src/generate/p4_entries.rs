@@ -15,7 +15,7 @@ use thalweg_workload::Campus;
 use super::destination::Destination;
 use super::traffic::path_of_port;
 use crate::console::Console;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::output::CaptureOutput;
 use crate::workload::DEFAULT_SEED;
 
@@ -54,9 +54,12 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let text = campus.commands();
     let commands = text.lines().filter(|line| !line.starts_with('#')).count();
     let (case, seed) = (arguments.case, arguments.seed);
-    let mut sentence = format!("{commands} commands for case {case}, seed {seed}");
+    let mut sentence = format!(
+        "{} for case {case}, seed {seed}",
+        counted(commands, "command")
+    );
     for (path, packets) in &captures {
-        sentence += &format!("\n  {path}: {packets} packets");
+        sentence += &format!("\n  {path}: {}", counted(packets, "packet"));
     }
     let summary = json!({
         "case": case,

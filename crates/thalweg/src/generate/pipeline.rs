@@ -9,7 +9,7 @@ use thalweg_workload::{OfdConfig, Pipeline};
 use super::destination::Destination;
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::output::write_text;
 use crate::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
 
@@ -50,7 +50,11 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         "ports": pipeline.ports,
         "groups_file": arguments.groups_out.as_ref().map(|path| path.display().to_string()),
     });
-    let sentence = format!("{rules} rules in {tables} tables, seed {seed}");
+    let sentence = format!(
+        "{} in {}, seed {seed}",
+        counted(rules, "rule"),
+        counted(tables, "table")
+    );
     arguments
         .destination
         .write(&text, &sentence, summary, console)

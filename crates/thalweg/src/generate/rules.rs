@@ -14,7 +14,7 @@ use super::profile;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input::unpacked;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::workload::{DEFAULT_SEED, refused};
 
 /// Filters that can be asked for; their priorities would not suffice for many more.
@@ -114,8 +114,12 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         "format": format,
     });
     let sentence = match arguments.format {
-        Format::Rules => format!("{count} rules of {} filters; {origin}", filters.len()),
-        Format::Classbench => format!("{count} filters; {origin}"),
+        Format::Rules => format!(
+            "{} of {}; {origin}",
+            counted(count, "rule"),
+            counted(filters.len(), "filter")
+        ),
+        Format::Classbench => format!("{}; {origin}", counted(count, "filter")),
     };
     arguments
         .destination
@@ -144,7 +148,7 @@ fn write_openflow(arguments: &Arguments, console: &Console) -> Result<()> {
         "format": "rules",
     });
     let text = format!("# {origin}\n{}", rules_text(&rules));
-    let sentence = format!("{count} rules; {origin}");
+    let sentence = format!("{}; {origin}", counted(count, "rule"));
     arguments
         .destination
         .write(&text, &sentence, summary, console)

@@ -14,7 +14,7 @@ use thalweg_workload::{Flow, FlowConfig, FlowSource, Pipeline, Sequence, draw_fl
 
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::number::{number, port};
+use crate::number::{counted, number, port};
 use crate::output::CaptureOutput;
 use crate::workload::{DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused};
 
@@ -202,11 +202,17 @@ pub(super) fn path_of_port(output: &Path, port: u32) -> PathBuf {
 /// What was written, and how to go on.
 fn sentence(arguments: &Arguments, pipeline: &Pipeline, files: &[Written]) -> String {
     let mut text = format!(
-        "{} packets of {} flows, seed {}\n",
-        arguments.packets, arguments.flows, arguments.seed
+        "{} of {}, seed {}\n",
+        counted(arguments.packets, "packet"),
+        counted(arguments.flows, "flow"),
+        arguments.seed
     );
     for file in files {
-        text += &format!("  {}: {} packets\n", file.path.display(), file.packets);
+        text += &format!(
+            "  {}: {}\n",
+            file.path.display(),
+            counted(file.packets, "packet")
+        );
     }
     let captures = files.iter().map(|file| match file.port {
         Some(port) => format!(" --pcap {port}={}", file.path.display()),

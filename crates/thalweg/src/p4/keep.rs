@@ -9,6 +9,7 @@
 //!
 //! The switch may be any that speaks P4Runtime and runs v1model in BMv2's JSON.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use thalweg_p4::commands::Reader;
 use super::cache::p4info_of;
 use super::entries::{Refused, write_entries};
 use super::lines::Lines;
-use crate::console::Console;
+use crate::console::{Console, warn};
 use crate::failure::bad_input;
 use crate::input::program as program_text;
 use crate::number::number;
@@ -137,7 +138,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             Ok(Ok(line)) => change(&mut keeping, &mut reader, &line, &mut report)?,
             Ok(Err(what)) => {
                 report.refused += 1;
-                eprintln!("thalweg: {what}");
+                warn(&what);
             }
             Err(TryRecvError::Disconnected) if arguments.end_with_input => break,
             Err(_) => {
@@ -207,20 +208,21 @@ fn change(
         Ok(commands) => commands,
         Err(error) => {
             report.refused += 1;
-            eprintln!("thalweg: {line:?}: {}", error.what);
+            warn(&format!("{line:?}: {}", error.what));
             return Ok(());
         }
     };
     match keeping.change(&commands) {
         Ok(()) => {
             report.changes += 1;
-            eprintln!("done {line}");
+            // The cache is kept whether or not somebody reads this.
+            let _ = writeln!(std::io::stderr().lock(), "done {line}");
             Ok(())
         }
         Err(KeepError::Command { problem, .. }) => {
             reader.take_back();
             report.refused += 1;
-            eprintln!("thalweg: {line:?}: {}", problem.message);
+            warn(&format!("{line:?}: {}", problem.message));
             Ok(())
         }
         Err(error) => Err(error).context("the switch"),

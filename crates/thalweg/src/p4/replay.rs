@@ -13,6 +13,7 @@ use thalweg_p4::{DropReason, Fault, Outbox, Target};
 use crate::captures::Sources;
 use crate::console::Console;
 use crate::lookups::IndexReport;
+use crate::number::counted;
 use crate::output::CaptureOutput;
 use crate::p4::CacheReport;
 
@@ -106,7 +107,7 @@ fn indexes(target: &mut Target) -> BTreeMap<String, IndexReport> {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{} packets\n", report.packets);
+    let mut text = format!("{}\n", counted(report.packets, "packet"));
     for (port, packets) in &report.outputs {
         text += &format!("  port {port}: {packets} sent\n");
     }

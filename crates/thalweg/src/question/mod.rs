@@ -52,6 +52,12 @@ impl PacketArguments {
     /// If there is none of that description.
     pub(crate) fn read(&self) -> Result<Question> {
         let flow = read_flow(&self.flow)?;
+        if flow.terms().is_empty() && self.packet.is_none() {
+            return Err(bad_input(
+                "FLOW says nothing; describe a packet, as in in_port=1,ip,nw_dst=10.0.0.1, or give \
+                 its bytes with --packet",
+            ));
+        }
         let in_port = PortId(flow.term(f::IN_PORT).map_or(0, |term| term.value as u32));
         refuse_what_packets_lack(&flow)?;
         let bytes = match &self.packet {

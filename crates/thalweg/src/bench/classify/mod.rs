@@ -48,7 +48,7 @@ use super::picture;
 use super::spread::Spread;
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::number::number;
+use crate::number::{counted, number};
 use crate::output::write_text;
 use crate::workload::DEFAULT_SEED;
 
@@ -218,7 +218,8 @@ fn write_inputs(arguments: &Arguments, folder: &Path, console: &Console) -> Resu
             write_text(&path, &lines)?;
         }
         let (filters, rules) = (set.filters.len(), set.len());
-        console.print(&format!("{name}: {filters} filters, {rules} rules"))?;
+        let (filters, rules) = (counted(filters, "filter"), counted(rules, "rule"));
+        console.print(&format!("{name}: {filters}, {rules}"))?;
     }
     console.print_json(&serde_json::json!({
         "command": "bench classify",

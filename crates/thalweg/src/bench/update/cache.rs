@@ -17,6 +17,7 @@ use super::filling::Filling;
 use super::kept::{CHOSEN_AT, Kept};
 use super::row::{About, Row, Sample, row_of, rows_of};
 use crate::bench::clock::processor_time_ns;
+use crate::console::warn;
 use crate::failure::bad_input;
 use crate::follow::{Followed, follow};
 
@@ -271,7 +272,10 @@ impl<'a> FilledCache<'a> {
             if found < needed {
                 let which = format!("--affected {affected}, {entries} entries");
                 progress.suspend(|| {
-                    eprintln!("{which}: no row, for {found} rules are so, and {needed} are needed");
+                    let what = "rules are so, and";
+                    warn(&format!(
+                        "{which}: no row, for {found} {what} {needed} are needed"
+                    ));
                 });
                 progress.inc(effort.updates as u64);
                 continue;
