@@ -60,8 +60,9 @@ enum Command {
     Demo(demo::Arguments),
     /// Run the switch in the foreground
     ///
-    /// It prints a line that begins with `ready` when it forwards, reads its rules again on
-    /// SIGHUP, and ends with totals on SIGINT or SIGTERM.
+    /// It prints a line that begins with `ready` when it forwards, reads configuration and rules
+    /// again on SIGHUP, says how things are on SIGUSR1, and ends with totals on SIGINT or SIGTERM.
+    /// An interface that is deleted is attached again when there is one of its name.
     Run(run::Arguments),
     /// Send a capture through the switch
     ///

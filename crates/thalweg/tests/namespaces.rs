@@ -287,6 +287,141 @@ fn three_hosts_two_vlans_and_a_change_in_the_middle() {
     check_copy(&file("copy.pcap"), &report);
 }
 
+/// A host with a cable to the switch's port, which can be pulled out and put in again.
+fn plug_in(hosts: &Hosts, address: &str) {
+    let veth = ["link", "add", "e1", "type", "veth", "peer", "name", "p1"];
+    hosts
+        .left
+        .ip(&[&veth[..], &["netns", &hosts.host.name]].concat());
+    hosts.left.ip(&["link", "set", "e1", "gso_max_segs", "1"]);
+    hosts.left.ip(&["addr", "add", address, "dev", "e1"]);
+    hosts.left.ip(&["link", "set", "e1", "up"]);
+    hosts.host.ip(&["link", "set", "p1", "up", "arp", "off"]);
+}
+
+#[test]
+fn an_interface_that_comes_back_is_attached_again() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
+    std::fs::write(file("br0.toml"), config).unwrap();
+    std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
+    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
+    program.wait_for("ready");
+    let is_lost = |line: &str| line.contains("Z port 1 (p1): interface `p1` is gone; the port is");
+    for _ in 0..3 {
+        eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
+        hosts.left.ip(&["link", "del", "e1"]);
+        let said = program.wait_for("thalweg: 2");
+        assert!(is_lost(&said), "{said}");
+        plug_in(&hosts, "10.0.10.1/24");
+        let said = program.wait_for("thalweg: 2");
+        assert!(
+            said.ends_with("Z port 1 (p1): attached again to interface `p1`"),
+            "{said}"
+        );
+    }
+    eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
+    // An interface of another name that is given the name.
+    hosts.left.ip(&["link", "del", "e1"]);
+    let said = program.wait_for("thalweg: 2");
+    assert!(is_lost(&said), "{said}");
+    let veth = ["link", "add", "e1", "type", "veth", "peer", "name", "other"];
+    hosts
+        .left
+        .ip(&[&veth[..], &["netns", &hosts.host.name]].concat());
+    hosts.left.ip(&["addr", "add", "10.0.10.1/24", "dev", "e1"]);
+    hosts.left.ip(&["link", "set", "e1", "up"]);
+    hosts.host.ip(&["link", "set", "other", "name", "p1"]);
+    let said = program.wait_for("thalweg: 2");
+    assert!(said.contains("attached again"), "{said}");
+    hosts.host.ip(&["link", "set", "p1", "up", "arp", "off"]);
+    eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
+    // A tap that is deleted and made again.
+    hosts.host.ip(&["link", "del", "tap3"]);
+    let said = program.wait_for("thalweg: 2");
+    assert!(
+        said.contains("port 3 (tap3): interface `tap3` is gone"),
+        "{said}"
+    );
+    // It is made again by the port itself, as it was at the start.
+    let said = program.wait_for("thalweg: 2");
+    assert!(said.contains("port 3 (tap3): attached again"), "{said}");
+    let Ended { status, output, .. } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
+    assert_eq!(counted, [&Value::from(5); 3]);
+    // What the port counted before is still its own.
+    let port = &report["ports"][0];
+    let (number, status) = (&port["number"], &port["status"]);
+    assert_eq!((number, status), (&Value::from(1), &Value::from("up")));
+    assert!(port["received_packets"].as_u64().unwrap() > 4, "{port}");
+}
+
+#[test]
+fn a_program_follows_its_interfaces_too() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p4.toml");
+    let ports = "[[port]]\nnumber = 1\nname = \"p1\"\n[[port]]\nnumber = 2\nname = \"p2\"\n";
+    std::fs::write(&path, format!("[p4]\n{ports}")).unwrap();
+    let program = hosts.host.enter(|| Program::start_json(&path));
+    program.wait_for("ready thalweg with 2 ports");
+    for _ in 0..2 {
+        hosts.left.ip(&["link", "del", "e1"]);
+        let said = program.wait_for("thalweg: 2");
+        assert!(
+            said.contains("port 1 (p1): interface `p1` is gone"),
+            "{said}"
+        );
+        plug_in(&hosts, "10.0.10.1/24");
+        let said = program.wait_for("thalweg: 2");
+        assert!(said.contains("attached again to interface `p1`"), "{said}");
+    }
+    let Ended { status, output, .. } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
+    assert_eq!(counted, [&Value::from(2); 3]);
+}
+
+#[test]
+fn an_interface_is_one_port_of_all_switches() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("first.toml"), "[[port]]\nnumber = 1\nname = \"p1\"\n").unwrap();
+    let first = hosts
+        .host
+        .enter(|| Program::start_json(&file("first.toml")));
+    first.wait_for("ready thalweg with 1 port, 0 rules, 1 worker");
+    let mut second = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    second.arg("run").arg(file("first.toml"));
+    let output = hosts.host.enter(|| second.output().unwrap());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = format!(
+        "port 1 (p1): interface `p1` is a port of process {} already",
+        first.id()
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    // A reload that moves the interface to another port.
+    let moved = "[[port]]\nnumber = 7\ninterface = \"p1\"\n";
+    std::fs::write(file("first.toml"), moved).unwrap();
+    first.signal(Signal::HUP);
+    let done = first.wait_for("reloaded");
+    assert!(done.ends_with("; ports: 1 added, 1 removed"), "{done}");
+    // It is free when the process has ended, however that was.
+    assert_eq!(first.end(Signal::KILL).status, None);
+    let again = hosts
+        .host
+        .enter(|| Program::start_json(&file("first.toml")));
+    again.wait_for("ready thalweg with 1 port");
+    assert_eq!(again.end(Signal::INT).status, Some(0));
+}
+
 #[test]
 fn stations_are_learned_and_ports_followed() {
     let hosts = Hosts::new();

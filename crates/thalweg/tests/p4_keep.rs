@@ -1,7 +1,6 @@
 //! `thalweg p4 keep` beside `thalweg run`: the controller of a switch, as programs of their own.
 
 mod command;
-#[allow(dead_code, reason = "how long a program took to end is for others")]
 mod program;
 
 use std::io::{BufRead, BufReader, Write};

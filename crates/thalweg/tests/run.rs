@@ -109,7 +109,7 @@ fn people_get_text() {
     let mut lines = text.lines();
     assert_eq!(
         lines.next(),
-        Some("ready br0 with 3 ports, 2 rules, 1 workers")
+        Some("ready br0 with 3 ports, 2 rules, 1 worker")
     );
     assert!(
         lines.next().unwrap().starts_with("br0: 4 packets in "),
@@ -136,7 +136,7 @@ fn rules_are_read_again_on_a_hangup() {
     )
     .unwrap();
     let program = Program::start_json(&file("br0.toml"));
-    program.wait_for("ready thalweg with 3 ports, 3 rules, 1 workers");
+    program.wait_for("ready thalweg with 3 ports, 3 rules, 1 worker");
     let reload = |rules: &str, answer: &str| {
         std::fs::write(file("r.rules"), rules).unwrap();
         program.signal(Signal::HUP);
@@ -149,7 +149,7 @@ fn rules_are_read_again_on_a_hangup() {
     );
     let done = reload("actions=group:2", "thalweg: the rules stay");
     assert!(
-        done.contains("r.rules:1: rule `table=0, actions=group:2`: group 2 does not exist"),
+        done.contains("r.rules:1:9: rule `table=0, actions=group:2`: group 2 does not exist"),
         "{done}"
     );
     // One line, however many faults there are.
@@ -184,6 +184,256 @@ fn rules_are_read_again_on_a_hangup() {
 }
 
 #[test]
+fn a_signal_that_asks_for_nothing_gets_a_line() {
+    let folder = folder(10);
+    write_config(folder.path(), "rules = [\"r.rules\"]");
+    std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&folder.path().join("br0.toml"));
+    program.wait_for("ready");
+    for signal in [Signal::USR1, Signal::USR2] {
+        program.signal(signal);
+        let line = program.wait_for("thalweg: 2");
+        assert!(
+            line.contains("Z thalweg for ") && line.contains(", 2 rules, 3 of 3 ports"),
+            "{line}"
+        );
+    }
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+/// An editor that empties a file before it writes takes no rule away.
+#[test]
+fn a_file_that_says_nothing_is_refused() {
+    let folder = folder(10);
+    let file = |name: &str| folder.path().join(name);
+    let groups = "group_id=1,type=all,bucket=output:2\n";
+    write_config(
+        folder.path(),
+        "rules = [\"r.rules\"]\ngroups = [\"g.groups\"]",
+    );
+    std::fs::write(file("g.groups"), groups).unwrap();
+    std::fs::write(file("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&file("br0.toml"));
+    program.wait_for("ready thalweg with 3 ports, 2 rules");
+    let reload = |rules: &str, answer: &str| {
+        std::fs::write(file("r.rules"), rules).unwrap();
+        program.signal(Signal::HUP);
+        program.wait_for(answer)
+    };
+    for empty in ["", "# nothing yet\n\n"] {
+        let done = reload(empty, "thalweg: the rules stay");
+        assert!(
+            done.contains("r.rules: there is no rule in it") && done.contains("allow_empty_rules"),
+            "{done}"
+        );
+    }
+    std::fs::write(file("g.groups"), "").unwrap();
+    let done = reload(RULES, "thalweg: the rules stay");
+    assert!(done.contains("g.groups: there is no group in it"), "{done}");
+    std::fs::write(file("g.groups"), groups).unwrap();
+    let done = reload(RULES, "reloaded");
+    assert!(
+        done.starts_with("reloaded 2 rules: 0 added, 0 removed"),
+        "{done}"
+    );
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+#[test]
+fn rules_may_be_none_where_that_is_said() {
+    let folder = folder(10);
+    let switch = "rules = [\"r.rules\"]\nallow_empty_rules = true";
+    write_config(folder.path(), switch);
+    std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&folder.path().join("br0.toml"));
+    program.wait_for("ready thalweg with 3 ports, 2 rules");
+    std::fs::write(folder.path().join("r.rules"), "").unwrap();
+    program.signal(Signal::HUP);
+    let done = program.wait_for("reloaded");
+    assert!(
+        done.starts_with("reloaded 0 rules: 0 added, 2 removed"),
+        "{done}"
+    );
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+#[test]
+fn the_configuration_is_read_again_on_a_hangup() {
+    let folder = folder(10);
+    let file = |name: &str| folder.path().join(name);
+    let port = |number: u32, keys: &str| format!("[[port]]\nnumber = {number}\n{keys}\n");
+    let start = format!(
+        "[switch]\nrules = [\"r.rules\"]\n[limits]\nrules = 2\n{}{}{}",
+        port(1, "kind = \"pcap\"\nread = \"in.pcap\""),
+        port(2, "kind = \"pcap\"\nwrite = \"out.pcap\""),
+        port(3, "kind = \"memory\"")
+    );
+    std::fs::write(file("br0.toml"), &start).unwrap();
+    std::fs::write(file("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&file("br0.toml"));
+    program.wait_for("ready thalweg with 3 ports, 2 rules");
+    let reload = |config: &str, answer: &str| {
+        std::fs::write(file("br0.toml"), config).unwrap();
+        program.signal(Signal::HUP);
+        program.wait_for(answer)
+    };
+    // The limit of rules holds, and is raised; the port that has gone has its number used again.
+    std::fs::write(
+        file("r.rules"),
+        format!("{RULES}arp actions=output:second\n"),
+    )
+    .unwrap();
+    let second = port(4, "name = \"second\"\nkind = \"pcap\"\nread = \"in.pcap\"");
+    let less = start.replace(&port(3, "kind = \"memory\""), &second);
+    let done = reload(&less, "thalweg: the rules stay as they were");
+    assert!(
+        done.contains("the text has more rules than the limit of 2"),
+        "{done}"
+    );
+    let done = reload(&less.replace("rules = 2", "rules = 3"), "reloaded");
+    assert!(
+        done.starts_with("reloaded 3 rules: 1 added, 0 removed")
+            && done.ends_with("; ports: 1 added, 1 removed"),
+        "{done}"
+    );
+    let third = port(3, "kind = \"pcap\"\nwrite = \"third.pcap\"");
+    let more = format!("{}{third}", less.replace("rules = 2", "rules = 3"));
+    let done = reload(&more, "reloaded 3 rules: 0 added, 0 removed");
+    assert!(done.ends_with("; ports: 1 added, 0 removed"), "{done}");
+    let Ended { status, output, .. } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    // The capture was received by the first port and again by the fourth.
+    assert_eq!(report["packets"], 20);
+    let ports = report["ports"].as_array().unwrap();
+    let numbers: Vec<u64> = ports
+        .iter()
+        .map(|port| port["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    // Half of them go to port 3 as well, which was a sink, then nothing, then a capture.
+    assert_eq!(report["outputs"]["2"], 20);
+    let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
+    assert_eq!(counted, [&Value::from(2), &Value::from(1), &Value::from(0)]);
+}
+
+#[test]
+fn a_configuration_that_is_wrong_changes_nothing() {
+    let folder = folder(10);
+    let file = |name: &str| folder.path().join(name);
+    write_config(folder.path(), "rules = [\"r.rules\"]");
+    std::fs::write(file("r.rules"), RULES).unwrap();
+    let start = std::fs::read_to_string(file("br0.toml")).unwrap();
+    let program = Program::start_json(&file("br0.toml"));
+    program.wait_for("ready thalweg with 3 ports, 2 rules");
+    let reload = |config: &str, answer: &str| {
+        std::fs::write(file("br0.toml"), config).unwrap();
+        program.signal(Signal::HUP);
+        program.wait_for(answer)
+    };
+    let done = reload(
+        "[[port]]\nnumbr = 1",
+        "thalweg: the configuration stays as it was",
+    );
+    assert!(
+        done.contains("br0.toml:2:1: unknown field `numbr`"),
+        "{done}"
+    );
+    let none = "[[port]]\nnumber = 4\ninterface = \"none9\"\n";
+    let done = reload(
+        &format!("{start}{none}"),
+        "thalweg: the configuration stays as it was",
+    );
+    assert!(
+        done.contains("port 4 (port4): there is no interface `none9`") && done.contains("`lo`"),
+        "{done}"
+    );
+    let done = reload(&start, "reloaded 2 rules: 0 added, 0 removed");
+    assert!(done.ends_with("until all workers followed"), "{done}");
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+#[test]
+fn what_only_a_start_can_change_is_said_by_key_each_time() {
+    let folder = folder(10);
+    let file = |name: &str| folder.path().join(name);
+    write_config(folder.path(), "rules = [\"r.rules\"]\n[limits]\nrules = 9");
+    std::fs::write(file("r.rules"), RULES).unwrap();
+    let start = std::fs::read_to_string(file("br0.toml")).unwrap();
+    let program = Program::start_json(&file("br0.toml"));
+    program.wait_for("ready thalweg with 3 ports, 2 rules");
+    let fixed = start.replace(
+        "[switch]",
+        "[switch]\nworkers = 2\nmode = \"computational-flows\"",
+    );
+    let fixed = fixed.replace("[limits]", "[cache.megaflow]\nbytes = \"1 MB\"\n[limits]");
+    std::fs::write(file("br0.toml"), fixed).unwrap();
+    for _ in 0..2 {
+        program.signal(Signal::HUP);
+        let said = program.wait_for("thalweg: workers in [switch] has changed");
+        assert!(
+            said.ends_with("which takes effect at the next start"),
+            "{said}"
+        );
+        program.wait_for("thalweg: mode in [switch] has changed");
+        program.wait_for("thalweg: bytes in [cache.megaflow] has changed");
+        let done = program.wait_for("reloaded 2 rules: 0 added, 0 removed");
+        assert!(done.ends_with("until all workers followed"), "{done}");
+    }
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+#[test]
+fn a_program_has_other_ports_after_a_hangup() {
+    let folder = folder(10);
+    let path = folder.path().join("br0.toml");
+    let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/testdata");
+    let p4 = format!(
+        "[p4]\nprogram = \"{testdata}/router.json\"\nentries = \"{testdata}/router.cmds\"\n"
+    );
+    let port = |number: u32, keys: &str| format!("[[port]]\nnumber = {number}\n{keys}\n");
+    let first = port(1, "kind = \"memory\"");
+    let source = port(2, "kind = \"pcap\"\nread = \"in.pcap\"");
+    std::fs::write(&path, format!("{p4}{first}")).unwrap();
+    let program = Program::start_json(&path);
+    program.wait_for("ready thalweg with 1 port, P4Runtime on");
+    let reload = |config: String, answer: &str| {
+        std::fs::write(&path, config).unwrap();
+        program.signal(Signal::HUP);
+        program.wait_for(answer)
+    };
+    let done = reload(
+        format!("{p4}{first}{source}"),
+        "thalweg: the configuration was read",
+    );
+    assert!(done.ends_with("; ports: 1 added, 0 removed"), "{done}");
+    // Removed and added again: the capture is read from its start.
+    let done = reload(
+        format!("{p4}{first}"),
+        "thalweg: the configuration was read",
+    );
+    assert!(done.ends_with("; ports: 0 added, 1 removed"), "{done}");
+    let fixed = format!("{p4}cpu_port = 9\n[p4runtime]\ndevice_id = 7\n{first}{source}");
+    reload(fixed, "thalweg: cpu_port in [p4] has changed");
+    program.wait_for("thalweg: device_id in [p4runtime] has changed");
+    program.wait_for("thalweg: the configuration was read again; ports: 1 added");
+    reload(
+        "[p4]".to_owned(),
+        "thalweg: the configuration stays as it was",
+    );
+    program.signal(Signal::USR1);
+    let line = program.wait_for("thalweg: 2");
+    assert!(line.ends_with(": 2 of 2 ports"), "{line}");
+    let Ended { status, output, .. } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
+    assert_eq!(counted, [&Value::from(2), &Value::from(1), &Value::from(0)]);
+    let received = &report["ports"][1]["received_packets"];
+    assert!((10..=20).contains(&received.as_u64().unwrap()), "{report}");
+}
+
+#[test]
 fn bad_input_ends_with_2_and_says_where() {
     let folder = folder(0);
     let file = |name: &str| folder.path().join(name);
@@ -209,8 +459,18 @@ fn bad_input_ends_with_2_and_says_where() {
     said("r.rules:2:12: unknown");
     said("r.rules:3:1: ");
     std::fs::write(file("r.rules"), "actions=group:1").unwrap();
-    said("r.rules:1: rule `table=0, actions=group:1`: group 1 does not exist");
+    said("r.rules:1:9: rule `table=0, actions=group:1`: group 1 does not exist");
+    std::fs::write(
+        file("r.rules"),
+        "# a group\ngroup_id=1,type=all,bucket=output:1\n\n  ip actions=clone(group:1,group:2)",
+    )
+    .unwrap();
+    said("r.rules:4:28: rule `table=0, ip actions=clone(group:1,group:2)`: group 2 does not");
+    std::fs::write(file("r.rules"), "table=2,ip,actions=dec_ttl,goto_table:2").unwrap();
+    said("r.rules:1:28: goto_table:2 in table 2; a rule can only go to a later table");
     std::fs::write(file("r.rules"), "").unwrap();
+    said("r.rules: there is no rule in it");
+    std::fs::write(file("r.rules"), "actions=drop").unwrap();
     std::fs::write(file("in.pcap"), "no capture").unwrap();
     said("port 1 (port1): ");
     let text = "[[port]]\nnumber = 1\nkind = \"af_packet\"\ninterface = \"none9\"\n";

@@ -18,7 +18,6 @@
 #[path = "../../io/tests/namespace/mod.rs"]
 #[allow(dead_code)]
 mod namespace;
-#[allow(dead_code)]
 mod program;
 
 use std::collections::BTreeMap;

@@ -26,11 +26,14 @@ use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
 
+use super::announce;
+use super::ports::{Following, open};
+use super::reload::reload_ports;
 use super::signals::{Caught, Signal};
-use super::{announce, open};
-use crate::console::Console;
+use crate::console::{Console, log};
 use crate::failure::bad_input;
 use crate::input;
+use crate::number::counted;
 use crate::p4::{CacheReport, Refused, write_entries};
 
 /// How often signals are looked for.
@@ -41,14 +44,16 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// # Errors
 /// If the program, a port or the server cannot be used.
 pub(super) fn execute(
-    config: &Configuration,
-    settings: &P4Settings,
+    path: &Path,
+    mut config: Configuration,
     signals: &Caught,
     console: &Console,
 ) -> Result<()> {
     let start = Clock::now();
     let waker = P4Waker::new().context("cannot make a descriptor")?;
-    let (device, forwarder) = device(config, settings, &waker, start)?;
+    let settings = config.p4.clone();
+    let settings = &settings.context("who runs a P4 program has a section [p4]")?;
+    let (device, forwarder) = device(&config, settings, &waker, start)?;
     let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
     let wire = Wire::default();
     let limits = P4Config {
@@ -56,7 +61,7 @@ pub(super) fn execute(
         packet_bytes: config.switch.packet_bytes,
     };
     let switch = P4Switch::start(limits, ports, waker, forwarder, wire.notices(), start);
-    let switch = switch.context("cannot start the worker")?;
+    let mut switch = switch.context("cannot start the worker")?;
     let server = ServerConfig {
         listen: settings.listen.clone(),
         tls: settings.tls.clone(),
@@ -67,18 +72,27 @@ pub(super) fn execute(
         error => anyhow::Error::new(error),
     })?;
     let text = format!(
-        "ready {} with {} ports, P4Runtime on {}",
+        "ready {} with {}, P4Runtime on {}",
         config.name,
-        config.ports.len(),
+        counted(config.ports.len(), "port"),
         server.address()
     );
     announce(console, &text)?;
+    let mut following = Following::start(None);
     loop {
         std::thread::sleep(PATIENCE);
+        switch.look_after_ports();
+        following.look(&config.ports, &mut switch);
         match signals.next() {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => {
-                eprintln!("thalweg: there are no rules to read again; the controller has them");
+            Some(Signal::Reload) => reload_ports(path, &mut config, &mut switch),
+            Some(Signal::Report) => {
+                let present = config.ports.iter();
+                let present = present.filter(|port| switch.has_port(port.number)).count();
+                let seconds = start.elapsed().as_secs_f64();
+                let ports = counted(config.ports.len(), "port");
+                let name = &config.name;
+                log(&format!("{name} for {seconds:.1} s: {present} of {ports}"));
             }
             None if config.ends_when_finished && switch.is_finished() => break,
             None if switch.has_failed() => bail!("the worker has ended by itself"),
@@ -87,7 +101,7 @@ pub(super) fn execute(
     }
     let counters = server.stop();
     let totals = switch.stop();
-    let report = Report::new(config, start.elapsed(), &totals, &counters);
+    let report = Report::new(&config, start.elapsed(), &totals, &counters);
     console.print_json(&report)?;
     console.print(&report.text())
 }
@@ -204,10 +218,7 @@ fn refused_one(verdicts: Verdicts) -> Refused {
 }
 
 fn read_info(path: &Path) -> Result<P4Info> {
-    let bytes = std::fs::read(path);
-    let bytes =
-        bytes.map_err(|error| bad_input(format!("{}: {error}; check the path", path.display())))?;
-    let info = read(&bytes);
+    let info = read(&input::bytes(path)?);
     info.map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
@@ -221,6 +232,10 @@ struct Report {
     from_controller: u64,
     to_controller: u64,
     ports: Vec<PortReport>,
+    /// Ports that came and went while the switch ran.
+    ports_attached: u64,
+    ports_detached: u64,
+    ports_gone: u64,
     p4runtime: BTreeMap<&'static str, u64>,
     /// By name; without a cache there is none.
     caches: BTreeMap<&'static str, CacheReport>,
@@ -272,8 +287,11 @@ impl Report {
             drops: totals.drops.clone(),
             from_controller: totals.from_controller,
             to_controller: totals.to_controller,
-            p4runtime: counted(counters),
+            p4runtime: session_counts(counters),
             ports,
+            ports_attached: totals.plugs.attached,
+            ports_detached: totals.plugs.detached,
+            ports_gone: totals.plugs.gone,
             caches: CacheReport::all(totals.traversals.as_ref(), behaviors),
         }
     }
@@ -284,8 +302,10 @@ impl Report {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{}: {} packets in {:.1} s, {drops} dropped",
-            self.name, self.packets, self.seconds
+            "{}: {} in {:.1} s, {drops} dropped",
+            self.name,
+            counted(self.packets, "packet"),
+            self.seconds
         );
         for port in &self.ports {
             let _ = writeln!(
@@ -315,7 +335,7 @@ impl Report {
 }
 
 /// What the session has done, by name.
-fn counted(counters: &DeviceCounters) -> BTreeMap<&'static str, u64> {
+fn session_counts(counters: &DeviceCounters) -> BTreeMap<&'static str, u64> {
     BTreeMap::from([
         ("writes", counters.writes),
         ("updates", counters.updates),

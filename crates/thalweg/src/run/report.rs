@@ -15,6 +15,7 @@ use thalweg_switch::Totals;
 use crate::console::Console;
 use crate::counters::CountersReport;
 use crate::lookups::LookupsReport;
+use crate::number::counted;
 
 /// Rules in the JSON object, the most used first.
 const RULES_IN_JSON: usize = 1_000;
@@ -63,6 +64,10 @@ struct Report {
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
+    /// Ports that came and went while the switch ran; an interface that was deleted is gone.
+    ports_attached: u64,
+    ports_detached: u64,
+    ports_gone: u64,
     /// What the node of a fabric counted; left out without one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     v2p: BTreeMap<&'static str, u64>,
@@ -164,9 +169,29 @@ impl Report {
             changes: changes.collect(),
             own_changes: totals.own_changes,
             ports,
+            ports_attached: totals.plugs.attached,
+            ports_detached: totals.plugs.detached,
+            ports_gone: totals.plugs.gone,
             v2p: totals.v2p.clone(),
             counters: CountersReport::new(outcome.pipeline, RULES_IN_JSON),
         }
+    }
+
+    /// What was different at the end.
+    fn changes_text(&self) -> String {
+        let mut text = String::new();
+        if self.ports_attached + self.ports_detached > 0 {
+            text += &format!(
+                "ports: {} attached and {} detached while it ran, {} of these gone\n",
+                self.ports_attached, self.ports_detached, self.ports_gone
+            );
+        }
+        text + &format!(
+            "{}, {}, {} more by stations, ports and timeouts\n",
+            counted(self.counters.rule_count(), "rule"),
+            counted(self.changes.len(), "change"),
+            self.own_changes
+        )
     }
 
     fn text(&self) -> String {
@@ -177,8 +202,11 @@ impl Report {
         };
         let drops: u64 = self.drops.values().sum();
         line(format_args!(
-            "{}: {} packets in {:.1} s, {drops} dropped, {} upcalls",
-            self.name, self.packets, self.seconds, self.upcalls
+            "{}: {} in {:.1} s, {drops} dropped, {}",
+            self.name,
+            counted(self.packets, "packet"),
+            self.seconds,
+            counted(self.upcalls, "upcall")
         ));
         for port in &self.ports {
             line(format_args!(
@@ -209,12 +237,7 @@ impl Report {
                 cache.hits, cache.misses, cache.entries
             ));
         }
-        line(format_args!(
-            "{} rules, {} changes, {} more by stations, ports and timeouts",
-            self.counters.rule_count(),
-            self.changes.len(),
-            self.own_changes
-        ));
+        text += &self.changes_text();
         text += &self.lookups.text();
         if self.training.done + self.training.refused > 0 {
             let TrainingReport {

@@ -1,9 +1,11 @@
 //! Signals, as something that can be asked for between two looks at the switch.
+//!
+//! SIGUSR1 and SIGUSR2 would end the process if nobody caught them; they ask for a line of totals.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use thalweg_switch::Interrupter;
 
@@ -12,8 +14,10 @@ use thalweg_switch::Interrupter;
 pub(crate) enum Signal {
     /// To end: SIGINT or SIGTERM.
     End,
-    /// To read the rules again: SIGHUP.
+    /// To read the configuration and the rules again: SIGHUP.
     Reload,
+    /// To say how things are: SIGUSR1 or SIGUSR2.
+    Report,
 }
 
 /// The signals that have been caught since [`catch`].
@@ -27,7 +31,8 @@ pub(crate) struct Caught {
 /// # Errors
 /// If the operating system refuses.
 pub(crate) fn catch() -> Result<Caught> {
-    let mut caught = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let caught = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2]);
+    let mut caught = caught.context("cannot catch signals")?;
     let (sender, signals) = channel();
     let (interrupter, interrupters) = channel::<Interrupter>();
     let forward = move || {
@@ -35,6 +40,7 @@ pub(crate) fn catch() -> Result<Caught> {
         for signal in caught.forever() {
             let signal = match signal {
                 SIGHUP => Signal::Reload,
+                SIGUSR1 | SIGUSR2 => Signal::Report,
                 _ => Signal::End,
             };
             if sender.send(signal).is_err() {

@@ -4,6 +4,7 @@ use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_switch::{Switch, V2pConfig};
 
+use crate::console::warn;
 use crate::failure::{self, bad_input};
 
 /// The part with its map, if the configuration has one.
@@ -33,10 +34,10 @@ pub(super) fn reload(config: &Configuration, switch: &Switch) {
         Ok(version)
     });
     match version {
-        Ok(version) => eprintln!("thalweg: the map of the fabric is at version {version}"),
+        Ok(version) => warn(&format!("the map of the fabric is at version {version}")),
         Err(error) => {
             let text = failure::text_of(&error);
-            eprintln!("thalweg: the map of the fabric stays as it was: {text}");
+            warn(&format!("the map of the fabric stays as it was: {text}"));
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The program as a child process that is watched, and ended when dropped.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -53,6 +56,11 @@ impl Program {
                 return line;
             }
         }
+    }
+
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -1,0 +1,285 @@
+//! The ports of the configuration: opened at the start, followed, and changed by a reload.
+//!
+//! ```text
+//!   an interface is deleted   the switch lets its port go; it is said, with the time
+//!   something about links     netlink says so, on a thread of its own; ports that wait are tried
+//!   its name is there again   the port is opened and attached; it is said, with the time
+//! ```
+//!
+//! 1. A port that waits is tried when it is seen to be gone, and after every change of links from
+//!    then on: whichever comes first, an interface that is there is not missed.
+//! 2. A reload that cannot open a new port changes nothing, unless the port needs what another
+//!    has until then.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+
+use anyhow::Result;
+use thalweg_io::{LinkWatch, PortConfig, PortKind};
+use thalweg_packet::PortId;
+use thalweg_switch::{Interrupter, P4Switch, Switch, SwitchError, SwitchPort};
+
+use crate::console::log;
+use crate::failure::{bad_input, text_of};
+
+/// A running switch whose ports can come and go.
+pub(super) trait Pluggable {
+    /// Whether it has a port of this number that is not gone.
+    fn has_port(&self, number: PortId) -> bool;
+
+    /// Adds a port.
+    fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError>;
+
+    /// Takes a port away.
+    fn detach(&mut self, number: PortId) -> bool;
+}
+
+impl Pluggable for Switch {
+    fn has_port(&self, number: PortId) -> bool {
+        Switch::has_port(self, number)
+    }
+
+    fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
+        Switch::attach(self, port)
+    }
+
+    fn detach(&mut self, number: PortId) -> bool {
+        Switch::detach(self, number)
+    }
+}
+
+impl Pluggable for P4Switch {
+    fn has_port(&self, number: PortId) -> bool {
+        P4Switch::has_port(self, number)
+    }
+
+    fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
+        P4Switch::attach(self, port)
+    }
+
+    fn detach(&mut self, number: PortId) -> bool {
+        P4Switch::detach(self, number)
+    }
+}
+
+/// What follows the interfaces behind ports.
+pub(super) struct Following {
+    /// Something about links has changed; without it, every look is taken for that.
+    changes: Option<Receiver<()>>,
+    /// Ports whose interface is missing, and what was last said about that.
+    waiting: BTreeMap<PortId, String>,
+}
+
+impl Following {
+    /// Begins to follow; changes end the waiting of a switch.
+    pub(super) fn start(interrupter: Option<Interrupter>) -> Following {
+        let changes = follow_links(interrupter);
+        let changes = changes.map_err(|error| {
+            let text = text_of(&error);
+            log(&format!("interfaces are looked for once a second: {text}"));
+        });
+        Following {
+            changes: changes.ok(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Looks which ports are missing, and attaches those whose interface is there again.
+    pub(super) fn look(&mut self, ports: &[PortConfig], switch: &mut impl Pluggable) {
+        let heard = self.changes.as_ref().map(Receiver::try_recv);
+        let has_changed = !matches!(heard, Some(Err(TryRecvError::Empty)));
+        if let Some(Err(TryRecvError::Disconnected)) = heard {
+            self.changes = None;
+            log("the kernel does not say any more when interfaces change; they are looked for");
+        }
+        self.waiting.retain(|number, _| {
+            let is_configured = ports.iter().any(|port| port.number == *number);
+            is_configured && !switch.has_port(*number)
+        });
+        for config in ports.iter().filter(|config| has_interface(config)) {
+            if switch.has_port(config.number) {
+                continue;
+            }
+            let is_news = !self.waiting.contains_key(&config.number);
+            if is_news {
+                let (port, interface) = (describe(config), config.interface());
+                log(&format!(
+                    "{port}: interface `{interface}` is gone; the port is attached again when \
+                     there is one of that name"
+                ));
+                self.waiting.insert(config.number, String::new());
+            }
+            // Invariant 1.
+            if is_news || has_changed {
+                self.try_again(config, switch);
+            }
+        }
+    }
+
+    fn try_again(&mut self, config: &PortConfig, switch: &mut impl Pluggable) {
+        let port = match thalweg_io::open(config) {
+            Ok(port) => port,
+            // It is still missing.
+            Err(thalweg_io::Error::NoInterface { .. }) => return,
+            Err(error) => return self.complain(config, error.to_string()),
+        };
+        if let Err(error) = switch.attach(switch_port(config, port)) {
+            return self.complain(config, error.to_string());
+        }
+        self.waiting.remove(&config.number);
+        let (port, interface) = (describe(config), config.interface());
+        log(&format!(
+            "{port}: attached again to interface `{interface}`"
+        ));
+    }
+
+    /// Says once why an interface that is there again cannot be used.
+    fn complain(&mut self, config: &PortConfig, what: String) {
+        let said = self.waiting.entry(config.number).or_default();
+        if *said != what {
+            log(&format!("{}: {what}", describe(config)));
+            *said = what;
+        }
+    }
+}
+
+/// Says on a channel when links change, from a thread of its own.
+fn follow_links(interrupter: Option<Interrupter>) -> Result<Receiver<()>> {
+    let watch = LinkWatch::open()?;
+    // One is enough: who hears it looks at everything.
+    let (sender, changes) = sync_channel(1);
+    let follow = move || {
+        while let Ok(()) = watch.wait() {
+            // Without room there is news already.
+            let _ = sender.try_send(());
+            if let Some(interrupter) = &interrupter {
+                interrupter.interrupt();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("links".to_owned());
+    thread.spawn(follow)?;
+    Ok(changes)
+}
+
+/// What a reload has done with ports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Replugged {
+    pub(super) added: usize,
+    pub(super) removed: usize,
+}
+
+/// Gives a switch the ports of another configuration; those that are as they were are left alone.
+/// Ports that cannot be had are taken out of `next`.
+///
+/// # Errors
+/// If a new port cannot be opened; then nothing has changed.
+pub(super) fn replug(
+    former: &[PortConfig],
+    next: &mut Vec<PortConfig>,
+    switch: &mut impl Pluggable,
+) -> Result<Replugged> {
+    let is_in = |config: &PortConfig, others: &[PortConfig]| {
+        others.iter().any(|other| is_same_port(config, other))
+    };
+    let removed: Vec<&PortConfig> = former.iter().filter(|port| !is_in(port, next)).collect();
+    let added: Vec<PortConfig> = next
+        .iter()
+        .filter(|port| !is_in(port, former))
+        .cloned()
+        .collect();
+    let mut opened = Vec::new();
+    let mut late = Vec::new();
+    for config in &added {
+        match removed.iter().any(|other| excludes(other, config)) {
+            true => late.push(config),
+            false => opened.push(open(config)?),
+        }
+    }
+    // From here on something changes; invariant 2.
+    for config in &removed {
+        switch.detach(config.number);
+    }
+    let mut done = Replugged {
+        removed: removed.len(),
+        ..Replugged::default()
+    };
+    let late = late.into_iter().filter_map(|config| {
+        let port = open(config);
+        port.map_err(|error| leave_out(&text_of(&error))).ok()
+    });
+    for port in opened.into_iter().chain(late.collect::<Vec<_>>()) {
+        let number = port.number;
+        match switch.attach(port) {
+            Ok(()) => done.added += 1,
+            Err(error) => leave_out(&format!("port {number}: {error}")),
+        }
+    }
+    next.retain(|port| is_in(port, former) || switch.has_port(port.number));
+    Ok(done)
+}
+
+fn leave_out(what: &str) {
+    log(&format!(
+        "{what}; the port is left out: mend it and send SIGHUP again"
+    ));
+}
+
+/// Whether two descriptions are of one port, which needs no change; names are for people.
+fn is_same_port(one: &PortConfig, other: &PortConfig) -> bool {
+    let essence = |port: &PortConfig| PortConfig {
+        name: String::new(),
+        interface: has_interface(port).then(|| port.interface().to_owned()),
+        ..port.clone()
+    };
+    essence(one) == essence(other)
+}
+
+/// Whether the second port can only be opened when the first is closed.
+fn excludes(first: &PortConfig, second: &PortConfig) -> bool {
+    let share = has_interface(first) && has_interface(second);
+    let files = [&first.read, &first.write];
+    share && first.interface() == second.interface()
+        || second.write.is_some() && files.contains(&&second.write)
+        || second.read.is_some() && first.write == second.read
+}
+
+fn has_interface(config: &PortConfig) -> bool {
+    let kind = config.kind;
+    matches!(kind, PortKind::Auto | PortKind::AfPacket | PortKind::Tap)
+}
+
+fn describe(config: &PortConfig) -> String {
+    format!("port {} ({})", config.number, config.name)
+}
+
+/// Opens the port that the configuration describes.
+///
+/// # Errors
+/// If that cannot be done.
+pub(super) fn open(config: &PortConfig) -> Result<SwitchPort> {
+    let refused = |error: thalweg_io::Error| {
+        let text = format!("{}: {error}", describe(config));
+        match error {
+            thalweg_io::Error::NotPermitted { .. }
+            | thalweg_io::Error::System { .. }
+            | thalweg_io::Error::Netlink { .. } => anyhow::anyhow!(text),
+            _ => bad_input(text),
+        }
+    };
+    let port = thalweg_io::open(config).map_err(refused)?;
+    Ok(switch_port(config, port))
+}
+
+fn switch_port(config: &PortConfig, port: Box<dyn thalweg_io::Port>) -> SwitchPort {
+    let is_source = match config.kind {
+        PortKind::Memory => false,
+        PortKind::Pcap => config.read.is_some(),
+        _ => true,
+    };
+    SwitchPort {
+        number: config.number,
+        port,
+        is_source,
+    }
+}

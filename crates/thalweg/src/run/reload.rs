@@ -1,0 +1,161 @@
+//! SIGHUP: configuration, map and rules are read again, and what is different takes effect.
+//!
+//! ```text
+//!   read the configuration     -- of what a start alone can change: say so, by key
+//!   read all rules             -- ports of the new configuration have names
+//!   open new ports, close those that are left out
+//!   limits; the map of a fabric; the rules, of which the difference is one change
+//! ```
+//!
+//! 1. A fault in the configuration, the rules' texts or a new port changes nothing.
+//! 2. Rules that the pipeline refuses leave the rules as they were; ports and limits are new then.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use thalweg_config::Configuration;
+use thalweg_io::release_free_memory;
+use thalweg_pipeline::text::Rules;
+use thalweg_switch::{Switch, replacement};
+
+use super::ports::{Pluggable, Replugged, replug};
+use super::report::Done;
+use super::{MAX_CHANGES, Running, announce, rules, v2p};
+use crate::console::{Console, warn};
+use crate::failure::{bad_input, text_of};
+use crate::number::counted;
+
+/// Reads a configuration again, as far as it can take effect; says what waits for a start.
+///
+/// `running` becomes what the file says, but for what only a start can change.
+///
+/// # Errors
+/// If it cannot be used; then `running` is as it was.
+pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Result<Configuration> {
+    let mut next = Configuration::read(path).map_err(bad_input)?;
+    for key in next.keep_what_is_fixed(running) {
+        warn(&format!(
+            "{key} has changed, which takes effect at the next start"
+        ));
+    }
+    Ok(next)
+}
+
+impl Running {
+    /// Reads everything again; invariant 1.
+    pub(super) fn reload(&mut self, switch: &mut Switch, console: &Console) {
+        let next = match read_again(&self.path, &self.config) {
+            Ok(next) => next,
+            Err(error) => return stays("the configuration stays as it was", &error),
+        };
+        let read = match rules::read(&next) {
+            Ok(read) => read,
+            Err(error) => return stays("the rules stay as they were", &error),
+        };
+        let Some(ports) = self.take_over(next, switch) else {
+            return;
+        };
+        v2p::reload(&self.config, switch);
+        let done = self.replace(switch, read);
+        release_free_memory();
+        match done {
+            Ok(done) => {
+                let text = format!(
+                    "reloaded {}: {} added, {} removed, {:.1} us until all workers followed{}",
+                    counted(self.rule_count(switch), "rule"),
+                    done.added,
+                    done.removed,
+                    done.time_to_update.as_secs_f64() * 1e6,
+                    of_ports(ports)
+                );
+                // Packets pass whether or not somebody still reads this.
+                let _ = announce(console, &text);
+            }
+            Err(error) => {
+                let what = format!("the rules stay as they were{}", of_ports(ports));
+                stays(&what, &error);
+            }
+        }
+    }
+
+    /// Puts ports and limits of another configuration in place; none if a port cannot be opened.
+    fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Option<Replugged> {
+        let ports = match replug(&self.config.ports, &mut next.ports, switch) {
+            Ok(ports) => ports,
+            Err(error) => {
+                stays("the configuration stays as it was", &error);
+                return None;
+            }
+        };
+        let limits = &next.switch.pipeline;
+        switch.set_limits(limits.rules, limits.groups, limits.stations);
+        self.config = next;
+        Some(ports)
+    }
+
+    /// Puts rules in place of all that are there.
+    fn replace(&mut self, switch: &mut Switch, rules: Rules) -> Result<Done> {
+        let position = switch.totals().datapath.packets;
+        let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
+        let affected = switch.settle().affected();
+        let start = Instant::now();
+        let delta = switch.apply(&change);
+        let delta = delta.map_err(|error| rules::refused(&self.config, &change, &error))?;
+        let time_to_update = start.elapsed();
+        let done = Done {
+            position,
+            time_to_update,
+            affected: switch.settle().affected() - affected,
+            added: delta.inserted.len(),
+            removed: delta.removed.len(),
+        };
+        if self.changes.len() < MAX_CHANGES {
+            self.changes.push(done);
+        }
+        Ok(done)
+    }
+}
+
+/// The same for a switch without rules, whose controller has what rules would be.
+pub(super) fn reload_ports(
+    path: &std::path::Path,
+    running: &mut Configuration,
+    switch: &mut impl Pluggable,
+) {
+    let next = read_again(path, running);
+    let done = next.and_then(|mut next| {
+        let ports = replug(&running.ports, &mut next.ports, switch)?;
+        *running = next;
+        Ok(ports)
+    });
+    match done {
+        Ok(ports) => warn(&format!(
+            "the configuration was read again{}",
+            of_ports(ports)
+        )),
+        Err(error) => stays("the configuration stays as it was", &error),
+    }
+}
+
+fn of_ports(ports: Replugged) -> String {
+    match ports.added + ports.removed {
+        0 => String::new(),
+        _ => format!("; ports: {} added, {} removed", ports.added, ports.removed),
+    }
+}
+
+/// Says why something is not new.
+fn stays(what: &str, error: &anyhow::Error) {
+    warn(&format!("{what}: {}", first_line(&text_of(error))));
+}
+
+/// One line of news for one reload; a text has a line for each of its faults.
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    match lines.count() {
+        0 => first.to_owned(),
+        1 => format!("{first} (and 1 more fault)"),
+        more => format!("{first} (and {more} more faults)"),
+    }
+}
