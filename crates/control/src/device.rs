@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Calls are handled one after the other, so each sees what all before it have done: writes are
-//! serializable, and a read meets no half of a write.
+//! serializable, and a read meets no half of a write: [`Device::read`] hands over an answer of the
+//! state as it is then, which is made while it is sent.
 //!
 //! 1. A failed call changes nothing, but for the updates of a batch that succeeded.
 //! 2. What waits to be sent is bounded: packets and lists beyond are dropped and counted.
@@ -32,7 +33,7 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
 use crate::proto::p4::v1::write_request::Atomicity;
-use crate::store::{IdleEntry, Reader, Store};
+use crate::store::{IdleEntry, Live, Reading, Store};
 use crate::target::{EntryState, Side, Target};
 use crate::value::Value;
 
@@ -41,10 +42,6 @@ pub const API_VERSION: &str = "1.5.0";
 
 /// The most messages that may wait to be sent.
 const MAX_OUTBOX: usize = 1 << 14;
-/// The most entities of one message of an answer.
-const MAX_ENTITIES: usize = 1_024;
-/// The most bytes of one: clients take 4 MiB unless they ask for more.
-const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Who a device is, and how many may speak to it.
 #[derive(Clone, Copy, Debug)]
@@ -342,27 +339,22 @@ impl<T: Target> Device<T> {
         self.follow_writes(now);
     }
 
-    /// `Read`: the messages of the answer, and how it ends.
-    pub fn handle_read(&mut self, request: &p4::ReadRequest) -> ReadAnswer {
+    /// `Read`: an answer that is made while it is sent, of the state as it is now.
+    pub fn read(&mut self, request: p4::ReadRequest) -> Reading {
         if let Err(problem) = self.check_device(request.device_id) {
-            return (Vec::new(), Err(problem.into()));
+            return Reading::refused(Some(problem));
         }
         let Some((store, target, side)) = self.current() else {
-            return (Vec::new(), Err(no_pipeline().into()));
+            return Reading::refused(Some(no_pipeline()));
         };
-        let mut reader = Reader {
-            store,
-            target,
-            side,
-        };
-        let mut found = Vec::new();
-        let read = |entity| reader.read(entity, &mut found);
-        let verdicts: Vec<_> = request.entities.iter().map(read).collect();
-        let end = match verdicts.iter().any(Result::is_err) {
-            true => Err(Failure::Parts(verdicts)),
-            false => Ok(()),
-        };
-        (in_messages(found), end)
+        Reading::new(store, Live { target, side }, request.entities)
+    }
+
+    /// The same at once: the messages of the answer, and how it ends.
+    pub fn handle_read(&mut self, request: &p4::ReadRequest) -> ReadAnswer {
+        let mut reading = self.read(request.clone());
+        let messages = reading.by_ref().collect();
+        (messages, reading.end())
     }
 
     /// `Capabilities`.
@@ -534,27 +526,4 @@ fn message(update: Response) -> StreamEvent {
     StreamEvent::Message(Box::new(p4::StreamMessageResponse {
         update: Some(update),
     }))
-}
-
-/// Entities in messages that clients take.
-fn in_messages(found: Vec<p4::Entity>) -> Vec<p4::ReadResponse> {
-    use prost::Message;
-    let mut messages = Vec::new();
-    let mut entities = Vec::new();
-    let mut bytes = 0;
-    for entity in found {
-        let length = entity.encoded_len();
-        if entities.len() >= MAX_ENTITIES || bytes + length > MAX_RESPONSE_BYTES {
-            messages.push(p4::ReadResponse {
-                entities: std::mem::take(&mut entities),
-            });
-            bytes = 0;
-        }
-        bytes += length;
-        entities.push(entity);
-    }
-    if !entities.is_empty() {
-        messages.push(p4::ReadResponse { entities });
-    }
-    messages
 }

@@ -46,7 +46,9 @@ pub use engine::{
 pub use p4info::*;
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{
-    Listen, ListenError, Notices, Server, ServerConfig, ServerError, TlsError, TlsFiles, Wire,
+    Listen, ListenError, Notices, Server, ServerConfig, ServerCounters, ServerError, ServerLimits,
+    TlsError, TlsFiles, Wire,
 };
+pub use store::Reading;
 pub use target::{EntryState, Initial, InitialEntry, Refusal, Side, Target};
 pub use value::{BadValue, Value};

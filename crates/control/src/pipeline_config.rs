@@ -26,7 +26,7 @@ use crate::proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4::v1::update::Type;
 use crate::proto::p4::v1::write_request::Atomicity;
-use crate::store::{Reader, Store};
+use crate::store::{Live, Store};
 use crate::target::{Side, Target};
 use crate::value::Value;
 
@@ -145,34 +145,20 @@ impl<T: Target> Device<T> {
         let Some(running) = &self.running else {
             return Ok(());
         };
-        let mut found = Vec::new();
-        let mut reader = Reader {
-            store: &running.store,
+        let live = Live {
             target: &mut self.target,
             side: Side::Running,
         };
-        for request in everything(running.store.catalog()) {
-            reader.read(
-                &p4::Entity {
-                    entity: Some(request),
-                },
-                &mut found,
-            )?;
-        }
+        let found = running
+            .store
+            .read_all(live, everything(running.store.catalog()))?;
         // What the new program brings along and the running one no longer has goes first.
-        let mut brought = Vec::new();
-        let mut reader = Reader {
-            store: &pipeline.store,
+        let live = Live {
             target: &mut self.target,
             side: Side::Saved,
         };
         let entries = Kind::TableEntry(p4::TableEntry::default());
-        reader.read(
-            &p4::Entity {
-                entity: Some(entries),
-            },
-            &mut brought,
-        )?;
+        let brought = pipeline.store.read_all(live, [entries])?;
         let brought = brought
             .into_iter()
             .filter_map(|entity| match entity.entity? {

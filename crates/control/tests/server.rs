@@ -19,7 +19,8 @@ use thalweg_control::proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use thalweg_control::proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
 use thalweg_control::{
-    Code, Device, DeviceConfig, Server, ServerConfig, ServerError, TlsFiles, Value, Wire,
+    Code, Device, DeviceConfig, Server, ServerConfig, ServerError, ServerLimits, TlsFiles, Value,
+    Wire,
 };
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
@@ -35,6 +36,7 @@ fn start(listen: &str, tls: Option<TlsFiles>) -> Result<Server, ServerError> {
         listen: listen.parse().unwrap(),
         tls,
         start: Clock::now(),
+        limits: ServerLimits::default(),
     };
     let device = Device::new(DeviceConfig::default(), Model::default());
     Server::start(&config, Wire::default(), device)
@@ -99,6 +101,7 @@ fn a_controller_does_its_work_over_a_unix_socket() {
         listen: format!("unix:{}", path.display()).parse().unwrap(),
         tls: None,
         start: Clock::now(),
+        limits: ServerLimits::default(),
     };
     let device = Device::new(DeviceConfig::default(), Model::default());
     let server = Server::start(&config, wire, device).unwrap();
@@ -382,4 +385,132 @@ fn tls_wants_certificates_of_both() {
         ..files
     };
     assert!(refused(Some(empty)).contains("there is no certificate in it"));
+}
+
+/// A server with these limits.
+fn start_with(listen: &str, tls: Option<TlsFiles>, limits: ServerLimits) -> Server {
+    let config = ServerConfig {
+        listen: listen.parse().unwrap(),
+        tls,
+        start: Clock::now(),
+        limits,
+    };
+    let device = Device::new(DeviceConfig::default(), Model::default());
+    Server::start(&config, Wire::default(), device).unwrap()
+}
+
+/// A read of all counters, `count` times.
+fn counters(count: usize) -> p4::ReadRequest {
+    let all = p4::Entity {
+        entity: Some(Kind::CounterEntry(p4::CounterEntry::default())),
+    };
+    p4::ReadRequest {
+        device_id: 1,
+        entities: vec![all; count],
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_reader_that_takes_nothing_delays_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p4rt.sock");
+    let limits = ServerLimits {
+        max_reads: 3,
+        ..ServerLimits::default()
+    };
+    let server = start_with(&format!("unix:{}", path.display()), None, limits);
+    block_on(async {
+        let mut client = unix_client(&path).await;
+        let mut stream = Stream::open(&mut client, 1).await;
+        assert_eq!(stream.arbitration_code().await, Code::Ok);
+        let request = pipeline_request(Action::VerifyAndCommit, Some(harness::config()));
+        client
+            .set_forwarding_pipeline_config(request)
+            .await
+            .unwrap();
+        // Answers of more than a connection holds, of which nothing is taken.
+        let mut silent = Vec::new();
+        for _ in 0..3 {
+            let mut other = unix_client(&path).await;
+            let answer = other.read(counters(200_000)).await.unwrap().into_inner();
+            silent.push((other, answer));
+        }
+        let updates = vec![insert(Kind::TableEntry(mac(1)))];
+        client.write(write_request(updates)).await.unwrap();
+        let mut answer = client.read(counters(1)).await.unwrap().into_inner();
+        while answer.message().await.unwrap().is_some() {}
+        // Four of three places: the oldest has lost its own.
+        let (_, first) = &mut silent[0];
+        let status = loop {
+            match first.message().await {
+                Ok(message) => assert!(message.is_some(), "it has not ended well"),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(status.code(), Code::Aborted);
+    });
+    assert_eq!(server.counters().evicted_reads, 1);
+    server.stop();
+}
+
+#[test]
+fn the_details_of_a_large_batch_cross_the_wire() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p4rt.sock");
+    let server = start(&format!("unix:{}", path.display()), None).unwrap();
+    block_on(async {
+        let mut client = unix_client(&path).await;
+        let mut stream = Stream::open(&mut client, 1).await;
+        assert_eq!(stream.arbitration_code().await, Code::Ok);
+        let request = pipeline_request(Action::VerifyAndCommit, Some(harness::config()));
+        client
+            .set_forwarding_pipeline_config(request)
+            .await
+            .unwrap();
+        let updates = vec![delete(Kind::TableEntry(mac(1))); 2_000];
+        let status = client.write(write_request(updates)).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unknown);
+        assert!(status.message().contains("2000 of 2000"), "{status}");
+        let details: rpc::Status = prost::Message::decode(status.details()).unwrap();
+        let sent = details.details.len() as u64;
+        assert!(sent > 20, "{sent}");
+        assert_eq!(server.counters().unsent_details, 2_000 - sent);
+    });
+    server.stop();
+}
+
+#[test]
+fn silent_connections_lock_nobody_out_of_the_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let ours = Authority::new();
+    let (certificate, key) = ours.sign();
+    let files = TlsFiles {
+        certificate: write("server.pem", &certificate),
+        key: write("server.key", &key),
+        client_authorities: write("clients.pem", &ours.issuer.pem()),
+    };
+    let limits = ServerLimits {
+        max_handshakes: 8,
+        max_handshakes_per_peer: 4,
+        // Longer than any test: only room that is made lets a controller in.
+        handshake_timeout: std::time::Duration::from_secs(3_600),
+        ..ServerLimits::default()
+    };
+    let server = start_with("tls:127.0.0.1:0", Some(files), limits);
+    let address = server.address().strip_prefix("tls:").unwrap().to_owned();
+    let connect = |_| std::net::TcpStream::connect(&address).unwrap();
+    let silent: Vec<_> = (0..20).map(connect).collect();
+    let version = &rustls::version::TLS13;
+    let config = client_config(&ours, Some(&ours.sign()), version);
+    assert!(asks(&address, config));
+    // The controller's was the 21st, and four may be under way.
+    assert_eq!(server.counters().evicted_handshakes, 17);
+    drop(silent);
+    server.stop();
 }

@@ -9,10 +9,11 @@ use tonic::Status;
 
 use super::since;
 use crate::arbitration::StreamId;
-use crate::device::{Device, DeviceCounters, ReadAnswer, StreamEvent};
+use crate::device::{Device, DeviceCounters, StreamEvent};
 use crate::problem::{Failure, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_response::Update;
+use crate::store::Reading;
 use crate::target::Target;
 use crate::value::Value;
 
@@ -30,7 +31,7 @@ pub(super) enum Call {
     Message(StreamId, Box<p4::StreamMessageRequest>),
     Close(StreamId),
     Write(p4::WriteRequest, Answer<()>),
-    Read(p4::ReadRequest, oneshot::Sender<ReadAnswer>),
+    Read(p4::ReadRequest, oneshot::Sender<Reading>),
     SetPipeline(Box<p4::SetForwardingPipelineConfigRequest>, Answer<()>),
     GetPipeline(
         p4::GetForwardingPipelineConfigRequest,
@@ -103,7 +104,7 @@ impl<T: Target> Actor<T> {
                 let _ = answer.send(self.device.handle_write(&request, now));
             }
             Call::Read(request, answer) => {
-                let _ = answer.send(self.device.handle_read(&request));
+                let _ = answer.send(self.device.read(request));
             }
             Call::SetPipeline(request, answer) => {
                 let _ = answer.send(self.device.handle_set_pipeline(&request, now));

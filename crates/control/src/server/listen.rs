@@ -11,24 +11,24 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tonic::transport::server::Connected;
 
-use super::ServerError;
+use super::slots::{Peer, Slot};
 use super::tls::Acceptor;
+use super::{Bounds, ServerError};
 
 /// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
-/// Connections that are shaking hands at once.
-const MAX_HANDSHAKES: usize = 64;
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections that have shaken hands and are not yet served.
+const MAX_ACCEPTED: usize = 64;
 /// How long to wait when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -103,6 +103,22 @@ impl Bound {
             Bound::Unix(_, address) | Bound::Tcp(_, address) => address.clone(),
         }
     }
+
+    async fn next(&self) -> io::Result<Connection> {
+        let (stream, peer): (Box<dyn Stream>, _) = match self {
+            Bound::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                (Box::new(stream), Peer::Local)
+            }
+            Bound::Tcp(listener, _) => {
+                let (stream, address) = listener.accept().await?;
+                // Answers are short; one that waits for more is late.
+                let _ = stream.set_nodelay(true);
+                (Box::new(stream), Peer::host(address.ip()))
+            }
+        };
+        Ok(Connection { stream, peer })
+    }
 }
 
 /// Listens on an address.
@@ -143,55 +159,62 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 }
 
 /// Accepts connections, and shakes hands with several at once.
+///
+/// A connection is accepted as soon as it comes. If too many shake hands, the oldest one that has
+/// not finished is closed ([`Slots`](super::slots::Slots)): silent clients lock nobody out.
 pub(super) fn accept(
     bound: Bound,
     acceptor: Option<Acceptor>,
+    bounds: Bounds,
 ) -> mpsc::Receiver<io::Result<Connection>> {
-    let (sender, receiver) = mpsc::channel(MAX_HANDSHAKES);
-    let room = std::sync::Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    let (sender, receiver) = mpsc::channel(MAX_ACCEPTED);
     tokio::spawn(async move {
         loop {
-            let accepted = match &bound {
-                Bound::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
-                    let stream: Box<dyn Stream> = Box::new(stream);
-                    stream
-                }),
-                Bound::Tcp(listener, _) => listener.accept().await.map(|(stream, _)| {
-                    // Answers are short; one that waits for more is late.
-                    let _ = stream.set_nodelay(true);
-                    let stream: Box<dyn Stream> = Box::new(stream);
-                    stream
-                }),
-            };
-            let Ok(stream) = accepted else {
+            let Ok(connection) = bound.next().await else {
                 // Too many open files, or a client that was gone at once.
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
-            let Ok(permit) = room.clone().acquire_owned().await else {
-                return;
+            let Some(acceptor) = acceptor.clone() else {
+                if sender.send(Ok(connection)).await.is_err() {
+                    return;
+                }
+                continue;
             };
-            let (acceptor, sender) = (acceptor.clone(), sender.clone());
+            let (sender, bounds) = (sender.clone(), bounds.clone());
+            let slot = bounds.handshakes.take(connection.peer);
             tokio::spawn(async move {
-                let stream = match acceptor {
-                    None => Some(stream),
-                    Some(acceptor) => {
-                        let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
-                        let shaken = shaken.await.ok().and_then(Result::ok);
-                        shaken.map(|stream| {
-                            let stream: Box<dyn Stream> = Box::new(stream);
-                            stream
-                        })
-                    }
-                };
-                drop(permit);
-                if let Some(stream) = stream {
-                    let _ = sender.send(Ok(Connection(stream))).await;
+                if let Some(connection) = shake(connection, acceptor, slot, &bounds).await {
+                    let _ = sender.send(Ok(connection)).await;
                 }
             });
         }
     });
     receiver
+}
+
+/// Shakes hands; none if that fails, takes too long, or others need its place.
+async fn shake(
+    connection: Connection,
+    acceptor: Acceptor,
+    mut slot: Slot,
+    bounds: &Bounds,
+) -> Option<Connection> {
+    let Connection { stream, peer } = connection;
+    let shaken = tokio::time::timeout(bounds.handshake_timeout, acceptor.accept(stream));
+    let shaken = tokio::select! {
+        // The slots count it.
+        () = slot.evicted() => return None,
+        shaken = shaken => shaken,
+    };
+    let Ok(Ok(stream)) = shaken else {
+        bounds.failed_handshakes.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    Some(Connection {
+        stream: Box::new(stream),
+        peer,
+    })
 }
 
 /// What bytes come and go by.
@@ -200,12 +223,17 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A connection of any kind.
-pub(super) struct Connection(Box<dyn Stream>);
+pub(super) struct Connection {
+    stream: Box<dyn Stream>,
+    peer: Peer,
+}
 
 impl Connected for Connection {
-    type ConnectInfo = ();
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Peer {
+        self.peer
+    }
 }
 
 impl AsyncRead for Connection {
@@ -214,7 +242,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -224,15 +252,15 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -13,11 +13,15 @@
 //!
 //! 1. A stream that does not take what it is sent loses packets and lists, which are counted, but
 //!    never an arbitration update: it is closed in place of that.
-//! 2. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
+//! 2. An answer to a read is made by its own task as the client takes it, out of the state that the
+//!    device handed over; a client that takes nothing keeps a place, which newer reads take away.
+//! 3. A handshake has a place too: a new connection always finds one, and the oldest goes.
+//! 4. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
 
 mod actor;
 mod listen;
 mod service;
+mod slots;
 mod tls;
 
 use std::io;
@@ -25,17 +29,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
 
 use bytes::Bytes;
 use thalweg_packet::Instant;
 use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
 
 pub(crate) use self::listen::Stream;
 pub use self::listen::{Listen, ListenError};
+use self::slots::Slots;
 pub(crate) use self::tls::{HTTP2, certificates, read as read_file, unusable};
 pub use self::tls::{TlsError, TlsFiles};
 use crate::device::{Device, DeviceCounters};
+use crate::problem::Failure;
 use crate::server::actor::{Actor, Call};
 use crate::target::Target;
 use crate::value::Value;
@@ -63,6 +70,86 @@ pub enum ServerError {
     Thread(io::Error),
 }
 
+/// How much of the server clients may take.
+///
+/// A peer is a host, or all that comes by the Unix socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// TLS handshakes that are under way; the oldest one goes first.
+    pub max_handshakes: usize,
+    /// The same of one peer.
+    pub max_handshakes_per_peer: usize,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// Reads whose answers are being sent; the oldest one goes first.
+    pub max_reads: usize,
+    /// The same of one peer.
+    pub max_reads_per_peer: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        ServerLimits {
+            max_handshakes: 64,
+            max_handshakes_per_peer: 16,
+            handshake_timeout: Duration::from_secs(10),
+            max_reads: 64,
+            max_reads_per_peer: 16,
+        }
+    }
+}
+
+/// What a server refused or gave up, for its bounds' sake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ServerCounters {
+    /// Handshakes that were closed to make room for others.
+    pub evicted_handshakes: u64,
+    /// Handshakes that failed, or took too long.
+    pub failed_handshakes: u64,
+    /// Reads that were ended to make room for others.
+    pub evicted_reads: u64,
+    /// Details of batches that found no room in a status.
+    pub unsent_details: u64,
+}
+
+/// The bounds at work.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    handshakes: Slots,
+    handshake_timeout: Duration,
+    failed_handshakes: Arc<AtomicU64>,
+    reads: Slots,
+    unsent_details: Arc<AtomicU64>,
+}
+
+impl Bounds {
+    fn new(limits: &ServerLimits) -> Bounds {
+        Bounds {
+            handshakes: Slots::new(limits.max_handshakes, limits.max_handshakes_per_peer),
+            handshake_timeout: limits.handshake_timeout,
+            failed_handshakes: Arc::default(),
+            reads: Slots::new(limits.max_reads, limits.max_reads_per_peer),
+            unsent_details: Arc::default(),
+        }
+    }
+
+    fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            evicted_handshakes: self.handshakes.evicted(),
+            failed_handshakes: self.failed_handshakes.load(Ordering::Relaxed),
+            evicted_reads: self.reads.evicted(),
+            unsent_details: self.unsent_details.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What a call that failed is answered with.
+    fn status_of(&self, failure: &Failure, what: &str) -> Status {
+        let (status, unsent) = failure.to_counted_status(what);
+        self.unsent_details.fetch_add(unsent, Ordering::Relaxed);
+        status
+    }
+}
+
 /// Where and how to listen.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -72,6 +159,8 @@ pub struct ServerConfig {
     pub tls: Option<TlsFiles>,
     /// When [`Instant::ZERO`] was.
     pub start: Clock,
+    /// How much of it clients may take.
+    pub limits: ServerLimits,
 }
 
 /// A server that runs.
@@ -80,6 +169,7 @@ pub struct Server {
     shutdown: Option<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     counters: Option<oneshot::Receiver<DeviceCounters>>,
+    bounds: Bounds,
     address: String,
     socket: Option<PathBuf>,
 }
@@ -168,14 +258,17 @@ impl Server {
             let _ = report.send(own.block_on(actor.run()));
         })?;
         let sender = notices.calls.clone();
+        let bounds = Bounds::new(&config.limits);
+        let own = bounds.clone();
         let server = spawn("p4runtime", move || {
-            grpc.block_on(service::serve(bound, acceptor, sender, is_ending));
+            grpc.block_on(service::serve(bound, acceptor, sender, own, is_ending));
         })?;
         Ok(Server {
             notices,
             shutdown: Some(shutdown),
             threads: vec![server, device],
             counters: Some(counters),
+            bounds,
             address,
             socket,
         })
@@ -184,6 +277,11 @@ impl Server {
     /// Where it listens, with the port that the system chose.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// What it refused or gave up until now.
+    pub fn counters(&self) -> ServerCounters {
+        self.bounds.counters()
     }
 
     /// Ends all streams and both threads; what the device has done.
@@ -204,7 +302,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Invariant 2.
+        // Invariant 4.
         if let Some(path) = self.socket.take() {
             let _ = std::fs::remove_file(path);
         }

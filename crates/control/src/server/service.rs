@@ -1,25 +1,31 @@
 //! gRPC: from calls of the service to [`Call`]s of the device.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::actor::{Answer, Call};
+use super::Bounds;
+use super::actor::{Answer as Told, Call};
 use super::listen::{self, Bound};
+use super::slots::{Peer, Slot};
 use super::tls::Acceptor;
 use crate::arbitration::StreamId;
 use crate::problem::Code;
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
+use crate::store::{Reading, Step};
 
 /// How many messages may wait on a stream.
 const STREAM_MESSAGES: usize = 4_096;
-/// How many messages of an answer may wait to be read.
-const READ_MESSAGES: usize = 4;
+/// How many pages of an answer are made before other tasks have their turn.
+const READ_STEPS: usize = 16;
 /// The largest message that is taken; configurations of large programs have some megabytes
 /// (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
 const MAX_MESSAGE_BYTES: usize = 128 << 20;
@@ -31,14 +37,16 @@ pub(super) async fn serve(
     bound: Bound,
     acceptor: Option<Acceptor>,
     calls: mpsc::Sender<Call>,
+    bounds: Bounds,
     is_ending: oneshot::Receiver<()>,
 ) {
     let service = P4RuntimeServer::new(Service {
         calls,
+        bounds: bounds.clone(),
         last_stream: Arc::default(),
     });
     let service = service.max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let connections = ReceiverStream::new(listen::accept(bound, acceptor));
+    let connections = ReceiverStream::new(listen::accept(bound, acceptor, bounds));
     let server = Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
         .serve_with_incoming(service, connections);
@@ -51,6 +59,7 @@ pub(super) async fn serve(
 
 struct Service {
     calls: mpsc::Sender<Call>,
+    bounds: Bounds,
     last_stream: Arc<AtomicU64>,
 }
 
@@ -58,14 +67,56 @@ impl Service {
     async fn ask<R>(
         &self,
         what: &str,
-        call: impl FnOnce(Answer<R>) -> Call,
+        call: impl FnOnce(Told<R>) -> Call,
     ) -> Result<Response<R>, Status> {
         let (sender, receiver) = oneshot::channel();
         self.calls.send(call(sender)).await.map_err(ended)?;
         let answer = receiver.await.map_err(ended)?;
         answer
             .map(Response::new)
-            .map_err(|failure| failure.to_status(what))
+            .map_err(|failure| self.bounds.status_of(&failure, what))
+    }
+}
+
+/// The peer of a call; what has no address is on this machine.
+fn peer_of<T>(request: &Request<T>) -> Peer {
+    request.extensions().get().copied().unwrap_or(Peer::Local)
+}
+
+/// An answer to a read, which is made as the client takes it.
+struct Answer {
+    /// None when it has ended.
+    reading: Option<Reading>,
+    slot: Slot,
+    bounds: Bounds,
+}
+
+impl Stream for Answer {
+    type Item = Result<p4::ReadResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.slot.poll_evicted(context).is_ready() && self.reading.take().is_some() {
+            let text = "newer reads need the room of this one; read again, and fewer at once";
+            return Poll::Ready(Some(Err(Status::new(Code::Aborted, text))));
+        }
+        let Some(reading) = &mut self.reading else {
+            return Poll::Ready(None);
+        };
+        for _ in 0..READ_STEPS {
+            match reading.step() {
+                Step::Message(message) => return Poll::Ready(Some(Ok(message))),
+                Step::Working => {}
+                Step::End => {
+                    let end = reading.end();
+                    self.reading = None;
+                    let failed = end.err();
+                    let status = failed.map(|failure| self.bounds.status_of(&failure, "read"));
+                    return Poll::Ready(status.map(Err));
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -75,7 +126,7 @@ fn ended<E>(_: E) -> Status {
 
 #[tonic::async_trait]
 impl P4Runtime for Service {
-    type ReadStream = ReceiverStream<Result<p4::ReadResponse, Status>>;
+    type ReadStream = Answer;
     type StreamChannelStream = ReceiverStream<Result<p4::StreamMessageResponse, Status>>;
 
     async fn write(
@@ -92,22 +143,16 @@ impl P4Runtime for Service {
         &self,
         request: Request<p4::ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let peer = peer_of(&request);
         let (sender, receiver) = oneshot::channel();
         let call = Call::Read(request.into_inner(), sender);
         self.calls.send(call).await.map_err(ended)?;
-        let (messages, end) = receiver.await.map_err(ended)?;
-        let (sender, receiver) = mpsc::channel(READ_MESSAGES);
-        tokio::spawn(async move {
-            for message in messages {
-                if sender.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-            if let Err(failure) = end {
-                let _ = sender.send(Err(failure.to_status("read"))).await;
-            }
-        });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        let reading = receiver.await.map_err(ended)?;
+        Ok(Response::new(Answer {
+            reading: Some(reading),
+            slot: self.bounds.reads.take(peer),
+            bounds: self.bounds.clone(),
+        }))
     }
 
     async fn set_forwarding_pipeline_config(

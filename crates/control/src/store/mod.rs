@@ -22,19 +22,24 @@ mod action;
 mod arrays;
 mod entry;
 mod matching;
+mod page;
 mod profile;
 mod read;
+mod reading;
 mod replication;
 mod rows;
 mod sets;
+mod values;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use self::matching::messages_of;
-pub(crate) use self::read::Reader;
+pub use self::reading::Reading;
+pub(crate) use self::reading::Step;
 pub(crate) use self::rows::IdleEntry;
 use self::rows::{Rows, Undo};
+pub(crate) use self::values::Live;
 use crate::change::Change;
 use crate::p4info::Catalog;
 use crate::problem::Problem;
@@ -50,7 +55,7 @@ pub(crate) struct Store {
     catalog: Arc<Catalog>,
     /// Objects of the catalog that the program does not have; invariant 4.
     absent: BTreeSet<u32>,
-    rows: Rows,
+    rows: Arc<Rows>,
     undo: Vec<Undo>,
 }
 
@@ -65,11 +70,21 @@ impl Store {
     /// A store with what the program brings along.
     pub(crate) fn new(catalog: Arc<Catalog>, mut initial: Initial) -> Store {
         let absent = std::mem::take(&mut initial.absent);
-        let rows = Rows::new(&catalog, initial);
+        let rows = Arc::new(Rows::new(&catalog, initial));
         Store {
             catalog,
             absent,
             rows,
+            undo: Vec::new(),
+        }
+    }
+
+    /// The store as it is now, for reading. The two share their rows until one is written.
+    fn snapshot(&self) -> Store {
+        Store {
+            catalog: self.catalog.clone(),
+            absent: self.absent.clone(),
+            rows: self.rows.clone(),
             undo: Vec::new(),
         }
     }
@@ -92,7 +107,7 @@ impl Store {
         // Invariant 1: the last change is undone first.
         while self.undo.len() > mark.undo {
             let undo = self.undo.pop().expect("it is longer than the mark");
-            self.rows.put(undo);
+            Arc::make_mut(&mut self.rows).put(undo);
         }
         change.truncate(mark.operations);
     }
@@ -104,7 +119,10 @@ impl Store {
 
     /// Entries whose time-out was set since this was last called.
     pub(crate) fn take_touched(&mut self) -> Vec<IdleEntry> {
-        std::mem::take(&mut self.rows.touched)
+        if self.rows.touched.is_empty() {
+            return Vec::new();
+        }
+        std::mem::take(&mut Arc::make_mut(&mut self.rows).touched)
     }
 
     /// Whether the program does not have what this names, though P4Info does.
@@ -125,7 +143,7 @@ impl Store {
 
     /// Changes something, and notes how it was.
     fn put(&mut self, state: Undo) {
-        let before = self.rows.put(state);
+        let before = Arc::make_mut(&mut self.rows).put(state);
         self.undo.push(before);
     }
 

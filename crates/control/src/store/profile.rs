@@ -8,6 +8,7 @@
 #![allow(deprecated)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::action::{Place, call_for};
 use super::rows::{EntryAction, Group, OneShot, Undo};
@@ -217,8 +218,8 @@ impl Store {
         if profile.size > 0 && used as u64 > profile.size {
             return Err(full(profile));
         }
-        let rows = self.rows.profiles.get_mut(&profile.id);
-        let rows = rows.expect("every profile has rows");
+        let rows = Arc::make_mut(&mut self.rows).profiles.get_mut(&profile.id);
+        let rows = Arc::make_mut(rows.expect("every profile has rows"));
         let mut members = Vec::with_capacity(calls.len());
         let mut ids = Vec::with_capacity(calls.len());
         for (action, weight) in calls {

@@ -7,7 +7,9 @@ use super::action::message_of;
 use super::arrays::{indices, no_colour_counts};
 use super::entry::{no_counter, no_meter, table_of};
 use super::matching::{key_of, messages_of};
+use super::page::{Page, Place};
 use super::rows::{DefaultEntry, Entry, EntryAction};
+use super::values::{Live, Values};
 use super::{Result, Store, unknown};
 use crate::change::{ActionRef, Count, EntryKey, EntryRef};
 use crate::p4info::{Counter, Table};
@@ -16,21 +18,44 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::entity::Entity as Kind;
 use crate::proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use crate::proto::p4::v1::table_action::Type as ActionKind;
-use crate::target::{EntryState, Side, Target};
+use crate::target::EntryState;
 
-/// A store and the target that has the rest.
-pub(crate) struct Reader<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) target: &'a mut dyn Target,
-    pub(crate) side: Side,
+/// A store, the values that packets change, and which part of the answers is asked for.
+pub(super) struct Reader<'a> {
+    pub(super) store: &'a Store,
+    pub(super) values: &'a mut dyn Values,
+    pub(super) page: Page,
 }
 
-impl Reader<'_> {
+impl Store {
+    /// All that requests ask for, at once.
+    ///
+    /// # Errors
+    /// Of the first that asks for what does not exist.
+    pub(crate) fn read_all(
+        &self,
+        mut values: Live<'_>,
+        requests: impl IntoIterator<Item = Kind>,
+    ) -> Result<Vec<p4::Entity>> {
+        let mut found = Vec::new();
+        for request in requests {
+            let mut reader = Reader {
+                store: self,
+                values: &mut values,
+                page: Page::new(Place::default(), usize::MAX),
+            };
+            reader.read(&entity(request), &mut found)?;
+        }
+        Ok(found)
+    }
+}
+
+impl<'s> Reader<'s> {
     /// Appends what one entity of a request asks for.
     ///
     /// # Errors
     /// If it asks for what does not exist; then nothing is appended.
-    pub(crate) fn read(&mut self, request: &p4::Entity, found: &mut Vec<p4::Entity>) -> Result<()> {
+    pub(super) fn read(&mut self, request: &p4::Entity, found: &mut Vec<p4::Entity>) -> Result<()> {
         let Some(request) = &request.entity else {
             return Err(Problem::invalid(
                 "the entity is not set; ask for each kind of entity by itself",
@@ -106,7 +131,7 @@ impl Reader<'_> {
             }
         }
         let states = if wants_state && !references.is_empty() {
-            self.target.entries(self.side, table.id, &references)?
+            self.values.entries(table.id, &references)?
         } else {
             vec![EntryState::default(); references.len()]
         };
@@ -129,8 +154,13 @@ impl Reader<'_> {
     }
 
     /// The entries that a filter passes.
-    fn chosen(&self, table: &Table, filter: &p4::TableEntry) -> Result<Vec<(&EntryKey, &Entry)>> {
-        let rows = &self.store.rows.tables[&table.id].entries;
+    fn chosen(
+        &mut self,
+        table: &Table,
+        filter: &p4::TableEntry,
+    ) -> Result<Vec<(&'s EntryKey, &'s Entry)>> {
+        let store = self.store;
+        let rows = &store.rows.tables[&table.id].entries;
         let is_wanted = |row: &Entry| {
             let action = match filter
                 .action
@@ -150,7 +180,8 @@ impl Reader<'_> {
                 && has_controller_metadata(filter, row.controller_metadata)
         };
         if filter.r#match.is_empty() {
-            let rows = rows.iter().filter(|(key, row)| {
+            let rows = self.page.keyed(table.id, rows);
+            let rows = rows.into_iter().filter(|(key, row)| {
                 (filter.priority == 0 || filter.priority == key.priority) && is_wanted(row)
             });
             return Ok(rows.collect());
@@ -222,15 +253,18 @@ impl Reader<'_> {
     /// The entries whose direct resource is asked for: one, all of a table, or all of all tables
     /// that have one.
     fn direct(
-        &self,
+        &mut self,
         filter: Option<&p4::TableEntry>,
         has_one: impl Fn(&Table) -> bool,
         none: impl Fn(&Table) -> Problem,
     ) -> Result<Vec<(Table, Vec<EntryRef>)>> {
-        let catalog = self.store.catalog();
-        let all_of = |table: &Table| {
-            let rows = self.store.rows.tables[&table.id].entries.keys();
-            (table.clone(), rows.cloned().map(EntryRef::Entry).collect())
+        let store = self.store;
+        let catalog = store.catalog();
+        let page = &mut self.page;
+        let mut all_of = |table: &Table| {
+            let rows = page.keyed(table.id, &store.rows.tables[&table.id].entries);
+            let keys = rows.into_iter().map(|(key, _)| key.clone());
+            (table.clone(), keys.map(EntryRef::Entry).collect())
         };
         let Some(filter) = filter.filter(|filter| filter.table_id != 0) else {
             let tables = catalog.tables.values().filter(|table| has_one(table));
@@ -260,7 +294,7 @@ impl Reader<'_> {
                 .direct_counter
                 .and_then(|id| catalog.direct_counters.get(&id));
             let counter = counter.ok_or_else(|| no_counter(&table))?;
-            let states = self.target.entries(self.side, table.id, &entries)?;
+            let states = self.values.entries(table.id, &entries)?;
             for (entry, state) in entries.iter().zip(states) {
                 found.push(entity(Kind::DirectCounterEntry(p4::DirectCounterEntry {
                     table_entry: Some(name_of(&table, entry)),
@@ -302,8 +336,8 @@ impl Reader<'_> {
         };
         for counter in chosen {
             let index = filter.index.as_ref().filter(|_| filter.counter_id != 0);
-            let range = indices(index, counter.size)?;
-            let counts = self.target.counts(self.side, counter.id, range.clone())?;
+            let range = self.page.indices(counter.id, indices(index, counter.size)?);
+            let counts = self.values.counts(counter.id, range.clone())?;
             for (index, count) in range.zip(counts) {
                 found.push(entity(Kind::CounterEntry(p4::CounterEntry {
                     counter_id: counter.id,
@@ -327,7 +361,7 @@ impl Reader<'_> {
             let meter = meter.ok_or_else(|| unknown("meter", id))?;
             let index = filter.index.as_ref().filter(|_| filter.meter_id != 0);
             let rows = self.store.rows.meters.get(&id);
-            for index in indices(index, meter.size)? {
+            for index in self.page.indices(id, indices(index, meter.size)?) {
                 found.push(entity(Kind::MeterEntry(p4::MeterEntry {
                     meter_id: id,
                     index: Some(index_of(index)),
@@ -350,8 +384,8 @@ impl Reader<'_> {
             let register = register.ok_or_else(|| unknown("register", id))?;
             register.shape.check()?;
             let index = filter.index.as_ref().filter(|_| filter.register_id != 0);
-            let range = indices(index, register.size)?;
-            let values = self.target.registers(self.side, id, range.clone())?;
+            let range = self.page.indices(id, indices(index, register.size)?);
+            let values = self.values.registers(id, range.clone())?;
             for (index, numbers) in range.zip(values) {
                 found.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
                     register_id: id,
@@ -369,13 +403,14 @@ impl Reader<'_> {
         found: &mut Vec<p4::Entity>,
     ) -> Result<()> {
         for id in self.profiles(filter.action_profile_id)? {
-            for (member, action) in &self.store.rows.profiles[&id].members {
-                if filter.member_id != 0 && filter.member_id != *member {
+            let rows = &self.store.rows.profiles[&id].members;
+            for (member, action) in self.page.numbered(id, rows) {
+                if filter.member_id != 0 && filter.member_id != member {
                     continue;
                 }
                 found.push(entity(Kind::ActionProfileMember(p4::ActionProfileMember {
                     action_profile_id: id,
-                    member_id: *member,
+                    member_id: member,
                     action: Some(message_of(self.store.catalog(), action)),
                 })));
             }
@@ -389,13 +424,14 @@ impl Reader<'_> {
         found: &mut Vec<p4::Entity>,
     ) -> Result<()> {
         for id in self.profiles(filter.action_profile_id)? {
-            for (group, row) in &self.store.rows.profiles[&id].groups {
-                if filter.group_id != 0 && filter.group_id != *group {
+            let rows = &self.store.rows.profiles[&id].groups;
+            for (group, row) in self.page.numbered(id, rows) {
+                if filter.group_id != 0 && filter.group_id != group {
                     continue;
                 }
                 found.push(entity(Kind::ActionProfileGroup(p4::ActionProfileGroup {
                     action_profile_id: id,
-                    group_id: *group,
+                    group_id: group,
                     members: row.members.clone(),
                     max_size: row.max_size,
                 })));
@@ -429,14 +465,14 @@ impl Reader<'_> {
         match &filter.r#type {
             Some(Replication::MulticastGroupEntry(filter)) => {
                 let wanted = filter.multicast_group_id;
-                let chosen = rows.multicast.iter();
-                let chosen = chosen.filter(|(id, _)| wanted == 0 || wanted == **id);
+                let chosen = self.page.numbered(0, &rows.multicast).into_iter();
+                let chosen = chosen.filter(|(id, _)| wanted == 0 || wanted == *id);
                 chosen.for_each(|(_, row)| push(Replication::MulticastGroupEntry(row.clone())));
             }
             Some(Replication::CloneSessionEntry(filter)) => {
                 let wanted = filter.session_id;
-                let chosen = rows.clones.iter();
-                let chosen = chosen.filter(|(id, _)| wanted == 0 || wanted == **id);
+                let chosen = self.page.numbered(0, &rows.clones).into_iter();
+                let chosen = chosen.filter(|(id, _)| wanted == 0 || wanted == *id);
                 chosen.for_each(|(_, row)| push(Replication::CloneSessionEntry(row.clone())));
             }
             None => {
@@ -457,16 +493,16 @@ impl Reader<'_> {
         if filter.value_set_id != 0 && !catalog.value_sets.contains_key(&filter.value_set_id) {
             return Err(unknown("value set", filter.value_set_id));
         }
-        for (id, set) in &catalog.value_sets {
-            if filter.value_set_id != 0 && filter.value_set_id != *id {
+        for (id, set) in self.page.numbered(0, &catalog.value_sets) {
+            if filter.value_set_id != 0 && filter.value_set_id != id {
                 continue;
             }
-            let members = self.store.rows.value_sets[id].iter();
+            let members = self.store.rows.value_sets[&id].iter();
             let members = members.map(|matches| p4::ValueSetMember {
                 r#match: messages_of(&set.fields, matches),
             });
             found.push(entity(Kind::ValueSetEntry(p4::ValueSetEntry {
-                value_set_id: *id,
+                value_set_id: id,
                 members: members.collect(),
             })));
         }
@@ -478,10 +514,10 @@ impl Reader<'_> {
         if filter.digest_id != 0 && !catalog.digests.contains_key(&filter.digest_id) {
             return Err(unknown("digest", filter.digest_id));
         }
-        for (id, config) in &self.store.rows.digests {
-            if filter.digest_id == 0 || filter.digest_id == *id {
+        for (id, config) in self.page.numbered(0, &self.store.rows.digests) {
+            if filter.digest_id == 0 || filter.digest_id == id {
                 found.push(entity(Kind::DigestEntry(p4::DigestEntry {
-                    digest_id: *id,
+                    digest_id: id,
                     config: Some(*config),
                 })));
             }

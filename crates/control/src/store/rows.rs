@@ -1,6 +1,7 @@
 //! The rows of the store, and the one function that changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -16,11 +17,11 @@ pub(crate) struct IdleEntry {
     pub(crate) key: EntryKey,
 }
 
-/// All that is stored.
-#[derive(Default)]
+/// All that is stored. A copy shares what is large until one of the two changes it.
+#[derive(Clone, Default)]
 pub(super) struct Rows {
-    pub(super) tables: BTreeMap<u32, TableRows>,
-    pub(super) profiles: BTreeMap<u32, ProfileRows>,
+    pub(super) tables: BTreeMap<u32, Arc<TableRows>>,
+    pub(super) profiles: BTreeMap<u32, Arc<ProfileRows>>,
     /// The action profile of a table, if it has one.
     profile_of_entries: BTreeMap<u32, u32>,
     pub(super) meters: BTreeMap<u32, MeterRows>,
@@ -32,7 +33,7 @@ pub(super) struct Rows {
     pub(super) touched: Vec<IdleEntry>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct TableRows {
     pub(super) entries: BTreeMap<EntryKey, Entry>,
     pub(super) default: DefaultEntry,
@@ -77,7 +78,7 @@ pub(super) struct DefaultEntry {
     pub(super) meter: Option<p4::MeterConfig>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ProfileRows {
     pub(super) members: BTreeMap<u32, ActionCall>,
     pub(super) groups: BTreeMap<u32, Group>,
@@ -123,13 +124,13 @@ impl Rows {
     pub(super) fn new(catalog: &Catalog, initial: Initial) -> Rows {
         let mut rows = Rows::default();
         for (id, table) in &catalog.tables {
-            rows.tables.insert(*id, TableRows::default());
+            rows.tables.insert(*id, Arc::default());
             if let Some(profile) = table.profile {
                 rows.profile_of_entries.insert(*id, profile);
             }
         }
         for id in catalog.profiles.keys() {
-            rows.profiles.insert(*id, ProfileRows::default());
+            rows.profiles.insert(*id, Arc::default());
         }
         for id in catalog.value_sets.keys() {
             rows.value_sets.insert(*id, Vec::new());
@@ -146,11 +147,11 @@ impl Rows {
                 meter: None,
                 is_const: entry.is_const,
             };
-            table.entries.insert(entry.key, row);
+            Arc::make_mut(table).entries.insert(entry.key, row);
         }
         for (id, action) in initial.defaults {
             if let Some(table) = rows.tables.get_mut(&id) {
-                table.initial_default = Some(action);
+                Arc::make_mut(table).initial_default = Some(action);
             }
         }
         rows
@@ -161,18 +162,18 @@ impl Rows {
         match state {
             Undo::Entry(table, key, entry) => self.put_entry(table, key, entry),
             Undo::Default(table, entry) => {
-                let rows = self.tables.entry(table).or_default();
+                let rows = Arc::make_mut(self.tables.entry(table).or_default());
                 Undo::Default(
                     table,
                     Box::new(std::mem::replace(&mut rows.default, *entry)),
                 )
             }
             Undo::Member(profile, id, action) => {
-                let rows = self.profiles.entry(profile).or_default();
+                let rows = Arc::make_mut(self.profiles.entry(profile).or_default());
                 Undo::Member(profile, id, put(&mut rows.members, id, action))
             }
             Undo::Group(profile, id, group) => {
-                let rows = self.profiles.entry(profile).or_default();
+                let rows = Arc::make_mut(self.profiles.entry(profile).or_default());
                 for member in group.iter().flat_map(|group| &group.members) {
                     *rows.member_uses.entry(member.member_id).or_default() += 1;
                 }
@@ -201,7 +202,7 @@ impl Rows {
     }
 
     fn put_entry(&mut self, table: u32, key: EntryKey, entry: Option<Box<Entry>>) -> Undo {
-        let rows = self.tables.entry(table).or_default();
+        let rows = Arc::make_mut(self.tables.entry(table).or_default());
         if entry
             .as_ref()
             .is_some_and(|entry| entry.idle_timeout_ns > 0)
@@ -214,7 +215,7 @@ impl Rows {
         let now = entry.as_ref().map(|entry| entry.action.clone());
         let before = put(&mut rows.entries, key.clone(), entry.map(|entry| *entry));
         if let Some(profile) = self.profile_of_entries.get(&table) {
-            let rows = self.profiles.entry(*profile).or_default();
+            let rows = Arc::make_mut(self.profiles.entry(*profile).or_default());
             if let Some(action) = &now {
                 rows.acquire(action);
             }

@@ -15,7 +15,7 @@ use thalweg_control::proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
 use thalweg_control::{
     CacheTable, Device, DeviceConfig, Engine, EngineConfig, Forwarder, Notices, Server,
-    ServerConfig, TlsFiles, Wire, read_text, report_numbers, to_text, with_cache,
+    ServerConfig, ServerLimits, TlsFiles, Wire, read_text, report_numbers, to_text, with_cache,
 };
 use thalweg_p4::Outbox;
 use thalweg_p4::behavior::transform::{Keeper, transform};
@@ -253,6 +253,7 @@ fn switch(listen: &str, tls: Option<TlsFiles>) -> (Server, Plane) {
         listen: listen.parse().unwrap(),
         tls,
         start: Clock::now(),
+        limits: ServerLimits::default(),
     };
     let server = Server::start(&config, wire, device).unwrap();
     (server, Plane { forwarder, notices })

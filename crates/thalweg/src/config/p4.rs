@@ -1,12 +1,13 @@
 //! The sections `[p4]` and `[p4runtime]`: a program in place of rules, and its controller.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
-use thalweg_control::{Listen, TlsFiles};
+use thalweg_control::{Listen, ServerLimits, TlsFiles};
 use toml::Spanned;
 
-use crate::value::Number;
+use crate::value::{Number, micros};
 use crate::{Result, Sections, Source};
 
 /// Numbers of ports within v1model, whose `egress_spec` has 9 bits.
@@ -17,6 +18,10 @@ const DROP_PORT: u32 = 511;
 const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
 /// What the detector's counters reach.
 const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
+/// How many handshakes or reads may be under way.
+const PLACES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
+/// How long a handshake may take.
+const TIMEOUTS_US: std::ops::RangeInclusive<u64> = 1..=3_600_000_000;
 /// Numbers of devices; 0 is none.
 const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 
@@ -44,6 +49,12 @@ pub(crate) struct P4RuntimeSection {
     client_authorities: Option<Spanned<PathBuf>>,
     #[serde(default)]
     insecure: bool,
+    max_handshakes: Option<Spanned<Number>>,
+    max_handshakes_per_peer: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "micros")]
+    handshake_timeout_us: Option<Spanned<Number>>,
+    max_reads: Option<Spanned<Number>>,
+    max_reads_per_peer: Option<Spanned<Number>>,
 }
 
 /// What is remembered in front of a program.
@@ -105,6 +116,8 @@ pub struct P4Settings {
     pub tls: Option<TlsFiles>,
     /// The number by which controllers know the switch.
     pub device_id: u64,
+    /// How much of the server clients may take.
+    pub limits: ServerLimits,
 }
 
 impl Source<'_> {
@@ -174,7 +187,42 @@ impl Source<'_> {
             listen,
             tls,
             device_id: device_id.transpose()?.unwrap_or(1),
+            limits: self.p4_limits(runtime)?,
         }))
+    }
+
+    /// How much of the server clients may take.
+    fn p4_limits(&self, section: &P4RuntimeSection) -> Result<ServerLimits> {
+        let or = |key, said: &Option<Spanned<Number>>, default: usize| match said {
+            None => Ok(default),
+            Some(said) => {
+                let number = self.number(key, said, PLACES)?;
+                Ok(number as usize)
+            }
+        };
+        let own = ServerLimits::default();
+        let timeout = section.handshake_timeout_us.as_ref();
+        let timeout = timeout.map(|said| self.number("handshake_timeout_us", said, TIMEOUTS_US));
+        let timeout = timeout.transpose()?.map(Duration::from_micros);
+        Ok(ServerLimits {
+            max_handshakes: or(
+                "max_handshakes",
+                &section.max_handshakes,
+                own.max_handshakes,
+            )?,
+            max_handshakes_per_peer: or(
+                "max_handshakes_per_peer",
+                &section.max_handshakes_per_peer,
+                own.max_handshakes_per_peer,
+            )?,
+            handshake_timeout: timeout.unwrap_or(own.handshake_timeout),
+            max_reads: or("max_reads", &section.max_reads, own.max_reads)?,
+            max_reads_per_peer: or(
+                "max_reads_per_peer",
+                &section.max_reads_per_peer,
+                own.max_reads_per_peer,
+            )?,
+        })
     }
 
     /// The cache, of which its size and threshold are.

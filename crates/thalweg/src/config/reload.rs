@@ -102,6 +102,7 @@ fn p4_keys(next: Option<&P4Settings>, running: Option<&P4Settings>) -> Vec<Key> 
     let (Some(next), Some(running)) = (next, running) else {
         return vec![("p4", "", next.is_some() != running.is_some())];
     };
+    let limits = (&next.limits, &running.limits);
     let of_program = |settings: &P4Settings| settings.program.clone();
     let (new, old) = (of_program(next), of_program(running));
     vec![
@@ -121,6 +122,11 @@ fn p4_keys(next: Option<&P4Settings>, running: Option<&P4Settings>) -> Vec<Key> 
             "p4runtime",
             "device_id",
             next.device_id != running.device_id,
+        ),
+        (
+            "p4runtime",
+            "max_handshakes or another limit",
+            limits.0 != limits.1,
         ),
     ]
 }

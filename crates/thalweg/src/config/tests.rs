@@ -512,6 +512,9 @@ device_id = 7
 certificate = "switch.pem"
 key = "switch.key"
 client_authorities = "clients.pem"
+max_handshakes = 8
+handshake_timeout_us = "2s"
+max_reads_per_peer = 3
 [[port]]
 number = 1
 "#;
@@ -536,9 +539,13 @@ fn a_p4_program_and_its_controller() {
     assert_eq!(p4.listen.to_string(), "tls:127.0.0.1:9559");
     let tls = p4.tls.expect("it listens with TLS");
     assert_eq!(tls.client_authorities, Path::new("etc/clients.pem"));
+    let limits = (p4.limits.max_handshakes, p4.limits.max_reads_per_peer);
+    assert_eq!(limits, (8, 3));
+    assert_eq!(p4.limits.handshake_timeout.as_secs(), 2);
     let least = parse(&format!("{PORT}[switch]\nname = \"a/b\"\n[p4]"));
     let p4 = least.expect("it is right").p4.expect("it is there");
     assert_eq!(p4.listen.to_string(), "unix:etc/a_b.p4rt");
+    assert_eq!(p4.limits, thalweg_control::ServerLimits::default());
     assert_eq!(p4.cache, P4Cache::Off);
     assert_eq!((p4.program, p4.cpu_port, p4.drop_port), (None, None, 511));
     assert!(parse(PORT).expect("it is right").p4.is_none());
@@ -580,6 +587,10 @@ fn what_a_p4_switch_cannot_do_is_refused() {
         (
             "p4 = {}\np4runtime = { device_id = 0 }",
             "device_id must be 1",
+        ),
+        (
+            "p4 = {}\np4runtime = { max_reads = 0 }",
+            "max_reads must be 1",
         ),
         (
             "p4 = {}\np4runtime = { listen = \"x\" }",

@@ -19,7 +19,8 @@ use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
     Catalog, Code, Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Failure, Forwarder,
-    Messages, Server, ServerConfig, ServerError, Verdicts, Wire, derive, open_tables, read,
+    Messages, Server, ServerConfig, ServerCounters, ServerError, Verdicts, Wire, derive,
+    open_tables, read,
 };
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
@@ -66,6 +67,7 @@ pub(super) fn execute(
         listen: settings.listen.clone(),
         tls: settings.tls.clone(),
         start,
+        limits: settings.limits,
     };
     let server = Server::start(&server, wire, device).map_err(|error| match error {
         ServerError::Tls(error) => bad_input(error),
@@ -99,9 +101,11 @@ pub(super) fn execute(
             None => {}
         }
     }
+    let bounds = server.counters();
     let counters = server.stop();
     let totals = switch.stop();
-    let report = Report::new(&config, start.elapsed(), &totals, &counters);
+    let mut report = Report::new(&config, start.elapsed(), &totals, &counters);
+    report.p4runtime.extend(given_up(&bounds));
     console.print_json(&report)?;
     console.print(&report.text())
 }
@@ -332,6 +336,16 @@ impl Report {
         text.truncate(text.trim_end().len());
         text
     }
+}
+
+/// What the server gave up for its bounds' sake, by name.
+fn given_up(counters: &ServerCounters) -> [(&'static str, u64); 4] {
+    [
+        ("evicted_handshakes", counters.evicted_handshakes),
+        ("failed_handshakes", counters.failed_handshakes),
+        ("evicted_reads", counters.evicted_reads),
+        ("unsent_details", counters.unsent_details),
+    ]
 }
 
 /// What the session has done, by name.
