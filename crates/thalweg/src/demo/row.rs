@@ -180,8 +180,7 @@ impl Row {
             let tables: Vec<u8> = view.tables.iter().map(|table| table.0).collect();
             json!({ "tables": tables, "entries": view.entries })
         });
-        let (times, repairs, work) = (self.times_to_update(), self.times_to_repair(), self.work());
-        let microseconds = |ns: u64| ns as f64 / 1e3;
+        let work = self.work();
         let drops = statistics
             .drops()
             .map(|(name, count)| (name.to_owned(), json!(count)));
@@ -202,16 +201,8 @@ impl Row {
                 "processor_us": measured.long_work.processor_time.as_secs_f64() * 1e6,
             },
             "upcalls": statistics.upcalls,
-            "time_to_update_us": {
-                "median": microseconds(times.median),
-                "p99": microseconds(times.p99),
-                "max": microseconds(times.max),
-            },
-            "time_to_repair_us": {
-                "median": microseconds(repairs.median),
-                "p99": microseconds(repairs.p99),
-                "max": microseconds(repairs.max),
-            },
+            "time_to_update_us": self.times_to_update().in_microseconds(),
+            "time_to_repair_us": self.times_to_repair().in_microseconds(),
             "work": {
                 "examined": work.examined,
                 "repaired": work.repaired,
@@ -235,6 +226,12 @@ impl Row {
 impl Quantiles {
     fn to_json(self) -> Value {
         json!({ "median": self.median, "p99": self.p99, "max": self.max })
+    }
+
+    /// Nanoseconds, as microseconds.
+    fn in_microseconds(self) -> Value {
+        let [median, p99, max] = [self.median, self.p99, self.max].map(|ns| ns as f64 / 1e3);
+        json!({ "median": median, "p99": p99, "max": max })
     }
 }
 

@@ -513,7 +513,7 @@ fn all_plans_can_be_read() {
             count += 1;
         }
     }
-    assert_eq!(count, 14);
+    assert!(count >= 17, "{count} plans");
 }
 
 /// What is put in place of what in the plan, and what is said of it.
