@@ -473,7 +473,7 @@ impl<const W: usize> Core<W> {
     ) {
         let entry = self.entries.get_mut(id);
         entry.counters.packets += 1;
-        entry.counters.bytes += packet.len() as u64;
+        entry.counters.bytes += packet.original_len() as u64;
         entry.used_at = now;
         entry.is_recent = true;
         let drops = &mut self.statistics.drops;
@@ -496,7 +496,7 @@ impl<const W: usize> Core<W> {
             credits,
             Counters {
                 packets: 1,
-                bytes: packet.len() as u64,
+                bytes: packet.original_len() as u64,
             },
             now,
         );

@@ -110,7 +110,7 @@ fn record<'a, W: Write>(
         return;
     }
     let mut packets = packets;
-    let written = packets.try_for_each(|(packet, at)| writer.write(packet.bytes(), at));
+    let written = packets.try_for_each(|(packet, at)| writer.write_packet(packet, at));
     if let Err(failure) = written.and_then(|()| writer.flush()) {
         *error = Some(failure);
         *capture = None;

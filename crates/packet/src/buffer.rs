@@ -12,6 +12,8 @@
 //! 2. [`Packet::prepend`] never moves the payload while headroom lasts; after that it makes new
 //!    headroom with one copy, so pushing is never refused, only slower.
 //! 3. Nothing outside `start..end` is ever shown: a recycled buffer leaks no earlier packet.
+//! 4. A packet that a capture holds the front of knows how much is missing
+//!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are whole.
 
 use crate::Instant;
 
@@ -48,6 +50,7 @@ pub struct Packet {
     start: usize,
     end: usize,
     in_port: PortId,
+    cut_bytes: u32,
     received_at: Instant,
 }
 
@@ -87,6 +90,24 @@ impl Packet {
         self.end - self.start
     }
 
+    /// How many bytes are missing behind the last one: a capture may hold the front only.
+    #[inline]
+    pub fn cut_bytes(&self) -> u32 {
+        self.cut_bytes
+    }
+
+    /// How long the packet would be with the bytes that are missing.
+    #[inline]
+    pub fn original_len(&self) -> usize {
+        self.len() + self.cut_bytes as usize
+    }
+
+    /// Says how many bytes are missing behind the last one.
+    #[inline]
+    pub fn set_cut_bytes(&mut self, cut_bytes: u32) {
+        self.cut_bytes = cut_bytes;
+    }
+
     /// Whether the packet has no bytes at all.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -120,12 +141,14 @@ impl Packet {
         }
         self.storage[HEADROOM_BYTES..end].copy_from_slice(bytes);
         (self.start, self.end) = (HEADROOM_BYTES, end);
+        self.cut_bytes = 0;
     }
 
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
     pub fn copy_from(&mut self, other: &Packet) {
         self.fill(other.bytes());
         self.set_received(other.in_port, other.received_at);
+        self.cut_bytes = other.cut_bytes;
     }
 
     /// The whole room behind the headroom, for a receiver to write into; see [`Packet::set_len`].
@@ -135,6 +158,7 @@ impl Packet {
         }
         self.start = HEADROOM_BYTES;
         self.end = self.end.max(HEADROOM_BYTES);
+        self.cut_bytes = 0;
         &mut self.storage[HEADROOM_BYTES..]
     }
 
@@ -171,8 +195,12 @@ impl Packet {
         self.start += count;
     }
 
-    /// Cuts the packet to `len_bytes`, if it is longer.
+    /// Makes the packet one of `len_bytes`, if it is longer; missing bytes count as there.
     pub fn truncate(&mut self, len_bytes: usize) {
+        let missing = len_bytes.saturating_sub(self.len());
+        self.cut_bytes = self
+            .cut_bytes
+            .min(u32::try_from(missing).unwrap_or(u32::MAX));
         self.end = self.end.min(self.start + len_bytes);
     }
 
@@ -198,6 +226,7 @@ impl Packet {
 impl PartialEq for Packet {
     fn eq(&self, other: &Packet) -> bool {
         self.bytes() == other.bytes()
+            && self.cut_bytes == other.cut_bytes
             && self.in_port == other.in_port
             && self.received_at == other.received_at
     }
@@ -216,6 +245,29 @@ impl std::fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_bytes_stay_missing_until_the_packet_is_another() {
+        let mut packet = Packet::from_bytes(b"front");
+        packet.set_cut_bytes(10);
+        let mut copy = Packet::default();
+        copy.copy_from(&packet);
+        assert_eq!(copy, packet);
+        copy.prepend(4);
+        copy.remove_front(2);
+        assert_eq!((copy.len(), copy.original_len()), (7, 17));
+        copy.truncate(20);
+        assert_eq!((copy.len(), copy.original_len()), (7, 17));
+        copy.truncate(12);
+        assert_eq!((copy.len(), copy.original_len()), (7, 12));
+        copy.truncate(3);
+        assert_eq!((copy.len(), copy.original_len()), (3, 3));
+        packet.receive_area();
+        assert_eq!(packet.cut_bytes(), 0);
+        packet.set_cut_bytes(1);
+        packet.fill(b"whole");
+        assert_eq!(packet.original_len(), 5);
+    }
 
     #[test]
     fn prepend_past_the_headroom_keeps_the_payload() {

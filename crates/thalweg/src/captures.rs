@@ -1,15 +1,23 @@
 //! Captures that are read, as packets in the order of their times.
+//!
+//! A capture may lack bytes, in two ways. Its last record may be cut: the packets before it are
+//! given, with a warning. And the capturing program may have kept the front of each packet only
+//! (its snap length): such a packet keeps its length ([`Packet::cut_bytes`]), in counts and in
+//! what is written, but an IP header that promises more than there is makes it malformed, as in
+//! Open vSwitch. They are counted, and filled with zeros if the user wants ([`fill`]).
 
 use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Result;
-use thalweg_io::CaptureReader;
-use thalweg_packet::{Instant, Packet, PortId};
+use serde::Serialize;
+use thalweg_io::{CaptureReader, Error};
+use thalweg_packet::{Headers, Instant, Packet, PortId, standard::header as h};
 
+use crate::console::warn;
 use crate::failure::bad_input;
-use crate::number::{PORTS, number};
+use crate::number::{PORTS, counted, number};
 
 /// The captures that are read, merged by time.
 pub(crate) struct Sources {
@@ -19,12 +27,29 @@ pub(crate) struct Sources {
     pub(crate) read_bytes: u64,
     /// The time of the latest packet.
     pub(crate) now: Instant,
+    is_padded: bool,
+    cuts: CutsReport,
+}
+
+/// What captures lack, for a report.
+#[derive(Clone, Default, Debug, Serialize)]
+pub(crate) struct CutsReport {
+    /// Packets that were longer than what was captured of them.
+    shortened_packets: u64,
+    /// Packets that were filled with zeros.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    padded_packets: Option<u64>,
+    /// Captures that end in the middle of a record.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut_captures: Vec<String>,
 }
 
 struct Source {
     port: PortId,
     reader: CaptureReader<File>,
     next: Option<Packet>,
+    /// Where it is cut, once that is reached.
+    cut: Option<String>,
 }
 
 impl Sources {
@@ -32,8 +57,8 @@ impl Sources {
     ///
     /// # Errors
     /// If one cannot be read.
-    pub(crate) fn open(pcap: &[String], in_port: u32) -> Result<Sources> {
-        Sources::of_ports(pcap, in_port, PORTS)
+    pub(crate) fn open(pcap: &[String], in_port: u32, is_padded: bool) -> Result<Sources> {
+        Sources::of_ports(pcap, in_port, PORTS, is_padded)
     }
 
     /// The same, where ports have other numbers.
@@ -44,12 +69,18 @@ impl Sources {
         pcap: &[String],
         in_port: u32,
         ports: RangeInclusive<u64>,
+        is_padded: bool,
     ) -> Result<Sources> {
         let mut sources = Sources {
             readers: Vec::new(),
             size_bytes: 0,
             read_bytes: 0,
             now: Instant::ZERO,
+            is_padded,
+            cuts: CutsReport {
+                padded_packets: is_padded.then_some(0),
+                ..CutsReport::default()
+            },
         };
         for argument in pcap {
             let (port, path) = port_and_path(argument, in_port, ports.clone())?;
@@ -59,6 +90,7 @@ impl Sources {
                 port: PortId(port),
                 reader,
                 next: None,
+                cut: None,
             };
             source.advance()?;
             sources.readers.push(source);
@@ -102,8 +134,69 @@ impl Sources {
         // Clocks of captures step back now and then; the switch's does not.
         self.now = self.now.max(packet.received_at());
         packet.set_received(source.port, self.now);
+        self.cuts.shortened_packets += u64::from(packet.cut_bytes() > 0);
+        if self.is_padded && fill(&mut packet) {
+            self.cuts.padded_packets = self.cuts.padded_packets.map(|count| count + 1);
+        }
         Ok(Some(packet))
     }
+
+    /// What captures lacked so far.
+    pub(crate) fn cuts(&self) -> CutsReport {
+        let cut = self.readers.iter().filter_map(|source| source.cut.clone());
+        CutsReport {
+            cut_captures: cut.collect(),
+            ..self.cuts.clone()
+        }
+    }
+
+    /// Says on standard error what captures lacked; nothing if they were whole.
+    pub(crate) fn warn_of_cuts(&self) {
+        for cut in self.cuts().cut_captures {
+            warn(&format!("{cut}; it was read up to there"));
+        }
+        let packets = self.cuts.shortened_packets;
+        if packets > 0 && !self.is_padded {
+            let packets = counted(packets, "packet");
+            warn(&format!(
+                "{packets} of the captures had been cut to a snap length: IP packets among them \
+                 are malformed, and have no addresses or ports to match; --padded fills them with \
+                 zeros"
+            ));
+        }
+    }
+}
+
+/// Fills a packet with zeros up to its original length, or to where its IP header says that it
+/// ends if that is more; says whether it was shorter. No packet becomes longer than the longest
+/// frame that is switched.
+fn fill(packet: &mut Packet) -> bool {
+    let wanted = packet.original_len().max(length_by_headers(packet.bytes()));
+    let missing = wanted.min(LONGEST_FRAME).saturating_sub(packet.len());
+    if missing > 0 {
+        packet.append(&vec![0; missing]);
+        packet.set_cut_bytes(0);
+    }
+    missing > 0
+}
+
+/// The longest frame that is switched; [`Headers::parse`] refuses others.
+const LONGEST_FRAME: usize = 65_534;
+
+/// Where the IP packet of a frame ends by its header; 0 where there is none to say it.
+fn length_by_headers(frame: &[u8]) -> usize {
+    let headers = Headers::parse(frame).ok();
+    let Some(ether_type) = headers.and_then(|headers| headers.offset(h::ETHER_TYPE)) else {
+        return 0;
+    };
+    let ip = &frame[ether_type + 2..];
+    let length_at = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
+    let length = match frame[ether_type..ether_type + 2] {
+        [0x08, 0x00] if ip.len() >= 4 => length_at(2),
+        [0x86, 0xdd] if ip.len() >= 6 => 40 + length_at(4),
+        _ => return 0,
+    };
+    ether_type + 2 + length
 }
 
 /// What stands before `=` is a port if it is a number; else it belongs to the path.
@@ -125,7 +218,14 @@ fn port_and_path(argument: &str, in_port: u32, ports: RangeInclusive<u64>) -> Re
 
 impl Source {
     fn advance(&mut self) -> Result<()> {
-        self.next = self.reader.next().transpose().map_err(bad_input)?;
+        self.next = match self.reader.next().transpose() {
+            Ok(next) => next,
+            Err(cut @ Error::CaptureCut { .. }) => {
+                self.cut = Some(cut.to_string());
+                None
+            }
+            Err(error) => return Err(bad_input(error)),
+        };
         Ok(())
     }
 }

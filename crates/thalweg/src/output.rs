@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anyhow::Result;
 use tempfile::TempPath;
 use thalweg_io::CaptureWriter;
-use thalweg_packet::Instant;
+use thalweg_packet::{Instant, Packet};
 
 use crate::failure::bad_input;
 
@@ -173,6 +173,14 @@ impl CaptureOutput {
     /// If it cannot be written.
     pub(crate) fn write(&mut self, bytes: &[u8], at: Instant) -> Result<()> {
         Ok(self.writer.write(bytes, at)?)
+    }
+
+    /// Adds a packet with the original length that it keeps.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_packet(&mut self, packet: &Packet, at: Instant) -> Result<()> {
+        Ok(self.writer.write_packet(packet, at)?)
     }
 
     /// Gives the capture its name; says how many packets are in it.

@@ -25,7 +25,7 @@ use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::text::{Parser, PlacedChange};
 use thalweg_switch::{Config, Engine, LongWork, Removal, RemovalReason};
 
-use crate::captures::Sources;
+use crate::captures::{CutsReport, Sources};
 use crate::console::Console;
 use crate::counters::CountersReport;
 use crate::failure::bad_input;
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
+    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    #[arg(long)]
+    padded: bool,
     /// The port that captures without one came in by
     #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port)]
     in_port: u32,
@@ -81,6 +84,9 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Report {
     packets: u64,
+    /// What captures lack.
+    #[serde(flatten)]
+    cuts: CutsReport,
     outputs: BTreeMap<String, u64>,
     drops: BTreeMap<&'static str, u64>,
     caches: Caches,
@@ -161,7 +167,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     } else {
         PORTS
     };
-    let mut sources = Sources::of_ports(&arguments.pcap, arguments.in_port, ports)?;
+    let mut sources =
+        Sources::of_ports(&arguments.pcap, arguments.in_port, ports, arguments.padded)?;
     if let Some(target) = arguments.program.load()? {
         return p4::replay(target, sources, arguments.out.as_deref(), console);
     }
@@ -208,7 +215,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         replay.apply(&late, end)?;
     }
     progress.finish_and_clear();
-    replay.report(console)
+    sources.warn_of_cuts();
+    replay.report(sources.cuts(), console)
 }
 
 fn config(arguments: &Arguments) -> Config {
@@ -296,7 +304,7 @@ impl Replay {
         Ok(())
     }
 
-    fn report(mut self, console: &Console) -> Result<()> {
+    fn report(mut self, cuts: CutsReport, console: &Console) -> Result<()> {
         // Entries have no counts any more once these are settled.
         let traversals = report_traversals(self.engine.datapath().traversals());
         self.engine.settle();
@@ -305,6 +313,7 @@ impl Replay {
         let audit = self.engine.audit().expect("a replay is audited");
         let report = Report {
             packets: self.packets,
+            cuts,
             drops: statistics.drops().collect(),
             caches: Caches {
                 microflow: CacheReport {
@@ -464,7 +473,7 @@ impl Outputs {
             self.captures.insert(port.to_owned(), capture);
         }
         let capture = self.captures.get_mut(port).expect("it was just made");
-        capture.write(packet.bytes(), now)
+        capture.write_packet(packet, now)
     }
 
     fn finish(self) -> Result<BTreeMap<String, u64>> {

@@ -2,15 +2,15 @@
 
 mod command;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
 use command::Scene;
 use expect_test::expect;
 use thalweg_io::{CaptureReader, CaptureWriter};
-use thalweg_packet::Instant;
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
+use thalweg_packet::{Instant, Packet};
 
 /// Captures carry the time of day, not that since the start.
 const MORNING: Duration = Duration::from_secs(1_700_000_000);
@@ -458,15 +458,6 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
         &["text.pcap", "not a capture", "pcapng"],
     );
     let mut bytes = std::fs::read(&good).unwrap();
-    let cut = scene.write("cut.pcap", &bytes[..bytes.len() - 5]);
-    refuses(
-        &cut,
-        &[
-            "cut.pcap",
-            "in the middle of packet 2",
-            "copy the file again",
-        ],
-    );
     bytes[20..24].copy_from_slice(&101_u32.to_ne_bytes());
     refuses(
         &scene.write("raw.pcap", bytes),
@@ -520,6 +511,112 @@ fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
     }
 }
 
+/// A capture with the front of each packet, as `tcpdump -s` makes it.
+fn write_fronts(scene: &Scene, name: &str, snap: usize, packets: &[Vec<u8>]) -> String {
+    let path = scene.path(name);
+    let mut writer = CaptureWriter::create(Path::new(&path)).unwrap();
+    for bytes in packets {
+        let mut front = Packet::from_bytes(&bytes[..bytes.len().min(snap)]);
+        front.set_cut_bytes((bytes.len() - front.len()) as u32);
+        writer.write_packet(&front, at(1)).unwrap();
+    }
+    writer.flush().unwrap();
+    path
+}
+
+/// The bytes that the rule with these words has counted.
+fn bytes_of(report: &serde_json::Value, words: &str) -> u64 {
+    let rules = report["rules"].as_array().unwrap();
+    let has_words = |rule: &&serde_json::Value| rule["rule"].as_str().unwrap().contains(words);
+    let rule = rules.iter().find(has_words).unwrap();
+    rule["bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn packets_of_a_snap_length_are_counted_and_keep_their_lengths() {
+    let scene = Scene::new();
+    let rules =
+        "ip,nw_dst=10.0.0.2,actions=output:2\npriority=1,actions=push_vlan:0x8100,output:3\n";
+    let rules = scene.write("r.rules", rules);
+    let address = |last| Ipv4Addr::new(10, 0, 0, last);
+    let ethernet = PacketBuilder::ethernet(mac(9), mac(2)).ipv4(address(1), address(2));
+    let long = ethernet.ttl(64).udp(1, 2).payload(&[7; 1_000]).build();
+    let six = PacketBuilder::ethernet(mac(9), mac(2));
+    let six = six.ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST).udp(1, 2);
+    let six = six.payload(&[7; 500]).build();
+    let packets = [long.clone(), six.clone(), other(4)];
+    let fronts = write_fronts(&scene, "in.pcap", 60, &packets);
+    let out = scene.path("out");
+    let replay = [
+        "replay", "--rules", &rules, "--pcap", &fronts, "--out", &out,
+    ];
+    let (report, warning) = scene.json_and_warning(&replay);
+    assert_eq!(report["shortened_packets"], 2);
+    assert_eq!(report["outputs"], serde_json::json!({"3": 3}));
+    let bytes = (long.len() + six.len() + other(4).len()) as u64;
+    assert_eq!(bytes_of(&report, "output:3"), bytes, "{report}");
+    assert!(
+        warning.contains("2 packets") && warning.contains("--padded"),
+        "{warning}"
+    );
+    let reader = CaptureReader::open(Path::new(&format!("{out}/3.pcap"))).unwrap();
+    let lengths = reader
+        .map(|packet| packet.unwrap())
+        .map(|p| (p.len(), p.original_len()));
+    let written = [(64, long.len() + 4), (64, six.len() + 4), (64, 64)];
+    assert_eq!(lengths.collect::<Vec<_>>(), written);
+
+    let padded = [&replay[..], &["--padded"]].concat();
+    let report = scene.json(&padded);
+    assert_eq!(
+        (&report["shortened_packets"], &report["padded_packets"]),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(report["outputs"], serde_json::json!({"2": 1, "3": 2}));
+    let mut filled = long.clone();
+    filled[60..].fill(0);
+    assert_eq!(read_capture(&format!("{out}/2.pcap")), [(at(1), filled)]);
+    let warning = scene.warns(&padded);
+    assert_eq!(warning, "");
+    // Tools that rewrite captures may say that the front is all there was: headers say more.
+    let forgotten = [(1, long[..60].to_vec()), (1, six[..60].to_vec())];
+    let forgotten = write_capture(&scene, "forgotten.pcap", &forgotten);
+    let report = scene.json(&[
+        "replay", "--rules", &rules, "--pcap", &forgotten, "--padded",
+    ]);
+    assert_eq!(
+        (&report["shortened_packets"], &report["padded_packets"]),
+        (&0.into(), &2.into())
+    );
+    assert_eq!(bytes_of(&report, "output:2"), long.len() as u64);
+    assert_eq!(bytes_of(&report, "output:3"), six.len() as u64);
+}
+
+#[test]
+fn a_capture_whose_last_record_is_cut_is_replayed_up_to_there() {
+    let scene = Scene::new();
+    let rules = scene.write("r.rules", "actions=output:2\n");
+    let packets: Vec<_> = (0..9).map(|index| (index, datagram(1, 2, 64))).collect();
+    let whole = write_capture(&scene, "in.pcap", &packets);
+    let bytes = std::fs::read(&whole).unwrap();
+    // In the last packet's bytes, in its record's header, and in the first packet.
+    for (end, expected) in [
+        (bytes.len() - 5, 8),
+        (bytes.len() - 70, 8),
+        (24 + 16 + 3, 0),
+    ] {
+        let cut = scene.write("cut.pcap", &bytes[..end]);
+        let replay = ["replay", "--rules", &rules, "--pcap", &cut];
+        let (report, warning) = scene.json_and_warning(&replay);
+        assert_eq!(report["packets"], expected);
+        assert_eq!(report["cut_captures"].as_array().unwrap().len(), 1);
+        let place = format!("in the middle of packet {}", expected + 1);
+        for part in ["cut.pcap", &place, "copy the file again", "up to there"] {
+            assert!(warning.contains(part), "{warning}");
+        }
+    }
+}
+
 #[test]
 fn a_replay_that_fails_leaves_no_captures() {
     let scene = Scene::new();
@@ -527,14 +624,16 @@ fn a_replay_that_fails_leaves_no_captures() {
     let packets: Vec<_> = (0..9).map(|index| (index, datagram(1, 2, 64))).collect();
     let whole = write_capture(&scene, "in.pcap", &packets);
     let mut bytes = std::fs::read(&whole).unwrap();
-    bytes.truncate(bytes.len() - 5);
-    let cut = scene.write("cut.pcap", bytes);
+    let second = 24 + 16 + packets[0].1.len();
+    bytes[second + 8..second + 12].copy_from_slice(&u32::MAX.to_ne_bytes());
+    bytes.resize(17 << 20, 0);
+    let damaged = scene.write("damaged.pcap", bytes);
     let changes = scene.write("c.changes", "@5 add actions=group:3\n");
     let out = scene.path("out");
     let names = || std::fs::read_dir(&out).unwrap().count();
     let replay = ["replay", "--rules", &rules, "--out", &out, "--pcap"];
-    let cut = [&replay[..], &[&cut]].concat();
-    scene.refuses(&cut, &["in the middle of packet 9"]);
+    let damaged = [&replay[..], &[&damaged]].concat();
+    scene.refuses(&damaged, &["is damaged at packet 2"]);
     assert_eq!(names(), 0);
     let refused = [&replay[..], &[&whole, "--changes", &changes]].concat();
     scene.refuses(&refused, &["group 3 does not exist"]);
@@ -543,7 +642,7 @@ fn a_replay_that_fails_leaves_no_captures() {
     let path = format!("{out}/2.pcap");
     assert_eq!(read_capture(&path).len(), 9);
     // What was there stays as it was.
-    scene.refuses(&cut, &["in the middle of packet 9"]);
+    scene.refuses(&damaged, &["is damaged at packet 2"]);
     assert_eq!((names(), read_capture(&path).len()), (1, 9));
 }
 

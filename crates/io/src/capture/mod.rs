@@ -8,7 +8,9 @@
 //! 1. Arbitrary bytes give packets, then one error or the end. They never panic, never loop, and
 //!    never take more memory than [`reader`]'s largest record.
 //! 2. A capture that was cut gives every whole packet before the cut.
-//! 3. Times are nanoseconds since the Unix epoch, whatever the resolution in the file.
+//! 3. A packet of which the capture has the front only keeps its original length, through the
+//!    switch and into what is written.
+//! 4. Times are nanoseconds since the Unix epoch, whatever the resolution in the file.
 //!
 //! References: pcap, draft-ietf-opsawg-pcap; pcapng, draft-ietf-opsawg-pcapng.
 

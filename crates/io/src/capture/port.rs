@@ -63,10 +63,11 @@ impl CapturePort {
             return Ok(());
         };
         for packet in burst {
-            writer.write(packet.bytes(), packet.received_at())?;
+            writer.write_packet(packet, packet.received_at())?;
         }
         writer.flush()?;
-        burst.iter().for_each(|p| self.counters.add_sent(p.len()));
+        let lengths = burst.iter().map(Packet::original_len);
+        lengths.for_each(|length| self.counters.add_sent(length));
         Ok(())
     }
 }
@@ -84,7 +85,7 @@ impl Port for CapturePort {
             match reader.read_into(&mut packet) {
                 Ok(true) => {
                     packet.set_received(self.number, packet.received_at());
-                    self.counters.add_received(packet.len());
+                    self.counters.add_received(packet.original_len());
                     burst.push(packet);
                     continue;
                 }

@@ -127,7 +127,8 @@ impl<R: Read> CaptureReader<R> {
 
     /// Reads the next packet into `packet`, whose allocation is reused; false at the end.
     ///
-    /// The packet's time is that of the capture, its port [`PortId`] 0.
+    /// The packet's time is that of the capture, its port [`PortId`] 0; it knows how many of its
+    /// bytes the capture does not have ([`Packet::cut_bytes`]).
     ///
     /// # Errors
     /// If the capture is cut, damaged or unreadable here, or the packet is not Ethernet. After an
@@ -135,10 +136,10 @@ impl<R: Read> CaptureReader<R> {
     pub fn read_into(&mut self, packet: &mut Packet) -> Result<bool, Error> {
         while !self.is_over {
             match self.format.next(self.input.bytes(), packet) {
-                Ok(Record::Packet { end, is_short }) => {
+                Ok(Record::Packet { end }) => {
                     self.input.consume(end);
                     self.packets += 1;
-                    self.shortened += u64::from(is_short);
+                    self.shortened += u64::from(packet.cut_bytes() > 0);
                     return Ok(true);
                 }
                 Ok(Record::Other { end }) => self.input.consume(end),
@@ -266,7 +267,7 @@ impl<R: Read> Input<R> {
 
 /// One record of a capture; `end` is how many bytes it took.
 enum Record {
-    Packet { end: usize, is_short: bool },
+    Packet { end: usize },
     Other { end: usize },
 }
 
@@ -346,10 +347,10 @@ fn next_pcap(parser: &PcapParser, bytes: &[u8], packet: &mut Packet) -> Result<R
         PcapTsResolution::NanoSecond => u64::from(raw.ts_frac),
     };
     let RawPcapPacket { data, orig_len, .. } = raw;
-    fill(packet, &data, u64::from(raw.ts_sec) * 1_000_000_000 + nanos);
+    let nanos = u64::from(raw.ts_sec) * 1_000_000_000 + nanos;
+    fill(packet, &data, orig_len, nanos);
     Ok(Record::Packet {
         end: bytes.len() - rest.len(),
-        is_short: data.len() < orig_len as usize,
     })
 }
 
@@ -381,19 +382,15 @@ fn next_pcapng(
     if interface.linktype != DataLink::ETHERNET {
         return Err(Stop::LinkType(interface.linktype));
     }
-    fill(
-        packet,
-        &data,
-        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
-    );
-    Ok(Record::Packet {
-        end,
-        is_short: data.len() < length as usize,
-    })
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    fill(packet, &data, length, nanos);
+    Ok(Record::Packet { end })
 }
 
-fn fill(packet: &mut Packet, bytes: &[u8], nanos: u64) {
+/// An original length below what is there is a slip of the capturing program.
+fn fill(packet: &mut Packet, bytes: &[u8], original_len: u32, nanos: u64) {
     packet.fill(bytes);
+    packet.set_cut_bytes((original_len as usize).saturating_sub(bytes.len()) as u32);
     packet.set_received(PortId::default(), Instant::from_nanos(nanos));
 }
 

@@ -360,3 +360,33 @@ proptest! {
         read_arbitrary(&file);
     }
 }
+
+#[test]
+fn a_packet_that_was_shortened_keeps_its_length_through_a_port() {
+    let directory = Directory::new("front");
+    let (input, output) = (directory.0.join("in.pcap"), directory.0.join("out.pcap"));
+    let mut front = Packet::from_bytes(&[7; 60]);
+    front.set_cut_bytes(1_440);
+    let mut writer = CaptureWriter::create(&input).unwrap();
+    writer.write_packet(&front, Instant::ZERO).unwrap();
+    writer.write(&[8; 64], Instant::ZERO).unwrap();
+    writer.into_inner().unwrap();
+
+    let mut port = CapturePort::open(PortId(4), Some(&input), Some(&output)).unwrap();
+    let (mut pool, mut burst) = (PacketPool::with_capacity(40, 2048), Vec::new());
+    port.receive(&mut pool, &mut burst, Instant::ZERO);
+    port.send(&mut pool, &mut burst);
+    let counters = port.counters();
+    assert_eq!(
+        (counters.received_bytes, counters.sent_bytes),
+        (1_564, 1_564)
+    );
+    let mut reader = CaptureReader::open(&output).unwrap();
+    let mut packet = pool.take().unwrap();
+    let mut lengths = Vec::new();
+    while reader.read_into(&mut packet).unwrap() {
+        lengths.push((packet.len(), packet.original_len()));
+    }
+    assert_eq!(lengths, [(60, 1_500), (64, 64)]);
+    assert_eq!(reader.shortened_packets(), 1);
+}

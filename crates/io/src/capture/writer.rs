@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
 use pcap_file::{DataLink, Endianness};
-use thalweg_packet::Instant;
+use thalweg_packet::{Instant, Packet};
 
 use crate::Error;
 
@@ -66,21 +66,33 @@ impl<W: Write> CaptureWriter<W> {
         })
     }
 
-    /// Appends a packet.
+    /// Appends a packet of which `bytes` is all.
     ///
     /// The format ends in the year 2106; later times are written as its last second.
     ///
     /// # Errors
     /// If the underlying writer fails; the capture may then end in the middle of this packet.
     pub fn write(&mut self, bytes: &[u8], at: Instant) -> Result<(), Error> {
+        self.write_front(bytes, bytes.len(), at)
+    }
+
+    /// Appends a packet that may be the front of a longer one ([`Packet::cut_bytes`]).
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::write`].
+    pub fn write_packet(&mut self, packet: &Packet, at: Instant) -> Result<(), Error> {
+        self.write_front(packet.bytes(), packet.original_len(), at)
+    }
+
+    fn write_front(&mut self, bytes: &[u8], length: usize, at: Instant) -> Result<(), Error> {
         let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let data = &bytes[..bytes.len().min(SNAP_LENGTH_BYTES as usize)];
         let packet = RawPcapPacket {
             ts_sec: u32::try_from(seconds).unwrap_or(u32::MAX),
             ts_frac: nanos as u32,
-            incl_len: length.min(SNAP_LENGTH_BYTES),
-            orig_len: length,
-            data: bytes[..bytes.len().min(SNAP_LENGTH_BYTES as usize)].into(),
+            incl_len: data.len() as u32,
+            orig_len: u32::try_from(length).unwrap_or(u32::MAX),
+            data: data.into(),
         };
         let written = self.writer.write_raw_packet(&packet);
         written.map_err(|e| failed(&self.name, e))?;

@@ -124,7 +124,7 @@ struct Replayed {
 
 impl Replayed {
     fn new(arguments: &Arguments, changes: &[PlacedChange], console: &Console) -> Result<Replayed> {
-        let mut sources = Sources::open(&arguments.pcap, arguments.in_port)?;
+        let mut sources = Sources::open(&arguments.pcap, arguments.in_port, arguments.padded)?;
         let rules = arguments.rules.read()?;
         let mut config = Config::default();
         config.datapath.maintainer = arguments.maintainer;
@@ -166,6 +166,7 @@ impl Replayed {
             replayed.engine.step();
         }
         progress.finish_and_clear();
+        sources.warn_of_cuts();
         Ok(replayed)
     }
 

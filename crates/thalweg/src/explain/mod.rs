@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// port of its own, PORT=FILE
     #[arg(long, value_name = "[PORT=]FILE")]
     pcap: Vec<String>,
+    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    #[arg(long, requires = "pcap")]
+    padded: bool,
     /// The port that captures without one came in by
     #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port, requires = "pcap")]
     in_port: u32,

@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde::Serialize;
 use thalweg_p4::{DropReason, Fault, Outbox, Target};
 
-use crate::captures::Sources;
+use crate::captures::{CutsReport, Sources};
 use crate::console::Console;
 use crate::lookups::IndexReport;
 use crate::number::counted;
@@ -21,6 +21,9 @@ use crate::p4::CacheReport;
 #[derive(Serialize)]
 struct Report {
     packets: u64,
+    /// What captures lack.
+    #[serde(flatten)]
+    cuts: CutsReport,
     outputs: BTreeMap<u32, u64>,
     drops: BTreeMap<&'static str, u64>,
     /// What the program did to no effect.
@@ -72,6 +75,7 @@ pub(crate) fn replay(
         }
     }
     progress.finish_and_clear();
+    sources.warn_of_cuts();
     for (_, capture) in captures {
         capture.finish()?;
     }
@@ -84,6 +88,7 @@ pub(crate) fn replay(
     let faults = Fault::ALL.map(|fault| (fault.name(), counts.faults(fault)));
     let report = Report {
         packets: counts.received,
+        cuts: sources.cuts(),
         outputs,
         drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
         faults: faults.into_iter().filter(|(_, count)| *count > 0).collect(),

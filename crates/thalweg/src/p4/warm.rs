@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
+    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    #[arg(long)]
+    padded: bool,
     /// The port that captures without one came in by
     #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = number::<u32>(super::PORTS))]
     in_port: u32,
@@ -80,9 +83,15 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         super::entries::write_to(&mut target, entries, arguments.keep_going)?;
     }
     set_threshold(&mut target, arguments.threshold)?;
-    let mut sources = Sources::of_ports(&arguments.pcap, arguments.in_port, super::PORTS)?;
+    let mut sources = Sources::of_ports(
+        &arguments.pcap,
+        arguments.in_port,
+        super::PORTS,
+        arguments.padded,
+    )?;
     let mut keeper = Keeper::new(plan.clone());
     let (packets, lines) = warm(&mut target, &mut sources, &mut keeper)?;
+    sources.warn_of_cuts();
     output::write_text(&arguments.output, &lines)?;
     let counts = keeper.counts();
     let report = Report {

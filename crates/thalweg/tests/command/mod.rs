@@ -72,6 +72,21 @@ impl Scene {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// What it says on standard error, when all is well all the same.
+    pub(crate) fn warns(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    /// What it says to programs, when all is well but for a warning: one object, and the warning.
+    pub(crate) fn json_and_warning(&self, arguments: &[&str]) -> (Value, String) {
+        let output = self.run(&[&["--json"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        let object = serde_json::from_slice(&output.stdout).expect("one object");
+        (object, String::from_utf8(output.stderr).expect("text"))
+    }
+
     /// What it says to programs, when all is well: one object and nothing else.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let text = self.says(&[&["--json"], arguments].concat());
