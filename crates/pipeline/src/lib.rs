@@ -38,7 +38,7 @@ pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
 pub use prepare::{Delta, Plan, Progress};
-pub use reference::{MAX_PASSES, Pass, Passes, forward};
+pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};
 pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};

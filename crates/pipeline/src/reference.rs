@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_classifier::Version;
-use thalweg_packet::{FrameError, Headers, Packet, Receipt};
+use thalweg_packet::{FieldId, FrameError, Headers, Packet, Receipt};
 
 use crate::effect::{Outbox, run};
-use crate::interpret::{Continuation, Translation, resume, translate};
+use crate::interpret::{Continuation, Translation, resume, translate, translate_from};
 use crate::pipeline::Pipeline;
 
 /// Times that one packet and its copies may be parsed and looked up.
@@ -49,6 +49,20 @@ pub struct Pass {
     pub translation: Translation,
 }
 
+/// What is known of a packet beside its bytes and its port when its first pass begins.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Beginning {
+    /// The tunnel that it came out of, which stays known in later passes.
+    pub tunnel_id: u64,
+    /// The tunnel's outer IPv4 source.
+    pub tunnel_source: u32,
+    /// The tunnel's outer IPv4 destination.
+    pub tunnel_destination: u32,
+    /// Registers and metadata that are not zero, as `ofproto/trace` takes them: no packet of a
+    /// running switch begins with any.
+    pub registers: Vec<(FieldId, u128)>,
+}
+
 /// The passes of a packet, each made when it is asked for.
 ///
 /// An error can only be the first item: the packet is no Ethernet frame then, and back in the
@@ -57,6 +71,7 @@ pub struct Pass {
 pub struct Passes<'a> {
     pipeline: &'a Pipeline,
     version: Version,
+    beginning: Beginning,
     outbox: &'a mut Outbox,
     waiting: VecDeque<(Option<Arc<Continuation>>, Packet)>,
     /// Packets parsed, also those that turned out to be none.
@@ -76,11 +91,27 @@ impl<'a> Passes<'a> {
         Passes {
             pipeline,
             version,
+            beginning: Beginning::default(),
             outbox,
             waiting: VecDeque::from([(None, packet)]),
             parsed: 0,
             made: 0,
         }
+    }
+
+    /// The same of a packet that begins with more than its bytes.
+    pub fn with_beginning(self, beginning: Beginning) -> Passes<'a> {
+        Passes { beginning, ..self }
+    }
+
+    /// The registers' words when the first pass begins.
+    fn first_registers(&self) -> Vec<u64> {
+        let layout = self.pipeline.layout();
+        let mut words = vec![0; layout.words()];
+        for &(register, value) in &self.beginning.registers {
+            layout.set(&mut words, register, value);
+        }
+        words.split_off(layout.ingress_words())
     }
 
     /// Looks a packet up and runs what it comes to.
@@ -93,14 +124,22 @@ impl<'a> Passes<'a> {
         let receipt = Receipt {
             in_port: packet.in_port().0,
             recirculation_id: self.made,
-            ..Receipt::default()
+            tunnel_id: self.beginning.tunnel_id,
+            tunnel_source: self.beginning.tunnel_source,
+            tunnel_destination: self.beginning.tunnel_destination,
         };
         self.made += 1;
         let layout = self.pipeline.layout();
         let mut key = vec![0; layout.ingress_words()];
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
         let translation = match continuation {
-            None => translate(self.pipeline, &key, self.version),
+            None if self.beginning.registers.is_empty() => {
+                translate(self.pipeline, &key, self.version)
+            }
+            None => {
+                let registers = self.first_registers();
+                translate_from(self.pipeline, &key, &registers, self.version)
+            }
             Some(continuation) => resume(self.pipeline, &key, continuation, self.version),
         };
         let fields = self.pipeline.fields();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, Source};
-use thalweg_pipeline::text::{MegaflowStyle, parse_megaflow, print_megaflow};
+use thalweg_pipeline::text::{MegaflowStyle, parse_datapath_flow, parse_megaflow, print_megaflow};
 use thalweg_pipeline::{Match, Term};
 
 const IPV4: u128 = 0x0800;
@@ -145,6 +145,26 @@ fn assert_megaflow_reads_back(matching: &Match) {
     assert_eq!(again, text);
 }
 
+/// What is read prints as the same text. The spelling has no second tag without a first.
+fn assert_datapath_flow_reads_back(matching: &Match) {
+    let is_tagged = |field| {
+        let present = u128::from(f::VLAN_PRESENT);
+        let term = matching.term(field);
+        term.is_some_and(|term| term.value & present != 0)
+    };
+    if is_tagged(f::VLAN_TCI_INNER) && !is_tagged(f::VLAN_TCI) {
+        return;
+    }
+    let layout = layout();
+    let print = |matching: &Match| {
+        let (key, mask) = words(&layout, matching);
+        print_megaflow(&layout, &key, &mask, MegaflowStyle::Datapath)
+    };
+    let text = print(matching);
+    let read = parse_datapath_flow(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(print(&read), text);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -159,6 +179,16 @@ proptest! {
     #[test]
     fn i8_any_mask_reads_back_as_dumps_have_it(matching in matching()) {
         assert_megaflow_reads_back(&matching);
+    }
+
+    #[test]
+    fn any_entry_reads_back_in_the_datapaths_spelling(matching in matching()) {
+        assert_datapath_flow_reads_back(&matching);
+    }
+
+    #[test]
+    fn no_text_makes_the_datapaths_reader_panic(text in "[a-z0-9_:=/(),.+-]{0,60}") {
+        let _ = parse_datapath_flow(&text);
     }
 
     #[test]

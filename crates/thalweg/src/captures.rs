@@ -17,7 +17,8 @@ use thalweg_packet::{Headers, Instant, Packet, PortId, standard::header as h};
 
 use crate::console::warn;
 use crate::failure::bad_input;
-use crate::number::{PORTS, counted, number};
+use crate::number::{counted, number};
+use crate::ports::PortNames;
 
 /// The captures that are read, merged by time.
 pub(crate) struct Sources {
@@ -53,22 +54,15 @@ struct Source {
 }
 
 impl Sources {
-    /// Opens captures named as `FILE` or `PORT=FILE`; the port of those without one is `in_port`.
+    /// Opens captures named as `FILE` or `PORT=FILE`, where the port is one of `ports` or has a
+    /// name; the port of those without one is `in_port`.
     ///
     /// # Errors
     /// If one cannot be read.
-    pub(crate) fn open(pcap: &[String], in_port: u32, is_padded: bool) -> Result<Sources> {
-        Sources::of_ports(pcap, in_port, PORTS, is_padded)
-    }
-
-    /// The same, where ports have other numbers.
-    ///
-    /// # Errors
-    /// If one cannot be read.
-    pub(crate) fn of_ports(
+    pub(crate) fn open(
         pcap: &[String],
         in_port: u32,
-        ports: RangeInclusive<u64>,
+        (ports, names): (RangeInclusive<u64>, &PortNames),
         is_padded: bool,
     ) -> Result<Sources> {
         let mut sources = Sources {
@@ -83,7 +77,7 @@ impl Sources {
             },
         };
         for argument in pcap {
-            let (port, path) = port_and_path(argument, in_port, ports.clone())?;
+            let (port, path) = port_and_path(argument, in_port, ports.clone(), names)?;
             sources.size_bytes += std::fs::metadata(path).map_or(0, |data| data.len());
             let reader = CaptureReader::open(path).map_err(bad_input)?;
             let mut source = Source {
@@ -199,8 +193,13 @@ fn length_by_headers(frame: &[u8]) -> usize {
     ether_type + 2 + length
 }
 
-/// What stands before `=` is a port if it is a number; else it belongs to the path.
-fn port_and_path(argument: &str, in_port: u32, ports: RangeInclusive<u64>) -> Result<(u32, &Path)> {
+/// What stands before `=` is a port if it is a number or a port's name; else it belongs to the path.
+fn port_and_path<'a>(
+    argument: &'a str,
+    in_port: u32,
+    ports: RangeInclusive<u64>,
+    names: &PortNames,
+) -> Result<(u32, &'a Path)> {
     let refused = |what: &str| Err(bad_input(format!("--pcap {argument}: {what}")));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (port, path) = match argument.split_once('=') {
@@ -208,6 +207,7 @@ fn port_and_path(argument: &str, in_port: u32, ports: RangeInclusive<u64>) -> Re
             Ok(port) => (port, path),
             Err(error) => return refused(&format!("{before} is no port; {error}")),
         },
+        Some((before, path)) if let Some(port) = names.find(before) => (port.0, path),
         _ => (in_port, argument),
     };
     if path.is_empty() {

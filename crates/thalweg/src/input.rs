@@ -15,6 +15,7 @@ use thalweg_pipeline::{Action, Change, ChangeError, Config, Group, Operation, Ou
 use thalweg_switch::Engine;
 
 use crate::failure::bad_input;
+use crate::ports::PortNames;
 
 /// Bytes of a file that is read whole, such as a P4 program.
 const MAX_BYTES: u64 = 1 << 30;
@@ -31,28 +32,43 @@ pub(crate) struct RulesArguments {
     /// Groups, as `ovs-ofctl add-groups` takes them
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Vec<PathBuf>,
+    /// Names of ports, for rules and packets: NAME=NUMBER, or a file with such lines or with what
+    /// `ovs-ofctl show` prints
+    #[arg(long, value_name = "FILE|NAME=NUMBER")]
+    ports: Vec<String>,
 }
 
 impl RulesArguments {
+    /// The names that ports have.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn port_names(&self) -> Result<PortNames> {
+        PortNames::read(&self.ports)
+    }
+
     /// Reads all files as one change: groups first, so that rules can name them.
     ///
     /// # Errors
     /// If there is none, or one cannot be read, with all the faults of its text.
-    pub(crate) fn read(&self) -> Result<Change> {
+    pub(crate) fn read(&self, names: &PortNames) -> Result<Change> {
         if self.rules.is_empty() {
             return Err(bad_input("no rules; give them with --rules FILE"));
         }
-        let mut parser = Parser::new();
+        names.with_parser(|parser| self.read_with(parser))
+    }
+
+    fn read_with(&self, parser: &mut Parser<'_>) -> Result<Change> {
         let mut change = Change::default();
         let limit = Config::default().rules;
         for path in &self.groups {
-            let groups = read_groups(&mut parser, path)?;
+            let groups = read_groups(parser, path)?;
             change
                 .operations
                 .extend(groups.into_iter().map(Operation::SetGroup));
         }
         for path in &self.rules {
-            let rules = read_rules(&mut parser, path, limit)?;
+            let rules = read_rules(parser, path, limit)?;
             change.operations.extend(rules.into_change().operations);
         }
         Ok(change)
@@ -63,9 +79,10 @@ impl RulesArguments {
 ///
 /// # Errors
 /// If it cannot be read, with all the faults of its text.
-pub(crate) fn read_changes(path: &Path) -> Result<Vec<PlacedChange>> {
+pub(crate) fn read_changes(path: &Path, names: &PortNames) -> Result<Vec<PlacedChange>> {
     let name = path.display().to_string();
-    let changes = Parser::new().read_changes(&name, open(path)?, MAX_OPERATIONS);
+    let file = open(path)?;
+    let changes = names.with_parser(|parser| parser.read_changes(&name, file, MAX_OPERATIONS));
     changes.map_err(|error| unread(path, error))
 }
 
@@ -101,20 +118,20 @@ fn unread(path: &Path, error: ReadError) -> anyhow::Error {
     }
 }
 
-/// Adds the ports that changes speak of, and loads what was read from the arguments' files; rules
+/// Adds the ports that have names or that changes speak of, and loads what was read from the arguments' files; rules
 /// begin to age at `now`.
 ///
 /// # Errors
 /// If a rule is refused.
 pub(crate) fn load<'a>(
     engine: &mut Engine,
-    arguments: &RulesArguments,
+    (arguments, names): (&RulesArguments, &PortNames),
     rules: &'a Change,
     others: impl IntoIterator<Item = &'a Change>,
     in_ports: impl IntoIterator<Item = PortId>,
     now: Instant,
 ) -> Result<()> {
-    let mut ports: BTreeSet<PortId> = in_ports.into_iter().collect();
+    let mut ports: BTreeSet<PortId> = in_ports.into_iter().chain(names.ports()).collect();
     for change in others.into_iter().chain([rules]) {
         change
             .operations
@@ -126,7 +143,7 @@ pub(crate) fn load<'a>(
     }
     engine.apply(rules, now).map_err(|error| {
         let files = arguments.groups.iter().chain(&arguments.rules);
-        refused(rules, &error, files, &mut Parser::new())
+        names.with_parser(|parser| refused(rules, &error, files, parser))
     })?;
     Ok(())
 }

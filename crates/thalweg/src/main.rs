@@ -25,6 +25,7 @@ mod lookups;
 mod number;
 mod output;
 mod p4;
+mod ports;
 mod question;
 mod replay;
 mod report;

@@ -32,7 +32,7 @@ use crate::failure::bad_input;
 use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::lookups::LookupsReport;
-use crate::number::{PORTS, counted, number, port};
+use crate::number::{PORTS, counted, number};
 use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
 use crate::trace::describe_traversal;
@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     padded: bool,
     /// The port that captures without one came in by
-    #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port)]
-    in_port: u32,
+    #[arg(long, value_name = "PORT", default_value = "1")]
+    in_port: String,
     /// Write what leaves by port N to DIR/N.pcap
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -162,22 +162,23 @@ struct RemovalReport {
 /// # Errors
 /// If a file cannot be read or written, or a rule is refused.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let names = arguments.rules.port_names()?;
+    let in_port = names.port(&arguments.in_port, "--in-port")?.0;
     let ports = if arguments.program.is_given() {
         p4::PORTS
     } else {
         PORTS
     };
-    let mut sources =
-        Sources::of_ports(&arguments.pcap, arguments.in_port, ports, arguments.padded)?;
+    let mut sources = Sources::open(&arguments.pcap, in_port, (ports, &names), arguments.padded)?;
     if let Some(target) = arguments.program.load()? {
         return p4::replay(target, sources, arguments.out.as_deref(), console);
     }
     let mut changes = match &arguments.changes {
-        Some(path) => input::read_changes(path)?,
+        Some(path) => input::read_changes(path, &names)?,
         None => Vec::new(),
     };
     changes.sort_by_key(|change| change.position);
-    let rules = arguments.rules.read()?;
+    let rules = arguments.rules.read(&names)?;
     let mut engine = Engine::new(config(arguments))?;
     let others = changes.iter().map(|placed| &placed.change);
     // A rule's time begins with the first packet's.
@@ -185,7 +186,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let in_ports = sources.ports();
     input::load(
         &mut engine,
-        &arguments.rules,
+        (&arguments.rules, &names),
         &rules,
         others,
         in_ports,

@@ -2,7 +2,7 @@
 //!
 //! For every pass through the pipeline the tables are listed with the rule that matched, and with
 //! the bits that the step put into the mask of the cache entry; then the entry itself, and what is
-//! done with its packets.
+//! done with its packets. What is printed as the entry can be asked about in turn (`question`).
 
 use anyhow::Result;
 use serde::Serialize;
@@ -71,14 +71,23 @@ struct StepReport {
 /// # Errors
 /// If the rules or the packet cannot be read.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let question = arguments.packet.read()?;
+    let names = arguments.rules.port_names()?;
+    let question = arguments.packet.read(&names)?;
     if let Some(target) = arguments.program.load()? {
+        question.refuse_what_programs_lack()?;
         return p4::trace(target, question.in_port.0, question.bytes(), console);
     }
-    let rules = arguments.rules.read()?;
+    let rules = arguments.rules.read(&names)?;
     let mut engine = Engine::new(Config::default())?;
     let (in_ports, now) = ([question.in_port], Instant::ZERO);
-    input::load(&mut engine, &arguments.rules, &rules, [], in_ports, now)?;
+    input::load(
+        &mut engine,
+        (&arguments.rules, &names),
+        &rules,
+        [],
+        in_ports,
+        now,
+    )?;
     let pipeline = engine.pipeline();
     let passes = question.passes(&pipeline)?;
     let mut passes: Vec<PassReport> = passes

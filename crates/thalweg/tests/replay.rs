@@ -593,6 +593,55 @@ fn packets_of_a_snap_length_are_counted_and_keep_their_lengths() {
 }
 
 #[test]
+fn ports_of_rules_changes_and_captures_have_names() {
+    let scene = Scene::new();
+    let rules = scene.write(
+        "r.rules",
+        "in_port=up,actions=down\nin_port=down,actions=up\n",
+    );
+    let changes = scene.write(
+        "c.changes",
+        "@2 add priority=40000,in_port=up,actions=third\n",
+    );
+    let names = scene.write("ports", "up=7\ndown=8\n");
+    let packets = [(1, datagram(1, 2, 64)), (3, datagram(1, 2, 63))];
+    let first = write_capture(&scene, "a.pcap", &packets);
+    let second = write_capture(&scene, "b.pcap", &[(2, datagram(2, 1, 64))]);
+    let down = format!("down={second}");
+    let replay = [
+        "replay",
+        "--rules",
+        &rules,
+        "--ports",
+        &names,
+        "--ports",
+        "third=9",
+        "--changes",
+        &changes,
+        "--in-port",
+        "up",
+        "--pcap",
+        &first,
+        "--pcap",
+        &down,
+    ];
+    let report = scene.json(&replay);
+    assert_eq!(
+        report["outputs"],
+        serde_json::json!({"7": 1, "8": 1, "9": 1})
+    );
+    let explained = [&["explain"], &replay[1..]].concat();
+    assert_eq!(scene.json(&explained)["packets"], 3);
+    scene.refuses(
+        &[&replay[..10], &["upp", "--pcap", &first]].concat(),
+        &[
+            "--in-port upp: give a whole number",
+            "the name of a port: down, third, up",
+        ],
+    );
+}
+
+#[test]
 fn a_capture_whose_last_record_is_cut_is_replayed_up_to_there() {
     let scene = Scene::new();
     let rules = scene.write("r.rules", "actions=output:2\n");

@@ -191,6 +191,169 @@ fn a_packet_is_asked_for_and_what_is_missing_is_counted() {
     );
 }
 
+/// What is done with a packet.
+fn actions(arguments: &[&str]) -> String {
+    let report = Scene::new().json(&[&["trace"], arguments].concat());
+    report["actions"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn a_packet_begins_with_registers_metadata_and_a_tunnel() {
+    let scene = Scene::new();
+    let rules = "table=0,reg0=5,reg15=0x70000/0xf0000,metadata=9,actions=resubmit(,1)\n\
+                 table=0,tun_id=7,tun_src=1.2.3.4,actions=output:4\n\
+                 table=1,reg0=5,actions=output:2,set_field:0->reg0,resubmit(,2)\n\
+                 table=2,reg0=0,actions=output:3\n\
+                 table=2,reg0=5,actions=output:5\n\
+                 table=0,priority=1,mpls,actions=pop_mpls:0x0800,resubmit(,3)\n\
+                 table=3,ip,tun_id=8,reg1=1,actions=output:6\n";
+    let rules = scene.write("r.rules", rules);
+    for (flow, expected) in [
+        ("in_port=1,reg0=5,reg15=0x7ffff,metadata=9", "2,3"),
+        (
+            "in_port=1,xreg0=0x500000000,reg15=0x70000,metadata=9",
+            "2,3",
+        ),
+        ("in_port=1,reg0=5,metadata=9", "drop"),
+        ("in_port=1,reg0=5,reg15=0x70000", "drop"),
+        ("in_port=1,tun_id=7,tun_src=1.2.3.4,tun_dst=1.1.1.1", "4"),
+        ("in_port=1,tun_id=7,tun_src=1.2.3.5", "drop"),
+    ] {
+        assert_eq!(actions(&["--rules", &rules, flow]), expected, "{flow}");
+    }
+    // They are there in later passes, and beside bytes.
+    let flow = "in_port=1,mpls,mpls_label=16,tun_id=8,reg1=1";
+    let report = scene.json(&["trace", "--rules", &rules, flow]);
+    assert_eq!(report["recirculated"][0]["actions"], "6", "{report}");
+    let bytes = "02000000000102000000000288b5";
+    let flow = "tun_id=7,tun_src=1.2.3.4";
+    assert_eq!(actions(&["--rules", &rules, flow, bytes]), "4");
+    let report = scene.json(&["explain", "--rules", &rules, flow, bytes]);
+    assert_eq!(report["actions"], "4", "{report}");
+}
+
+#[test]
+fn an_entry_that_was_printed_can_be_asked_about() {
+    let scene = Scene::new();
+    let rules = "table=0,in_port=1,tcp,nw_dst=10.0.0.0/8,tp_dst=80,actions=output:2\n\
+                 table=0,in_port=1,dl_vlan=5,ip,nw_dst=11.0.0.0/8,actions=dec_ttl,output:3\n\
+                 table=0,in_port=1,ipv6,ipv6_dst=2001:db8::/32,actions=output:4\n\
+                 table=0,in_port=2,arp,arp_tpa=10.0.0.1,actions=output:5\n\
+                 table=0,tun_id=7,actions=output:6\n";
+    let rules = scene.write("r.rules", rules);
+    for flow in [
+        "in_port=1,tcp,nw_dst=10.1.2.3,tp_dst=80",
+        "in_port=1,dl_vlan=5,udp,nw_dst=11.1.2.3,tp_dst=80",
+        "in_port=1,dl_vlan=5,udp,nw_dst=11.1.2.3,nw_ttl=1",
+        "in_port=1,icmp6,ipv6_dst=2001:db8::1",
+        "in_port=2,arp,arp_tpa=10.0.0.1",
+        "in_port=2,tun_id=7,ip",
+        "in_port=9",
+    ] {
+        let first = scene.json(&["trace", "--rules", &rules, flow]);
+        for key in ["megaflow", "datapath_megaflow"] {
+            let entry = first[key].as_str().unwrap();
+            let second = scene.json(&["trace", "--rules", &rules, entry]);
+            for key in ["actions", "megaflow", "datapath_megaflow"] {
+                assert_eq!(first[key], second[key], "{flow}: {entry}");
+            }
+        }
+    }
+    scene.refuses(
+        &[
+            "trace",
+            "--rules",
+            &rules,
+            "recirc_id(0x1),in_port(1),eth_type(0x0800)",
+        ],
+        &["FLOW: an entry of a later pass", "as it came in"],
+    );
+    scene.refuses(
+        &[
+            "trace",
+            "--rules",
+            &rules,
+            "in_port(1),eth_type(0x0800),present:ipv4(0)",
+        ],
+        &["FLOW: the packet does not have present:ipv4=0x0/0x1; give the bytes"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port(1),eht_type(0x0800)"],
+        &[
+            "FLOW:1:12: unknown attribute `eht_type`",
+            "\n             ^\n",
+        ],
+    );
+}
+
+#[test]
+fn bytes_stand_alone_or_behind_the_flow() {
+    let scene = Scene::new();
+    let rules = "in_port=1,dl_dst=02:00:00:00:00:01,actions=output:2\n\
+                 in_port=7,dl_dst=02:00:00:00:00:01,actions=output:8\n";
+    let rules = scene.write("r.rules", rules);
+    let bytes = "02000000000102000000000288b5";
+    assert_eq!(actions(&["--rules", &rules, bytes]), "2");
+    assert_eq!(
+        actions(&["--rules", &rules, "0200 0000 0001 0200 0000 0002 88b5"]),
+        "2"
+    );
+    assert_eq!(actions(&["--rules", &rules, "in_port=7", bytes]), "8");
+    assert_eq!(
+        actions(&["--rules", &rules, "in_port(7)", "--packet", bytes]),
+        "8"
+    );
+    let report = scene.json(&["explain", "--rules", &rules, bytes]);
+    assert_eq!(report["actions"], "2");
+    scene.refuses(
+        &["trace", "--rules", &rules, "in_port=7", "ip"],
+        &["HEX:1:1: 'i' is no hexadecimal digit"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "0200000"],
+        &["HEX: 7 is no even number of digits"],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "0200"],
+        &["the packet's bytes: shorter than an Ethernet header"],
+    );
+}
+
+#[test]
+fn ports_have_names() {
+    let scene = Scene::new();
+    let rules = "in_port=up,actions=down,output:\"third\"\nin_port=2,actions=flood\n";
+    let rules = scene.write("r.rules", rules);
+    let names = scene.write("ports", "up=1\nthird 3\n");
+    let trace = ["--rules", &rules, "--ports", &names, "--ports", "down=2"];
+    let of = |flow: &str| actions(&[&trace[..], &[flow]].concat());
+    assert_eq!(of("in_port=up"), "2,3");
+    assert_eq!(of("in_port=1"), "2,3");
+    assert_eq!(of("in_port(up),eth_type(0x0800)"), "2,3");
+    // Ports that have names exist.
+    assert_eq!(of("in_port=down"), "1,3");
+    let report = scene.json(&[&["explain"], &trace[..], &["in_port=up"]].concat());
+    assert_eq!(report["actions"], "2,3");
+    scene.refuses(
+        &[&["trace"], &trace[..], &["in_port=upp"]].concat(),
+        &[
+            "FLOW:1:9: unknown port `upp`; give its number, or the name of a port that exists: \
+           down, third, up\n",
+        ],
+    );
+    scene.refuses(
+        &["trace", "--rules", &rules, "--ports", "up=1", "in_port=1"],
+        &[
+            "r.rules:1:20: unknown action or port `down`",
+            "exists: up\n",
+        ],
+    );
+    scene.refuses(
+        &[&["trace"], &trace[..], &["--ports", "up=4", "in_port=1"]].concat(),
+        &["--ports: `up` is port 1 already; give port 4 another name"],
+    );
+}
+
 #[test]
 fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     let scene = Scene::new();
@@ -228,16 +391,12 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
         &["FLOW:1:1: unknown field `in_prot`", "\n  in_prot=1\n  ^\n"],
     );
     scene.refuses(
-        &["trace", "--rules", &rules, "reg0=1"],
-        &["reg0", "leave it out"],
-    );
-    scene.refuses(
         &["trace", "--rules", &rules, "in_port=1", "--packet", "00f"],
         &["--packet: 3 is no even number of digits; give two"],
     );
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1", "--packet", "0011"],
-        &["--packet: shorter than an Ethernet header; give all bytes"],
+        &["packet's bytes: shorter than an Ethernet header; give all bytes"],
     );
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1", "--packet", "00 0x"],

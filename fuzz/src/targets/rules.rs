@@ -33,6 +33,8 @@ pub fn run(input: &[u8]) {
         let changes = changes.into_iter().map(|placed| placed.change);
         load_one_by_one(changes.collect());
     }
+    let _ = text::parse_megaflow(&text);
+    let _ = text::parse_datapath_flow(&text);
     if let Ok(matching) = text::parse_match(&text) {
         let printed = matching.to_string();
         let again = text::parse_match(&printed);

@@ -119,6 +119,26 @@ pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translat
     Walker::default().walk(pipeline, key, None, version, None)
 }
 
+/// The same for a packet whose registers are not all zero when it comes in: `registers` are the
+/// layout's words behind its ingress words.
+///
+/// # Panics
+/// If the key is shorter than the layout's ingress words, or there are other registers than the
+/// layout's.
+pub fn translate_from(
+    pipeline: &Pipeline,
+    key: &[u64],
+    registers: &[u64],
+    version: Version,
+) -> Translation {
+    let mut spare = Spare::default();
+    let lookups = Lookups::Examined(None);
+    let registers = Some(registers);
+    let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, &mut spare);
+    walk.start(TableId(0));
+    walk.finish()
+}
+
 /// What is known of lookups, so that they need not be made again.
 pub trait Memory {
     /// The rule of `table` that is the best for `words` at the version of the walk, if it is known;

@@ -11,6 +11,7 @@
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
+use super::datapath::port_bits;
 use super::error::Parsed;
 use super::fields::{self, Format, Name};
 use super::line::{Line, Mark, Pair};
@@ -50,7 +51,7 @@ fn conditions(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Vec<(FieldId, Masked)>>
         return Err(line.unknown(pair.key, "field", "see ovs-fields(7) for their names"));
     };
     if name.format == Format::Port {
-        return Ok(vec![(f::IN_PORT, port(line, pair.value)?)]);
+        return Ok(vec![(f::IN_PORT, port_bits(line, pair.value)?)]);
     }
     let bits = match brackets {
         "" => named(line, name, pair.value)?,
@@ -122,17 +123,6 @@ fn nameless(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Option<(FieldId, Masked)>
     };
     let width = catalogue[field.index()].width_bits;
     Ok(Some((field, line.masked_number(value, width)?)))
-}
-
-/// A port's number or name, or bits of it.
-fn port(line: &Line<'_>, text: &str) -> Parsed<Masked> {
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        return line.masked_number(text, 32);
-    }
-    Ok(Masked {
-        value: line.ingress_port(text)?.0.into(),
-        mask: ones(32),
-    })
 }
 
 fn named(line: &Line<'_>, name: &Name, text: &str) -> Parsed<Masked> {

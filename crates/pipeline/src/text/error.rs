@@ -47,7 +47,7 @@ pub enum TextError {
         /// The word.
         name: Box<str>,
         /// What to do about it.
-        advice: &'static str,
+        advice: Box<str>,
     },
     /// A value that its place does not take.
     #[error("{place}: `{value}` is not {expected}")]

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Error, ErrorKind, Read};
 use std::sync::Arc;
 
+use super::datapath;
 use super::entry;
 use super::error::{Parsed, ReadError, TextError, WHOLE_TEXT};
 use super::flow;
@@ -83,6 +84,7 @@ pub struct PlacedChange {
 /// ```
 pub struct Parser<'a> {
     ports: PortNames<'a>,
+    known_ports: &'a str,
     interner: Interner,
 }
 
@@ -97,6 +99,7 @@ impl<'a> Parser<'a> {
     pub fn new() -> Parser<'a> {
         Parser {
             ports: &|_| None,
+            known_ports: "",
             interner: Interner::default(),
         }
     }
@@ -104,6 +107,14 @@ impl<'a> Parser<'a> {
     /// Finds ports by name as well.
     pub fn with_ports(self, ports: &'a dyn Fn(&str) -> Option<thalweg_packet::PortId>) -> Self {
         Parser { ports, ..self }
+    }
+
+    /// Says which names there are, for the message about one that there is not.
+    pub fn with_known_ports(self, known_ports: &'a str) -> Self {
+        Parser {
+            known_ports,
+            ..self
+        }
     }
 
     /// The action lists seen so far.
@@ -144,6 +155,16 @@ impl<'a> Parser<'a> {
     pub fn parse_megaflow(&mut self, text: &str) -> Result<crate::Match, TextError> {
         self.one("megaflow", text, |line, text, _| {
             entry::read_entry(line, text)
+        })
+    }
+
+    /// Reads a cache entry's key and mask in the datapath's spelling.
+    ///
+    /// # Errors
+    /// If an attribute is unknown or has no such value.
+    pub fn parse_datapath_flow(&mut self, text: &str) -> Result<crate::Match, TextError> {
+        self.one("datapath flow", text, |line, text, _| {
+            datapath::read_datapath_flow(line, text)
         })
     }
 
@@ -260,6 +281,7 @@ impl<'a> Parser<'a> {
             number: 1,
             text,
             ports: self.ports,
+            known_ports: self.known_ports,
         };
         check_length(&line)?;
         read(&line, text.trim(), &mut self.interner)
@@ -334,6 +356,7 @@ impl<'a> Parser<'a> {
             number: u32::try_from(index + 1).unwrap_or(u32::MAX),
             text,
             ports: self.ports,
+            known_ports: self.known_ports,
         }
     }
 

@@ -13,7 +13,7 @@ use super::intern::Interner;
 use super::line::{Line, Mark, Pair};
 use super::matches::Conditions;
 use super::shape::Shape;
-use super::value::{PortWord, UNKNOWN_PORT};
+use super::value::PortWord;
 use crate::action::{Action, Actions, GroupId, Output, TableId};
 use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
@@ -287,7 +287,7 @@ fn out_port(line: &Line<'_>, value: &str) -> Parsed<Option<Output>> {
         Some(PortWord::None) => Ok(None),
         Some(port) => output(line, value, port).map(Some),
         None if value.eq_ignore_ascii_case("any") => Ok(None),
-        None => Err(line.unknown(value, "port", UNKNOWN_PORT)),
+        None => Err(line.unknown_port(value, "port")),
     }
 }
 

@@ -15,7 +15,7 @@ use super::error::Parsed;
 use super::flow::read_hash_fields;
 use super::intern::Interner;
 use super::line::{Line, Mark, Pair};
-use super::value::{FIRST_RESERVED_PORT, PortWord, UNKNOWN_PORT};
+use super::value::{FIRST_RESERVED_PORT, PortWord};
 use crate::action::{Actions, GroupId};
 use crate::change::Operation;
 use crate::check::form::{MAX_BUCKET, MAX_BUCKETS, MAX_GROUP, Owner};
@@ -269,7 +269,7 @@ fn read_property(
                 Some(PortWord::Number(port)) if port.0 < FIRST_RESERVED_PORT => Some(port),
                 Some(PortWord::None) => None,
                 Some(_) => return Err(line.value(pair.value, "a port that can be watched")),
-                None => return Err(line.unknown(pair.value, "port", UNKNOWN_PORT)),
+                None => return Err(line.unknown_port(pair.value, "port")),
             }
         }
         _ => {

@@ -23,6 +23,8 @@ pub(super) struct Line<'a> {
     pub(super) number: u32,
     pub(super) text: &'a str,
     pub(super) ports: PortNames<'a>,
+    /// The names of ports, for a message; empty if there are none.
+    pub(super) known_ports: &'a str,
 }
 
 impl<'a> Line<'a> {
@@ -55,7 +57,21 @@ impl<'a> Line<'a> {
             place: self.place(part),
             kind,
             name: excerpt(part),
-            advice,
+            advice: advice.into(),
+        }
+    }
+
+    /// A port that does not exist.
+    pub(super) fn unknown_port(&self, part: &str, kind: &'static str) -> TextError {
+        let advice = match self.known_ports {
+            "" => "give its number, or the name of a port that exists".to_owned(),
+            known => format!("give its number, or the name of a port that exists: {known}"),
+        };
+        TextError::Unknown {
+            place: self.place(part),
+            kind,
+            name: excerpt(part),
+            advice: advice.into(),
         }
     }
 

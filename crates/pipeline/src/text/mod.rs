@@ -25,6 +25,7 @@
 //! what a rule's match says about the packet (`shape`) decides which fields it may use.
 
 mod actions;
+mod datapath;
 mod entry;
 mod error;
 mod fields;
@@ -86,6 +87,23 @@ pub fn parse_match(text: &str) -> Result<Match, TextError> {
 /// If a field is unknown or has no such value.
 pub fn parse_megaflow(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_megaflow(text)
+}
+
+/// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in the datapath's spelling
+/// and `ovs-appctl dpctl/dump-flows` does.
+///
+/// ```
+/// use thalweg_pipeline::text::parse_datapath_flow;
+///
+/// let flow = "recirc_id(0),in_port(1),eth_type(0x0800),ipv4(dst=10.0.0.0/255.0.0.0,frag=no)";
+/// assert_eq!(parse_datapath_flow(flow)?.terms().len(), 5);
+/// # Ok::<(), thalweg_pipeline::text::TextError>(())
+/// ```
+///
+/// # Errors
+/// If an attribute is unknown or has no such value.
+pub fn parse_datapath_flow(text: &str) -> Result<Match, TextError> {
+    Parser::new().parse_datapath_flow(text)
 }
 
 /// Reads rules, one a line; `name` stands for the file in messages.

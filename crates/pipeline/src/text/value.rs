@@ -213,7 +213,7 @@ impl Line<'_> {
             Some(PortWord::Local) => Ok(LOCAL_PORT),
             Some(PortWord::None) => Ok(NO_PORT),
             Some(_) => Err(self.value(part, "a port that packets come from")),
-            None => Err(self.unknown(part, "port", UNKNOWN_PORT)),
+            None => Err(self.unknown_port(part, "port")),
         }
     }
 
@@ -275,9 +275,6 @@ impl Line<'_> {
         bytes.ok_or_else(|| self.value(part, "bytes of two hexadecimal digits (00.1f.ff)"))
     }
 }
-
-/// What to do about a port that nobody knows.
-pub(super) const UNKNOWN_PORT: &str = "give its number, or the name of a port that exists";
 
 /// The names of the TCP flags, from bit 0 (RFC 9293, section 3.1; RFC 3540 for `ns`).
 pub(super) const TCP_FLAGS: [&str; 12] = [

@@ -31,7 +31,8 @@ use crate::change_text;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
-use crate::number::counted;
+use crate::number::{PORTS, counted};
+use crate::ports::PortNames;
 use crate::question::read_flow;
 
 /// Entries in the text, those with the most packets first.
@@ -83,13 +84,15 @@ struct RepairReport {
 /// # Errors
 /// If a file cannot be read, a rule is refused, or there is no such entry.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let selection = arguments.flow.as_deref().map(read_flow).transpose()?;
+    let names = arguments.rules.port_names()?;
+    let flow = arguments.flow.as_deref();
+    let selection = flow.map(|flow| read_flow(flow, &names)).transpose()?;
     let mut changes = match &arguments.changes {
-        Some(path) => input::read_changes(path)?,
+        Some(path) => input::read_changes(path, &names)?,
         None => Vec::new(),
     };
     changes.sort_by_key(|change| change.position);
-    let replayed = Replayed::new(arguments, &changes, console)?;
+    let replayed = Replayed::new(arguments, &names, &changes, console)?;
     let engine = &replayed.engine;
     let mut views = engine.datapath().entries();
     let entries = views.len();
@@ -123,9 +126,19 @@ struct Replayed {
 }
 
 impl Replayed {
-    fn new(arguments: &Arguments, changes: &[PlacedChange], console: &Console) -> Result<Replayed> {
-        let mut sources = Sources::open(&arguments.pcap, arguments.in_port, arguments.padded)?;
-        let rules = arguments.rules.read()?;
+    fn new(
+        arguments: &Arguments,
+        names: &PortNames,
+        changes: &[PlacedChange],
+        console: &Console,
+    ) -> Result<Replayed> {
+        let mut sources = Sources::open(
+            &arguments.pcap,
+            names.port(&arguments.in_port, "--in-port")?.0,
+            (PORTS, names),
+            arguments.padded,
+        )?;
+        let rules = arguments.rules.read(names)?;
         let mut config = Config::default();
         config.datapath.maintainer = arguments.maintainer;
         let mut engine = Engine::new(config)?;
@@ -133,7 +146,7 @@ impl Replayed {
         let (in_ports, start) = (sources.ports(), sources.start());
         input::load(
             &mut engine,
-            &arguments.rules,
+            (&arguments.rules, names),
             &rules,
             others,
             in_ports,

@@ -29,7 +29,7 @@ use thalweg_switch::{Config, Engine};
 
 use crate::console::Console;
 use crate::input::{self, RulesArguments};
-use crate::number::{number, port};
+use crate::number::number;
 use crate::question::PacketArguments;
 use reasons::FieldReport;
 use touches::TouchReport;
@@ -39,10 +39,13 @@ use touches::TouchReport;
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
-    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`; what is not said is zero, but for a TTL
-    /// of 64. With --pcap: only entries that are about such packets
+    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, as a cache entry, or as its bytes (see
+    /// `thalweg trace`). With --pcap: only entries that are about such packets
     #[arg(value_name = "FLOW", required_unless_present = "pcap")]
     flow: Option<String>,
+    /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    #[arg(value_name = "HEX", conflicts_with_all = ["pcap", "packet"])]
+    bytes: Option<String>,
     /// The packet's bytes in hexadecimal, in place of those made from FLOW
     #[arg(long, value_name = "HEX", conflicts_with = "pcap")]
     packet: Option<String>,
@@ -54,8 +57,8 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "pcap")]
     padded: bool,
     /// The port that captures without one came in by
-    #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = port, requires = "pcap")]
-    in_port: u32,
+    #[arg(long, value_name = "PORT", default_value = "1", requires = "pcap")]
+    in_port: String,
     /// Changes of the rules, each at its packet position (`@N add ...`)
     #[arg(long, value_name = "FILE", requires = "pcap")]
     changes: Option<PathBuf>,
@@ -102,11 +105,20 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let Some(flow) = arguments.flow.clone().filter(|_| arguments.pcap.is_empty()) else {
         return entries::execute(arguments, console);
     };
-    let question = PacketArguments::new(flow, arguments.packet.clone()).read()?;
-    let rules = arguments.rules.read()?;
+    let names = arguments.rules.port_names()?;
+    let bytes = arguments.bytes.clone();
+    let question = PacketArguments::new(flow, bytes, arguments.packet.clone()).read(&names)?;
+    let rules = arguments.rules.read(&names)?;
     let mut engine = Engine::new(Config::default())?;
     let (in_ports, now) = ([question.in_port], Instant::ZERO);
-    input::load(&mut engine, &arguments.rules, &rules, [], in_ports, now)?;
+    input::load(
+        &mut engine,
+        (&arguments.rules, &names),
+        &rules,
+        [],
+        in_ports,
+        now,
+    )?;
     let pipeline = engine.pipeline();
     let passes = question.passes(&pipeline)?;
     let mut passes: Vec<PassReport> = passes

@@ -25,6 +25,7 @@ use crate::failure::bad_input;
 use crate::input::program as program_text;
 use crate::number::number;
 use crate::output;
+use crate::ports::PortNames;
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
@@ -83,10 +84,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         super::entries::write_to(&mut target, entries, arguments.keep_going)?;
     }
     set_threshold(&mut target, arguments.threshold)?;
-    let mut sources = Sources::of_ports(
+    let mut sources = Sources::open(
         &arguments.pcap,
         arguments.in_port,
-        super::PORTS,
+        (super::PORTS, &PortNames::default()),
         arguments.padded,
     )?;
     let mut keeper = Keeper::new(plan.clone());

@@ -1,70 +1,167 @@
-//! The packet that somebody asks about, and its way through the pipeline.
+//! The packet that the user asks about, and its way through the pipeline.
 //!
-//! It is described as a flow (`in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80`) or given as bytes.
+//! ```text
+//!   FLOW        in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80     as `ofproto/trace` takes it
+//!               recirc_id=0,eth,ip,in_port=1,...            a cache entry, as `trace` prints it
+//!               recirc_id(0),in_port(1),eth_type(0x0800)    the same in the datapath's spelling
+//!   FLOW HEX    port, tunnel and registers from FLOW, the rest from the packet's bytes
+//!   HEX         the bytes, from port 1
+//! ```
+//!
+//! Registers, metadata and the tunnel's fields are what the packet begins with, as in
+//! `ofproto/trace`. An entry stands for many packets; the one that is asked about has zero where
+//! the entry does not look.
 
 mod packet;
 mod place;
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use thalweg_packet::{Instant, Packet, PacketPool, PortId, standard as f};
-use thalweg_pipeline::text;
-use thalweg_pipeline::{Match, Outbox, Pass, Passes, Pipeline};
+use thalweg_packet::{
+    Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard as f,
+};
+use thalweg_pipeline::text::TextError;
+use thalweg_pipeline::{Beginning, Match, Outbox, Pass, Passes, Pipeline, Term};
 
 use crate::failure::bad_input;
+use crate::ports::PortNames;
 
 /// How the packet is given.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PacketArguments {
-    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`; what is not said is zero, but for a TTL
-    /// of 64
+    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, where what is not said is zero, but for
+    /// a TTL of 64; as a cache entry in either of its spellings; or as its bytes in hexadecimal,
+    /// from port 1
     #[arg(value_name = "FLOW")]
     flow: String,
     /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    #[arg(value_name = "HEX", conflicts_with = "packet")]
+    bytes: Option<String>,
+    /// The same
     #[arg(long, value_name = "HEX")]
     packet: Option<String>,
 }
 
-/// A packet that somebody asks about.
+/// A packet that the user asks about.
 #[derive(Debug)]
 pub(crate) struct Question {
     /// Where it comes in.
     pub(crate) in_port: PortId,
     bytes: Vec<u8>,
+    beginning: Beginning,
+}
+
+/// The spellings of FLOW.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    Flow,
+    Entry,
+    Datapath,
+}
+
+impl Spelling {
+    fn of(flow: &str) -> Spelling {
+        let flow = flow.trim_start();
+        let mark = flow.find(['(', '=', ',']).map(|place| &flow[place..=place]);
+        match mark {
+            Some("(") => Spelling::Datapath,
+            _ if flow.starts_with("ufid:") => Spelling::Datapath,
+            _ if flow.starts_with("recirc_id=") => Spelling::Entry,
+            _ => Spelling::Flow,
+        }
+    }
+
+    fn read(self, flow: &str, names: &PortNames) -> Result<Match, TextError> {
+        names.with_parser(|parser| match self {
+            Spelling::Flow => parser.parse_match(flow),
+            Spelling::Entry => parser.parse_megaflow(flow),
+            Spelling::Datapath => parser.parse_datapath_flow(flow),
+        })
+    }
 }
 
 /// Reads a description of packets.
 ///
 /// # Errors
 /// If it is none.
-pub(crate) fn read_flow(flow: &str) -> Result<Match> {
-    text::parse_match(flow).map_err(|error| place::explain(flow, &error))
+pub(crate) fn read_flow(flow: &str, names: &PortNames) -> Result<Match> {
+    let read = Spelling::of(flow).read(flow, names);
+    read.map_err(|error| place::explain(flow, &error))
 }
 
 impl PacketArguments {
     /// The same as given on the command line.
-    pub(crate) fn new(flow: String, packet: Option<String>) -> PacketArguments {
-        PacketArguments { flow, packet }
+    pub(crate) fn new(
+        flow: String,
+        bytes: Option<String>,
+        packet: Option<String>,
+    ) -> PacketArguments {
+        PacketArguments {
+            flow,
+            bytes,
+            packet,
+        }
     }
 
     /// Reads the packet.
     ///
     /// # Errors
     /// If there is none of that description.
-    pub(crate) fn read(&self) -> Result<Question> {
-        let flow = read_flow(&self.flow)?;
-        if flow.terms().is_empty() && self.packet.is_none() {
+    pub(crate) fn read(&self, names: &PortNames) -> Result<Question> {
+        let given = match (&self.bytes, &self.packet) {
+            (Some(digits), _) => Some(bytes_of("HEX", digits)?),
+            (None, Some(digits)) => Some(bytes_of("--packet", digits)?),
+            (None, None) if is_hexadecimal(&self.flow) => {
+                return Ok(Question {
+                    in_port: PortId(1),
+                    bytes: bytes_of("HEX", &self.flow)?,
+                    beginning: Beginning::default(),
+                });
+            }
+            (None, None) => None,
+        };
+        let flow = read_flow(&self.flow, names)?;
+        if flow.terms().is_empty() && given.is_none() {
             return Err(bad_input(
                 "FLOW says nothing; describe a packet, as in in_port=1,ip,nw_dst=10.0.0.1, or give \
-                 its bytes with --packet",
+                 its bytes in hexadecimal",
             ));
         }
-        let in_port = PortId(flow.term(f::IN_PORT).map_or(0, |term| term.value as u32));
-        refuse_what_packets_lack(&flow)?;
-        let bytes = match &self.packet {
-            Some(digits) => bytes_of(digits)?,
+        let value = |field| flow.term(field).map_or(0, |term| term.value);
+        if value(f::RECIRC_ID) != 0 {
+            return Err(bad_input(
+                "FLOW: an entry of a later pass says nothing of what happened before it; ask about \
+                 the packet as it came in (recirc_id 0)",
+            ));
+        }
+        let bytes = match given {
+            Some(bytes) => bytes,
             None => packet::build(&flow)?,
         };
-        Ok(Question { in_port, bytes })
+        let question = Question {
+            in_port: PortId(value(f::IN_PORT) as u32),
+            bytes,
+            beginning: beginning(&flow),
+        };
+        if Spelling::of(&self.flow) != Spelling::Flow {
+            question.require(&flow)?;
+        }
+        Ok(question)
+    }
+}
+
+/// What the packet begins with beside its bytes.
+fn beginning(flow: &Match) -> Beginning {
+    let fields = f::fields();
+    let value = |field| flow.term(field).map_or(0, |term| term.value);
+    let registers = flow.terms().iter();
+    let registers = registers.filter(|term| !fields[term.field.index()].is_ingress());
+    Beginning {
+        tunnel_id: value(f::TUN_ID) as u64,
+        tunnel_source: value(f::TUN_SRC) as u32,
+        tunnel_destination: value(f::TUN_DST) as u32,
+        registers: registers.map(|term| (term.field, term.value)).collect(),
     }
 }
 
@@ -80,6 +177,51 @@ impl Question {
         digits.collect()
     }
 
+    /// Refuses what a P4 program cannot begin with.
+    ///
+    /// # Errors
+    /// If the packet begins with registers or a tunnel's fields.
+    pub(crate) fn refuse_what_programs_lack(&self) -> Result<()> {
+        match self.beginning == Beginning::default() {
+            true => Ok(()),
+            false => Err(bad_input(
+                "FLOW: a P4 program has no registers, metadata or tunnel fields of OpenFlow's; \
+                 leave them out",
+            )),
+        }
+    }
+
+    /// Refuses a packet that an entry is not about: not every entry's packets can be made from
+    /// what it says.
+    fn require(&self, entry: &Match) -> Result<()> {
+        let fields = entry.terms().iter().map(|term| term.field).collect();
+        let layout = Layout::new(Arc::new(f::fields()), &fields).map_err(bad_input)?;
+        let headers = Headers::parse(&self.bytes).map_err(bad_input)?;
+        let receipt = Receipt {
+            in_port: self.in_port.0,
+            recirculation_id: 0,
+            tunnel_id: self.beginning.tunnel_id,
+            tunnel_source: self.beginning.tunnel_source,
+            tunnel_destination: self.beginning.tunnel_destination,
+        };
+        let mut key = vec![0; layout.words()];
+        layout.extract(&self.bytes, &headers, &receipt, &mut key);
+        let is_other = |term: &&Term| {
+            let is_of_packet = layout.descriptor(term.field).is_ingress();
+            let value = layout.get(&key, term.field).unwrap_or(0);
+            is_of_packet && value & term.mask != term.value
+        };
+        match entry.terms().iter().find(is_other) {
+            None => Ok(()),
+            Some(term) => Err(bad_input(format!(
+                "FLOW: the packet does not have {}={:#x}/{:#x}; give the bytes of one that does",
+                layout.descriptor(term.field).name,
+                term.value,
+                term.mask
+            ))),
+        }
+    }
+
     /// Walks the packet and its copies through all their passes.
     ///
     /// # Errors
@@ -90,11 +232,12 @@ impl Question {
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         outbox.grows = true;
         let passes = Passes::new(pipeline, pipeline.version(), packet, &mut outbox);
+        let passes = passes.with_beginning(self.beginning.clone());
         let passes = passes.map(|pass| {
             // A packet that is made from FLOW is a frame.
             pass.map_err(|error| {
                 bad_input(format!(
-                    "--packet: {error}; give all bytes from the destination address on"
+                    "the packet's bytes: {error}; give all bytes from the destination address on"
                 ))
             })
         });
@@ -102,25 +245,16 @@ impl Question {
     }
 }
 
-/// Fields of a flow that no packet can bring along.
-fn refuse_what_packets_lack(flow: &Match) -> Result<()> {
-    let fields = f::fields();
-    let register = flow
-        .terms()
-        .iter()
-        .find(|term| !fields[term.field.index()].is_ingress());
-    match register {
-        Some(term) => {
-            let name = &fields[term.field.index()].name;
-            Err(bad_input(format!(
-                "FLOW: {name} is zero when a packet comes in; leave it out"
-            )))
-        }
-        None => Ok(()),
-    }
+/// Whether a text is bytes and no FLOW: no field is called by hexadecimal digits alone.
+fn is_hexadecimal(text: &str) -> bool {
+    let mut digits = text
+        .chars()
+        .filter(|digit| !digit.is_whitespace())
+        .peekable();
+    digits.peek().is_some() && digits.all(|digit| digit.is_ascii_hexdigit())
 }
 
-fn bytes_of(digits: &str) -> Result<Vec<u8>> {
+fn bytes_of(argument: &str, digits: &str) -> Result<Vec<u8>> {
     const EXAMPLE: &str = "give two hexadecimal digits for each byte, as in 0200000000fe";
     let mut values = Vec::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -130,7 +264,7 @@ fn bytes_of(digits: &str) -> Result<Vec<u8>> {
             None => {
                 let column = index + 1;
                 return Err(bad_input(format!(
-                    "--packet:1:{column}: {digit:?} is no hexadecimal digit; {EXAMPLE}"
+                    "{argument}:1:{column}: {digit:?} is no hexadecimal digit; {EXAMPLE}"
                 )));
             }
         }
@@ -138,7 +272,7 @@ fn bytes_of(digits: &str) -> Result<Vec<u8>> {
     if !values.len().is_multiple_of(2) {
         let count = values.len();
         return Err(bad_input(format!(
-            "--packet: {count} is no even number of digits; {EXAMPLE}"
+            "{argument}: {count} is no even number of digits; {EXAMPLE}"
         )));
     }
     let bytes = values.chunks(2).map(|pair| pair[0] << 4 | pair[1]);

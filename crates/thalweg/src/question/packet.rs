@@ -69,9 +69,15 @@ impl Fields<'_> {
         self.above_ip(builder.flow_label(self.get(f::IPV6_LABEL) as u32))
     }
 
+    /// 64 where nothing else is said.
+    fn ttl(&self) -> u8 {
+        let is_spent = self.or(f::IP_TTL_ABOVE_1, 1) == 0;
+        self.or(f::IP_TTL, if is_spent { 1 } else { 64 }) as u8
+    }
+
     fn above_ip(&self, builder: PacketBuilder) -> PacketBuilder {
         let mut builder = builder
-            .ttl(self.or(f::IP_TTL, 64) as u8)
+            .ttl(self.ttl())
             .dscp(self.get(f::IP_DSCP) as u8)
             .ecn(self.get(f::IP_ECN) as u8);
         let protocol = IpProtocol(self.get(f::IP_PROTO) as u8);

@@ -11,6 +11,7 @@ use thalweg_pipeline::{Change, ChangeError};
 
 use crate::failure::bad_input;
 use crate::input;
+use crate::ports::list_names;
 
 /// Says which rule or group was refused, why, and where it is.
 pub(super) fn refused(
@@ -18,9 +19,9 @@ pub(super) fn refused(
     change: &Change,
     error: &ChangeError,
 ) -> anyhow::Error {
-    let by_name = ports_by_name(config);
+    let (by_name, known) = (ports_by_name(config), known_ports(config));
     let files = config.groups.iter().chain(&config.rules);
-    let mut parser = Parser::new().with_ports(&by_name);
+    let mut parser = Parser::new().with_ports(&by_name).with_known_ports(&known);
     input::refused(change, error, files, &mut parser)
 }
 
@@ -31,13 +32,18 @@ fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
     }
 }
 
+/// The names that a message lists, of which a configuration may have thousands.
+fn known_ports(config: &Configuration) -> String {
+    list_names(config.ports.iter().map(|port| &*port.name))
+}
+
 /// Reads all files; gives what they say together.
 ///
 /// # Errors
 /// If one cannot be read, with all the faults of its text, or says nothing and may not.
 pub(super) fn read(config: &Configuration) -> Result<Rules> {
-    let by_name = ports_by_name(config);
-    let mut parser = Parser::new().with_ports(&by_name);
+    let (by_name, known) = (ports_by_name(config), known_ports(config));
+    let mut parser = Parser::new().with_ports(&by_name).with_known_ports(&known);
     let mut all = Rules::default();
     for (path, is_of_groups) in files(config) {
         let limit = config.switch.pipeline.rules;

@@ -22,7 +22,6 @@ use super::fields::{self, Format, Name};
 use super::intern::Interner;
 use super::line::{Line, Mark, Pair, excerpt};
 use super::shape::{Needs, Shape};
-use super::value::UNKNOWN_PORT;
 use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
@@ -124,7 +123,7 @@ impl<'a> ActionReader<'a> {
         let is_bare = pair.mark == Mark::None && owner != Owner::ActionSet;
         match line.port_word(pair.key)? {
             Some(port) => send::output(line, pair.key, port).map(Action::Output),
-            None if is_bare => Err(line.unknown(pair.key, "action or port", UNKNOWN_PORT)),
+            None if is_bare => Err(line.unknown_port(pair.key, "action or port")),
             None => Err(line.unknown(pair.key, "action", "see ovs-actions(7) for their names")),
         }
     }

@@ -5,7 +5,7 @@ use crate::action::{Action, GroupId, Output, TableId};
 use crate::check::form::{MAX_GROUP, MAX_TABLE};
 use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
-use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord, UNKNOWN_PORT};
+use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord};
 
 /// All of a packet, for the controller (OpenFlow `OFPCML_NO_BUFFER`).
 const WHOLE_PACKET: u16 = u16::MAX;
@@ -50,7 +50,7 @@ impl<'a> ActionReader<'a> {
             let (_, source) = self.subfield(pair.value, false)?;
             return Ok(Action::Output(Output::Field(source)));
         }
-        Err(line.unknown(pair.value, "port", UNKNOWN_PORT))
+        Err(line.unknown_port(pair.value, "port"))
     }
 }
 
@@ -120,7 +120,7 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
         Ok(Some(PortWord::Local)) => Some(LOCAL_PORT),
         Ok(Some(PortWord::None)) => Some(NO_PORT),
         Ok(Some(_)) => return Err(line.value(port, "a port that packets come from")),
-        Ok(None) => return Err(line.unknown(port, "port", UNKNOWN_PORT)),
+        Ok(None) => return Err(line.unknown_port(port, "port")),
     };
     let table = match parts.next() {
         None | Some("") | Some("255") => None,

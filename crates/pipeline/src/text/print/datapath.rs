@@ -18,11 +18,11 @@ use crate::text::shape::{
 use crate::text::value::ones;
 
 /// A member of an attribute: its name, its field, how it is spelt.
-type Member = (&'static str, FieldId, Spelling);
+pub(in crate::text) type Member = (&'static str, FieldId, Spelling);
 
 /// How a member of an attribute is spelt.
 #[derive(Clone, Copy)]
-enum Spelling {
+pub(in crate::text) enum Spelling {
     Decimal,
     Hexadecimal,
     Ethernet,
@@ -72,6 +72,22 @@ const DISCOVERY: [Member; 3] = [
     ("sll", f::ND_SLL, Ethernet),
     ("tll", f::ND_TLL, Ethernet),
 ];
+
+/// The members of an attribute, if there is one of that name.
+pub(in crate::text) fn members_of(attribute: &str) -> Option<&'static [Member]> {
+    Some(match attribute {
+        "tunnel" => &TUNNEL,
+        "eth" => &ADDRESSES,
+        "ipv4" => &INTERNET,
+        "ipv6" => &INTERNET_6,
+        "arp" => &RESOLUTION,
+        "mpls" => &LABEL,
+        "tcp" | "udp" | "sctp" => &PORTS,
+        "icmp" | "icmpv6" => &KINDS,
+        "nd" => &DISCOVERY,
+        _ => return None,
+    })
+}
 
 /// Bits of fields, and what is known of the packets that they belong to.
 pub(super) struct Attributes<'a> {

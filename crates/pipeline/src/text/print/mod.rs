@@ -17,6 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::fields::{Format, Name};
 use super::value::{LOCAL_PORT, NO_PORT, TCP_FLAGS, ones};
 
+pub(super) use datapath::{Spelling, members_of};
 pub use effects::print_effects;
 pub use megaflow::{MegaflowStyle, print_megaflow};
 
