@@ -3,6 +3,7 @@
 //! ```text
 //!   start, multiplier = two words spread from the seed, the multiplier odd
 //!   step(state, word) = low half ^ high half of (state ^ word) * multiplier     (128-bit product)
+//!                       ^ state, rotated by half its length
 //!   hash(words)       = step(... step(step(start, word 0), word 1) ...)
 //! ```
 //!
@@ -10,11 +11,15 @@
 //! hash: our inputs are whole words, their number is fixed by the table, and every prefix of the
 //! words must have a hash of its own, because a staged lookup asks after each stage. It departs
 //! from wyhash in that the multiplier too comes from the seed, so that a sender who knows the code
-//! but not the seed cannot compute colliding keys.
+//! but not the seed cannot compute colliding keys; and in that the state goes into the result once
+//! more. Without that, a word equal to the state makes the product zero, and all words before it are
+//! forgotten: two lines of words that each end so would have one hash, and whatever follows, too.
 //!
 //! 1. The same seed and words give the same hash, on every machine and in every run.
 //! 2. After at least one step, both the low and the high bits depend on every bit of every word:
 //!    a table may take its slot from the low ones and a tag from the high ones.
+//! 3. No single word makes a step forget the state: for each word, the step maps different states to
+//!    different results but for chance.
 //!
 //! Cost: one multiplication a word, about four cycles each, one after the other. Where that is what a
 //! lookup waits for, and no prefix needs a hash of its own, words are multiplied all at once before
@@ -58,7 +63,8 @@ impl WordHash {
     #[inline(always)]
     pub const fn step(self, state: u64, word: u64) -> u64 {
         let product = (state ^ word) as u128 * self.multiplier as u128;
-        product as u64 ^ (product >> 64) as u64
+        // Invariant 3.
+        product as u64 ^ (product >> 64) as u64 ^ state.rotate_left(32)
     }
 
     /// The hash of some words.
@@ -197,6 +203,47 @@ mod tests {
             of_number(|hasher| hasher.write_u128(WIDE)),
             of_bytes(&WIDE.to_le_bytes())
         );
+    }
+
+    /// Invariant 3, for the words that a sender who knows the seed would choose.
+    #[test]
+    fn no_word_makes_the_state_forgotten() {
+        let hash = WordHash::new(5);
+        // The word that is the state, and words that differ from it in a bit, so that the product
+        // is as small as can be.
+        let chosen = |state: u64| (0..65).map(move |bit| state ^ 1_u64.checked_shl(bit).unwrap_or(0));
+        for differs in [|state: u64| state, |state: u64| state ^ 1, |_| 0, |_| u64::MAX] {
+            let states: Vec<u64> = (0..4_096).map(|word| hash.step(hash.start(), word)).collect();
+            let after = states.iter().map(|&state| hash.step(state, differs(state)));
+            let distinct: std::collections::HashSet<u64> = after.collect();
+            assert_eq!(distinct.len(), states.len());
+        }
+        let start = hash.start();
+        let after: std::collections::HashSet<u64> =
+            chosen(start).map(|word| hash.step(start, word)).collect();
+        assert_eq!(after.len(), 65);
+    }
+
+    /// Keys that were made to have one slot under a known seed are spread under any other.
+    #[test]
+    fn keys_chosen_for_one_seed_are_as_any_under_another() {
+        const SLOT: u64 = 0xfff;
+        let known = WordHash::new(0);
+        let of_key = |hash: WordHash, word: u64| hash.hash_words(&[7, word]) & SLOT;
+        let chosen: Vec<u64> = (0..4_000_000_u64)
+            .filter(|word| of_key(known, *word) == 0)
+            .collect();
+        assert!(chosen.len() > 800);
+        let most = |hash: WordHash, keys: &[u64]| {
+            let mut slots = vec![0_usize; SLOT as usize + 1];
+            keys.iter().for_each(|word| slots[of_key(hash, *word) as usize] += 1);
+            slots.into_iter().max()
+        };
+        assert_eq!(most(known, &chosen), Some(chosen.len()));
+        for seed in 1..50 {
+            // A thousand keys in 4,096 slots: more than eight in one has a chance of 10^-7.
+            assert!(most(WordHash::new(seed), &chosen) <= Some(8), "seed {seed}");
+        }
     }
 
     #[test]

@@ -138,10 +138,6 @@ impl<const W: usize> Core<W> {
             layout.ingress_words() <= W,
             "keys of this layout have {W} words at most"
         );
-        // None may be a number that a word of a key is likely to be, such as that of a port: both
-        // words of a pair are lost where one of them is its secret.
-        let secret = |index| thalweg_classifier::hash::hash_words(config.seed, &[index as u64]);
-        let secrets = std::array::from_fn(secret);
         let microflow = &config.microflow;
         let needs_record = config.mode == Mode::Megaflows && config.maintainer.needs_dependencies();
         let index = needs_record.then(|| {
@@ -173,7 +169,7 @@ impl<const W: usize> Core<W> {
             are_others_old: false,
             statistics: Statistics::default(),
             list_bytes: 0,
-            secrets,
+            secrets: secrets_of(config.seed),
             shapes: Shapes::default(),
             burst: Some(Box::new(Burst::new())),
             scratch: Scratch::default(),
@@ -596,10 +592,17 @@ fn unshared_bytes(program: &Program, credits: &Shared<Credit>) -> usize {
     bytes
 }
 
+/// The secrets of the hash of whole keys.
+fn secrets_of(seed: u64) -> [u64; 8] {
+    let secret = |index| thalweg_classifier::hash::hash_words(seed, &[index as u64]);
+    std::array::from_fn(secret)
+}
+
 /// The hash of a whole key: the sum of folded products of its words in pairs.
 ///
 /// Unlike [`thalweg_classifier::hash::WordHash`] it need not be known word by word, so that its
-/// multiplications do not wait for each other.
+/// multiplications do not wait for each other. A word that is its secret makes the product zero, so
+/// both words of the pair are in the sum once more: neither hides the other.
 #[inline]
 fn hash_key<const W: usize>(key: &[u64; W], secrets: &[u64; 8]) -> u64 {
     let mut sum = secrets[0];
@@ -607,7 +610,8 @@ fn hash_key<const W: usize>(key: &[u64; W], secrets: &[u64; 8]) -> u64 {
         let left = pair[0] ^ secrets[(2 * index) % 8].rotate_left(index as u32);
         let right = pair[1] ^ secrets[(2 * index + 1) % 8].rotate_left(index as u32);
         let product = u128::from(left) * u128::from(right);
-        sum = sum.wrapping_add(product as u64 ^ (product >> 64) as u64);
+        let folded = product as u64 ^ (product >> 64) as u64;
+        sum = sum.wrapping_add(folded ^ left ^ right.rotate_left(32));
     }
     let last = u128::from(sum ^ secrets[7]) * u128::from(secrets[3] | 1);
     last as u64 ^ (last >> 64) as u64
@@ -634,5 +638,27 @@ impl<const W: usize> Burst<W> {
         self.found.clear();
         self.installed.clear();
         self.once.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_its_secret_does_not_hide_the_other() {
+        let secrets = secrets_of(3);
+        let rotated = |word: usize| secrets[word % 8].rotate_left(word as u32 / 2);
+        for word in 0..16 {
+            let key = |other| {
+                let mut key = [7; 16];
+                (key[word], key[word ^ 1]) = (rotated(word), other);
+                key
+            };
+            let hashes = (0..1_000).map(|other| hash_key(&key(other), &secrets));
+            assert_eq!(hashes.collect::<HashSet<u64>>().len(), 1_000, "word {word}");
+        }
     }
 }

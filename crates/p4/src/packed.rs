@@ -3,6 +3,7 @@
 //! ```text
 //!   word of the key = part << shift | part << shift | ...           parts are words of the frame
 //!   hash            = sum over pairs of words:  low half ^ high half of (a ^ s) * (b ^ t)
+//!                                               ^ (a ^ s) ^ (b ^ t), rotated by half its length
 //! ```
 //!
 //! A miss pays for this and has nothing of it, so it waits for as little as possible. A word of the
@@ -10,7 +11,8 @@
 //! [`thalweg_classifier::hash`], but of pairs, and the products are summed: none waits for another,
 //! where a chain would wait for a multiplication with each word. Every word has a secret of its own,
 //! drawn from the seed, so that words that change places have another hash, and a sender who does
-//! not know the seed cannot make keys collide.
+//! not know the seed cannot make keys collide. A word that is its secret makes the product zero; the
+//! other word of the pair still counts, since both are in the sum once more.
 //!
 //! 1. A word of the key has the parts that it was given and zeros elsewhere.
 //! 2. The same seed and key give the same hash, on every machine and in every run.
@@ -96,8 +98,9 @@ fn next_word(rest: &mut &[Gather], count: u32, frame: &[u64]) -> u64 {
 /// A step of the hash.
 #[inline]
 fn fold(first: u64, second: u64, secret: &[u64; 2]) -> u64 {
-    let product = u128::from(first ^ secret[0]) * u128::from(second ^ secret[1]);
-    product as u64 ^ (product >> 64) as u64
+    let (first, second) = (first ^ secret[0], second ^ secret[1]);
+    let product = u128::from(first) * u128::from(second);
+    product as u64 ^ (product >> 64) as u64 ^ first ^ second.rotate_left(32)
 }
 
 /// The hash of keys of one length.
@@ -205,6 +208,17 @@ mod tests {
                 assert!(distinct(part) > 0.95 * chance, "{words} words");
             }
         }
+    }
+
+    #[test]
+    fn a_word_that_is_its_secret_does_not_hide_the_other() {
+        let hash = KeyHash::new(4, 1);
+        let [_, [third, fourth]] = *hash.secrets else {
+            panic!("two pairs")
+        };
+        let keys = (0..1_000).flat_map(|word| [[1, 2, third, word], [1, 2, word, fourth]]);
+        let hashes: HashSet<u64> = keys.map(|key| hash.hash(&key)).collect();
+        assert_eq!(hashes.len(), 2_000);
     }
 
     #[test]
