@@ -15,6 +15,7 @@ use crate::{
 /// use thalweg_classifier::ClassifierKind;
 ///
 /// assert_eq!("tuple-space".parse(), Ok(ClassifierKind::TupleSpace));
+/// assert_eq!("tuple_space".parse(), Ok(ClassifierKind::TupleSpace));
 /// assert!("magic".parse::<ClassifierKind>().is_err());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,7 +95,7 @@ impl std::str::FromStr for ClassifierKind {
     fn from_str(name: &str) -> Result<Self, UnknownClassifier> {
         let known = ClassifierKind::ALL
             .into_iter()
-            .find(|kind| kind.name() == name);
+            .find(|kind| kind.name() == name.replace('_', "-"));
         known.ok_or_else(|| UnknownClassifier {
             name: name.to_owned(),
         })

@@ -51,7 +51,7 @@ impl MegaflowClassifier {
     pub fn name(self) -> &'static str {
         match self {
             MegaflowClassifier::Auto => "auto",
-            MegaflowClassifier::TupleSpace => "tuple_space",
+            MegaflowClassifier::TupleSpace => "tuple-space",
             MegaflowClassifier::Bloom => "bloom",
             MegaflowClassifier::Learned => "learned",
         }
@@ -63,7 +63,7 @@ impl std::str::FromStr for MegaflowClassifier {
 
     fn from_str(name: &str) -> Result<Self, UnknownMegaflowClassifier> {
         let mut all = MegaflowClassifier::ALL.into_iter();
-        let known = all.find(|classifier| classifier.name() == name.replace('-', "_"));
+        let known = all.find(|classifier| classifier.name() == name.replace('_', "-"));
         known.ok_or_else(|| UnknownMegaflowClassifier {
             name: name.to_owned(),
         })

@@ -405,7 +405,7 @@ fn caches_of_an_update_are_as_asked_for() {
     assert_eq!(row["index"], "bloom", "{row}");
     assert!(row["masks"].as_u64() > Some(1), "{row}");
     let row = with(&["--megaflow-classifier", "tuple_space"]);
-    assert_eq!(row["index"], "tuple_space", "{row}");
+    assert_eq!(row["index"], "tuple-space", "{row}");
     let few = [
         "--updates",
         "3",

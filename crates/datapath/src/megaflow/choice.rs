@@ -65,7 +65,7 @@ impl CacheIndex {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            CacheIndex::TupleSpace => "tuple_space",
+            CacheIndex::TupleSpace => "tuple-space",
             CacheIndex::Bloom => "bloom",
             CacheIndex::Learned => "learned",
         }

@@ -24,7 +24,7 @@
 //!    masks.
 //!
 //! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows
-//! --megaflows 300000 --megaflow-classifier tuple_space,learned`, medians of 5 samples of 500,000
+//! --megaflows 300000 --megaflow-classifier tuple-space,learned`, medians of 5 samples of 500,000
 //! packets, 262,144 flows in uniform order, generated rules, entries trained; 3 to 8 % of the packets
 //! are answered by the exact-match cache):
 //!

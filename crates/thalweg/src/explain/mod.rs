@@ -54,24 +54,36 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "[PORT=]FILE")]
     pcap: Vec<String>,
     /// Fill packets that a capture has cut with zeros, up to the length that they had
-    #[arg(long, requires = "pcap")]
+    #[arg(long, requires = "pcap", conflicts_with = "packet")]
     padded: bool,
     /// The port that captures without one came in by
-    #[arg(long, value_name = "PORT", default_value = "1", requires = "pcap")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value = "1",
+        requires = "pcap",
+        conflicts_with = "packet"
+    )]
     in_port: String,
     /// Changes of the rules, each at its packet position (`@N add ...`)
-    #[arg(long, value_name = "FILE", requires = "pcap")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "pcap",
+        conflicts_with = "packet"
+    )]
     changes: Option<PathBuf>,
     /// How caches follow changes: incremental, barrier, revalidate, lazy or flush
     #[arg(
         long,
         value_name = "NAME",
         default_value = "incremental",
-        requires = "pcap"
+        requires = "pcap",
+        conflicts_with = "packet"
     )]
     maintainer: MaintainerKind,
     /// Only the entry of this number
-    #[arg(long, value_name = "N", requires = "pcap", value_parser = number::<u32>(..))]
+    #[arg(long, value_name = "N", requires = "pcap", conflicts_with = "packet", value_parser = number::<u32>(..))]
     entry: Option<u32>,
 }
 

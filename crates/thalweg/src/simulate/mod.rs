@@ -81,7 +81,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NODE[:NODE]", conflicts_with = "trace_packet")]
     capture: Vec<capture::Place>,
     /// Where captures are put; else a folder named after the plan; files that exist are replaced
-    #[arg(long, value_name = "FOLDER", requires = "capture")]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "capture",
+        conflicts_with = "trace_packet"
+    )]
     capture_folder: Option<PathBuf>,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Arguments {
     /// entries is not that forwarding has left less of it there
     #[arg(long, conflicts_with = "study")]
     cold: bool,
-    /// How the wildcard cache finds entries: auto, tuple_space, bloom, learned [default: auto]
+    /// How the wildcard cache finds entries: auto, tuple-space, bloom, learned [default: auto]
     #[arg(long, value_name = "NAME")]
     megaflow_classifier: Option<String>,
     /// Bits by which repairs may make a mask longer before all tables are searched anew
@@ -137,6 +137,7 @@ pub(crate) struct Arguments {
     /// Unique flows of the figure [default: 100000; with --full 1000000]
     #[arg(
         long, value_name = "N", requires = "figure",
+        conflicts_with_all = ["table", "depth", "crossover", "rate"],
         value_parser = number::<usize>(100..=100_000_000)
     )]
     flows: Option<usize>,
