@@ -44,8 +44,10 @@ pub struct Config {
     pub groups: usize,
     /// Stations that `normal` remembers.
     pub stations: usize,
-    /// Seed of all hashing: of select groups, and of the tables' indexes.
+    /// Seed of the choice among a select group's buckets: a part of what the answer is.
     pub seed: u64,
+    /// Seed of the tables' indexes, which says nothing about the answer.
+    pub index_seed: u64,
     /// How tables find their rules.
     pub classifier: ClassifierKind,
 }
@@ -57,6 +59,7 @@ impl Default for Config {
             groups: 65_536,
             stations: 8_192,
             seed: 0,
+            index_seed: 0,
             classifier: ClassifierKind::Auto,
         }
     }

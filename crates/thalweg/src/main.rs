@@ -30,6 +30,7 @@ mod question;
 mod replay;
 mod report;
 mod run;
+mod seed;
 mod simulate;
 mod trace;
 mod workload;

@@ -35,6 +35,7 @@ use crate::lookups::LookupsReport;
 use crate::number::{PORTS, counted, number};
 use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
+use crate::seed;
 use crate::trace::describe_traversal;
 
 /// Traversals in the text, those with the most entries first.
@@ -78,11 +79,16 @@ pub(crate) struct Arguments {
         value_parser = number::<usize>(..=1 << 28)
     )]
     megaflows: usize,
+    /// Seed of the hash tables that packets meet [default: drawn by the operating system]
+    #[arg(long, value_name = "N", value_parser = number::<u64>(..))]
+    seed: Option<u64>,
 }
 
 /// What the command prints with `--json`.
 #[derive(Serialize)]
 struct Report {
+    /// Of the hash tables that packets meet.
+    seed: u64,
     packets: u64,
     /// What captures lack.
     #[serde(flatten)]
@@ -170,7 +176,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         PORTS
     };
     let mut sources = Sources::open(&arguments.pcap, in_port, (ports, &names), arguments.padded)?;
-    if let Some(target) = arguments.program.load()? {
+    if let Some(target) = arguments.program.load(arguments.seed)? {
         return p4::replay(target, sources, arguments.out.as_deref(), console);
     }
     let mut changes = match &arguments.changes {
@@ -179,7 +185,9 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     };
     changes.sort_by_key(|change| change.position);
     let rules = arguments.rules.read(&names)?;
-    let mut engine = Engine::new(config(arguments))?;
+    let config = config(arguments);
+    let seed = config.datapath.seed;
+    let mut engine = Engine::new(config)?;
     let others = changes.iter().map(|placed| &placed.change);
     // A rule's time begins with the first packet's.
     let start = sources.start();
@@ -195,6 +203,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     drop(rules);
     release_free_memory();
     let mut replay = Replay {
+        seed,
         engine,
         maintainer: arguments.maintainer,
         outputs: Outputs::new(arguments.out.as_deref())?,
@@ -229,11 +238,15 @@ fn config(arguments: &Arguments) -> Config {
     config.datapath.maintainer = arguments.maintainer;
     config.datapath.microflow.entries = arguments.microflows;
     config.datapath.megaflow.entries = arguments.megaflows;
+    config.pipeline.seed = arguments.seed.unwrap_or(config.pipeline.seed);
+    let seed = arguments.seed.unwrap_or_else(seed::drawn);
+    (config.pipeline.index_seed, config.datapath.seed) = (seed, seed);
     config
 }
 
 /// A replay under way.
 struct Replay {
+    seed: u64,
     engine: Engine,
     maintainer: MaintainerKind,
     outputs: Outputs,
@@ -313,6 +326,7 @@ impl Replay {
         let statistics = self.engine.datapath().statistics();
         let audit = self.engine.audit().expect("a replay is audited");
         let report = Report {
+            seed: self.seed,
             packets: self.packets,
             cuts,
             drops: statistics.drops().collect(),
@@ -354,7 +368,10 @@ impl Replay {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{}\n", counted(report.packets, "packet"));
+    let mut text = format!("{}, seed {}\n",
+        counted(report.packets, "packet"),
+        report.seed
+    );
     let mut outputs: Vec<_> = report.outputs.iter().collect();
     // Ports are numbers, but for the controller.
     outputs.sort_by_key(|(port, _)| port.parse().unwrap_or(u64::MAX));

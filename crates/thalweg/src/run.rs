@@ -35,6 +35,7 @@ pub(crate) use self::signals::{Signal, catch};
 use crate::console::{Console, log};
 use crate::failure::bad_input;
 use crate::number::counted;
+use crate::seed;
 
 /// How long the switch waits for news at most.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -55,6 +56,7 @@ pub(crate) struct Arguments {
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let config = Configuration::read(&arguments.config).map_err(bad_input)?;
+    let config = config.or_seed(seed::drawn());
     if config.p4.is_some() {
         return p4::execute(&arguments.config, config, &signals::catch()?, console);
     }
@@ -90,11 +92,12 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         no_controller: 0,
     };
     let text = format!(
-        "ready {} with {}, {}, {}",
+        "ready {} with {}, {}, {}, seed {}",
         running.config.name,
         counted(running.config.ports.len(), "port"),
         counted(running.rule_count(&switch), "rule"),
-        counted(running.config.switch.workers, "worker")
+        counted(running.config.switch.workers, "worker"),
+        running.config.seed()
     );
     announce(console, &text)?;
     loop {

@@ -73,7 +73,7 @@ struct StepReport {
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let names = arguments.rules.port_names()?;
     let question = arguments.packet.read(&names)?;
-    if let Some(target) = arguments.program.load()? {
+    if let Some(target) = arguments.program.load(None)? {
         question.refuse_what_programs_lack()?;
         return p4::trace(target, question.in_port.0, question.bytes(), console);
     }

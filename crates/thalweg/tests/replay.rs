@@ -421,9 +421,9 @@ fn people_get_text() {
         (2, other(1)),
     ];
     let input = write_capture(&scene, "in.pcap", &packets);
-    let text = scene.says(&["replay", "--rules", &rules, "--pcap", &input]);
+    let text = scene.says(&["replay", "--rules", &rules, "--pcap", &input, "--seed", "7"]);
     expect![[r#"
-        3 packets
+        3 packets, seed 7
           port 2: 2 sent
           dropped, table_miss: 1
         microflow cache: 1 hits, 2 misses, 2 entries

@@ -100,7 +100,7 @@ fn a_capture_is_forwarded_to_its_end() {
 #[test]
 fn people_get_text() {
     let folder = folder(4);
-    let switch = "name = \"br0\"\nrules = [\"r.rules\"]\nend_when_finished = true";
+    let switch = "name = \"br0\"\nrules = [\"r.rules\"]\nend_when_finished = true\nseed = 7";
     write_config(folder.path(), switch);
     std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
     let output = run(folder.path(), &[]);
@@ -109,7 +109,7 @@ fn people_get_text() {
     let mut lines = text.lines();
     assert_eq!(
         lines.next(),
-        Some("ready br0 with 3 ports, 2 rules, 1 worker")
+        Some("ready br0 with 3 ports, 2 rules, 1 worker, seed 7")
     );
     assert!(
         lines.next().unwrap().starts_with("br0: 4 packets in "),
@@ -136,7 +136,7 @@ fn rules_are_read_again_on_a_hangup() {
     )
     .unwrap();
     let program = Program::start_json(&file("br0.toml"));
-    program.wait_for("ready thalweg with 3 ports, 3 rules, 1 worker");
+    program.wait_for("ready thalweg with 3 ports, 3 rules, 1 worker, seed ");
     let reload = |rules: &str, answer: &str| {
         std::fs::write(file("r.rules"), rules).unwrap();
         program.signal(Signal::HUP);

@@ -44,8 +44,10 @@ use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, 
 pub struct Config {
     /// The port that `mark_to_drop` sends to.
     pub drop_port: u32,
-    /// Where chance comes from: hash functions of tables, `random`.
+    /// Seed of the program's `random`.
     pub seed: u64,
+    /// Seed of the hash functions of tables and caches, which say nothing about a packet's outcome.
+    pub index_seed: u64,
     /// How tables find their entries.
     pub classifier: ClassifierKind,
     /// Work that one packet may make, its copies and passes included: see [`WORK_MAX`].
@@ -57,6 +59,7 @@ impl Default for Config {
         Config {
             drop_port: 511,
             seed: 1,
+            index_seed: 1,
             classifier: ClassifierKind::default(),
             work_max: WORK_MAX,
         }
@@ -117,7 +120,7 @@ impl Target {
     /// If an entry of the program cannot be.
     pub fn new(program: Arc<Program>, config: Config) -> Result<Target, WriteError> {
         Ok(Target {
-            state: State::new(&program, config.classifier, config.seed)?,
+            state: State::new(&program, config.classifier, config.index_seed)?,
             cache: None,
             program,
             config,
@@ -133,6 +136,11 @@ impl Target {
             work_left: config.work_max,
             behaviors: None,
         })
+    }
+
+    /// The seed of the hash functions of its tables and caches.
+    pub fn seed(&self) -> u64 {
+        self.config.index_seed
     }
 
     /// The program.
@@ -171,7 +179,7 @@ impl Target {
 
     /// Remembers hot behaviours from now on, or, with none, nothing; what was is forgotten.
     pub fn cache_behaviors(&mut self, config: Option<BehaviorConfig>) {
-        let cache = |config| BehaviorCache::new(&self.program, config, self.config.seed);
+        let cache = |config| BehaviorCache::new(&self.program, config, self.config.index_seed);
         self.behaviors = config.map(|config| Box::new(cache(config)));
     }
 
@@ -216,7 +224,7 @@ impl Target {
     /// Remembers traversals from now on, or, with none, nothing; what was is forgotten.
     pub fn cache_traversals(&mut self, config: Option<CacheConfig>) {
         self.settle();
-        let cache = |config| Cache::new(&self.program, config, self.config.seed);
+        let cache = |config| Cache::new(&self.program, config, self.config.index_seed);
         self.cache = config.map(|config| Box::new(cache(config)));
     }
 

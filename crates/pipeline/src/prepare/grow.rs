@@ -11,7 +11,7 @@ impl Pipeline {
     /// Moves all rules to tables of another layout; those of the former are kept, to be undone to.
     pub(super) fn move_to(&mut self, layout: Arc<Layout>) {
         let mut next = Generation::new(layout.clone(), self.config.classifier);
-        let (seed, version) = (self.config.seed, self.version);
+        let (seed, version) = (self.config.index_seed, self.version);
         for (id, rule) in self.rules.iter().enumerate() {
             let Some(rule) = rule else { continue };
             // What died before is of interest only to readers of the old layout, who start over.

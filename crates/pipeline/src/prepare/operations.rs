@@ -170,7 +170,7 @@ impl Pipeline {
             });
         }
         let (id, is_new_place) = self.places.take(&mut self.rules);
-        let (seed, born) = (self.config.seed, rule.born);
+        let (seed, born) = (self.config.index_seed, rule.born);
         if self.table(rule.table).is_none() {
             self.note(Done::Table(rule.table));
         }

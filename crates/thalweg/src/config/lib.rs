@@ -75,6 +75,8 @@ pub struct Configuration {
     pub p4: Option<P4Settings>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
+    /// Whether the file says a seed.
+    has_seed: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -248,7 +250,25 @@ impl Configuration {
             groups: source.paths(&file.switch.groups.0),
             allows_empty_rules: file.switch.allow_empty_rules,
             ends_when_finished: file.switch.end_when_finished,
+            has_seed: file.switch.seed.is_some(),
         })
+    }
+
+    /// Takes this seed for all hash tables that packets meet and for all chance, unless the file
+    /// says one. The choice among a select group's buckets is part of what the rules mean, and stays.
+    #[must_use]
+    pub fn or_seed(mut self, seed: u64) -> Configuration {
+        if !self.has_seed {
+            self.switch.pipeline.index_seed = seed;
+            self.switch.datapath.seed = seed;
+            self.v2p.iter_mut().for_each(|v2p| v2p.config.seed = seed);
+        }
+        self
+    }
+
+    /// The seed of the hash tables that packets meet.
+    pub fn seed(&self) -> u64 {
+        self.switch.datapath.seed
     }
 }
 
@@ -310,7 +330,8 @@ impl Source<'_> {
             config.pipeline.classifier = self.table_classifier(classifier)?;
         }
         let seed = switch.seed.map_or(0, |seed| seed.0);
-        (config.pipeline.seed, config.datapath.seed) = (seed, seed);
+        (config.pipeline.seed, config.pipeline.index_seed) = (seed, seed);
+        config.datapath.seed = seed;
         self.limits(file, &mut config)?;
         Ok(config)
     }

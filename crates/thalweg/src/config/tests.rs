@@ -67,6 +67,17 @@ fn error(text: &str) -> String {
 }
 
 #[test]
+fn a_seed_is_taken_where_none_is_said() {
+    let config = parse(PORT).expect("it is right").or_seed(8);
+    let pipeline = &config.switch.pipeline;
+    // Which bucket a flow takes must not depend on the run.
+    assert_eq!(
+        (pipeline.seed, pipeline.index_seed, config.seed()),
+        (0, 8, 8)
+    );
+}
+
+#[test]
 fn everything_can_be_said() {
     let config = parse(EVERYTHING).expect("it is right");
     assert_eq!(
@@ -104,7 +115,7 @@ fn everything_can_be_said() {
         (megaflow.entries, megaflow.bytes, megaflow.masks),
         (5000, 1_000_000, 64)
     );
-    assert_eq!((pipeline.seed, switch.datapath.seed), (7, 7));
+    assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
     let [first, second, third] = &config.ports[..] else {
         panic!("three ports");
     };
@@ -118,6 +129,8 @@ fn everything_can_be_said() {
         ("port2", Some(1400))
     );
     assert_eq!(third.read, Some(PathBuf::from("etc/in.pcap")));
+    let config = config.or_seed(8);
+    assert_eq!(config.seed(), 7);
     let v2p = config.v2p.expect("it was said");
     assert_eq!(v2p.map, PathBuf::from("etc/fabric.map"));
     assert_eq!(

@@ -121,6 +121,7 @@ impl<'a> Pass<'a> {
             ..Config::default()
         };
         config.pipeline.seed = scenario.seed;
+        config.pipeline.index_seed = scenario.seed;
         config.datapath.seed = scenario.seed;
         config.datapath.maintainer = kind;
         let mut engine = Engine::new(config)?;

@@ -25,6 +25,7 @@ pub(crate) use trace::trace;
 use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input;
+use crate::seed;
 
 /// A program in place of rules.
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,7 @@ pub(crate) struct ProgramArguments {
     #[arg(long, value_name = "FILE.json", conflicts_with = "rules")]
     p4: Option<PathBuf>,
     /// Entries for the program's tables: commands as simple_switch_CLI takes them
-    #[arg(long, value_name = "FILE", requires = "p4")]
+    #[arg(long, value_name = "FILE", requires = "p4", conflicts_with = "rules")]
     entries: Option<PathBuf>,
     /// Say which lines of --entries cannot be read or done, and do the others
     #[arg(long, requires = "entries")]
@@ -43,18 +44,30 @@ pub(crate) struct ProgramArguments {
         long = "p4-classifier",
         value_name = "NAME",
         default_value_t,
-        requires = "p4"
+        requires = "p4",
+        conflicts_with = "rules"
     )]
     classifier: ClassifierKind,
     /// What is remembered in front of the program
-    #[arg(long = "p4-cache", value_enum, default_value = "off", requires = "p4")]
+    #[arg(
+        long = "p4-cache",
+        value_enum,
+        default_value = "off",
+        requires = "p4",
+        conflicts_with = "rules"
+    )]
     cache: Cache,
     /// How much that cache remembers: segments, or behaviours of each pipeline
-    #[arg(long = "p4-cache-entries", value_name = "N", requires = "cache",
+    #[arg(long = "p4-cache-entries", value_name = "N", requires = "cache", conflicts_with = "rules",
         value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     cache_entries: Option<u32>,
     /// How often a behaviour is seen before it is remembered [default: 1]
-    #[arg(long = "p4-threshold", value_name = "N", requires = "cache")]
+    #[arg(
+        long = "p4-threshold",
+        value_name = "N",
+        requires = "cache",
+        conflicts_with = "rules"
+    )]
     threshold: Option<u16>,
 }
 
@@ -78,18 +91,22 @@ impl ProgramArguments {
         self.p4.is_some()
     }
 
-    /// The program with its entries, if one was named.
+    /// The program with its entries, if one was named; without a seed, the system draws one for the
+    /// hash tables that packets meet.
     ///
     /// # Errors
     /// If a file cannot be read, or says what cannot be.
-    pub(crate) fn load(&self) -> Result<Option<Target>> {
+    pub(crate) fn load(&self, seed: Option<u64>) -> Result<Option<Target>> {
         let Some(path) = &self.p4 else {
             return Ok(None);
         };
         let program = Arc::new(read_program(path)?);
+        let default = Config::default();
         let config = Config {
             classifier: self.classifier,
-            ..Config::default()
+            seed: seed.unwrap_or(default.seed),
+            index_seed: seed.unwrap_or_else(seed::drawn),
+            ..default
         };
         let mut target = Target::new(program.clone(), config)
             .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;

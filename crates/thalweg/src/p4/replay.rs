@@ -20,6 +20,8 @@ use crate::p4::CacheReport;
 /// What the command prints with `--json`.
 #[derive(Serialize)]
 struct Report {
+    /// Of the hash tables that packets meet.
+    seed: u64,
     packets: u64,
     /// What captures lack.
     #[serde(flatten)]
@@ -87,6 +89,7 @@ pub(crate) fn replay(
     let drops = DropReason::ALL.map(|reason| (reason.name(), counts.drops(reason)));
     let faults = Fault::ALL.map(|fault| (fault.name(), counts.faults(fault)));
     let report = Report {
+        seed: target.seed(),
         packets: counts.received,
         cuts: sources.cuts(),
         outputs,
@@ -112,7 +115,10 @@ fn indexes(target: &mut Target) -> BTreeMap<String, IndexReport> {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{}\n", counted(report.packets, "packet"));
+    let mut text = format!("{}, seed {}\n",
+        counted(report.packets, "packet"),
+        report.seed
+    );
     for (port, packets) in &report.outputs {
         text += &format!("  port {port}: {packets} sent\n");
     }

@@ -74,10 +74,11 @@ pub(super) fn execute(
         error => anyhow::Error::new(error),
     })?;
     let text = format!(
-        "ready {} with {}, P4Runtime on {}",
+        "ready {} with {}, P4Runtime on {}, seed {}",
         config.name,
         counted(config.ports.len(), "port"),
-        server.address()
+        server.address(),
+        config.seed()
     );
     announce(console, &text)?;
     let mut following = Following::start(None);
@@ -118,13 +119,14 @@ fn device(
     start: Clock,
 ) -> Result<(Device<Engine>, Forwarder)> {
     let clock = move || Instant::ZERO + start.elapsed();
-    let seed = config.switch.datapath.seed;
+    let seed = config.seed();
     let classifier = config.switch.pipeline.classifier;
     let entries = settings.cache_entries.map(|entries| entries as usize);
     let engine = EngineConfig {
         program: thalweg_p4::Config {
             drop_port: settings.drop_port,
             seed,
+            index_seed: seed,
             classifier,
             ..thalweg_p4::Config::default()
         },
@@ -229,6 +231,7 @@ fn read_info(path: &Path) -> Result<P4Info> {
 #[derive(Serialize)]
 struct Report {
     name: String,
+    seed: u64,
     seconds: f64,
     packets: u64,
     outputs: BTreeMap<u32, u64>,
@@ -285,6 +288,7 @@ impl Report {
         let behaviors = behaviors.map(|(counts, entries)| (counts, *entries));
         Report {
             name: config.name.clone(),
+            seed: config.seed(),
             seconds: time.as_secs_f64(),
             packets: totals.packets,
             outputs: outputs.collect(),

@@ -32,7 +32,9 @@ use crate::number::counted;
 /// # Errors
 /// If it cannot be used; then `running` is as it was.
 pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Result<Configuration> {
-    let mut next = Configuration::read(path).map_err(bad_input)?;
+    let next = Configuration::read(path).map_err(bad_input)?;
+    // One that was drawn stays until the end.
+    let mut next = next.or_seed(running.seed());
     for key in next.keep_what_is_fixed(running) {
         warn(&format!(
             "{key} has changed, which takes effect at the next start"

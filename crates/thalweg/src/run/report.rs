@@ -49,6 +49,8 @@ pub(super) struct Outcome<'a> {
 #[derive(Serialize)]
 struct Report {
     name: String,
+    /// Of the hash tables that packets meet.
+    seed: u64,
     seconds: f64,
     packets: u64,
     outputs: BTreeMap<u32, u64>,
@@ -146,6 +148,7 @@ impl Report {
         let ports = ports(outcome);
         Report {
             name: outcome.config.name.clone(),
+            seed: outcome.config.seed(),
             seconds: outcome.seconds,
             packets: totals.datapath.packets,
             outputs: ports
