@@ -211,9 +211,17 @@ mod tests {
         let hash = WordHash::new(5);
         // The word that is the state, and words that differ from it in a bit, so that the product
         // is as small as can be.
-        let chosen = |state: u64| (0..65).map(move |bit| state ^ 1_u64.checked_shl(bit).unwrap_or(0));
-        for differs in [|state: u64| state, |state: u64| state ^ 1, |_| 0, |_| u64::MAX] {
-            let states: Vec<u64> = (0..4_096).map(|word| hash.step(hash.start(), word)).collect();
+        let chosen =
+            |state: u64| (0..65).map(move |bit| state ^ 1_u64.checked_shl(bit).unwrap_or(0));
+        for differs in [
+            |state: u64| state,
+            |state: u64| state ^ 1,
+            |_| 0,
+            |_| u64::MAX,
+        ] {
+            let states: Vec<u64> = (0..4_096)
+                .map(|word| hash.step(hash.start(), word))
+                .collect();
             let after = states.iter().map(|&state| hash.step(state, differs(state)));
             let distinct: std::collections::HashSet<u64> = after.collect();
             assert_eq!(distinct.len(), states.len());
@@ -236,7 +244,8 @@ mod tests {
         assert!(chosen.len() > 800);
         let most = |hash: WordHash, keys: &[u64]| {
             let mut slots = vec![0_usize; SLOT as usize + 1];
-            keys.iter().for_each(|word| slots[of_key(hash, *word) as usize] += 1);
+            keys.iter()
+                .for_each(|word| slots[of_key(hash, *word) as usize] += 1);
             slots.into_iter().max()
         };
         assert_eq!(most(known, &chosen), Some(chosen.len()));

@@ -281,7 +281,8 @@ impl<const W: usize> Core<W> {
             return;
         }
         self.search(packets, &mut burst);
-        self.answer(&mut burst, now, pipeline);
+        let port = packets.first().map_or(0, |packet| packet.in_port().0);
+        self.answer(&mut burst, port, now, pipeline);
         for (index, packet) in packets.drain(..).enumerate() {
             match burst.found[index] {
                 Some(id) => self.execute(packet, &burst.headers[index], id, now, outbox),
@@ -293,6 +294,7 @@ impl<const W: usize> Core<W> {
         }
         self.mark_unproven(&burst);
         self.make_room();
+        self.displace();
         self.burst = Some(burst);
     }
 
@@ -371,7 +373,7 @@ impl<const W: usize> Core<W> {
         for (index, found) in burst.found.iter().enumerate().skip(first) {
             is_new |= u64::from(found.is_none()) << index;
         }
-        let port = packets[first].in_port().0;
+        let port = packets[0].in_port().0;
         let (keys, found) = (&burst.keys[..count], &mut burst.found);
         let (hashes, counters) = (&burst.hashes, &mut self.statistics.lookups);
         self.megaflow
@@ -422,7 +424,7 @@ impl<const W: usize> Core<W> {
     }
 
     /// Asks the interpreter for those that no cache could answer.
-    fn answer(&mut self, burst: &mut Burst<W>, now: Instant, pipeline: &Gate<Pipeline>) {
+    fn answer(&mut self, burst: &mut Burst<W>, port: u32, now: Instant, pipeline: &Gate<Pipeline>) {
         if burst.found.iter().all(Option::is_some) {
             return;
         }
@@ -441,7 +443,7 @@ impl<const W: usize> Core<W> {
                 Some(id) => Answer::Entry(id),
                 None => {
                     self.statistics.upcalls += 1;
-                    self.upcall(key, now, &pipeline)
+                    self.upcall(key, port, now, &pipeline)
                 }
             };
             match answer {

@@ -101,6 +101,8 @@ pub struct EntryView {
     pub counters: Counters,
     /// When it was last used.
     pub used_at: Instant,
+    /// Whether packets of some port are looked for under its mask; else a walk leads to it.
+    pub is_searched: bool,
     /// When a change was last found to affect it, and what its repair took.
     pub last_repair: Option<LastRepair>,
 }
@@ -428,6 +430,7 @@ impl<const W: usize> Core<W> {
             rules: Credit::rules(&entry.credits).collect(),
             counters: entry.counters,
             used_at: entry.used_at,
+            is_searched: self.megaflow.is_searched(entry.subtable),
             last_repair: self.histories.get(id),
         }
     }

@@ -11,6 +11,11 @@
 //!           probe the slot of hash(key & mask); compare key & mask with the entry's
 //! ```
 //!
+//! A sender can choose packets so that nearly each has a mask of its own (`ranking` tells how). So a
+//! port's packets are looked for in the sub-tables that pay, and no others; a walk answers the rest,
+//! and finds the entry if there is one. Where there are as many masks as there may be, a packet with
+//! a new one is answered by its walk alone, and of those that there are the rarest give way.
+//!
 //! Entries whose answer is that of a version before are passed over until they are repaired. With
 //! the classifier `bloom`, a first layer says before in which sub-table a flow was found the last
 //! time (`first_layer`). With `learned`, a learned index of all entries is asked instead (`learned`);
@@ -23,6 +28,7 @@
 //! 3. There are at most as many sub-tables as configured. Those that lost their last entry stay for
 //!    a while, since the next one often has the same mask: up to a quarter of all, and only as long
 //!    as there is room for others.
+//! 4. A key that no search finds may have an entry all the same: whoever puts one in looks first.
 //!
 //! Cost: about 5 ns a sub-table and packet while tags fit the caches; unlike a classifier's, the
 //! search ends at the first hit. References: Pfaff et al., *The design and implementation of Open
@@ -31,6 +37,7 @@
 mod choice;
 mod first_layer;
 mod learned;
+mod ranking;
 mod subtable;
 mod tend;
 
@@ -46,25 +53,26 @@ use choice::Choice;
 pub use choice::{CacheChoice, CacheIndex};
 use first_layer::FirstLayer;
 use learned::Index;
+use ranking::Ranking;
 use subtable::Subtable;
 use tend::Filling;
-
-/// Searches of a ranking between two sortings.
-const SORT_EVERY: u32 = 4096;
 
 /// Rankings: input ports are told apart modulo this.
 const RANKINGS: usize = 64;
 
+/// Of the masks that there may be, one in this many gives way at a time.
+const DISPLACED_SHARE: usize = 64;
+
+/// For each, as many were refused; so a sender of masks without end pays for eight walks to make one
+/// entry go.
+const REFUSED_PER_DISPLACED: usize = 8;
+
+/// A sub-table with more entries does not give way. In a full cache of the default size, with as many
+/// masks as may be, some have fewer.
+const DISPLACED_ENTRIES: usize = 256;
+
 /// Empty sub-tables that are kept in any case.
 const MIN_EMPTY: usize = 16;
-
-#[derive(Clone, Debug, Default)]
-struct Ranking {
-    order: Vec<u32>,
-    /// By sub-table.
-    hits: Vec<u32>,
-    searches: u32,
-}
 
 /// The sub-tables of a wildcard cache.
 #[derive(Debug)]
@@ -72,12 +80,17 @@ pub(crate) struct Megaflow {
     hash: WordHash,
     subtables: Vec<Option<Subtable>>,
     free: Vec<u32>,
+    /// By sub-table, whether rankings have its number: one that gave way keeps its place in them,
+    /// for the next.
+    is_ranked: Vec<bool>,
     by_mask: HashTable<u32>,
     rankings: Vec<Ranking>,
     /// Sub-tables, and how many of them have no entry.
     count: usize,
     empty: usize,
     max_masks: usize,
+    /// Masks for which there was no room since some last gave way.
+    refused: usize,
     first_layer: Option<FirstLayer>,
     index: Option<Index>,
     /// How far an index is that is not there yet; `None` once it has all entries, and is asked.
@@ -109,9 +122,11 @@ impl Megaflow {
             cache_bytes: config.bytes,
             seed,
             max_masks: config.masks,
+            refused: 0,
             hash: WordHash::new(seed),
             subtables: Vec::new(),
             free: Vec::new(),
+            is_ranked: Vec::new(),
             by_mask: HashTable::new(),
             rankings: vec![Ranking::default(); RANKINGS],
             count: 0,
@@ -157,15 +172,17 @@ impl Megaflow {
             }
             None => {
                 self.subtables.push(Some(subtable));
+                self.is_ranked.push(false);
                 self.subtables.len() as u32 - 1
             }
         };
         if let Some(layer) = &mut self.first_layer {
             layer.make_room(self.subtables.len());
         }
-        for ranking in &mut self.rankings {
-            ranking.order.push(place);
-            ranking.hits.resize(self.subtables.len(), 0);
+        if !std::mem::replace(&mut self.is_ranked[place as usize], true) {
+            self.rankings
+                .iter_mut()
+                .for_each(|ranking| ranking.push(place));
         }
         let (hash, subtables) = (self.hash, &self.subtables);
         self.by_mask
@@ -187,11 +204,16 @@ impl Megaflow {
     pub(crate) fn drop_empty(&mut self) {
         let is_empty =
             |subtable: &Option<Subtable>| subtable.as_ref().is_some_and(Subtable::is_empty);
+        let subtables = &self.subtables;
+        let is_there = |place: u32| {
+            let subtable = &subtables[place as usize];
+            subtable.is_some() && !is_empty(subtable)
+        };
         for ranking in &mut self.rankings {
-            let subtables = &self.subtables;
-            ranking
-                .order
-                .retain(|place| !is_empty(&subtables[*place as usize]));
+            ranking.retain(is_there);
+        }
+        for (place, is_ranked) in (0..).zip(&mut self.is_ranked) {
+            *is_ranked &= is_there(place);
         }
         let subtables = &self.subtables;
         self.by_mask
@@ -200,9 +222,6 @@ impl Megaflow {
             if is_empty(&self.subtables[place]) {
                 self.subtables[place] = None;
                 self.free.push(place as u32);
-                self.rankings
-                    .iter_mut()
-                    .for_each(|ranking| ranking.hits[place] = 0);
             }
         }
         self.count -= self.empty;
@@ -322,7 +341,7 @@ impl Megaflow {
             return pending;
         };
         let (filter, subtables) = (layer.filter(), &self.subtables);
-        let hits = &mut self.rankings[port as usize % RANKINGS].hits;
+        let ranking = &mut self.rankings[port as usize % RANKINGS];
         let mut places = [0; BURST];
         let mut asked = [0; BURST];
         let mut sets = [0; BURST];
@@ -353,7 +372,7 @@ impl Megaflow {
                     found[index] = subtable.find(hash, &keys[index], entries, is_right);
                     if found[index].is_some() {
                         pending &= !(1 << index);
-                        hits[number] += 1;
+                        ranking.note_found(number as u32);
                         break;
                     }
                     counters.false_candidates += 1;
@@ -367,7 +386,8 @@ impl Megaflow {
         pending
     }
 
-    /// Looks in one sub-table after the other for these keys; says for which there is nothing.
+    /// Looks in the sub-tables that the port's ranking says, one after the other, for these keys;
+    /// says for which there is nothing in them.
     fn search<const W: usize>(
         &mut self,
         mut pending: u64,
@@ -378,14 +398,16 @@ impl Megaflow {
         counters: &mut LookupCounters,
     ) -> u64 {
         let ranking = &mut self.rankings[port as usize % RANKINGS];
+        let (keys_count, before) = (pending.count_ones(), counters.subtables);
         let mut hashes = [0; 64];
-        for &number in &ranking.order {
+        for rank in 0..ranking.searched() {
             if pending == 0 {
                 break;
             }
-            let subtable = self.subtables[number as usize]
-                .as_ref()
-                .expect("ranked are there");
+            let number = ranking.at(rank);
+            let Some(subtable) = self.subtables[number as usize].as_ref() else {
+                continue;
+            };
             counters.subtables += u64::from(pending.count_ones());
             for index in bits_of(pending) {
                 hashes[index] = subtable.hash(&keys[index], self.hash);
@@ -396,15 +418,82 @@ impl Megaflow {
                 if let Some(id) = subtable.find(hashes[index], &keys[index], entries, is_right) {
                     found[index] = Some(id);
                     pending &= !(1 << index);
-                    ranking.hits[number as usize] += 1;
+                    ranking.note_hit(number);
                 }
             }
         }
-        ranking.searches += 1;
-        if ranking.searches >= SORT_EVERY {
-            ranking.sort();
+        if ranking.is_cut() {
+            counters.cut += u64::from(pending.count_ones());
         }
+        ranking.note_search(keys_count, counters.subtables - before);
         pending
+    }
+
+    /// A walk has led to an entry that the search of its packet, which came in by `port`, had not
+    /// come to.
+    pub(crate) fn note_unsearched(&mut self, port: u32, subtable: u32) {
+        // Nothing of it counts for the choice of an index: who calls up many masks must not make
+        // those who need one pay for a filter or a model.
+        self.rankings[port as usize % RANKINGS].note_walk(subtable);
+    }
+
+    /// Whether the packets of some port are looked for in a sub-table.
+    pub(crate) fn is_searched(&self, subtable: u32) -> bool {
+        let mut rankings = self.rankings.iter().filter(|ranking| ranking.is_in_use());
+        self.asked_index().is_some() || rankings.any(|ranking| ranking.is_searched(subtable))
+    }
+
+    /// There was no room for a mask.
+    pub(crate) fn note_refused(&mut self) {
+        self.refused += 1;
+    }
+
+    /// The entries that are to give way, with their masks, to masks for which there was no room:
+    /// those of the masks with the fewest hits on all ports, if enough were refused.
+    pub(crate) fn displaced(&mut self) -> Vec<EntryId> {
+        let count = (self.max_masks / DISPLACED_SHARE).max(1);
+        if self.refused < count * REFUSED_PER_DISPLACED {
+            return Vec::new();
+        }
+        self.refused = 0;
+        let rankings = || self.rankings.iter().filter(|ranking| ranking.is_in_use());
+        let subtables = (0..).zip(&self.subtables);
+        let mut rare: Vec<(u32, u32)> = subtables
+            .filter_map(|(number, subtable)| {
+                let entries = subtable.as_ref()?.len();
+                let hits = rankings().map(|ranking| ranking.hits(number)).sum();
+                // The others are too many for the time between two bursts.
+                (1..=DISPLACED_ENTRIES)
+                    .contains(&entries)
+                    .then_some((hits, number))
+            })
+            .collect();
+        if rare.len() > count {
+            rare.select_nth_unstable(count - 1);
+            rare.truncate(count);
+        }
+        // What was used long ago, on ports that are silent now, must not stay for ever.
+        self.rankings.iter_mut().for_each(Ranking::age);
+        let ids = |&(_, number): &(u32, u32)| self.subtable(number).ids();
+        rare.iter().flat_map(ids).collect()
+    }
+
+    /// Drops a sub-table if it has no entry any more, so that another mask has its room.
+    pub(crate) fn give_room(&mut self, number: u32) {
+        let place = &mut self.subtables[number as usize];
+        let Some(subtable) = place.take_if(|subtable| subtable.is_empty()) else {
+            return;
+        };
+        let is_it = |place: &u32| *place == number;
+        let known = self
+            .by_mask
+            .find_entry(self.hash.hash_words(&*subtable.mask), is_it);
+        known.expect("every mask is known").remove();
+        self.rankings
+            .iter_mut()
+            .for_each(|ranking| ranking.forget(number));
+        self.free.push(number);
+        (self.count, self.empty) = (self.count - 1, self.empty - 1);
     }
 
     /// Whether a key is in an entry's region.
@@ -509,7 +598,7 @@ impl Megaflow {
     /// Bytes of memory that the index takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let subtables = self.subtables.iter().flatten();
-        let rankings = self.rankings.iter().map(|r| r.order.capacity() * 8);
+        let rankings = self.rankings.iter().map(Ranking::memory_bytes);
         let layer = self.first_layer.as_ref();
         subtables.map(Subtable::memory_bytes).sum::<usize>()
             + rankings.sum::<usize>()
@@ -523,17 +612,6 @@ impl Megaflow {
         self.subtables[number as usize]
             .as_ref()
             .expect("whoever has the number has an entry in it")
-    }
-}
-
-impl Ranking {
-    /// Sorts by hits since the last sorting, and halves them: old hits count less.
-    fn sort(&mut self) {
-        let hits = &self.hits;
-        self.order
-            .sort_by_key(|number| std::cmp::Reverse(hits[*number as usize]));
-        self.hits.iter_mut().for_each(|hits| *hits /= 2);
-        self.searches = 0;
     }
 }
 

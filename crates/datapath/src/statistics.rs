@@ -15,17 +15,20 @@ pub enum EvictReason {
     Duplicate,
     /// It led to or resumed a frozen walk whose number was given up.
     OldContinuation,
+    /// It had one of the rarest masks, when there was no room for others.
+    RareMask,
     /// Everything was evicted: keys have another layout, or the maintainer knows nothing better.
     Flushed,
 }
 
 impl EvictReason {
     /// All reasons.
-    pub const ALL: [EvictReason; 5] = [
+    pub const ALL: [EvictReason; 6] = [
         EvictReason::Capacity,
         EvictReason::Changed,
         EvictReason::Duplicate,
         EvictReason::OldContinuation,
+        EvictReason::RareMask,
         EvictReason::Flushed,
     ];
 
@@ -36,6 +39,7 @@ impl EvictReason {
             EvictReason::Changed => "changed",
             EvictReason::Duplicate => "duplicate",
             EvictReason::OldContinuation => "old_continuation",
+            EvictReason::RareMask => "rare_mask",
             EvictReason::Flushed => "flushed",
         }
     }
@@ -52,7 +56,8 @@ pub enum RefuseReason {
     TooManyPasses,
     /// There was no room for another continuation.
     ContinuationsFull,
-    /// A mask beyond the limit was asked for; the entry got the mask of a single key.
+    /// A mask beyond the limit was asked for. The packet is answered by its walk and makes no entry;
+    /// where a repair asked, the entry got the mask of a single key.
     MasksFull,
     /// A new flow was not let into the exact-match cache.
     NotAdmitted,
@@ -133,6 +138,10 @@ pub struct LookupCounters {
     pub candidates: u64,
     /// Those among them without an entry for the key.
     pub false_candidates: u64,
+    /// Keys that were not found, and not looked for in all sub-tables, as that did not pay.
+    pub cut: u64,
+    /// Those among them for which there was an entry, to which a walk led.
+    pub unsearched: u64,
 }
 
 impl LookupCounters {
@@ -144,6 +153,8 @@ impl LookupCounters {
         self.bypassed += other.bypassed;
         self.candidates += other.candidates;
         self.false_candidates += other.false_candidates;
+        self.cut += other.cut;
+        self.unsearched += other.unsearched;
     }
 }
 

@@ -47,7 +47,13 @@ impl Content {
 
 impl<const W: usize> Core<W> {
     /// Asks the interpreter about a key, and remembers the answer.
-    pub(crate) fn upcall(&mut self, key: &[u64; W], now: Instant, pipeline: &Pipeline) -> Answer {
+    pub(crate) fn upcall(
+        &mut self,
+        key: &[u64; W],
+        port: u32,
+        now: Instant,
+        pipeline: &Pipeline,
+    ) -> Answer {
         let Some(content) = self.content(key, pipeline, None) else {
             // The packet's walk cannot go on; nothing of it is remembered.
             self.statistics
@@ -58,7 +64,7 @@ impl<const W: usize> Core<W> {
             let program = Program::of(content.effects.into_list(), Into::into);
             return Answer::Once(program, content.credits.into_list());
         }
-        self.install(key, content, now)
+        self.install(key, port, content, now)
     }
 
     /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
@@ -141,8 +147,9 @@ impl<const W: usize> Core<W> {
         effects.into_iter().map(number).collect()
     }
 
-    /// Puts an entry in, unless it alone is larger than the cache may be.
-    fn install(&mut self, key: &[u64; W], content: Content, now: Instant) -> Answer {
+    /// Puts an entry in, unless it is there already, there is no room for its mask, or it alone is
+    /// larger than the cache may be.
+    fn install(&mut self, key: &[u64; W], port: u32, content: Content, now: Instant) -> Answer {
         let Content {
             mut mask,
             effects,
@@ -151,13 +158,23 @@ impl<const W: usize> Core<W> {
             ..
         } = content;
         mask.resize(W, 0);
-        let mut subtable = self.subtable_for(&mask);
-        if self.is_repairing
-            && let Some(old) = self.megaflow.find_in(subtable, key, &self.entries)
-        {
+        let Some(mut subtable) = self.subtable_of_new(&mask) else {
+            let program = Program::of(effects.into_list(), Into::into);
+            return Answer::Once(program, credits.into_list());
+        };
+        if let Some(known) = self.megaflow.find_in(subtable, key, &self.entries) {
+            if !self.entries.is_refused(known) {
+                // The search ended before it came there.
+                self.megaflow.note_unsearched(port, subtable);
+                self.statistics.lookups.unsearched += 1;
+                if let Some((trace, _)) = read {
+                    self.walker.recycle(trace, mask, Vec::new());
+                }
+                return Answer::Entry(known);
+            }
             // One that waits for its repair gives way to what has just been found out. If it was
             // the last of all, no sub-table is left.
-            self.evict(old, EvictReason::Changed);
+            self.evict(known, EvictReason::Changed);
             subtable = self.subtable_for(&mask);
         }
         let credits = self.credits.share(credits);
@@ -203,6 +220,30 @@ impl<const W: usize> Core<W> {
     pub(crate) fn exact_mask(&self) -> [u64; W] {
         let ingress = self.layout.ingress_words();
         std::array::from_fn(|word| if word < ingress { u64::MAX } else { 0 })
+    }
+
+    /// The sub-table of a mask that a packet has brought; `None` beyond the limit of masks, for
+    /// which others are to give way then ([`Core::displace`]).
+    fn subtable_of_new(&mut self, mask: &[u64]) -> Option<u32> {
+        let exact = self.exact_mask();
+        let subtable = self.megaflow.subtable_of(mask, &exact);
+        if subtable.is_none() {
+            self.statistics.count_refusal(RefuseReason::MasksFull);
+            self.megaflow.note_refused();
+        }
+        subtable
+    }
+
+    /// Makes room for other masks, if some were refused. Between bursts: entries that a packet has
+    /// found are still there when it is answered.
+    pub(crate) fn displace(&mut self) {
+        for id in self.megaflow.displaced() {
+            let subtable = self.entries.get(id).subtable;
+            self.evict(id, EvictReason::RareMask);
+            if self.entries.len() > 0 {
+                self.megaflow.give_room(subtable);
+            }
+        }
     }
 
     /// The sub-table of a mask; beyond the limit of masks, that of whole keys.

@@ -75,10 +75,13 @@ fn known_flows_are_found_by_the_first_layer_among_many_masks() {
             assert_eq!((searched, after.learned - before.learned), (0, keys));
             assert_eq!(after.learned_refused, 0);
         } else {
-            assert!(searched > keys * 20, "{searched}");
+            // As many masks as packets do not pay for a search of half of them.
+            assert!(searched > keys && after.unsearched > keys, "{after:?}");
             assert_eq!((after.asked, after.candidates), (0, 0));
         }
-        assert_eq!(lab.engine.datapath().statistics().upcalls, keys);
+        let statistics = lab.engine.datapath().statistics();
+        assert_eq!(statistics.upcalls, keys + after.unsearched);
+        assert_eq!(statistics.megaflow.insertions, keys);
         assert_eq!(lab.engine.datapath().verify(), Ok(()));
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use thalweg_classifier::{AutoStatistics, Verdict};
-use thalweg_datapath::{CacheChoice, LookupCounters, Statistics};
+use thalweg_datapath::{CacheChoice, EvictReason, LookupCounters, RefuseReason, Statistics};
 use thalweg_pipeline::{Pipeline, TableId};
 
 /// Tables and caches.
@@ -83,6 +83,12 @@ struct CountersReport {
     candidates: u64,
     false_candidates: u64,
     trainings: u64,
+    /// Keys that were not found where it pays to look; those among them that had an entry.
+    cut: u64,
+    unsearched: u64,
+    /// Keys for whose mask there was no room, and entries that gave way to others' masks.
+    masks_full: u64,
+    rare_masks: u64,
 }
 
 impl LookupsReport {
@@ -101,6 +107,8 @@ impl LookupsReport {
             bypassed,
             candidates,
             false_candidates,
+            cut,
+            unsearched,
         } = statistics.lookups;
         LookupsReport {
             tables: tables.map(|(id, choice)| table(id, &choice)).collect(),
@@ -114,6 +122,10 @@ impl LookupsReport {
                 candidates,
                 false_candidates,
                 trainings: statistics.trainings,
+                cut,
+                unsearched,
+                masks_full: statistics.refusals(RefuseReason::MasksFull),
+                rare_masks: statistics.evictions(EvictReason::RareMask),
             },
         }
     }
@@ -143,6 +155,15 @@ impl LookupsReport {
                     cache.changes
                 ));
             }
+        }
+        let counters = &self.megaflow_lookups;
+        if counters.unsearched + counters.masks_full > 0 {
+            line(format_args!(
+                "megaflows: masks are many and most are rare; {} packets whose entry was not \
+                 searched for, {} without room for their mask, all answered by their walk; {} \
+                 entries of rare masks gave way",
+                counters.unsearched, counters.masks_full, counters.rare_masks
+            ));
         }
         text
     }
@@ -191,7 +212,7 @@ impl IndexReport {
 
 impl CacheReport {
     fn is_telling(&self) -> bool {
-        self.classifier != "tuple_space" || self.changes > 0
+        self.classifier != "tuple-space" || self.changes > 0
     }
 }
 

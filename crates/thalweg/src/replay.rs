@@ -368,7 +368,8 @@ impl Replay {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{}, seed {}\n",
+    let mut text = format!(
+        "{}, seed {}\n",
         counted(report.packets, "packet"),
         report.seed
     );

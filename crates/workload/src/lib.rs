@@ -23,6 +23,7 @@
 //!    are pushed than a switch takes.
 
 mod action;
+mod attack;
 mod campus;
 mod changes;
 mod classbench;
@@ -38,6 +39,7 @@ mod seed;
 mod sequence;
 
 pub use action::{Action, FieldSlice, ReservedPort};
+pub use attack::{AttackCase, packet_of_source};
 pub use campus::Campus;
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
 pub use classbench::{

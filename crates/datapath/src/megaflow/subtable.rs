@@ -41,6 +41,12 @@ impl Subtable {
         self.count == 0
     }
 
+    /// Its entries, in no order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = EntryId> {
+        let taken = self.slots.iter().filter(|slot| **slot != EMPTY);
+        taken.map(|slot| EntryId(*slot as u32))
+    }
+
     /// How many entries there are.
     pub(super) fn len(&self) -> usize {
         self.count

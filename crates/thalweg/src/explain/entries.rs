@@ -63,6 +63,8 @@ struct EntryReport {
     entry: u32,
     /// That it has answered since its counts were last credited: a repair does that.
     packets: u64,
+    /// Whether packets are looked for under its mask; else their walk leads to it.
+    is_searched: bool,
     #[serde(flatten)]
     pass: PassReport,
     last_repair: Option<RepairReport>,
@@ -216,6 +218,7 @@ impl Replayed {
         EntryReport {
             entry: view.id.0,
             packets: view.counters.packets,
+            is_searched: view.is_searched,
             pass: explain_region(&pipeline, view, self.engine.version()),
             last_repair: view.last_repair.map(|repair| self.report_repair(repair)),
         }
@@ -289,6 +292,9 @@ fn text_of(report: &Report) -> String {
         let packets = counted(entry.packets, "packet");
         text += &format!("Entry {}, {packets}\n", entry.entry);
         text += &repair_text(entry.last_repair.as_ref());
+        if !entry.is_searched {
+            text += "Not searched for: its mask is too rare among many, so a packet's walk leads to it\n";
+        }
         text += &describe(&entry.pass);
         text += "\n";
     }

@@ -115,7 +115,8 @@ fn indexes(target: &mut Target) -> BTreeMap<String, IndexReport> {
 }
 
 fn describe(report: &Report) -> String {
-    let mut text = format!("{}, seed {}\n",
+    let mut text = format!(
+        "{}, seed {}\n",
         counted(report.packets, "packet"),
         report.seed
     );
