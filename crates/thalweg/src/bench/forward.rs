@@ -24,6 +24,7 @@ use thalweg_pipeline::text;
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::MicroCase;
 
+use super::attack::{self, Attack};
 use super::classify::Order;
 use super::clock::processor_time_ns;
 use super::end_to_end;
@@ -47,6 +48,12 @@ pub(crate) struct Arguments {
     /// Only cases with this many flows; with --rules, flows to draw [default: 262144]
     #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
     pub(super) flows: Option<usize>,
+    /// Instead of the cases: packets that are chosen to make others' dear; tse, tse6, collide, evict
+    #[arg(
+        long, value_name = "NAME,...", value_delimiter = ',', value_enum,
+        conflicts_with_all = ["case", "flows", "peer", "rules"]
+    )]
+    attack: Vec<Attack>,
     /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
@@ -56,7 +63,7 @@ pub(crate) struct Arguments {
     /// Instead of the cases: many rules, of ClassBench files (.xz is unpacked) or generated sets as
     /// acl1-10k, fw1-500k
     #[arg(
-        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer"]
+        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) rules: Vec<String>,
     /// How packets are answered: megaflows, computational-flows [default: both]
@@ -64,7 +71,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules"
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) mode: Vec<String>,
     /// How tables find their rules: auto, tuple-space, merged-tuples, bloom, learned [default: auto]
@@ -72,44 +79,44 @@ pub(crate) struct Arguments {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules"
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) classifier: Vec<String>,
-    /// How the wildcard cache finds entries: auto, tuple_space, bloom, learned [default: auto]
+    /// How the wildcard cache finds entries: auto, tuple-space, bloom, learned [default: auto]
     #[arg(
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules"
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) megaflow_classifier: Vec<String>,
     /// In which order flows send
     #[arg(
-        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules",
+        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         default_values_t = [Order::Uniform]
     )]
     pub(super) traffic: Vec<Order>,
     /// Megaflows that fit
     #[arg(
-        long, value_name = "N", default_value_t = 200_000, requires = "rules",
+        long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<usize>(1..=100_000_000)
     )]
     pub(super) megaflows: usize,
     /// Rules that go or come back a second, meanwhile
     #[arg(
-        long, value_name = "N", default_value_t = 0, requires = "rules",
+        long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<u64>(..=10_000_000)
     )]
     pub(super) update_rate: u64,
     /// Throughput of a running switch with so many workers, at no more than 1 % loss, in place of
     /// the processor time of a packet
     #[arg(
-        long, value_name = "N,...", value_delimiter = ',', requires = "rules",
+        long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<usize>(1..=64)
     )]
     pub(super) workers: Vec<usize>,
     /// Draw the rows: .svg for one picture, .html for all with the tables
-    #[arg(long, value_name = "FILE", requires = "rules")]
+    #[arg(long, value_name = "FILE", requires = "rules", conflicts_with_all = ["case", "peer", "attack"])]
     pub(super) plot: Option<PathBuf>,
 }
 
@@ -163,6 +170,9 @@ const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_ds
 /// # Errors
 /// If the peer's file cannot be read, or the result not be printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    if !arguments.attack.is_empty() {
+        return attack::execute(&arguments.attack, arguments, console);
+    }
     if !arguments.rules.is_empty() {
         return end_to_end::execute(arguments, console);
     }

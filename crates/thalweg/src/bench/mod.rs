@@ -1,5 +1,6 @@
 //! `thalweg bench`: tables of measurements, the baseline always a row.
 
+mod attack;
 mod behavior;
 mod classify;
 mod clock;
