@@ -2,8 +2,8 @@
 //!
 //! A target takes any bytes and returns; it panics if a promise of the parser is broken. So the
 //! same functions serve two harnesses: `src/bin/replay.rs`, which runs on a stable compiler and
-//! in the continuous build, and libFuzzer under `cargo fuzz`, which is guided by coverage and
-//! needs a nightly compiler (`fuzz_targets/`).
+//! in the continuous build, and libFuzzer (`fuzz_targets/`), which is guided by coverage and needs
+//! a nightly compiler.
 //!
 //! A new target is a file in `targets/`, a line in [`TARGETS`], a folder in `corpus/`, and a file
 //! and a `[[bin]]` for libFuzzer.

@@ -1,8 +1,10 @@
 //! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, on a stable compiler.
 //!
 //! `fuzz/` is a package of its own, with its own lock file. Its program `replay` first runs the
-//! committed corpus of a target, then mutations of it from a seed, for a bounded time. The same
-//! targets run under `cargo fuzz` for whoever has a nightly compiler; see `fuzz/README.md`.
+//! committed corpus of a target, then mutations of it from a seed, for a bounded time. With a
+//! nightly compiler the same targets run guided by coverage (`guided.rs`); see `fuzz/README.md`.
+
+mod guided;
 
 use crate::ci::succeeds;
 use crate::workspace::Workspace;
@@ -15,6 +17,8 @@ pub struct Config {
     pub seed: u64,
     /// One target, or all.
     pub target: Option<String>,
+    /// Under libFuzzer with AddressSanitizer, which needs a nightly compiler.
+    pub is_guided: bool,
 }
 
 /// Whether there are fuzz targets at all.
@@ -25,6 +29,9 @@ pub fn is_present(workspace: &Workspace) -> bool {
 /// Runs the targets; `false` if one of them found something.
 pub fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool> {
     anyhow::ensure!(is_present(workspace), "there is no fuzz/Cargo.toml");
+    if config.is_guided {
+        return guided::run(workspace, config);
+    }
     let manifest = [
         "run",
         "--release",

@@ -9,6 +9,7 @@ pub mod ci;
 pub mod dbsp;
 pub mod differential;
 pub mod fuzz;
+mod nightly;
 pub mod ovs;
 pub mod p4runtime;
 mod packages;

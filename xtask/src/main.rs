@@ -40,6 +40,9 @@ enum Command {
         /// The seed of the mutations.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Guided by coverage: under libFuzzer with AddressSanitizer. Needs a nightly compiler.
+        #[arg(long)]
+        guided: bool,
         /// One target; all of them otherwise.
         target: Option<String>,
     },
@@ -112,6 +115,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Fuzz {
             seconds,
             seed,
+            guided,
             target,
         } => fuzz::run(
             &Workspace::load()?,
@@ -119,6 +123,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 seconds,
                 seed,
                 target,
+                is_guided: guided,
             },
         ),
         Command::P4runtime => p4runtime::run(&Workspace::load()?, false),

@@ -130,6 +130,7 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
             seconds,
             seed: 1,
             target: None,
+            is_guided: false,
         };
         phases.run("fuzz targets", || fuzz::run(workspace, &config));
     }

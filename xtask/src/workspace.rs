@@ -91,7 +91,8 @@ fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
-fn host_platform() -> anyhow::Result<Option<String>> {
+/// The platform that the compiler builds for by default.
+pub(crate) fn host_platform() -> anyhow::Result<Option<String>> {
     let output = Command::new("rustc")
         .arg("-vV")
         .output()
