@@ -35,7 +35,7 @@ use crate::gate::Gate;
 use crate::history::Histories;
 use crate::intern::{Interner, Shared};
 use crate::ledger::{Ledger, Tally};
-use crate::megaflow::Megaflow;
+use crate::megaflow::{Arrival, Megaflow};
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
@@ -443,7 +443,8 @@ impl<const W: usize> Core<W> {
                 Some(id) => Answer::Entry(id),
                 None => {
                     self.statistics.upcalls += 1;
-                    self.upcall(key, port, now, &pipeline)
+                    let hash = burst.hashes[index];
+                    self.upcall(key, Arrival { port, hash }, now, &pipeline)
                 }
             };
             match answer {

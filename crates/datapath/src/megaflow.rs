@@ -74,6 +74,15 @@ const DISPLACED_ENTRIES: usize = 256;
 /// Empty sub-tables that are kept in any case.
 const MIN_EMPTY: usize = 16;
 
+/// What a packet that no search has found came with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The number of the port it came in by.
+    pub(crate) port: u32,
+    /// The hash of its whole key.
+    pub(crate) hash: u64,
+}
+
 /// The sub-tables of a wildcard cache.
 #[derive(Debug)]
 pub(crate) struct Megaflow {
@@ -429,12 +438,15 @@ impl Megaflow {
         pending
     }
 
-    /// A walk has led to an entry that the search of its packet, which came in by `port`, had not
-    /// come to.
-    pub(crate) fn note_unsearched(&mut self, port: u32, subtable: u32) {
+    /// A walk has led to an entry that the search of its packet had not come to. The first layer
+    /// knows the flow from then on.
+    pub(crate) fn note_unsearched(&mut self, arrival: Arrival, subtable: u32) {
         // Nothing of it counts for the choice of an index: who calls up many masks must not make
         // those who need one pay for a filter or a model.
-        self.rankings[port as usize % RANKINGS].note_walk(subtable);
+        self.rankings[arrival.port as usize % RANKINGS].note_walk(subtable);
+        if let Some(layer) = &mut self.first_layer {
+            layer.put(arrival.hash, subtable);
+        }
     }
 
     /// Whether the packets of some port are looked for in a sub-table.

@@ -17,6 +17,7 @@ use crate::dependency::{Dependencies, Known};
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::intern::Hashed;
 use crate::maintain::Caches;
+use crate::megaflow::Arrival;
 use crate::statistics::{EvictReason, RefuseReason};
 
 /// What the interpreter's answer comes to as an entry.
@@ -50,7 +51,7 @@ impl<const W: usize> Core<W> {
     pub(crate) fn upcall(
         &mut self,
         key: &[u64; W],
-        port: u32,
+        arrival: Arrival,
         now: Instant,
         pipeline: &Pipeline,
     ) -> Answer {
@@ -64,7 +65,7 @@ impl<const W: usize> Core<W> {
             let program = Program::of(content.effects.into_list(), Into::into);
             return Answer::Once(program, content.credits.into_list());
         }
-        self.install(key, port, content, now)
+        self.install(key, arrival, content, now)
     }
 
     /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
@@ -149,7 +150,13 @@ impl<const W: usize> Core<W> {
 
     /// Puts an entry in, unless it is there already, there is no room for its mask, or it alone is
     /// larger than the cache may be.
-    fn install(&mut self, key: &[u64; W], port: u32, content: Content, now: Instant) -> Answer {
+    fn install(
+        &mut self,
+        key: &[u64; W],
+        arrival: Arrival,
+        content: Content,
+        now: Instant,
+    ) -> Answer {
         let Content {
             mut mask,
             effects,
@@ -165,7 +172,7 @@ impl<const W: usize> Core<W> {
         if let Some(known) = self.megaflow.find_in(subtable, key, &self.entries) {
             if !self.entries.is_refused(known) {
                 // The search ended before it came there.
-                self.megaflow.note_unsearched(port, subtable);
+                self.megaflow.note_unsearched(arrival, subtable);
                 self.statistics.lookups.unsearched += 1;
                 if let Some((trace, _)) = read {
                     self.walker.recycle(trace, mask, Vec::new());
