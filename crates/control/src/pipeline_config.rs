@@ -26,7 +26,7 @@ use crate::proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4::v1::update::Type;
 use crate::proto::p4::v1::write_request::Atomicity;
-use crate::store::{Live, Store};
+use crate::store::{Live, Store, owned};
 use crate::target::{Side, Target};
 use crate::value::Value;
 
@@ -115,7 +115,7 @@ impl<T: Target> Device<T> {
         let initial = self.target.load(&catalog, &config.p4_device_config)?;
         Ok(Pipeline {
             store: Store::new(Arc::new(catalog), initial),
-            config: config.clone(),
+            config: owned(config),
         })
     }
 

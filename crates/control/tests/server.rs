@@ -417,6 +417,8 @@ fn a_reader_that_takes_nothing_delays_no_other() {
     let path = folder.path().join("p4rt.sock");
     let limits = ServerLimits {
         max_reads: 3,
+        message_bytes: 1 << 30,
+        message_bytes_per_peer: 1 << 30,
         ..ServerLimits::default()
     };
     let server = start_with(&format!("unix:{}", path.display()), None, limits);

@@ -14,5 +14,6 @@ pub use self::build::InfoError;
 pub use self::cache::with_cache;
 pub use self::catalog::*;
 pub use self::derive::derive;
+pub(crate) use self::read::descriptors;
 pub use self::read::{ReadError, read, read_text, to_text};
 pub use self::shape::Shape;

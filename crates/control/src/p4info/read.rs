@@ -62,11 +62,18 @@ pub fn to_text(p4info: &P4Info) -> Result<String, ReadError> {
     Ok(message.to_text_format_with_options(&options) + "\n")
 }
 
+/// All messages and services of the published definition.
+pub(crate) fn descriptors() -> &'static DescriptorPool {
+    static POOL: OnceLock<DescriptorPool> = OnceLock::new();
+    POOL.get_or_init(|| {
+        DescriptorPool::decode(DESCRIPTORS).expect("what the build compiled decodes")
+    })
+}
+
 fn descriptor() -> &'static MessageDescriptor {
     static DESCRIPTOR: OnceLock<MessageDescriptor> = OnceLock::new();
     DESCRIPTOR.get_or_init(|| {
-        DescriptorPool::decode(DESCRIPTORS)
-            .expect("what the build compiled decodes")
+        descriptors()
             .get_message_by_name("p4.config.v1.P4Info")
             .expect("the published definition has P4Info")
     })

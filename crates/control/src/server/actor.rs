@@ -5,8 +5,9 @@ use std::time::{Duration, Instant as Clock};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use tonic::Status;
 
+use super::budget::Claim;
+use super::outlet::Outlet;
 use super::since;
 use crate::arbitration::StreamId;
 use crate::device::{Device, DeviceCounters, StreamEvent};
@@ -22,17 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Where a call's answer goes.
 pub(super) type Answer<R> = oneshot::Sender<Result<R, Failure>>;
-/// Where a stream's messages go.
-pub(super) type Outlet = mpsc::Sender<Result<p4::StreamMessageResponse, Status>>;
+/// What a message holds of the memory for messages, until it is handled.
+pub(super) type Hold = Option<Claim>;
 
 /// Something for the device.
 pub(super) enum Call {
     Open(StreamId, Outlet),
-    Message(StreamId, Box<p4::StreamMessageRequest>),
+    Message(StreamId, Box<p4::StreamMessageRequest>, Hold),
     Close(StreamId),
-    Write(p4::WriteRequest, Answer<()>),
-    Read(p4::ReadRequest, oneshot::Sender<Reading>),
-    SetPipeline(Box<p4::SetForwardingPipelineConfigRequest>, Answer<()>),
+    Write(p4::WriteRequest, Hold, Answer<()>),
+    Read(p4::ReadRequest, Hold, oneshot::Sender<(Reading, Hold)>),
+    SetPipeline(
+        Box<p4::SetForwardingPipelineConfigRequest>,
+        Hold,
+        Answer<()>,
+    ),
     GetPipeline(
         p4::GetForwardingPipelineConfigRequest,
         Answer<p4::GetForwardingPipelineConfigResponse>,
@@ -90,7 +95,7 @@ impl<T: Target> Actor<T> {
             Call::Open(stream, outlet) => {
                 self.streams.insert(stream, outlet);
             }
-            Call::Message(stream, message) => {
+            Call::Message(stream, message, _hold) => {
                 if self.streams.contains_key(&stream) {
                     self.device.handle_message(stream, &message);
                 }
@@ -100,14 +105,19 @@ impl<T: Target> Actor<T> {
                     self.device.handle_close(stream);
                 }
             }
-            Call::Write(request, answer) => {
-                let _ = answer.send(self.device.handle_write(&request, now));
+            // What a request held is free when its client has the answer.
+            Call::Write(request, hold, answer) => {
+                let done = self.device.handle_write(&request, now);
+                drop((request, hold));
+                let _ = answer.send(done);
             }
-            Call::Read(request, answer) => {
-                let _ = answer.send(self.device.read(request));
+            Call::Read(request, hold, answer) => {
+                let _ = answer.send((self.device.read(request), hold));
             }
-            Call::SetPipeline(request, answer) => {
-                let _ = answer.send(self.device.handle_set_pipeline(&request, now));
+            Call::SetPipeline(request, hold, answer) => {
+                let done = self.device.handle_set_pipeline(&request, now);
+                drop((request, hold));
+                let _ = answer.send(done);
             }
             Call::GetPipeline(request, answer) => {
                 let _ = answer.send(self.device.handle_get_pipeline(&request));

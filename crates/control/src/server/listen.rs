@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::server::Connected;
 
+use super::budget::Claim;
 use super::slots::{Peer, Slot};
 use super::tls::Acceptor;
 use super::{Bounds, ServerError};
@@ -117,7 +118,11 @@ impl Bound {
                 (Box::new(stream), Peer::host(address.ip()))
             }
         };
-        Ok(Connection { stream, peer })
+        Ok(Connection {
+            stream,
+            peer,
+            place: None,
+        })
     }
 }
 
@@ -161,7 +166,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// Accepts connections, and shakes hands with several at once.
 ///
 /// A connection is accepted as soon as it comes. If too many shake hands, the oldest one that has
-/// not finished is closed ([`Slots`](super::slots::Slots)): silent clients lock nobody out.
+/// not finished is closed ([`Slots`](super::slots::Slots)): silent clients lock nobody out. A
+/// connection that has shaken hands takes a place of its peer, or is closed where there is none.
 pub(super) fn accept(
     bound: Bound,
     acceptor: Option<Acceptor>,
@@ -176,6 +182,9 @@ pub(super) fn accept(
                 continue;
             };
             let Some(acceptor) = acceptor.clone() else {
+                let Some(connection) = connection.take_place(&bounds) else {
+                    continue;
+                };
                 if sender.send(Ok(connection)).await.is_err() {
                     return;
                 }
@@ -184,7 +193,8 @@ pub(super) fn accept(
             let (sender, bounds) = (sender.clone(), bounds.clone());
             let slot = bounds.handshakes.take(connection.peer);
             tokio::spawn(async move {
-                if let Some(connection) = shake(connection, acceptor, slot, &bounds).await {
+                let shaken = shake(connection, acceptor, slot, &bounds).await;
+                if let Some(connection) = shaken.and_then(|shaken| shaken.take_place(&bounds)) {
                     let _ = sender.send(Ok(connection)).await;
                 }
             });
@@ -200,7 +210,7 @@ async fn shake(
     mut slot: Slot,
     bounds: &Bounds,
 ) -> Option<Connection> {
-    let Connection { stream, peer } = connection;
+    let Connection { stream, peer, .. } = connection;
     let shaken = tokio::time::timeout(bounds.handshake_timeout, acceptor.accept(stream));
     let shaken = tokio::select! {
         // The slots count it.
@@ -214,6 +224,7 @@ async fn shake(
     Some(Connection {
         stream: Box::new(stream),
         peer,
+        place: None,
     })
 }
 
@@ -226,6 +237,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     peer: Peer,
+    /// From when it is served on.
+    place: Option<Claim>,
+}
+
+impl Connection {
+    /// With a place; none where its peer, or all together, have too many.
+    fn take_place(mut self, bounds: &Bounds) -> Option<Connection> {
+        self.place = Some(bounds.connections.take(self.peer, 1).ok()?);
+        Some(self)
+    }
 }
 
 impl Connected for Connection {

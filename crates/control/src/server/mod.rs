@@ -16,10 +16,16 @@
 //! 2. An answer to a read is made by its own task as the client takes it, out of the state that the
 //!    device handed over; a client that takes nothing keeps a place, which newer reads take away.
 //! 3. A handshake has a place too: a new connection always finds one, and the oldest goes.
-//! 4. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
+//! 4. What messages hold is within a budget, from their first byte until they are handled, and a
+//!    peer has a share of it; connections and streams have places of their peer.
+//! 5. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
 
 mod actor;
+mod budget;
+mod decoded;
+mod guard;
 mod listen;
+mod outlet;
 mod service;
 mod slots;
 mod tls;
@@ -36,6 +42,7 @@ use thalweg_packet::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
+use self::budget::Budget;
 pub(crate) use self::listen::Stream;
 pub use self::listen::{Listen, ListenError};
 use self::slots::Slots;
@@ -85,6 +92,27 @@ pub struct ServerLimits {
     pub max_reads: usize,
     /// The same of one peer.
     pub max_reads_per_peer: usize,
+    /// Connections that have shaken hands; further ones are closed.
+    pub max_connections: usize,
+    /// The same of one peer.
+    pub max_connections_per_peer: usize,
+    /// Streams and other calls whose messages are still coming in; further ones are refused.
+    pub max_streams: usize,
+    /// The same of one peer.
+    pub max_streams_per_peer: usize,
+    /// The largest message that is taken; configurations of large programs have some megabytes
+    /// (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
+    pub max_message_bytes: usize,
+    /// What messages hold together, as bytes and decoded, until they are handled.
+    pub message_bytes: u64,
+    /// The same of one peer.
+    pub message_bytes_per_peer: u64,
+    /// What configurations hold that are being sent.
+    pub answer_bytes: u64,
+    /// The same of one peer.
+    pub answer_bytes_per_peer: u64,
+    /// What messages hold that wait on one stream for its controller.
+    pub stream_queue_bytes: usize,
 }
 
 impl Default for ServerLimits {
@@ -95,6 +123,16 @@ impl Default for ServerLimits {
             handshake_timeout: Duration::from_secs(10),
             max_reads: 64,
             max_reads_per_peer: 16,
+            max_connections: 1_024,
+            max_connections_per_peer: 64,
+            max_streams: 4_096,
+            max_streams_per_peer: 512,
+            max_message_bytes: 128 << 20,
+            message_bytes: 512 << 20,
+            message_bytes_per_peer: 320 << 20,
+            answer_bytes: 512 << 20,
+            answer_bytes_per_peer: 256 << 20,
+            stream_queue_bytes: 16 << 20,
         }
     }
 }
@@ -110,6 +148,16 @@ pub struct ServerCounters {
     pub evicted_reads: u64,
     /// Details of batches that found no room in a status.
     pub unsent_details: u64,
+    /// Connections that found no place.
+    pub refused_connections: u64,
+    /// Streams and other calls that found no place.
+    pub refused_streams: u64,
+    /// Messages that found no memory.
+    pub refused_messages: u64,
+    /// Messages that had not come in whole, and made room for others.
+    pub evicted_messages: u64,
+    /// Configurations that were asked for and found no memory.
+    pub refused_answers: u64,
 }
 
 /// The bounds at work.
@@ -120,16 +168,29 @@ pub(super) struct Bounds {
     failed_handshakes: Arc<AtomicU64>,
     reads: Slots,
     unsent_details: Arc<AtomicU64>,
+    connections: Budget,
+    streams: Budget,
+    messages: Budget,
+    answers: Budget,
+    max_message_bytes: usize,
+    stream_queue_bytes: usize,
 }
 
 impl Bounds {
     fn new(limits: &ServerLimits) -> Bounds {
+        let places = |max: usize, per_peer: usize| Budget::new(max as u64, per_peer as u64);
         Bounds {
             handshakes: Slots::new(limits.max_handshakes, limits.max_handshakes_per_peer),
             handshake_timeout: limits.handshake_timeout,
             failed_handshakes: Arc::default(),
             reads: Slots::new(limits.max_reads, limits.max_reads_per_peer),
             unsent_details: Arc::default(),
+            connections: places(limits.max_connections, limits.max_connections_per_peer),
+            streams: places(limits.max_streams, limits.max_streams_per_peer),
+            messages: Budget::new(limits.message_bytes, limits.message_bytes_per_peer),
+            answers: Budget::new(limits.answer_bytes, limits.answer_bytes_per_peer),
+            max_message_bytes: limits.max_message_bytes,
+            stream_queue_bytes: limits.stream_queue_bytes,
         }
     }
 
@@ -139,6 +200,11 @@ impl Bounds {
             failed_handshakes: self.failed_handshakes.load(Ordering::Relaxed),
             evicted_reads: self.reads.evicted(),
             unsent_details: self.unsent_details.load(Ordering::Relaxed),
+            refused_connections: self.connections.refused(),
+            refused_streams: self.streams.refused(),
+            refused_messages: self.messages.refused(),
+            evicted_messages: self.messages.evicted(),
+            refused_answers: self.answers.refused(),
         }
     }
 
@@ -302,7 +368,7 @@ impl Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Invariant 4.
+        // Invariant 5.
         if let Some(path) = self.socket.take() {
             let _ = std::fs::remove_file(path);
         }

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -12,8 +14,10 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Bounds;
-use super::actor::{Answer as Told, Call};
+use super::actor::{Answer as Told, Call, Hold};
+use super::guard::{Claims, Guard, Held};
 use super::listen::{self, Bound};
+use super::outlet::{self, Inlet};
 use super::slots::{Peer, Slot};
 use super::tls::Acceptor;
 use crate::arbitration::StreamId;
@@ -26,11 +30,10 @@ use crate::store::{Reading, Step};
 const STREAM_MESSAGES: usize = 4_096;
 /// How many pages of an answer are made before other tasks have their turn.
 const READ_STEPS: usize = 16;
-/// The largest message that is taken; configurations of large programs have some megabytes
-/// (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
-const MAX_MESSAGE_BYTES: usize = 128 << 20;
 /// Streams of one connection at once.
 const MAX_STREAMS: u32 = 256;
+/// How long a connection is silent before its client is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Serves until it is told to end.
 pub(super) async fn serve(
@@ -45,10 +48,12 @@ pub(super) async fn serve(
         bounds: bounds.clone(),
         last_stream: Arc::default(),
     });
-    let service = service.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let service = service.max_decoding_message_size(bounds.max_message_bytes);
+    let service = Guard::new(service, bounds.clone());
     let connections = ReceiverStream::new(listen::accept(bound, acceptor, bounds));
     let server = Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
+        .http2_keepalive_interval(Some(KEEPALIVE))
         .serve_with_incoming(service, connections);
     // A primary's stream never ends by itself, so there is no waiting for it.
     tokio::select! {
@@ -83,10 +88,17 @@ fn peer_of<T>(request: &Request<T>) -> Peer {
     request.extensions().get().copied().unwrap_or(Peer::Local)
 }
 
+/// The claims of a call's messages.
+fn claims_of<T>(request: &Request<T>) -> Claims {
+    request.extensions().get().cloned().unwrap_or_default()
+}
+
 /// An answer to a read, which is made as the client takes it.
 struct Answer {
     /// None when it has ended.
     reading: Option<Reading>,
+    /// The requests are kept as long as they are answered.
+    _hold: Hold,
     slot: Slot,
     bounds: Bounds,
 }
@@ -127,14 +139,15 @@ fn ended<E>(_: E) -> Status {
 #[tonic::async_trait]
 impl P4Runtime for Service {
     type ReadStream = Answer;
-    type StreamChannelStream = ReceiverStream<Result<p4::StreamMessageResponse, Status>>;
+    type StreamChannelStream = Inlet;
 
     async fn write(
         &self,
         request: Request<p4::WriteRequest>,
     ) -> Result<Response<p4::WriteResponse>, Status> {
+        let hold = claims_of(&request).next();
         let request = request.into_inner();
-        self.ask("write", |answer| Call::Write(request, answer))
+        self.ask("write", |answer| Call::Write(request, hold, answer))
             .await?;
         Ok(Response::new(p4::WriteResponse {}))
     }
@@ -145,11 +158,13 @@ impl P4Runtime for Service {
     ) -> Result<Response<Self::ReadStream>, Status> {
         let peer = peer_of(&request);
         let (sender, receiver) = oneshot::channel();
-        let call = Call::Read(request.into_inner(), sender);
+        let hold = claims_of(&request).next();
+        let call = Call::Read(request.into_inner(), hold, sender);
         self.calls.send(call).await.map_err(ended)?;
-        let reading = receiver.await.map_err(ended)?;
+        let (reading, hold) = receiver.await.map_err(ended)?;
         Ok(Response::new(Answer {
             reading: Some(reading),
+            _hold: hold,
             slot: self.bounds.reads.take(peer),
             bounds: self.bounds.clone(),
         }))
@@ -159,8 +174,9 @@ impl P4Runtime for Service {
         &self,
         request: Request<p4::SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
+        let hold = claims_of(&request).next();
         let request = Box::new(request.into_inner());
-        let call = |answer| Call::SetPipeline(request, answer);
+        let call = |answer| Call::SetPipeline(request, hold, answer);
         self.ask("setting the pipeline", call).await?;
         Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
     }
@@ -169,31 +185,50 @@ impl P4Runtime for Service {
         &self,
         request: Request<p4::GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
+        let peer = peer_of(&request);
         let request = request.into_inner();
         let call = |answer| Call::GetPipeline(request, answer);
-        self.ask("getting the pipeline", call).await
+        let mut response = self.ask("getting the pipeline", call).await?;
+        let size = response.get_ref().encoded_len() as u64;
+        let claim = self.bounds.answers.take(peer, size).map_err(|_| {
+            let text = "answers that are not taken hold all the memory that they may; take them";
+            Status::new(Code::ResourceExhausted, text)
+        })?;
+        response.extensions_mut().insert(Held::new(claim));
+        Ok(response)
     }
 
     async fn stream_channel(
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let claims = claims_of(&request);
         let mut messages = request.into_inner();
         let stream = StreamId(self.last_stream.fetch_add(1, Ordering::Relaxed));
-        let (outlet, receiver) = mpsc::channel(STREAM_MESSAGES);
-        let open = Call::Open(stream, outlet);
+        let (outlet, inlet) = outlet::queue(STREAM_MESSAGES, self.bounds.stream_queue_bytes);
+        let open = Call::Open(stream, outlet.clone());
         self.calls.send(open).await.map_err(ended)?;
         let calls = self.calls.clone();
         tokio::spawn(async move {
-            while let Ok(Some(message)) = messages.message().await {
-                let call = Call::Message(stream, Box::new(message));
+            loop {
+                let message = match messages.message().await {
+                    Ok(Some(message)) => Box::new(message),
+                    Ok(None) => break,
+                    Err(status) => {
+                        // A client that is gone hears nothing.
+                        let _ = outlet.try_send(Err(status));
+                        break;
+                    }
+                };
+                let call = Call::Message(stream, message, claims.next());
                 if calls.send(call).await.is_err() {
                     return;
                 }
             }
+            drop(outlet);
             let _ = calls.send(Call::Close(stream)).await;
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(inlet))
     }
 
     async fn capabilities(

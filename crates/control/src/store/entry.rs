@@ -1,5 +1,7 @@
 //! Entries of tables, default entries among them, and their counters and meters.
 
+use bytes::Bytes;
+
 use super::action::{Place, call_for};
 use super::arrays::{count_of, no_colour_counts, rates_of};
 use super::matching::key_of;
@@ -82,7 +84,7 @@ impl Store {
         push_direct(table, &to, &direct, false, change);
         let row = Entry {
             action,
-            metadata: entry.metadata.clone(),
+            metadata: Bytes::copy_from_slice(&entry.metadata),
             controller_metadata: controller_metadata(entry),
             idle_timeout_ns,
             meter: direct.meter.map(|(_, config)| config),
@@ -106,7 +108,7 @@ impl Store {
             }
         } else {
             row.idle_timeout_ns = idle_timeout(table, entry)?;
-            row.metadata = entry.metadata.clone();
+            row.metadata = Bytes::copy_from_slice(&entry.metadata);
             row.controller_metadata = controller_metadata(entry);
         }
         let mut ended = Change::new();
@@ -188,7 +190,7 @@ impl Store {
             push_direct(table, &EntryRef::Default, &direct, had_meter, change);
             DefaultEntry {
                 action,
-                metadata: entry.metadata.clone(),
+                metadata: Bytes::copy_from_slice(&entry.metadata),
                 controller_metadata: controller_metadata(entry),
                 meter: direct.meter.map(|(_, config)| config),
             }

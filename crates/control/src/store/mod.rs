@@ -34,6 +34,9 @@ mod values;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use prost::Message;
+
 pub(crate) use self::matching::messages_of;
 pub use self::reading::Reading;
 pub(crate) use self::reading::Step;
@@ -232,6 +235,13 @@ fn only_modify(kind: Type) -> Result<Modify> {
             "this entity is always there; it can only be modified",
         )),
     }
+}
+
+/// A copy with bytes of its own: those of a decoded message are parts of the whole request's buffer,
+/// which they would keep.
+pub(crate) fn owned<M: Message + Default>(message: &M) -> M {
+    let bytes = Bytes::from(message.encode_to_vec());
+    M::decode(bytes).expect("what was encoded decodes")
 }
 
 /// What a number that is not in P4Info is answered with.

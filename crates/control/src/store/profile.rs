@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::action::{Place, call_for};
 use super::rows::{EntryAction, Group, OneShot, Undo};
-use super::{Result, Store, Type, unknown};
+use super::{Result, Store, Type, owned, unknown};
 use crate::change::{ActionCall, Change, GroupMember, Operation};
 use crate::p4info::{Catalog, Profile, Table};
 use crate::problem::{Code, Problem};
@@ -144,7 +144,7 @@ impl Store {
             members,
         });
         let row = Group {
-            members: message.members.clone(),
+            members: message.members.iter().map(owned).collect(),
             max_size: message.max_size,
         };
         self.put(Undo::Group(profile.id, id, Some(row)));
@@ -240,7 +240,7 @@ impl Store {
             members,
         });
         Ok(EntryAction::OneShot(Box::new(OneShot {
-            written: list.clone(),
+            written: owned(list),
             group,
             members: ids,
         })))

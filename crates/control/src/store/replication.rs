@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::matching::number;
 use super::rows::Undo;
-use super::{Result, Store, Type};
+use super::{Result, Store, Type, owned};
 use crate::change::{Change, CloneSession, Operation, Replica};
 use crate::problem::{Code, Problem};
 use crate::proto::p4::v1 as p4;
@@ -55,7 +55,7 @@ impl Store {
         check_presence(kind, self.rows.multicast.contains_key(&group))?;
         let row = match kind {
             Type::Delete => None,
-            _ => Some(message.clone()),
+            _ => Some(owned(message)),
         };
         let replicas = row.as_ref().map(|row| replicas_of(&row.replicas));
         change.push(Operation::SetMulticast {
@@ -77,7 +77,7 @@ impl Store {
         check_presence(kind, self.rows.clones.contains_key(&session))?;
         let row = match kind {
             Type::Delete => None,
-            _ => Some(message.clone()),
+            _ => Some(owned(message)),
         };
         let clone = row.as_ref().map(clone_of).transpose()?;
         change.push(Operation::SetClone { session, clone });

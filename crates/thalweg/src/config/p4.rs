@@ -7,7 +7,7 @@ use serde::Deserialize;
 use thalweg_control::{Listen, ServerLimits, TlsFiles};
 use toml::Spanned;
 
-use crate::value::{Number, micros};
+use crate::value::{Number, bytes, micros};
 use crate::{Result, Sections, Source};
 
 /// Numbers of ports within v1model, whose `egress_spec` has 9 bits.
@@ -20,6 +20,10 @@ const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
 const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// How many handshakes or reads may be under way.
 const PLACES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
+/// What messages may hold: at least what a small one does.
+const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
+/// The largest message: gRPC's lengths have 32 bits.
+const MAX_MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 31;
 /// How long a handshake may take.
 const TIMEOUTS_US: std::ops::RangeInclusive<u64> = 1..=3_600_000_000;
 /// Numbers of devices; 0 is none.
@@ -55,6 +59,22 @@ pub(crate) struct P4RuntimeSection {
     handshake_timeout_us: Option<Spanned<Number>>,
     max_reads: Option<Spanned<Number>>,
     max_reads_per_peer: Option<Spanned<Number>>,
+    max_connections: Option<Spanned<Number>>,
+    max_connections_per_peer: Option<Spanned<Number>>,
+    max_streams: Option<Spanned<Number>>,
+    max_streams_per_peer: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    max_message_bytes: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    message_bytes: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    message_bytes_per_peer: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    answer_bytes: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    answer_bytes_per_peer: Option<Spanned<Number>>,
+    #[serde(default, deserialize_with = "bytes")]
+    stream_queue_bytes: Option<Spanned<Number>>,
 }
 
 /// What is remembered in front of a program.
@@ -193,36 +213,71 @@ impl Source<'_> {
 
     /// How much of the server clients may take.
     fn p4_limits(&self, section: &P4RuntimeSection) -> Result<ServerLimits> {
-        let or = |key, said: &Option<Spanned<Number>>, default: usize| match said {
-            None => Ok(default),
-            Some(said) => {
-                let number = self.number(key, said, PLACES)?;
-                Ok(number as usize)
+        let mut limits = ServerLimits::default();
+        let places = [
+            ("max_handshakes", &section.max_handshakes),
+            ("max_handshakes_per_peer", &section.max_handshakes_per_peer),
+            ("max_reads", &section.max_reads),
+            ("max_reads_per_peer", &section.max_reads_per_peer),
+            ("max_connections", &section.max_connections),
+            (
+                "max_connections_per_peer",
+                &section.max_connections_per_peer,
+            ),
+            ("max_streams", &section.max_streams),
+            ("max_streams_per_peer", &section.max_streams_per_peer),
+        ];
+        let own = [
+            &mut limits.max_handshakes,
+            &mut limits.max_handshakes_per_peer,
+            &mut limits.max_reads,
+            &mut limits.max_reads_per_peer,
+            &mut limits.max_connections,
+            &mut limits.max_connections_per_peer,
+            &mut limits.max_streams,
+            &mut limits.max_streams_per_peer,
+        ];
+        for ((key, said), own) in places.into_iter().zip(own) {
+            if let Some(said) = said {
+                *own = self.number(key, said, PLACES)? as usize;
             }
-        };
-        let own = ServerLimits::default();
-        let timeout = section.handshake_timeout_us.as_ref();
-        let timeout = timeout.map(|said| self.number("handshake_timeout_us", said, TIMEOUTS_US));
-        let timeout = timeout.transpose()?.map(Duration::from_micros);
-        Ok(ServerLimits {
-            max_handshakes: or(
-                "max_handshakes",
-                &section.max_handshakes,
-                own.max_handshakes,
-            )?,
-            max_handshakes_per_peer: or(
-                "max_handshakes_per_peer",
-                &section.max_handshakes_per_peer,
-                own.max_handshakes_per_peer,
-            )?,
-            handshake_timeout: timeout.unwrap_or(own.handshake_timeout),
-            max_reads: or("max_reads", &section.max_reads, own.max_reads)?,
-            max_reads_per_peer: or(
-                "max_reads_per_peer",
-                &section.max_reads_per_peer,
-                own.max_reads_per_peer,
-            )?,
-        })
+        }
+        if let Some(said) = &section.handshake_timeout_us {
+            let timeout = self.number("handshake_timeout_us", said, TIMEOUTS_US)?;
+            limits.handshake_timeout = Duration::from_micros(timeout);
+        }
+        self.p4_memory(section, &mut limits)?;
+        Ok(limits)
+    }
+
+    /// How much memory messages may hold.
+    fn p4_memory(&self, section: &P4RuntimeSection, limits: &mut ServerLimits) -> Result<()> {
+        let sizes = [
+            ("message_bytes", &section.message_bytes),
+            ("message_bytes_per_peer", &section.message_bytes_per_peer),
+            ("answer_bytes", &section.answer_bytes),
+            ("answer_bytes_per_peer", &section.answer_bytes_per_peer),
+        ];
+        let own = [
+            &mut limits.message_bytes,
+            &mut limits.message_bytes_per_peer,
+            &mut limits.answer_bytes,
+            &mut limits.answer_bytes_per_peer,
+        ];
+        for ((key, said), own) in sizes.into_iter().zip(own) {
+            if let Some(said) = said {
+                *own = self.number(key, said, MESSAGE_BYTES)?;
+            }
+        }
+        if let Some(said) = &section.max_message_bytes {
+            let size = self.number("max_message_bytes", said, MAX_MESSAGE_BYTES)?;
+            limits.max_message_bytes = size as usize;
+        }
+        if let Some(said) = &section.stream_queue_bytes {
+            let size = self.number("stream_queue_bytes", said, MESSAGE_BYTES)?;
+            limits.stream_queue_bytes = size as usize;
+        }
+        Ok(())
     }
 
     /// The cache, of which its size and threshold are.

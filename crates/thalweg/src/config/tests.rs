@@ -528,6 +528,16 @@ client_authorities = "clients.pem"
 max_handshakes = 8
 handshake_timeout_us = "2s"
 max_reads_per_peer = 3
+max_connections = 20
+max_connections_per_peer = 5
+max_streams = 40
+max_streams_per_peer = 10
+max_message_bytes = "1 MiB"
+message_bytes = "8 MiB"
+message_bytes_per_peer = 4000000
+answer_bytes = "6 MiB"
+answer_bytes_per_peer = "3 MiB"
+stream_queue_bytes = "256 KiB"
 [[port]]
 number = 1
 "#;
@@ -554,6 +564,16 @@ fn a_p4_program_and_its_controller() {
     assert_eq!(tls.client_authorities, Path::new("etc/clients.pem"));
     let limits = (p4.limits.max_handshakes, p4.limits.max_reads_per_peer);
     assert_eq!(limits, (8, 3));
+    let l = &p4.limits;
+    let places = (l.max_connections, l.max_connections_per_peer);
+    assert_eq!(places, (20, 5));
+    assert_eq!((l.max_streams, l.max_streams_per_peer), (40, 10));
+    let messages = (l.message_bytes, l.message_bytes_per_peer);
+    assert_eq!(messages, (8 << 20, 4_000_000));
+    let answers = (l.answer_bytes, l.answer_bytes_per_peer);
+    assert_eq!(answers, (6 << 20, 3 << 20));
+    let sizes = (l.max_message_bytes, l.stream_queue_bytes);
+    assert_eq!(sizes, (1 << 20, 256 << 10));
     assert_eq!(p4.limits.handshake_timeout.as_secs(), 2);
     let least = parse(&format!("{PORT}[switch]\nname = \"a/b\"\n[p4]"));
     let p4 = least.expect("it is right").p4.expect("it is there");
@@ -600,6 +620,10 @@ fn what_a_p4_switch_cannot_do_is_refused() {
         (
             "p4 = {}\np4runtime = { device_id = 0 }",
             "device_id must be 1",
+        ),
+        (
+            "p4 = {}\np4runtime = { message_bytes = 1 }",
+            "message_bytes must be 65536",
         ),
         (
             "p4 = {}\np4runtime = { max_reads = 0 }",

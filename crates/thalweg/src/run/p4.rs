@@ -343,12 +343,17 @@ impl Report {
 }
 
 /// What the server gave up for its bounds' sake, by name.
-fn given_up(counters: &ServerCounters) -> [(&'static str, u64); 4] {
+fn given_up(counters: &ServerCounters) -> [(&'static str, u64); 9] {
     [
         ("evicted_handshakes", counters.evicted_handshakes),
         ("failed_handshakes", counters.failed_handshakes),
         ("evicted_reads", counters.evicted_reads),
         ("unsent_details", counters.unsent_details),
+        ("refused_connections", counters.refused_connections),
+        ("refused_streams", counters.refused_streams),
+        ("refused_messages", counters.refused_messages),
+        ("evicted_messages", counters.evicted_messages),
+        ("refused_answers", counters.refused_answers),
     ]
 }
 
