@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use thalweg_config::{ConfigError, Configuration, P4Settings, V2pSettings};
+use thalweg_control::ServerLimits;
 use thalweg_io::PortConfig;
 use toml::{Table, Value};
 
@@ -55,7 +56,7 @@ fn reads_back(config: &Configuration) {
 fn written(config: &Configuration) -> Table {
     let (pipeline, datapath) = (&config.switch.pipeline, &config.switch.datapath);
     let paths = |paths: &[PathBuf]| Value::Array(paths.iter().map(|path| word(path)).collect());
-    let switch = table([
+    let mut switch = table([
         ("name", config.name.clone().into()),
         ("workers", number(config.switch.workers as u64)),
         ("rules", paths(&config.rules)),
@@ -63,10 +64,12 @@ fn written(config: &Configuration) -> Table {
         ("maintainer", datapath.maintainer.name().into()),
         ("mode", datapath.mode.name().into()),
         ("classifier", pipeline.classifier.name().into()),
-        ("seed", number(pipeline.seed)),
         ("allow_empty_rules", config.allows_empty_rules.into()),
         ("end_when_finished", config.ends_when_finished.into()),
     ]);
+    if config.has_seed() {
+        switch.extend(table([("seed", number(pipeline.seed))]));
+    }
     let microflow = table([
         ("entries", number(datapath.microflow.entries as u64)),
         (
@@ -133,11 +136,19 @@ fn p4_sections(p4: &P4Settings) -> Table {
             program.extend(table([("keep_going", files.keep_going.into())]));
         }
     }
+    let optional = [
+        ("cache_entries", p4.cache_entries.map(u64::from)),
+        ("threshold", p4.threshold.map(u64::from)),
+    ];
+    for (key, said) in optional {
+        program.extend(said.map(|said| (key.to_owned(), number(said))));
+    }
     let mut runtime = table([
         ("listen", p4.listen.to_string().into()),
         ("device_id", number(p4.device_id)),
         ("insecure", true.into()),
     ]);
+    runtime.extend(server_limits(&p4.limits));
     if let Some(tls) = &p4.tls {
         runtime.extend(table([
             ("certificate", word(&tls.certificate)),
@@ -146,6 +157,40 @@ fn p4_sections(p4: &P4Settings) -> Table {
         ]));
     }
     table([("p4", program.into()), ("p4runtime", runtime.into())])
+}
+
+fn server_limits(limits: &ServerLimits) -> Table {
+    let count = |count: usize| number(count as u64);
+    let timeout_us = limits.handshake_timeout.as_micros() as u64;
+    table([
+        ("max_handshakes", count(limits.max_handshakes)),
+        (
+            "max_handshakes_per_peer",
+            count(limits.max_handshakes_per_peer),
+        ),
+        ("handshake_timeout_us", number(timeout_us)),
+        ("max_reads", count(limits.max_reads)),
+        ("max_reads_per_peer", count(limits.max_reads_per_peer)),
+        ("max_connections", count(limits.max_connections)),
+        (
+            "max_connections_per_peer",
+            count(limits.max_connections_per_peer),
+        ),
+        ("max_streams", count(limits.max_streams)),
+        ("max_streams_per_peer", count(limits.max_streams_per_peer)),
+        ("max_message_bytes", count(limits.max_message_bytes)),
+        ("message_bytes", number(limits.message_bytes)),
+        (
+            "message_bytes_per_peer",
+            number(limits.message_bytes_per_peer),
+        ),
+        ("answer_bytes", number(limits.answer_bytes)),
+        (
+            "answer_bytes_per_peer",
+            number(limits.answer_bytes_per_peer),
+        ),
+        ("stream_queue_bytes", count(limits.stream_queue_bytes)),
+    ])
 }
 
 fn v2p_section(config: &Configuration, v2p: &V2pSettings) -> Table {

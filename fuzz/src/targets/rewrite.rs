@@ -80,7 +80,7 @@ fn apply(fields: &[FieldDescriptor], change: &[u8], packet: &mut Packet, headers
     let word = u16::from_be_bytes([change[2], change[3]]);
     let mut rewriter = Rewriter::new(packet, headers);
     match what.checked_sub(fields.len()) {
-        None => return write(&fields[what], change, packet, headers),
+        None => write(&fields[what], change, packet, headers),
         Some(0) => _ = rewriter.push_vlan(0x8100, word),
         Some(1) => _ = rewriter.pop_vlan(),
         Some(2) => _ = rewriter.push_mpls(0x8847, u32::from(word)),

@@ -139,7 +139,7 @@ impl Target {
     }
 
     /// The seed of the hash functions of its tables and caches.
-    pub fn seed(&self) -> u64 {
+    pub fn index_seed(&self) -> u64 {
         self.config.index_seed
     }
 

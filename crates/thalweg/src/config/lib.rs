@@ -266,6 +266,11 @@ impl Configuration {
         self
     }
 
+    /// Whether the file says a seed; else [`Configuration::or_seed`] gives one.
+    pub fn has_seed(&self) -> bool {
+        self.has_seed
+    }
+
     /// The seed of the hash tables that packets meet.
     pub fn seed(&self) -> u64 {
         self.switch.datapath.seed

@@ -89,7 +89,7 @@ pub(crate) fn replay(
     let drops = DropReason::ALL.map(|reason| (reason.name(), counts.drops(reason)));
     let faults = Fault::ALL.map(|fault| (fault.name(), counts.faults(fault)));
     let report = Report {
-        seed: target.seed(),
+        seed: target.index_seed(),
         packets: counts.received,
         cuts: sources.cuts(),
         outputs,
