@@ -246,7 +246,13 @@ mod tests {
         share_found(&mut attacked, |step| step % 1_024);
         assert_eq!(attacked.searched(), SEARCHED_MIN);
         // One that comes with every tenth packet is found at once, the first of all.
-        let mixed = |step: u32| if step % 10 == 0 { 1_000 } else { step % 1_024 };
+        let mixed = |step: u32| {
+            if step.is_multiple_of(10) {
+                1_000
+            } else {
+                step % 1_024
+            }
+        };
         share_found(&mut attacked, mixed);
         assert_eq!((attacked.at(0), attacked.searched()), (1_000, SEARCHED_MIN));
     }
