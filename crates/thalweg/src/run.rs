@@ -21,12 +21,13 @@ mod signals;
 mod v2p;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_io::release_free_memory;
+use thalweg_pipeline::Change;
 use thalweg_switch::{Switch, SwitchError};
 
 use self::ports::Following;
@@ -55,31 +56,25 @@ pub(crate) struct Arguments {
 /// # Errors
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let config = Configuration::read(&arguments.config).map_err(bad_input)?;
-    let config = config.or_seed(seed::drawn());
+    let read = Configuration::read(&arguments.config).map_err(bad_input)?;
+    let config = read.or_seed(seed::drawn());
     if config.p4.is_some() {
         return p4::execute(&arguments.config, config, &signals::catch()?, console);
     }
     // The rules are read before anything is opened, so that a slip costs nothing.
     let rules = rules::read(&config)?;
     let signals = signals::catch()?;
-    let opened = config.ports.iter().map(ports::open);
-    let opened: Vec<_> = opened.collect::<Result<_>>()?;
+    let opened = config
+        .ports
+        .iter()
+        .map(ports::open)
+        .collect::<Result<_>>()?;
     let change = rules.into_change();
     let mut limits = config.switch.clone();
     limits.v2p = v2p::part(&config)?;
     let switch = Switch::start_with(limits, opened, &change);
-    let mut switch = switch.map_err(|error| match error {
-        SwitchError::Rules(error) => rules::refused(&config, &change, &error),
-        error @ SwitchError::System { .. } => anyhow::Error::new(error),
-        error @ SwitchError::FewPackets { .. } => {
-            let path = arguments.config.display();
-            bad_input(format!(
-                "{path}: {error}; raise packets_per_worker in [limits]"
-            ))
-        }
-        error => bad_input(error),
-    })?;
+    let refused = |error| not_started(error, &arguments.config, &config, &change);
+    let mut switch = switch.map_err(refused)?;
     drop(change);
     release_free_memory();
     signals.interrupt(switch.interrupter());
@@ -124,6 +119,24 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         pipeline: &switch.pipeline(),
     };
     report::print(&outcome, console)
+}
+
+/// What to say of a switch that does not start.
+fn not_started(
+    error: SwitchError,
+    path: &Path,
+    config: &Configuration,
+    change: &Change,
+) -> anyhow::Error {
+    match error {
+        SwitchError::Rules(error) => rules::refused(config, change, &error),
+        error @ SwitchError::System { .. } => anyhow::Error::new(error),
+        error @ SwitchError::FewPackets { .. } => bad_input(format!(
+            "{}: {error}; raise packets_per_worker in [limits]",
+            path.display()
+        )),
+        error => bad_input(error),
+    }
 }
 
 /// What is remembered of a run.

@@ -102,7 +102,7 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let scene = Scene::new();
     let input = two_packets(&scene);
     // Which segments are recorded depends on the seed.
-    let cached = scene.json(&[
+    let mut arguments = vec![
         "replay",
         "--seed",
         "1",
@@ -110,17 +110,10 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
         ROUTER,
         "--entries",
         ENTRIES,
-        "--p4-cache",
-        "traversal",
-        "--pcap",
-        &input,
-        "--pcap",
-        &input,
-        "--pcap",
-        &input,
-        "--pcap",
-        &input,
-    ]);
+    ];
+    arguments.extend(["--p4-cache", "traversal"]);
+    arguments.extend(["--pcap", &input].repeat(4));
+    let cached = scene.json(&arguments);
     assert_eq!(cached["outputs"], serde_json::json!({"2": 4}));
     assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 4}));
     // Missed, missed again and recorded, and twice found.
@@ -129,20 +122,8 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     assert!(traversals["entries"].as_u64() >= Some(2), "{traversals}");
     // However tables and segments are found.
     for kind in ["auto", "tuple-space", "merged-tuples", "bloom", "learned"] {
-        let mut arguments = vec![
-            "replay",
-            "--seed",
-            "1",
-            "--p4",
-            ROUTER,
-            "--entries",
-            ENTRIES,
-        ];
-        arguments.extend(["--p4-cache", "traversal", "--p4-classifier", kind]);
-        for _ in 0..4 {
-            arguments.extend(["--pcap", &input]);
-        }
-        let found = scene.json(&arguments);
+        let choice = ["--p4-classifier", kind];
+        let found = scene.json(&[&arguments[..], &choice].concat());
         assert_eq!(found["outputs"], cached["outputs"], "{kind}");
         assert_eq!(found["caches"], cached["caches"], "{kind}");
         let chosen = found["tables"].as_object().expect("tables by name");
