@@ -19,13 +19,15 @@
 //! 2. There are no tombstones: on the way of a search from a record's home to its slot no slot is
 //!    empty, and removal keeps it so (Knuth, *The Art of Computer Programming* 3, section 6.4,
 //!    algorithm R, within a line; from a line behind a full one, a record that had no room there).
-//! 3. Record numbers are below [`RECORDS_MAX`].
+//! 3. Record numbers are below [`RULES_MAX`].
 
 use crate::simd::line::Line;
 use crate::simd::{Plain, Simd};
 
-/// Records that an index can name.
-pub(crate) const RECORDS_MAX: usize = (1 << RECORD_BITS) - 1;
+/// The most rules that a classifier can hold, counting those that wait to be reclaimed.
+///
+/// Every record of an index has a number of 24 bits, and one number stands for no record.
+pub const RULES_MAX: usize = (1 << RECORD_BITS) - 1;
 
 const RECORD_BITS: u32 = 24;
 const FEWEST_SLOTS: usize = Line::SLOTS;
@@ -77,7 +79,7 @@ impl Index {
         }
     }
 
-    /// The same where there is one, as a rule, or [`RECORDS_MAX`] or more: without a branch that
+    /// The same where there is one, as a rule, or [`RULES_MAX`] or more: without a branch that
     /// depends on it. A record behind an empty slot, which is never the right one, may be given too.
     #[inline(always)]
     pub(crate) fn likely<S: Simd>(&self, simd: S, hash: u64) -> u32 {
@@ -157,7 +159,7 @@ impl Index {
     /// Adds a record; `hash_of` gives the hash of any record present.
     pub(crate) fn insert(&mut self, hash: u64, record: u32, hash_of: impl Fn(u32) -> u64) {
         assert!(
-            (record as usize) < RECORDS_MAX,
+            (record as usize) < RULES_MAX,
             "more records than an index can name"
         );
         if (self.count + 1) * 8 > self.slots() * 5 {
@@ -321,7 +323,7 @@ mod tests {
                 assert_eq!(index.candidate(Plain, hash), first);
                 // It may tell of another, but not of none.
                 let likely = index.likely(Plain, hash);
-                assert!((likely as usize) < RECORDS_MAX || first.is_none());
+                assert!((likely as usize) < RULES_MAX || first.is_none());
             }
         }
         for record in model {

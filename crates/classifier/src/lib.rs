@@ -44,6 +44,7 @@ pub use auto::{
     Selection, Tended, Verdict,
 };
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
+pub use index::RULES_MAX;
 pub use key_shape::{PREFIX_FIELDS_MAX, TupleSpaceConfig};
 pub use kind::{ClassifierKind, UnknownClassifier};
 pub use learned::{

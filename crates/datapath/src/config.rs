@@ -1,5 +1,7 @@
 //! Limits of a datapath, fixed at its start.
 
+use thalweg_classifier::RULES_MAX;
+
 use crate::maintain::MaintainerKind;
 
 /// Limits of the exact-match cache.
@@ -203,10 +205,12 @@ impl Default for Config {
 #[non_exhaustive]
 pub enum ConfigError {
     /// More entries than their numbers can tell apart.
-    #[error("a cache of {entries} entries is too large; {MAX_ENTRIES} is the most")]
+    #[error("a cache of {entries} entries is too large; {most} is the most")]
     TooManyEntries {
-        /// What was asked for.
+        /// Entries as configured.
         entries: usize,
+        /// The most that the cache can have.
+        most: usize,
     },
     /// There must be a mask to have an entry.
     #[error("megaflow masks must be at least 1")]
@@ -219,15 +223,26 @@ pub enum ConfigError {
     NoAdmission,
 }
 
-/// The most entries that a cache may have.
+/// The most flows that the exact-match cache may have.
 pub(crate) const MAX_ENTRIES: usize = 1 << 28;
 
+/// Bytes of a flow in the exact-match cache, whose key takes a cache line or more.
+const FLOW_BYTES: u64 = 16 + 64;
+
 impl Config {
+    /// Bytes that a datapath takes when it is made, at the least: those of its exact-match cache.
+    pub fn bytes_at_start(&self) -> u64 {
+        self.microflow.entries.next_power_of_two() as u64 * FLOW_BYTES
+    }
+
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        for entries in [self.microflow.entries, self.megaflow.entries] {
-            if entries > MAX_ENTRIES {
-                return Err(ConfigError::TooManyEntries { entries });
-            }
+        let sizes = [
+            (self.microflow.entries, MAX_ENTRIES),
+            // A learned index of the entries names them as a classifier names its rules.
+            (self.megaflow.entries, RULES_MAX),
+        ];
+        if let Some((entries, most)) = sizes.into_iter().find(|(entries, most)| entries > most) {
+            return Err(ConfigError::TooManyEntries { entries, most });
         }
         if self.megaflow.masks == 0 {
             return Err(ConfigError::NoMasks);

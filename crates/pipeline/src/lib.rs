@@ -36,7 +36,7 @@ pub use flow::{
 pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
-pub use pipeline::{Config, Counters, GroupCounters, Pipeline, Rule};
+pub use pipeline::{Config, Counters, GroupCounters, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};
 pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};

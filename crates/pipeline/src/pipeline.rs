@@ -34,11 +34,18 @@ use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table_classifier::new_classifier;
 
+/// The most rules that a pipeline can be configured for.
+///
+/// The rules of one version take half of a classifier's numbers; those that wait to be reclaimed
+/// take the other half.
+pub const RULES_MAX: usize = thalweg_classifier::RULES_MAX / 2;
+
 /// Limits of a pipeline; see [`Pipeline::set_limits`] for those that may change.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Rules that fit at a version. Those that a change takes out, or puts others in the place of,
-    /// stay until no reader is at an older version: for them there is as much room again.
+    /// stay until no reader is at an older version: for them there is as much room again. At most
+    /// [`RULES_MAX`].
     pub rules: usize,
     /// Groups that fit.
     pub groups: usize,
@@ -219,7 +226,11 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// A pipeline without rules, at [`Version::FIRST`].
+    ///
+    /// # Panics
+    /// If the configuration has room for more than [`RULES_MAX`] rules.
     pub fn new(config: Config) -> Pipeline {
+        assert!(config.rules <= RULES_MAX, "{RULES_MAX} rules are the most");
         let fields = Arc::new(standard::fields());
         let layout = Layout::new(fields.clone(), &BTreeSet::from([standard::IN_PORT]));
         let layout = Arc::new(layout.expect("one field fits"));
@@ -266,7 +277,11 @@ impl Pipeline {
 
     /// Puts other limits in place: of rules, groups and stations. What is beyond a lower one stays;
     /// nothing is added until there is room.
+    ///
+    /// # Panics
+    /// If there would be room for more than [`RULES_MAX`] rules.
     pub fn set_limits(&mut self, rules: usize, groups: usize, stations: usize) {
+        assert!(rules <= RULES_MAX, "{RULES_MAX} rules are the most");
         let config = &mut self.config;
         (config.rules, config.groups, config.stations) = (rules, groups, stations);
     }

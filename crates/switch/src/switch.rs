@@ -68,6 +68,15 @@ pub struct SwitchConfig {
     pub v2p: Option<V2pConfig>,
 }
 
+impl SwitchConfig {
+    /// Bytes that a switch takes when it starts, at the least: buffers and exact-match caches.
+    pub fn bytes_at_start(&self) -> u64 {
+        let packets = (self.packets_per_worker + self.exchange_packets) as u64;
+        let worker = packets * self.packet_bytes as u64 + self.datapath.bytes_at_start();
+        self.workers as u64 * worker
+    }
+}
+
 impl Default for SwitchConfig {
     fn default() -> SwitchConfig {
         SwitchConfig {

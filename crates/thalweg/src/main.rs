@@ -22,6 +22,7 @@ mod generate;
 mod input;
 mod interrupt;
 mod lookups;
+mod memory;
 mod number;
 mod output;
 mod p4;

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
+use thalweg_classifier::RULES_MAX;
 use thalweg_datapath::{MaintainerKind, TraversalView};
 use thalweg_io::release_free_memory;
 use thalweg_packet::{Instant, Packet};
@@ -32,6 +33,7 @@ use crate::failure::bad_input;
 use crate::follow::{acknowledge, follow, news, wall_ns};
 use crate::input::{self, RulesArguments};
 use crate::lookups::LookupsReport;
+use crate::memory;
 use crate::number::{PORTS, counted, number};
 use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
@@ -76,7 +78,7 @@ pub(crate) struct Arguments {
     /// Entries in the wildcard cache; 0 for none
     #[arg(
         long, value_name = "N", default_value_t = 200_000,
-        value_parser = number::<usize>(..=1 << 28)
+        value_parser = number::<usize>(..=RULES_MAX as u64)
     )]
     megaflows: usize,
     /// Seed of the hash tables that packets meet [default: drawn by the operating system]
@@ -186,6 +188,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     changes.sort_by_key(|change| change.position);
     let rules = arguments.rules.read(&names)?;
     let config = config(arguments);
+    memory::check(config.datapath.bytes_at_start(), "lower --microflows")?;
     let seed = config.datapath.seed;
     let mut engine = Engine::new(config)?;
     let others = changes.iter().map(|placed| &placed.change);

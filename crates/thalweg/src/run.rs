@@ -35,6 +35,7 @@ use self::report::{Done, Outcome};
 pub(crate) use self::signals::{Signal, catch};
 use crate::console::{Console, log};
 use crate::failure::bad_input;
+use crate::memory;
 use crate::number::counted;
 use crate::seed;
 
@@ -43,6 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Changes that are remembered for the report.
 const MAX_CHANGES: usize = 1_000;
+
+/// What a configuration that needs too much memory can lower.
+const LOWER: &str = "lower packets_per_worker, packet_bytes or [cache.microflow] entries";
 
 /// What the command takes.
 #[derive(Debug, clap::Args)]
@@ -58,6 +62,7 @@ pub(crate) struct Arguments {
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let read = Configuration::read(&arguments.config).map_err(bad_input)?;
     let config = read.or_seed(seed::drawn());
+    memory::check(config.switch.bytes_at_start(), LOWER)?;
     if config.p4.is_some() {
         return p4::execute(&arguments.config, config, &signals::catch()?, console);
     }

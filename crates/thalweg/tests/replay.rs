@@ -4,6 +4,7 @@ mod command;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use command::Scene;
@@ -501,7 +502,7 @@ fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
     );
     refuses(
         &["--megaflows", "999999999"],
-        &["--megaflows", "from 0 to 268435456"],
+        &["--megaflows", "from 0 to 16777215"],
     );
     for (pcap, expected) in [
         ("70000=in.pcap", "70000 is no port; give a whole number"),
@@ -509,6 +510,32 @@ fn bad_arguments_end_with_2_and_say_which_and_what_to_do() {
     ] {
         refuses(&["--pcap", pcap], &["--pcap ", expected]);
     }
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    let scene = Scene::new();
+    let rules = scene.write("a.rules", "actions=drop\n");
+    let pcap = write_capture(&scene, "in.pcap", &[(0, datagram(1, 2, 64))]);
+    // More than 2 TiB.
+    let config = "switch.workers = 256\nlimits.packets_per_worker = 65536\n\
+                  limits.packet_bytes = 131072\n[[port]]\nnumber = 1\n";
+    let needed = "the buffers and caches made at the start need 2";
+    scene.refuses(
+        &["run", &scene.write("a.toml", config)],
+        &[needed, "and this machine has", "lower packets_per_worker"],
+    );
+    // 20 GiB, of which this process may have 8.
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    let limited = "ulimit -v 8388608; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited, program, "replay", "--rules", &rules])
+        .args(["--pcap", &pcap, "--microflows", "268435456"])
+        .output()
+        .expect("the shell starts");
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("lower --microflows"), "{text}");
 }
 
 /// A capture with the front of each packet, as `tcpdump -s` makes it.

@@ -13,7 +13,7 @@
 //! with what is known of it.
 
 use crate::Version;
-use crate::index::RECORDS_MAX;
+use crate::index::RULES_MAX;
 use crate::simd::Simd;
 use crate::value_hash::ShortValue;
 
@@ -81,7 +81,7 @@ impl TupleSpace {
         let mut falses = 0;
         let known = subtables.iter().zip(&hashes).zip(&values).zip(&candidates);
         for (wanted, (((subtable, &hash), value), &candidate)) in wanted.iter().zip(known) {
-            let found = match (candidate as usize) < RECORDS_MAX {
+            let found = match (candidate as usize) < RULES_MAX {
                 true => subtable.find_from(candidate, (value, hash), || key_of(wanted), version),
                 false => None,
             };

@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 
 use thalweg_classifier::{
-    AutoStatistics, ClassifierKind, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
+    AutoStatistics, ClassifierKind, Pattern, Precedence, RULES_MAX, RuleId, TupleSpaceConfig,
+    Version,
 };
 use thalweg_packet::{Instant, Slot, Stage};
 
@@ -200,6 +201,13 @@ impl TableState {
     ) -> Result<u32, WriteError> {
         let matches = normalized(table, &entry.matches)?;
         let patterns = patterns(table, &matches)?;
+        if self.rules.len() - self.free_rules.len() + patterns.len() > RULES_MAX {
+            return Err(WriteError::ResourceExhausted(format!(
+                "the entries of table {} would need more than {RULES_MAX} rules, one for each part \
+                 of a range; remove some first",
+                table.name
+            )));
+        }
         let rank = rank(table, &matches, entry.priority);
         let index = match self.free_entries.pop() {
             Some(index) => index,

@@ -184,8 +184,14 @@ const PORT_NUMBERS: RangeInclusive<u64> = 1..=0xfeff;
 /// More threads than any machine that this is meant for has.
 const WORKERS: RangeInclusive<u64> = 1..=256;
 
-/// What fits into a cache, as datapaths have it.
-const ENTRIES: RangeInclusive<u64> = 0..=1 << 28;
+/// Flows that the exact-match cache can have.
+const FLOWS: RangeInclusive<u64> = 0..=1 << 28;
+
+/// Entries that the wildcard cache can have.
+const ENTRIES: RangeInclusive<u64> = 0..=thalweg_classifier::RULES_MAX as u64;
+
+/// Rules that a pipeline can have.
+const RULES: RangeInclusive<u64> = 0..=thalweg_pipeline::RULES_MAX as u64;
 
 /// What is counted but takes no room before it is there.
 const COUNT: RangeInclusive<u64> = 0..=1 << 28;
@@ -343,7 +349,7 @@ impl Source<'_> {
 
     fn limits(&self, file: &Sections, config: &mut SwitchConfig) -> Result<()> {
         let (microflow, said) = (&mut config.datapath.microflow, &file.cache.microflow);
-        self.set(&mut microflow.entries, "entries", &said.entries, ENTRIES)?;
+        self.set(&mut microflow.entries, "entries", &said.entries, FLOWS)?;
         let mut one_in = microflow.admit_one_in as usize;
         self.set(&mut one_in, "admit_one_in", &said.admit_one_in, POSITIVE)?;
         microflow.admit_one_in = one_in as u32;
@@ -352,7 +358,7 @@ impl Source<'_> {
         self.set(&mut megaflow.bytes, "bytes", &said.bytes, BYTES)?;
         self.set(&mut megaflow.masks, "masks", &said.masks, POSITIVE)?;
         let (pipeline, said) = (&mut config.pipeline, &file.limits);
-        self.set(&mut pipeline.rules, "rules", &said.rules, COUNT)?;
+        self.set(&mut pipeline.rules, "rules", &said.rules, RULES)?;
         self.set(&mut pipeline.groups, "groups", &said.groups, COUNT)?;
         self.set(&mut pipeline.stations, "stations", &said.stations, COUNT)?;
         let packets = &mut config.packets_per_worker;

@@ -373,9 +373,9 @@ fn values_of_another_type_are_told_what_is_wanted() {
 fn sizes_that_make_no_sense_are_refused() {
     for (key, limits) in [
         ("cache.microflow.entries", "0 to 268435456"),
-        ("cache.megaflow.entries", "0 to 268435456"),
+        ("cache.megaflow.entries", "0 to 16777215"),
         ("cache.megaflow.bytes", "0 to 1099511627776"),
-        ("limits.rules", "0 to 268435456"),
+        ("limits.rules", "0 to 8388607"),
         ("limits.groups", "0 to 268435456"),
         ("limits.stations", "0 to 268435456"),
         ("limits.packets_per_worker", "1 to 65536"),

@@ -306,7 +306,7 @@ fn scheme_of(kind: SchemeKind, plan: &Plan, planned: &PlannedTopology, entries: 
 /// # Errors
 /// With the place of the size in the plan.
 pub(super) fn check_memory(runs: &[&Run], jobs: usize, path: &Path) -> Result<()> {
-    let memory = memory_bytes();
+    let memory = crate::memory::machine_bytes();
     for run in runs {
         let needed = run.total_entries.saturating_mul(ENTRY_BYTES);
         if needed.saturating_mul(jobs as u64) > memory {
@@ -322,16 +322,6 @@ pub(super) fn check_memory(runs: &[&Run], jobs: usize, path: &Path) -> Result<()
         }
     }
     Ok(())
-}
-
-fn memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    let unit = u64::from(info.mem_unit.max(1));
-    #[allow(
-        clippy::useless_conversion,
-        reason = "the type is not the same everywhere"
-    )]
-    u64::from(info.totalram).saturating_mul(unit)
 }
 
 /// Gateways of a fabric.
