@@ -1,9 +1,9 @@
-//! What a hop costs: a packet handled by one switch, with what the simulator does to it left out.
+//! Measures the cost of a hop: one switch handles a packet, without the simulator's own work.
 //!
-//! Packets are as the simulator keeps them, in one array; 80 switches of 64 lines take turns, as in
-//! the paper's fabric at a cache size of half the addresses. The packets of a round are drawn
-//! anew before it, so that caches are hit and missed. `handle_packet` alone is measured, with the
-//! copy of the packet that a round starts with.
+//! Packets are in one array, as in the simulator. 80 switches of 64 lines take turns, as in
+//! the paper's fabric at a cache size of half the addresses. Each round draws new packets
+//! first, so that caches hit and miss. The measurement covers `handle_packet` and the copy of
+//! the packet that a round starts with.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function")]
 
@@ -39,8 +39,8 @@ fn directory() -> Arc<Directory> {
     Arc::new(Directory::new(gateways, switches, hosts))
 }
 
-/// As in the paper's fabric: 16 cores, 32 spines, 32 ToRs; half of the spines and an eighth of the
-/// ToRs are gateways'.
+/// The role of a switch in the paper's fabric: 16 cores, 32 spines, 32 ToRs; half of the
+/// spines and an eighth of the ToRs are gateways'.
 fn role(switch: u32) -> Role {
     match switch {
         0..16 => Role::Core,

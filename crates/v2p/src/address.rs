@@ -1,21 +1,21 @@
 //! An IP address of either family in 16 bytes.
 //!
-//! Virtual and physical addresses are both of this type: which is which is said by the field that
-//! holds them. IPv4 is held as the IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), so that a
-//! comparison is one of 128 bits and nobody asks for the family but the wire format. The
-//! unspecified IPv6 address cannot be held, which leaves a value for "none".
+//! Virtual and physical addresses share this type; the field that holds an address says which
+//! it is. IPv4 is stored as the IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), so a
+//! comparison is one of 128 bits, and only the wire format asks for the family. The
+//! unspecified IPv6 address cannot be stored, which leaves a value for "none".
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU128;
 
-/// What the upper 96 bits of an IPv4-mapped address are.
+/// The upper 96 bits of an IPv4-mapped address.
 const MAPPED: u128 = 0xffff_0000_0000;
 const IPV4_BITS: u32 = 32;
 
 /// An IP address, IPv4 or IPv6; never `::`.
 ///
-/// It is aligned as a word is, so that packets, of which a simulator has many, have no holes.
+/// Aligned like a word, so that packets have no padding; a simulator holds many of them.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -30,10 +30,10 @@ const IPV4_BITS: u32 = 32;
 pub struct Address(NonZeroU128);
 
 impl Address {
-    /// `0.0.0.0`, which the artifact of SwitchV2P gives to its first virtual machine.
+    /// `0.0.0.0`, the address of the first virtual machine in SwitchV2P's artifact.
     pub(crate) const ZERO_IPV4: Address = Address::from_ipv4(Ipv4Addr::UNSPECIFIED);
 
-    /// The address; `None` for `::`. An IPv4-mapped address is the IPv4 address.
+    /// Creates an address; `None` for `::`. An IPv4-mapped address becomes the IPv4 address.
     pub fn new(address: IpAddr) -> Option<Address> {
         match address {
             IpAddr::V4(address) => Some(Address::from_ipv4(address)),
@@ -41,7 +41,7 @@ impl Address {
         }
     }
 
-    /// An IPv4 address.
+    /// Creates an IPv4 address.
     pub const fn from_ipv4(address: Ipv4Addr) -> Address {
         match NonZeroU128::new(MAPPED | address.to_bits() as u128) {
             Some(bits) => Address(bits),
@@ -49,7 +49,7 @@ impl Address {
         }
     }
 
-    /// The address in 128 bits; `None` for 0.
+    /// Creates an address from 128 bits; `None` for 0.
     pub const fn from_bits(bits: u128) -> Option<Address> {
         match NonZeroU128::new(bits) {
             Some(bits) => Some(Address(bits)),
@@ -57,7 +57,7 @@ impl Address {
         }
     }
 
-    /// The address in 128 bits, IPv4 mapped.
+    /// The address in 128 bits, IPv4 as IPv4-mapped.
     #[inline]
     pub const fn to_bits(self) -> u128 {
         self.0.get()
@@ -73,7 +73,7 @@ impl Address {
         }
     }
 
-    /// The address as the standard library has it.
+    /// The address as the standard library's type.
     pub const fn to_ip(self) -> IpAddr {
         match self.to_ipv4() {
             Some(address) => IpAddr::V4(address),

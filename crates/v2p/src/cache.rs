@@ -4,27 +4,31 @@
 //!   hash(key, seed) ---> set ---> [line] x ways         a line: key, place, version, access bit
 //! ```
 //!
-//! Direct-mapped with one way, as in the paper (section 3.2, "cache structure"): a hit sets the
-//! access bit; a lookup that meets the line with another key clears it. With more ways a miss
-//! clears the bit under the set's hand and moves the hand on, and a victim is the first line from
-//! the hand on whose bit is clear. That is the clock of Corbató's second chance, and for one way
-//! the paper's rule.
+//! With one way it is direct-mapped, as in the paper (section 3.2, "cache structure"): a hit
+//! sets the access bit; a lookup that finds another key in the line clears it. With more ways
+//! a miss clears the bit under the set's hand and advances the hand. The victim is the first
+//! line from the hand on whose bit is clear. That is the clock of Corbató's second chance; for
+//! one way it is the paper's rule.
 //!
-//! 1. A key is in at most one line, which is in its set. Keys have their tenant in them.
+//! 1. A key is in at most one line, which is in its set. Keys include their tenant.
 //! 2. The number of lines never changes. A cache without lines refuses everything.
-//! 3. An insertion changes one line, and gives back the mapping of another key that it displaced.
-//! 4. In a cache of versions, a mapping that this cache has thrown out as wrong, because it was
-//!    invalidated or because a newer one says another place, never comes back (`floors.rs`), and a
-//!    newer one is never replaced by an older. A mapping without a version is not believed at all.
-//! 5. Divided among tenants (`partitions.rs`), a mapping displaces none of another partition.
+//! 3. An insertion changes one line, and returns the mapping of another key that it displaced.
+//! 4. In a cache with versions, a mapping that this cache has removed as wrong, because it was
+//!    invalidated or because a newer one names another place, never comes back (`floors.rs`).
+//!    A newer mapping is never replaced by an older one. A mapping without a version is
+//!    refused.
+//! 5. If the cache is divided among tenants (`partitions.rs`), a mapping displaces none of
+//!    another partition.
 //!
-//! Cost: one hash ([`Cache::locate`], to be shared by the operations on a key), then one or two
-//! cache lines of the processor for each way. Memory is 48 bytes a line, taken from the operating
-//! system as zeros, so that a large cache costs what is used of it. Nothing is allocated later.
+//! Cost: one hash ([`Cache::locate`], shared by the operations on a key), then one or two
+//! cache lines of the processor for each way. Memory is 48 bytes a line, obtained from the
+//! operating system as zero pages, so only the used part of a large cache costs memory.
+//! Nothing is allocated later.
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
-//! Networks*, SIGCOMM 2024, sections 3.2 and 3.2.1. Departures: the tenant in the key; ways, seeds
-//! and versions, which [`CacheConfig::new`] leaves out; partitions, which the paper leaves open.
+//! Networks*, SIGCOMM 2024, sections 3.2 and 3.2.1. Departures: the tenant in the key; ways,
+//! seeds and versions, which [`CacheConfig::new`] leaves out; partitions, which the paper
+//! leaves open.
 
 use prefetch_index::prefetch_index;
 
@@ -43,23 +47,24 @@ const IN_USE: u64 = 1 << 32;
 const ACTIVE: u64 = 1 << 33;
 const NO_LINE: Line = [0; 6];
 
-/// How a cache is built.
+/// The configuration of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheConfig {
-    /// Lines in all; 0 for no cache. What is left over by whole sets stays unused.
+    /// Total lines; 0 for no cache. Lines that do not fill a whole set stay unused.
     pub capacity_entries: u32,
     /// Lines in a set; 1 is direct-mapped. At most 255.
     pub ways: u8,
-    /// From a key to a set.
+    /// The hash from a key to a set.
     pub hash: IndexHash,
-    /// Of the hash: another one in each switch, or the same addresses collide everywhere.
+    /// Seed of the hash; should differ per switch, or the same addresses collide everywhere.
     pub seed: u32,
-    /// Whether an insertion of the key that is there clears its access bit, as the artifact does.
+    /// Whether inserting a key that is already there clears its access bit, as in the
+    /// artifact.
     pub clears_on_refresh: bool,
-    /// Whether the virtual address `0.0.0.0` leaves its line free, as in the artifact, where key 0
-    /// means that a line is empty.
+    /// Whether the virtual address `0.0.0.0` leaves its line free, as in the artifact, where
+    /// key 0 marks an empty line.
     pub zero_is_free: bool,
-    /// Floors kept for keys that were found stale; with 0 versions are not looked at.
+    /// Number of floors for stale keys; with 0 versions are ignored.
     pub floor_count: usize,
 }
 
@@ -78,7 +83,7 @@ impl CacheConfig {
     }
 }
 
-/// The set of a key, as [`Cache::locate`] found it; good for that cache and key only.
+/// The set of a key, as [`Cache::locate`] found it; valid for that cache and key only.
 #[derive(Clone, Copy, Debug)]
 pub struct Set {
     first_line: usize,
@@ -97,27 +102,27 @@ impl Set {
     }
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The physical address.
     pub place: Address,
-    /// When it was so.
+    /// The version at which this was true.
     pub version: Version,
     /// Whether the access bit was set before this lookup.
     pub was_active: bool,
 }
 
-/// When an insertion may take place.
+/// When an insertion is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// Always; whatever is in the way is displaced (Table 1, "all").
+    /// Always; the mapping in the way is displaced (Table 1, "all").
     Always,
-    /// Not at the price of a line whose access bit is set (Table 1, "A bit clear").
+    /// Unless it would displace a line whose access bit is set (Table 1, "A bit clear").
     Inactive,
-    /// The same, and not if the key is there already: the artifact's cores.
+    /// Like `Inactive`, and not if the key is already there: the artifact's cores.
     InactiveAndAbsent,
-    /// Only into a free line, or that of the key itself.
+    /// Only into a free line, or the key's own line.
     Free,
 }
 
@@ -132,15 +137,15 @@ pub enum Refusal {
     Occupied,
     /// The key is there already.
     Present,
-    /// What is there is newer.
+    /// The cached mapping is newer.
     Older,
     /// This mapping, or a newer one, was found wrong before.
     FoundStale,
-    /// The mapping has no version, and this cache believes none without.
+    /// The mapping has no version, and this cache requires one.
     Unversioned,
 }
 
-/// What came of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
     /// A free line was taken.
@@ -149,16 +154,16 @@ pub enum Put {
     Refreshed,
     /// The key was there with another place.
     Replaced,
-    /// Another key made room.
+    /// Another key's mapping was displaced.
     Evicted(Mapping),
     /// Nothing changed.
     Refused(Refusal),
 }
 
-/// What came of an invalidation.
+/// The result of an invalidation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invalidated {
-    /// The stale mapping was here and is gone.
+    /// The stale mapping was here and was removed.
     Removed,
     /// Another mapping of the key is here, and not known to be stale.
     Kept(Found),
@@ -183,7 +188,7 @@ pub enum Invalidated {
 #[derive(Clone, Debug)]
 pub struct Cache {
     lines: Box<[Line]>,
-    /// For each set, where the clock stands; empty if there is one way.
+    /// The position of each set's clock hand; empty if there is one way.
     hands: Box<[u8]>,
     set_count: u32,
     ways: u32,
@@ -197,15 +202,15 @@ pub struct Cache {
     floors: Box<Floors>,
 }
 
-// One line of the processor's, whatever order the fields have.
+// One cache line of the processor, whatever order the fields have.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Cache>() == 64);
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache.
     ///
     /// # Panics
-    /// If there are lines but no ways.
+    /// If `ways` is 0.
     pub fn new(config: &CacheConfig) -> Cache {
         assert!(config.ways > 0, "a set has a line at least");
         let ways = u32::from(config.ways).min(config.capacity_entries);
@@ -226,7 +231,7 @@ impl Cache {
         }
     }
 
-    /// Lines in all.
+    /// Total lines.
     pub fn capacity_entries(&self) -> usize {
         self.lines.len()
     }
@@ -237,20 +242,20 @@ impl Cache {
         used.filter_map(|line| Some((mapping_of(line)?, line[META] & ACTIVE != 0)))
     }
 
-    /// Forgets all mappings, but not what was found stale.
+    /// Forgets all mappings, but keeps the floors of stale ones.
     pub fn clear(&mut self) {
         self.lines.fill(NO_LINE);
         self.hands.fill(0);
     }
 
-    /// Divides the lines among tenants, or (with `None`) no longer; forgets all mappings.
+    /// Divides the lines among tenants, or shares them all (`None`); forgets all mappings.
     pub fn set_partitions(&mut self, partitions: Option<Partitions>) {
         let divide = |partitions: Partitions| Box::new(partitions.divide(self.set_count));
         self.division = partitions.map(divide);
         self.clear();
     }
 
-    /// Where a key would be.
+    /// The set of a key.
     #[inline]
     pub fn locate(&self, key: Key) -> Set {
         let sets = match &self.division {
@@ -270,7 +275,7 @@ impl Cache {
         }
     }
 
-    /// Has the first line of a set brought nearer to the processor, whose lines it may lie across.
+    /// Prefetches the first line of a set, which may span two cache lines of the processor.
     #[inline]
     pub fn prefetch(&self, set: Set) {
         if let Some(line) = self.lines.get(set.first_line) {
@@ -279,7 +284,7 @@ impl Cache {
         }
     }
 
-    /// Looks a key up, and lets the access bits know.
+    /// Looks up a key and updates the access bits.
     #[inline]
     pub fn lookup(&mut self, set: Set, key: Key) -> Option<Found> {
         let Some(index) = self.index_of(set, key) else {
@@ -297,7 +302,7 @@ impl Cache {
         })
     }
 
-    /// Puts a mapping in, where the admission allows it.
+    /// Inserts a mapping if the admission allows it.
     #[inline]
     pub fn put(&mut self, set: Set, mapping: Mapping, admission: Admission) -> Put {
         if set.ways == 0 {
@@ -312,9 +317,9 @@ impl Cache {
         }
     }
 
-    /// Throws out what a stale mapping made wrong, after a lookup as any other.
+    /// Removes the mapping that a stale mapping proves wrong; counts as a lookup.
     ///
-    /// That is the mapping to the same place; with versions, unless it is a newer one.
+    /// That is the cached mapping to the same place; with versions, unless it is newer.
     pub fn invalidate(&mut self, set: Set, stale: Mapping) -> Invalidated {
         let has_version = self.is_versioned && stale.version != Version::NONE;
         if has_version {
@@ -333,7 +338,7 @@ impl Cache {
         Invalidated::Removed
     }
 
-    /// Why a mapping is not believed, whatever is in its set.
+    /// Why a mapping is not credible, regardless of its set.
     fn doubt(&self, mapping: Mapping) -> Option<Refusal> {
         if mapping.version == Version::NONE {
             return Some(Refusal::Unversioned);
@@ -373,7 +378,8 @@ impl Cache {
 
     fn put_anew(&mut self, set: Set, mapping: Mapping, admission: Admission) -> Put {
         if let Some(index) = set.lines().find(|&index| self.is_free(index)) {
-            // Only the artifact's key 0 leaves a free line with its bit set, for `Free` to keep.
+            // Only the artifact's key 0 leaves a free line with its bit set, for `Free` to
+            // keep.
             let is_kept = admission == Admission::Free;
             let flags = if is_kept {
                 self.lines[index][META] & ACTIVE
@@ -408,7 +414,7 @@ impl Cache {
         })
     }
 
-    /// A miss in a set: one line loses its access bit.
+    /// Records a miss in a set: one line loses its access bit.
     #[inline]
     fn cool(&mut self, set: Set) {
         if set.ways == 0 {

@@ -1,13 +1,13 @@
-//! What a switch decided, counted: every insertion, refusal, loss and message has its number.
+//! Counters of a switch's decisions: every insertion, refusal, loss and message.
 //!
-//! 1. Each attempt to insert is counted once: `admitted_*`, or `refused_*`.
+//! 1. Each attempt to insert is counted once: `admitted_*`, `evicted` or `refused_*`.
 //! 2. A displaced mapping is `evicted`; then it is `spilled`, or it was lost.
 
 use crate::cache::{Put, Refusal};
 
 /// Counts of one switch since its start.
 ///
-/// Those that most packets change come first, in two lines of the processor's.
+/// The fields that most packets change come first, in two cache lines of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, align(64))]
 pub struct Counters {
@@ -20,36 +20,36 @@ pub struct Counters {
 
     /// Mappings put into a free line.
     pub admitted_free: u64,
-    /// Mappings that were there already.
+    /// Mappings that were already there.
     pub admitted_again: u64,
     /// Mappings that replaced another place of the key.
     pub admitted_other_place: u64,
-    /// Mappings of another key that were displaced. Each was for one that was admitted.
+    /// Mappings that displaced another key's mapping.
     pub evicted: u64,
 
     /// Refused: the switch has no memory.
     pub refused_no_memory: u64,
     /// Refused: the line in the way is in use.
     pub refused_active: u64,
-    /// Refused: there was no free line.
+    /// Refused: no line was free.
     pub refused_occupied: u64,
-    /// Refused: the key was there.
+    /// Refused: the key was already there.
     pub refused_present: u64,
-    /// Refused: what is there is newer.
+    /// Refused: the cached mapping is newer.
     pub refused_older: u64,
-    /// Refused: it was found stale before.
+    /// Refused: this mapping was found stale before.
     pub refused_found_stale: u64,
-    /// Refused: it has no version.
+    /// Refused: the mapping has no version.
     pub refused_unversioned: u64,
 
-    /// Displaced mappings sent along with the packet.
+    /// Displaced mappings sent on with the packet.
     pub spilled: u64,
-    /// Hits sent along to a core.
+    /// Hits sent on to a core.
     pub promoted: u64,
     /// Carried mappings that were taken off a packet and not inserted.
     pub carried_lost: u64,
 
-    /// Decisions to send a learning packet, those that needed no packet among them.
+    /// Decisions to send a learning packet, including those that needed no packet.
     pub learning_packets: u64,
     /// Learning packets that arrived here.
     pub learned: u64,
@@ -58,31 +58,32 @@ pub struct Counters {
     pub misdelivered: u64,
     /// Tagged packets seen.
     pub tagged: u64,
-    /// Tagged packets that were resolved here, by another mapping than the one that failed.
+    /// Tagged packets resolved here by a mapping other than the one that failed.
     pub tagged_resolved: u64,
-    /// Mappings thrown out for a tag.
+    /// Mappings removed because of a tag.
     pub invalidated_by_tag: u64,
-    /// Mappings thrown out for an invalidation packet.
+    /// Mappings removed because of an invalidation packet.
     pub invalidated_by_packet: u64,
-    /// Decisions to send an invalidation packet, those that needed no packet among them.
+    /// Decisions to send an invalidation packet, including those that needed no packet.
     pub invalidation_packets: u64,
     /// Invalidation packets that the timestamp vector held back.
     pub invalidations_suppressed: u64,
 
-    /// Tags that a host had no business to set; ignored.
+    /// Tags that a host must not set; ignored.
     pub forged_tags: u64,
     /// Learning and invalidation packets from a host; dropped.
     pub forged_control: u64,
-    /// Packets from a host with another's physical source that no misdelivery explains; dropped.
+    /// Packets from a host with another host's physical source that no misdelivery explains;
+    /// dropped.
     pub spoofed_sources: u64,
     /// Identifiers or hosts that the directory does not know.
     pub unknown_targets: u64,
-    /// Control packets lost because nobody collected those before.
+    /// Control packets lost because earlier ones had not been collected.
     pub control_overflow: u64,
 }
 
 impl Counters {
-    /// All of them, by name, in the order above.
+    /// All counters by name, in the order above.
     pub fn each(&self) -> [(&'static str, u64); 31] {
         let Counters {
             packets,
@@ -152,12 +153,12 @@ impl Counters {
         ]
     }
 
-    /// All insertions that were made.
+    /// All insertions made.
     pub fn admitted(&self) -> u64 {
         self.admitted_free + self.admitted_again + self.admitted_other_place + self.evicted
     }
 
-    /// All insertions that were not.
+    /// All insertions refused.
     pub fn refused(&self) -> u64 {
         self.refused_no_memory
             + self.refused_active

@@ -7,20 +7,22 @@
 //!   hits of a cache of n lines = questions whose place was n or less
 //! ```
 //!
-//! A cache that holds the `n` keys that were last offered to it holds the first `n` of the list, so
-//! one pass over a switch's packets gives the hits of every size at once. What the pass says of our
-//! caches is an estimate: they are divided into sets, admit by role, and are asked for less when the
-//! switches before them hit more.
+//! A cache of the `n` keys last offered to it holds the first `n` keys of the list, so one
+//! pass over a switch's packets gives the hits of every size. For our caches this is an
+//! estimate: they are divided into sets, admit by role, and get fewer lookups when earlier
+//! switches hit more.
 //!
-//! The list is not a list: a key has the number of its last offer, a Fenwick tree counts the numbers
-//! that are some key's last, and a place is how many of them are not below the key's own.
+//! The list is implicit. Each key has the number of its last offer, a Fenwick tree counts the
+//! numbers that are some key's last offer, and a key's place is how many of them are at least
+//! its own number.
 //!
-//! 1. `hits(n)` never falls with `n`; at `n` of all keys it is the questions whose key was known.
-//! 2. Keys beyond the limit are forgotten, the one first that was offered longest ago; places up to
-//!    the limit are exact all the same.
+//! 1. `hits(n)` never falls with `n`; when `n` is the number of keys, it counts all questions
+//!    whose key was known.
+//! 2. Keys beyond the limit are forgotten, least recently offered first; places up to the
+//!    limit remain exact.
 //!
-//! Cost: the logarithm of the limit for each offer and question, 8 bytes for each of twice the limit,
-//! and a map of the keys. Nothing of it is there until somebody wants it.
+//! Cost: for each offer and question, the logarithm of the limit. Memory: 8 bytes for each of
+//! twice the limit, and a map of the keys. Nothing is allocated until the demand is measured.
 
 use crate::directory::PlainMap;
 use crate::mapping::Key;
@@ -40,9 +42,9 @@ use crate::mapping::Key;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// When a key was last offered: its number.
+    /// The number of a key's last offer.
     last: PlainMap<Key, u32>,
-    /// By number, the key whose last offer it is.
+    /// The key whose last offer has this number.
     keys: Vec<Option<Key>>,
     tree: Fenwick,
     next: u32,
@@ -53,10 +55,10 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Nothing noted yet; of at most so many keys the places are known.
+    /// Creates an empty record that knows the places of at most `most_keys` keys.
     ///
     /// # Panics
-    /// If that is none, or more than 2^30.
+    /// If `most_keys` is 0 or more than 2^30.
     pub fn new(most_keys: usize) -> Demand {
         assert!(
             (1..=1 << 30).contains(&most_keys),
@@ -73,7 +75,7 @@ impl Demand {
         }
     }
 
-    /// A mapping of the key would be put in now.
+    /// Notes that a mapping of the key would be inserted now.
     pub fn note_offer(&mut self, key: Key) {
         if self.next as usize == self.keys.len() {
             self.number_anew();
@@ -88,7 +90,7 @@ impl Demand {
         self.tree.add(number as usize, 1);
     }
 
-    /// The key is looked up.
+    /// Notes a lookup of the key.
     pub fn note_question(&mut self, key: Key) {
         let place = match self.last.get(&key) {
             None => usize::MAX,
@@ -104,7 +106,7 @@ impl Demand {
         self.places[place - 1] += 1;
     }
 
-    /// Questions that a cache of so many lines would have answered.
+    /// Questions that a cache of `entries` lines would have answered.
     pub fn hits(&self, entries: usize) -> u64 {
         self.places.iter().take(entries).sum()
     }
@@ -114,14 +116,14 @@ impl Demand {
         self.places.iter().sum::<u64>() + self.absent
     }
 
-    /// Questions by the least number of lines that answers them, from 1; the rest is answered by no
-    /// number.
+    /// Questions by the least number of lines that answers them, from 1. Questions that no
+    /// number of lines answers are left out.
     pub fn questions_by_place(&self) -> &[u64] {
         &self.places
     }
 
-    /// All numbers are given away: keys get new ones in the same order, and those beyond the limit
-    /// are forgotten.
+    /// Gives keys new numbers in the same order when all numbers are used, and forgets the
+    /// keys beyond the limit.
     fn number_anew(&mut self) {
         let mut kept: Vec<Key> = self.keys.iter().flatten().copied().collect();
         kept.drain(..kept.len().saturating_sub(self.limit));
@@ -137,7 +139,7 @@ impl Demand {
     }
 }
 
-/// Counts by index, whose sums up to an index are cheap.
+/// Counts by index, with cheap prefix sums.
 #[derive(Clone, Debug)]
 struct Fenwick {
     /// At `i`, the sum of the `i & -i` counts before `i`.
@@ -163,7 +165,7 @@ impl Fenwick {
         }
     }
 
-    /// The sum of all counts below an index.
+    /// The sum of all counts before an index.
     fn sum_before(&self, index: usize) -> usize {
         let (mut sum, mut at) = (0, index);
         while at > 0 {
@@ -188,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The slow twin: the list, and for every size the cache that it stands for.
+    /// The slow twin: the list itself, and the cache of each size.
     #[derive(Default)]
     struct Twin {
         list: Vec<u32>,

@@ -1,9 +1,9 @@
-//! What a control plane tells all agents: gateways, switches, and where hosts are attached.
+//! The control plane's data for all agents: gateways, switches, and where hosts are attached.
 //!
 //! The protocol needs no routes. It asks whether a destination is a gateway (section 3.1: "we
-//! assume that the switches know the addresses of these gateways"), the address of a switch whose
-//! identifier a packet carries (footnote 4), the ToR of a sender, and whether a packet leaves the
-//! pod. One directory is shared by all agents of a fabric.
+//! assume that the switches know the addresses of these gateways"), the address of a switch
+//! whose identifier a packet carries (footnote 4), a sender's ToR, and whether a packet leaves
+//! the pod. All agents of a fabric share one directory.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -21,7 +21,8 @@ pub struct Attachment {
     pub pod: u32,
 }
 
-/// A map whose order and speed do not depend on chance: its keys come from the operator.
+/// A map with a fixed hash function; the operator chooses the keys, so no random seed is
+/// needed.
 pub(crate) type PlainMap<K, V> = HashMap<K, V, BuildHasherDefault<FoldHasher>>;
 type PlainSet<K> = HashSet<K, BuildHasherDefault<FoldHasher>>;
 
@@ -35,8 +36,9 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory of gateways in the order in which flows choose among them, of switches by
-    /// identifier, and of hosts.
+    /// Creates a directory.
+    ///
+    /// Flows choose among `gateways` by index. `switches` is indexed by identifier.
     pub fn new(
         gateways: Vec<Address>,
         switches: Vec<Address>,
@@ -50,20 +52,20 @@ impl Directory {
         }
     }
 
-    /// The same with gateways that flows do not choose: they have moved away, or are to come, and
-    /// packets for them are unresolved all the same.
+    /// Adds gateways that flows do not choose, because they have moved away or are yet to
+    /// come. Packets for them still count as unresolved.
     pub fn with_idle_gateways(mut self, gateways: impl IntoIterator<Item = Address>) -> Directory {
         self.gateway_set.extend(gateways);
         self
     }
 
-    /// Whether an address is a gateway's: whether packets for it are unresolved.
+    /// Whether an address is a gateway's, so that packets for it are unresolved.
     #[inline]
     pub fn is_gateway(&self, address: Address) -> bool {
         self.gateway_set.contains(&address)
     }
 
-    /// The gateway of a flow; `None` if there are none.
+    /// The gateway of a flow; `None` if there are no gateways.
     pub fn gateway_of(&self, flow: u32) -> Option<Address> {
         match self.gateways.len() {
             0 => None,
@@ -87,10 +89,10 @@ impl Directory {
     }
 }
 
-/// Folds what is hashed into a word by rotation and multiplication.
+/// Folds the hashed bytes into a word by rotation and multiplication.
 ///
-/// The multiplier is 2^64 by the golden ratio; the last step brings the high bits, which
-/// multiplication mixes best, to the low ones, which choose a bucket.
+/// The multiplier is 2^64 divided by the golden ratio. Multiplication mixes the high bits
+/// best; the last step moves them to the low bits, which choose a bucket.
 #[derive(Default)]
 pub(crate) struct FoldHasher(u64);
 

@@ -1,26 +1,29 @@
-//! What was found stale stays out: up to which version a key is known not to be at a place.
+//! Versions up to which a key is known not to be at a place, so that stale mappings stay out.
 //!
-//! A delayed message can bring a mapping that this switch has already thrown out as wrong. The
-//! cache no longer knows it: its line is free or another's. So the switch keeps, for each hash of
-//! a key and a place, the least version that is still credible.
+//! A delayed message can bring a mapping that this switch has already removed as wrong. The
+//! cache no longer knows it: its line is free or holds another key. So the switch keeps, for
+//! each hash of a key and a place, the least version that is still credible.
 //!
-//! 1. After `raise(m)`, `admits(n)` is false for every mapping `n` of the same key and place whose
-//!    version is not greater than that of `m`, for ever.
-//! 2. The memory is fixed. What shares a hash shares a floor, so a true but old mapping may be
-//!    refused. It is refused no longer once a gateway has answered for it again, as an answer has
-//!    the version of the moment (`mapping.rs`).
-//! 3. The place is in the hash, and whoever reports a mapping as wrong reports its own place. So a
-//!    report that lies keeps out mappings to the liar, and by chance what shares their floors.
+//! 1. After `raise(m)`, `admits(n)` is false for ever for each mapping `n` of the same key and
+//!    place whose version is not greater than that of `m`.
+//! 2. The memory is fixed. Keys with the same hash share a floor, so a true but old mapping
+//!    may be refused. Once a gateway answers for it again it is admitted, because an answer
+//!    has the current version (`mapping.rs`).
+//! 3. The place is in the hash, and a host can only report a mapping to itself as wrong. So a
+//!    false report keeps out mappings to the liar, and by chance those that share their
+//!    floors.
 //!
-//! Cost: nothing until the first mapping is found stale; then a hash and a word for each insertion.
+//! Cost: nothing until the first mapping is found stale; then a hash and a word for each
+//! insertion.
 
 use crate::hash::mixed;
 use crate::mapping::Mapping;
 
-/// Distinguishes the hash from that of the cache's sets, whose collisions would be shared else.
+/// Makes the hash differ from that of the cache's sets; otherwise their collisions would
+/// coincide.
 const SEED: u64 = 0x666c_6f6f_7273;
 
-/// The least credible versions, by hash of the key.
+/// The least credible versions, by hash of key and place.
 #[derive(Clone, Debug)]
 pub(crate) struct Floors {
     floors: Vec<u64>,
@@ -28,7 +31,7 @@ pub(crate) struct Floors {
 }
 
 impl Floors {
-    /// Room for this many hashes; with 0 everything is always admitted.
+    /// Creates `count` floors; with 0 everything is admitted.
     pub(crate) fn new(count: usize) -> Floors {
         let floors = vec![0; count];
         Floors {
@@ -37,13 +40,13 @@ impl Floors {
         }
     }
 
-    /// Whether a mapping may be believed.
+    /// Whether a mapping is credible.
     #[inline]
     pub(crate) fn admits(&self, mapping: Mapping) -> bool {
         !self.is_used || self.floors[self.index_of(mapping)] <= mapping.version.0
     }
 
-    /// Refuses this mapping and all older ones of its key and place from now on.
+    /// From now on refuses this mapping and all older ones of its key and place.
     pub(crate) fn raise(&mut self, stale: Mapping) {
         if self.floors.is_empty() {
             return;

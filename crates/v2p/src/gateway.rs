@@ -1,13 +1,13 @@
 //! The gateway's agent, and the database of mappings behind all gateways.
 //!
-//! 1. The database has one writer and counts its changes: each gives the next version. What it
-//!    answers at version `v` was true at `v`.
-//! 2. A gateway resolves by its own tenant only, and drops what it does not know, counted.
-//! 3. What leaves a gateway carries no mapping and no misdelivery tag (nor, but in `artifact`, the
-//!    hit tag of a switch that did not resolve it).
+//! 1. The database has one writer and counts its changes: each gives the next version. Its
+//!    answer at version `v` was true at `v`.
+//! 2. A gateway resolves by the packet's own tenant only; unknown destinations are dropped and
+//!    counted.
+//! 3. A packet leaves a gateway without a carried mapping or misdelivery tag. Except in
+//!    `artifact`, it also loses the hit tag of a switch that did not resolve it.
 //!
-//! The 40 µs that a gateway takes ([`crate::GATEWAY_DELAY`]), and how many packets it can take, are
-//! the caller's.
+//! The gateway's delay of 40 µs ([`crate::GATEWAY_DELAY`]) and its capacity are the caller's.
 
 use crate::Address;
 use crate::directory::PlainMap;
@@ -15,7 +15,7 @@ use crate::mapping::{Key, Version};
 use crate::packet::{Body, Packet};
 use crate::rules::{Profile, Rules};
 
-/// Which virtual address is where: the truth.
+/// The true place of every virtual address.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     places: PlainMap<Key, Address>,
@@ -28,7 +28,7 @@ impl Database {
         Database::default()
     }
 
-    /// A database as it stands at a version, where somebody else counts its changes.
+    /// Creates a database at a version; for callers that count the changes themselves.
     pub fn at(version: Version, places: impl IntoIterator<Item = (Key, Address)>) -> Database {
         Database {
             places: places.into_iter().collect(),
@@ -36,7 +36,8 @@ impl Database {
         }
     }
 
-    /// Puts a machine at a host, or moves it there. The version is for [`crate::HostAgent::admit`].
+    /// Places a machine at a host, or moves it. Pass the version to
+    /// [`crate::HostAgent::admit`].
     pub fn place(&mut self, key: Key, host: Address) -> Version {
         self.version = self.version.next();
         self.places.insert(key, host);
@@ -55,30 +56,30 @@ impl Database {
         self.places.get(&key).copied()
     }
 
-    /// How many changes were made.
+    /// The number of changes made.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Machines in all.
+    /// Number of machines.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no machines.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 }
 
-/// What a gateway did with a packet.
+/// The outcome of a packet at a gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GatewayVerdict {
-    /// It is resolved, and to be sent.
+    /// It is resolved; send it.
     Forward,
-    /// Nobody has the virtual destination; it is dropped.
+    /// The virtual destination does not exist; the packet is dropped.
     UnknownDestination,
-    /// It is no tenant's packet; it is dropped.
+    /// It is a control packet; it is dropped.
     UnexpectedControl,
 }
 
@@ -87,9 +88,9 @@ pub enum GatewayVerdict {
 pub struct GatewayCounters {
     /// Packets resolved.
     pub resolved: u64,
-    /// Packets for nobody.
+    /// Packets for unknown destinations.
     pub unknown_destination: u64,
-    /// Control packets, which are not for gateways.
+    /// Control packets, which gateways do not handle.
     pub unexpected_control: u64,
 }
 
@@ -101,7 +102,7 @@ pub struct GatewayAgent {
 }
 
 impl GatewayAgent {
-    /// A gateway of a profile.
+    /// Creates a gateway of a profile.
     pub fn new(profile: Profile) -> GatewayAgent {
         let counters = GatewayCounters::default();
         GatewayAgent {
@@ -120,8 +121,8 @@ impl GatewayAgent {
         self.handle_packet_for(place, database.version(), packet)
     }
 
-    /// Resolves a packet, of whose destination somebody else knows what the database says at a
-    /// version: where it is, or `None` if there is no such machine.
+    /// Resolves a packet for callers that already know the database's answer at `version`: the
+    /// place, or `None` if there is no such machine.
     #[inline]
     pub fn handle_packet_for(
         &mut self,
@@ -149,7 +150,7 @@ impl GatewayAgent {
         GatewayVerdict::Forward
     }
 
-    /// What was done since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> &GatewayCounters {
         &self.counters
     }

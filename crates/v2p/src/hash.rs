@@ -1,20 +1,20 @@
-//! Where a key lies in a cache, and which gateway serves a flow.
+//! Hashes that choose a key's set in a cache, and a flow's gateway.
 //!
 //! | function | hash |
 //! | --- | --- |
-//! | [`IndexHash::Crc32`] | CRC-32 of key and seed as little-endian words, modulo the number of sets: what the artifact of SwitchV2P computes; its prototype for Tofino has a CRC-32 too (section 3.4) |
-//! | [`IndexHash::Mixed`] | multiplication and shifts, scaled to the number of sets; 128 bits of address go in |
-//! | [`gateway_index`] | CRC-32 of the flow's number, modulo the number of gateways, as the artifact does |
+//! | [`IndexHash::Crc32`] | CRC-32 of key and seed as little-endian words, modulo the number of sets, as in SwitchV2P's artifact; its Tofino prototype also has a CRC-32 (section 3.4) |
+//! | [`IndexHash::Mixed`] | multiplication and shifts of the 128-bit address, scaled to the number of sets |
+//! | [`gateway_index`] | CRC-32 of the flow's number, modulo the number of gateways, as in the artifact |
 //!
-//! The artifact's keys have no tenant. Ours goes into the seed by exclusive or, so that the network
-//! 0 has exactly the artifact's indices.
+//! The artifact's keys have no tenant. Ours is combined with the seed by exclusive or, so
+//! network 0 has exactly the artifact's indices.
 
 use crate::mapping::Key;
 
 /// The function from a key to a set of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexHash {
-    /// CRC-32, as the artifact has it.
+    /// CRC-32, as in the artifact.
     Crc32,
     /// Multiply and shift.
     Mixed,
@@ -48,10 +48,10 @@ fn crc32_of(key: Key, seed: u32) -> u32 {
     }
 }
 
-/// CRC-32 of two little-endian words: a look into a table for each byte.
+/// CRC-32 of two little-endian words, by one table lookup per byte.
 ///
-/// A switch does this for each packet, and choosing among the ways of a library for inputs of any
-/// length takes longer than these eight bytes.
+/// A switch does this for each packet. For eight bytes it is cheaper than a library's dispatch
+/// on input length.
 #[inline]
 fn crc32_of_words(first: u32, second: u32) -> u32 {
     let first = (!first).to_le_bytes();
@@ -61,11 +61,11 @@ fn crc32_of_words(first: u32, second: u32) -> u32 {
     !parts.fold(0, |crc, (byte, table)| crc ^ table[usize::from(byte)])
 }
 
-/// What a byte adds to the CRC-32 when as many bytes come after it as the table's position.
+/// The contribution of a byte to the CRC-32, indexed by the number of bytes after it.
 static CRC32_TABLES: [[u32; 256]; 8] = crc32_tables();
 
 const fn crc32_tables() -> [[u32; 256]; 8] {
-    /// The polynomial of IEEE 802.3, the lowest power in the highest bit.
+    /// The polynomial of IEEE 802.3, lowest power in the highest bit.
     const POLYNOMIAL: u32 = 0xedb8_8320;
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
@@ -86,7 +86,7 @@ const fn crc32_tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// A hash of 64 bits in which each bit of key and seed changes half of the bits.
+/// A 64-bit hash: each bit of key and seed changes half of its bits.
 ///
 /// The rounds are those of SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number
 /// Generators*, OOPSLA 2014).
@@ -105,7 +105,7 @@ fn round(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Which of `gateway_count` gateways serves a flow; both directions have the same number.
+/// The index of the gateway that serves a flow; both directions have the same flow number.
 ///
 /// # Panics
 /// If there is no gateway.
@@ -126,7 +126,7 @@ mod tests {
         Key { vni, address }
     }
 
-    /// Vectors of the artifact's implementation.
+    /// Vectors computed by the artifact's implementation.
     #[test]
     fn crc32_agrees_with_the_artifact() {
         for (address, hash) in [(1, 0xa988_dff7), (5202, 0xe1b0_930f), (10_000, 0x1383_e950)] {

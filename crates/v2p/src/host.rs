@@ -1,15 +1,15 @@
-//! The agent of a host: it sends to gateways, and sends on what came to it by mistake.
+//! The agent of a host: sends to gateways, and sends on packets that it received by mistake.
 //!
 //! 1. A packet is delivered only to a machine of its own tenant that is on this host.
-//! 2. A packet for a machine that is not here goes back into the network, never into nothing,
-//!    unless there is no gateway to send it to.
+//! 2. A packet for a machine that is not here goes back into the network. It is dropped only
+//!    if there is no gateway to send it to.
 //!
-//! In `paper` the host changes the destination only, so that the physical source still says who
-//! sent the packet; the ToR sees by it that the packet came back, and tags it (section 3.3). In
-//! `artifact` the host tags, writes itself as the source, and sends after the machine where no cache
-//! was wrong (section 5.2, "follow-me").
+//! In `paper` the host changes the destination only, so the physical source is still the
+//! sender's. By that the ToR sees that the packet came back, and tags it (section 3.3). In
+//! `artifact` the host tags, writes itself as the source, and sends after the machine if no
+//! cache was wrong (section 5.2, "follow-me").
 //!
-//! The 10 µs that this takes ([`crate::RESEND_DELAY`]) are the caller's.
+//! The delay of 10 µs ([`crate::RESEND_DELAY`]) is the caller's.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::mapping::{Key, Version};
 use crate::packet::{Body, Data, INITIAL_TTL, Packet, Stale, Tags};
 use crate::rules::{Profile, Rules};
 
-/// What a host did with a packet.
+/// The outcome of a packet at a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostVerdict {
     /// It is for a machine of this host.
     Deliver,
-    /// It is to be sent again, as it is now.
+    /// Send it again, as it is now.
     Resend,
     /// There is no gateway for it; it is dropped.
     NoGateway,
-    /// It is no tenant's packet; it is dropped.
+    /// It is a control packet; it is dropped.
     UnexpectedControl,
 }
 
@@ -39,11 +39,11 @@ pub struct HostCounters {
     pub delivered: u64,
     /// Packets for a machine that is not here.
     pub misdelivered: u64,
-    /// Of these, packets that were sent after the machine.
+    /// Of these, packets sent after the machine.
     pub followed: u64,
     /// Packets dropped because there was no gateway.
     pub no_gateway: u64,
-    /// Control packets, which are not for hosts.
+    /// Control packets, which hosts do not handle.
     pub unexpected_control: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct HostAgent {
 }
 
 impl HostAgent {
-    /// A host without machines.
+    /// Creates a host without machines.
     pub fn new(address: Address, profile: Profile, directory: Arc<Directory>) -> HostAgent {
         HostAgent {
             address,
@@ -76,18 +76,18 @@ impl HostAgent {
         self.address
     }
 
-    /// Tells the host of other gateways.
+    /// Replaces the directory.
     pub fn set_directory(&mut self, directory: Arc<Directory>) {
         self.directory = directory;
     }
 
-    /// Takes a machine in, which the database placed here at a version.
+    /// Adds a machine, which the database placed here at `version`.
     pub fn admit(&mut self, key: Key, version: Version) {
         self.moved.remove(&key);
         self.machines.insert(key, version);
     }
 
-    /// Lets a machine go; `to` is where, if the host is to send after it.
+    /// Removes a machine; `to` is its new host, if this host should send packets after it.
     pub fn release(&mut self, key: Key, to: Option<Address>) {
         self.machines.remove(&key);
         match to {
@@ -101,8 +101,8 @@ impl HostAgent {
         self.machines.contains_key(&key)
     }
 
-    /// A packet from a machine of this host to a virtual address of its tenant, by way of the
-    /// flow's gateway; `None` if the machine is not here or there is no gateway.
+    /// Creates a packet from a machine of this host to a virtual address of its tenant, by way
+    /// of the flow's gateway; `None` if the machine is not here or there is no gateway.
     pub fn packet_from(&self, source: Key, destination: Address, flow: u32) -> Option<Packet> {
         let source_version = *self.machines.get(&source)?;
         let data = Data {
@@ -154,7 +154,7 @@ impl HostAgent {
         HostVerdict::Resend
     }
 
-    /// What was done since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> &HostCounters {
         &self.counters
     }

@@ -6,23 +6,24 @@
 //!                             '---------------> ... --> HostAgent  resolved: to the host
 //! ```
 //!
-//! A tenant's packet starts towards a gateway, which knows where every virtual address is. Each
-//! switch on the way has a small cache of mappings. A hit rewrites the outer destination, and the
-//! packet never sees the gateway. Caches learn from the packets that pass, by the place of the
-//! switch in the fabric ([`Role`]), and are repaired by the packets that come back when a machine
-//! has moved.
+//! A tenant's packet starts towards a gateway, which knows where every virtual address is.
+//! Each switch on the way has a small cache of mappings. A hit rewrites the outer destination,
+//! and the packet never reaches the gateway. Caches learn from passing packets; what they
+//! learn depends on the switch's place in the fabric ([`Role`]). When a machine has moved,
+//! returning packets repair the caches.
 //!
-//! The crate is the protocol alone. Agents are structs that take a [`Packet`], change it in place
-//! and give a verdict; what else they want to send is polled. The simulator hands packets from one
-//! to the next; a running switch reads and writes them as Geneve ([`wire`]).
+//! The crate is the protocol alone. Agents are structs that take a [`Packet`], change it in
+//! place and give a verdict. Their own packets are polled. The simulator hands packets from
+//! one agent to the next; a running switch reads and writes them as Geneve ([`wire`]).
 //!
-//! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time and
-//!   random numbers are arguments.
-//! - A tenant's packets and mappings never meet another's: the network identifier is in every key.
+//! - It reads no clock, opens no socket, starts no thread and draws no random numbers: time
+//!   and random bits are arguments.
+//! - Tenants never see each other's packets or mappings: the network identifier is in every
+//!   key.
 //! - Handling a packet allocates nothing.
 //! - Every decision has a counter ([`Counters`]).
-//! - Three profiles, one state machine: as the published code, as the paper, and with versions
-//!   ([`Profile`]).
+//! - Three profiles share one state machine: the published code, the paper, and the paper with
+//!   versions ([`Profile`]).
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024.

@@ -1,14 +1,14 @@
-//! What is cached: which physical address a virtual address of a tenant is at, and since when.
+//! Mappings: the physical address of a tenant's virtual address, at a version.
 //!
-//! A key holds the virtual network identifier, so equal virtual addresses of two tenants are two
-//! keys, in every cache and in every message.
+//! A key holds the virtual network identifier, so equal virtual addresses of two tenants are
+//! two keys, in every cache and in every message.
 //!
-//! Versions count the changes of the database behind the gateways, which has one writer. A mapping
-//! of version `v` was true when the database stood at `v`. So of two mappings of a key that
-//! disagree the greater version is nearer to the truth, and a mapping that was found wrong is
-//! wrong at its version and at all before. The gateway writes the version at which it answers, not
-//! that of the last change of the key: an answer of now is newer than all that was found wrong
-//! before. A host writes the version at which it was given the machine.
+//! Versions count the changes of the database behind the gateways, which has one writer. A
+//! mapping of version `v` was true when the database stood at `v`. So if two mappings of a key
+//! disagree, the one with the greater version is closer to the truth. A mapping that was found
+//! wrong is wrong at its version and at all earlier ones. The gateway writes the version at
+//! which it answers, not that of the key's last change: a current answer is newer than
+//! everything found wrong before. A host writes the version at which it received the machine.
 
 use crate::Address;
 
@@ -20,7 +20,7 @@ impl Vni {
     /// The greatest identifier.
     pub const MAX: Vni = Vni(0xff_ffff);
 
-    /// The identifier, if it has at most 24 bits.
+    /// Creates an identifier; `None` if it needs more than 24 bits.
     pub const fn new(number: u32) -> Option<Vni> {
         match number <= Vni::MAX.0 {
             true => Some(Vni(number)),
@@ -40,7 +40,7 @@ impl Vni {
 pub struct Version(pub u64);
 
 impl Version {
-    /// No version was given: older than all others.
+    /// No version; older than all others.
     pub const NONE: Version = Version(0);
 
     /// The version after this one.
@@ -56,7 +56,7 @@ pub struct SwitchId(pub u32);
 /// A virtual address of one tenant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key {
-    /// Whose address it is.
+    /// The tenant.
     pub vni: Vni,
     /// The address in the virtual network.
     pub address: Address,
@@ -69,6 +69,6 @@ pub struct Mapping {
     pub key: Key,
     /// The physical address of its host.
     pub place: Address,
-    /// When that was so.
+    /// The version at which this was true.
     pub version: Version,
 }

@@ -1,47 +1,49 @@
-//! What the protocol sees of a packet: the outer header, the virtual addresses, and the tags.
+//! The protocol's view of a packet: the outer header, the virtual addresses, and the tags.
 //!
-//! The simulator keeps packets in this form; the real switch makes it from a Geneve packet and
+//! The simulator keeps packets in this form; the real switch converts Geneve packets to it and
 //! back (`wire/`). A handler changes the packet in place.
 //!
-//! | tag | set by | for |
+//! | tag | set by | purpose |
 //! | --- | --- | --- |
-//! | hit | the switch that rewrote the destination | whom to blame if that was wrong (section 3.3) |
-//! | versions | host, gateway, or the switch that rewrote | not to replace a mapping by an older one |
-//! | carried | the switch that displaced or promoted a mapping | the switches after it (section 3.2.2) |
+//! | hit | the switch that rewrote the destination | to blame it if it was wrong (section 3.3) |
+//! | versions | host, gateway, or the rewriting switch | not to replace a mapping by an older one |
+//! | carried | the switch that displaced or promoted it | a mapping for later switches (3.2.2) |
 //! | misdelivery | the old host, or its ToR | not to use the stale mapping again (section 3.3) |
-//! | origin | the host that sends another's packet on | where learning packets go |
+//! | origin | the host that sends on another's packet | the target of learning packets |
 //!
-//! What is carried may be another tenant's: its key says whose. ToRs take it off before a host.
+//! A carried mapping may belong to another tenant: its key says which. ToRs remove it before
+//! the packet reaches a host.
 
 use crate::Address;
 use crate::mapping::{Key, Mapping, SwitchId, Version, Vni};
 
-/// The time to live of a packet that is sent, or sent anew.
+/// The time to live of a packet that is sent or sent again.
 pub const INITIAL_TTL: u8 = 64;
 
-/// A packet as the protocol sees it.
+/// A packet as agents handle it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// The physical address of the sender, or of who sent it on.
+    /// The physical address of the sender, or of the host that sent it on.
     pub outer_source: Address,
-    /// A gateway's address, until the virtual destination is resolved; then its host's.
+    /// The gateway's address until the virtual destination is resolved; then the host's.
     pub outer_destination: Address,
-    /// The outer time to live. Whoever forwards decrements it; agents only reset it.
+    /// The outer time to live. The forwarder decrements it; agents only reset it.
     pub ttl: u8,
-    /// The number of the flow, which chooses paths and gateways; on the wire the UDP source port.
+    /// The number of the flow, which chooses paths and gateways; the UDP source port on the
+    /// wire.
     pub flow: u32,
-    /// What it is about.
+    /// The content.
     pub body: Body,
 }
 
-/// What a packet is about.
+/// The content of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// A tenant's packet.
     Data(Data),
-    /// A mapping on its way to the ToR that it is addressed to.
+    /// A mapping on its way to the ToR that the packet is addressed to.
     Learning(Mapping),
-    /// A mapping that was found wrong, to be thrown out by each switch on the way.
+    /// A mapping that was found wrong; each switch on the way removes it.
     Invalidation(Mapping),
 }
 
@@ -52,30 +54,30 @@ pub struct Data {
     pub vni: Vni,
     /// The virtual address of the sender.
     pub inner_source: Address,
-    /// The virtual address it is for.
+    /// The virtual address of the receiver.
     pub inner_destination: Address,
-    /// What switches, hosts and gateways say to each other about it.
+    /// Notes of switches, hosts and gateways to each other about this packet.
     pub tags: Tags,
 }
 
-/// What is said along with a tenant's packet.
+/// Notes that travel with a tenant's packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tags {
     /// The switch whose cache resolved the destination.
     pub hit: Option<SwitchId>,
-    /// The version of "inner source is at the origin"; given by the origin.
+    /// The version of "inner source is at the origin", written by the origin.
     pub source_version: Version,
     /// The version of "inner destination is at the outer destination".
     pub resolved_version: Version,
-    /// The host that the packet first came from, if it is not the outer source.
+    /// The host that first sent the packet, if it is not the outer source.
     pub origin: Option<Address>,
-    /// A mapping that looks for a place.
+    /// A mapping that a later switch may insert.
     pub carried: Option<Carried>,
-    /// Where the packet was misdelivered to.
+    /// The place where the packet was misdelivered.
     pub misdelivery: Option<Stale>,
 }
 
-/// A mapping that a packet carries for the caches behind.
+/// A mapping that a packet carries to the caches behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
     /// The mapping.
@@ -93,7 +95,7 @@ pub enum CarryReason {
     Promoted,
 }
 
-/// Where a key is not, although something said so.
+/// A place where a key was expected but is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stale {
     /// The host that does not have the machine.
@@ -103,7 +105,7 @@ pub struct Stale {
 }
 
 impl Data {
-    /// What is to be resolved.
+    /// The key to resolve.
     #[inline]
     pub fn destination_key(&self) -> Key {
         Key {
@@ -112,7 +114,7 @@ impl Data {
         }
     }
 
-    /// Who sent it.
+    /// The sender's key.
     #[inline]
     pub fn source_key(&self) -> Key {
         Key {
@@ -123,7 +125,7 @@ impl Data {
 }
 
 impl Tags {
-    /// Whether a switch or a gateway has resolved the packet, at some time.
+    /// Whether a switch or a gateway has ever resolved the packet.
     #[inline]
     pub(crate) fn was_resolved(&self) -> bool {
         self.hit.is_some() || self.resolved_version != Version::NONE

@@ -1,19 +1,20 @@
-//! How the lines of a cache are divided among tenants, so that none takes another's.
+//! Divides the sets of a cache among tenants, so that none displaces another's mappings.
 //!
 //! ```text
 //!   weights    tenant 7: 3   tenant 9: 1   all others: 2
 //!   sets       [ 0 ..................... )[ ....... )[ .............. )     in proportion
 //! ```
 //!
-//! A named tenant has sets of its own, and what is put in for it displaces nothing but its own
-//! mappings. All tenants without a name share what is left; with weight 0 they have no lines, so
-//! that a switch serves chosen tenants only. Section 4 of the paper, "multitenancy support", asks for
-//! this and leaves it open.
+//! A named tenant has its own sets; an insertion for it displaces only its own mappings. All
+//! tenants without a name share the remaining sets. If their weight is 0 they have no lines,
+//! and the switch serves the named tenants only. Section 4 of the paper, "multitenancy
+//! support", asks for this and leaves it open.
 //!
-//! 1. Every set is in one partition at most, and together they are all sets of the cache.
-//! 2. A partition of `n` sets behaves as a cache of `n` sets that only its own tenants use. What
-//!    versions found stale is kept in one table for all tenants, though (`floors.rs`), and so is when
-//!    a switch was last blamed: what two tenants share there costs a lookup or a message, no more.
+//! 1. Every set is in exactly one partition.
+//! 2. A partition of `n` sets behaves as a cache of `n` sets that only its own tenants use.
+//!    Two things are shared by all tenants: the floors of stale versions (`floors.rs`), and
+//!    the time at which a switch was last blamed. Sharing these costs a lookup or a message,
+//!    no more.
 //!
 //! Cost: a search among the named tenants for each key, and nothing if there are none.
 //!
@@ -22,14 +23,14 @@
 
 use crate::mapping::Vni;
 
-/// Sets of a cache, one after the other.
+/// Consecutive sets of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sets {
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
 
-/// Why memory cannot be divided so.
+/// Why memory cannot be divided this way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
@@ -53,14 +54,14 @@ pub enum PartitionError {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// By identifier; the weight is the sum of all up to this one.
+    /// Sorted by identifier; the weight is the sum of all weights up to this one.
     named: Vec<(Vni, u64)>,
     /// The sum of all weights.
     total: u64,
 }
 
 impl Partitions {
-    /// Weights of tenants, and of all others together.
+    /// Creates weights of named tenants, and of all others together.
     ///
     /// # Errors
     /// If a tenant has two weights, or all are 0.
@@ -87,15 +88,15 @@ impl Partitions {
         }
     }
 
-    /// Lines of a tenant in a cache of so many lines and ways; other tenants without a name of
-    /// their own may have them too.
+    /// Lines of a tenant in a cache of `capacity_entries` lines and `ways` ways. Tenants
+    /// without a name share theirs.
     pub fn lines_of(&self, vni: Vni, capacity_entries: u32, ways: u8) -> u32 {
         let ways = u32::from(ways).min(capacity_entries);
         let set_count = capacity_entries.checked_div(ways).unwrap_or(0);
         self.sets_of(vni, set_count).count * ways
     }
 
-    /// What each tenant has of so many sets.
+    /// Divides `set_count` sets among the tenants.
     pub(crate) fn divide(&self, set_count: u32) -> Division {
         let sets_of = |vni| self.sets_of(vni, set_count);
         let named = self.named.iter().map(|(vni, _)| (*vni, sets_of(*vni)));
@@ -106,13 +107,14 @@ impl Partitions {
         }
     }
 
-    /// The sets of a tenant among so many.
+    /// The sets of a tenant among `set_count`.
     fn sets_of(&self, vni: Vni, set_count: u32) -> Sets {
         let known = self.named.binary_search_by_key(&vni, |(vni, _)| *vni);
         self.bounds(known.unwrap_or(self.named.len()), set_count)
     }
 
-    /// The sets of the tenant at a place of the list; behind it are all others.
+    /// The sets of the tenant at `place` in the list; the place after the last is all other
+    /// tenants.
     fn bounds(&self, place: usize, set_count: u32) -> Sets {
         let sum_before = place.checked_sub(1).map_or(0, |last| self.named[last].1);
         let sum = self.named.get(place).map_or(self.total, |(_, sum)| *sum);
@@ -128,7 +130,7 @@ impl Partitions {
     }
 }
 
-/// Partitions of a cache.
+/// The partitions of a cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Division {
     named: Vec<(Vni, Sets)>,
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Invariant 1, and that nobody is a set away from his share.
+        /// Invariant 1, and that each tenant is within one set of its share.
         #[test]
         fn partitions_are_all_sets_once(
             weights in prop::collection::btree_map(0..40_u32, prop_oneof![0..5_u32, any::<u32>()], 0..9),

@@ -1,41 +1,41 @@
-//! In what the profiles differ: a table of choices, so that the state machine is one.
+//! The choices in which the profiles differ, so that one state machine serves all.
 //!
 //! - `artifact` does what the published code does, so that its numbers can be reproduced;
 //! - `paper` does what the text says;
-//! - `plus` is the paper with versions, and with hosts that are not trusted with tags.
+//! - `plus` is the paper with versions, and does not trust the tags of hosts.
 //!
 //! | choice | `artifact` | `paper` | `plus` | section |
 //! | --- | --- | --- | --- | --- |
 //! | a spine's hit | promotes, and the next switch resolves | rewrites | rewrites | 3.2.2 |
 //! | what a spine promotes | each hit | a hit whose access bit was set, if the packet leaves the pod | as the paper | 3.2.2 |
-//! | what a core admits | a carried mapping of the packet's own destination; what fits of others | promotions | promotions | 3.2.1 |
-//! | what a ToR learns | sources from afar; else destinations, where there is room | sources | sources | 3.2.1 |
-//! | what a ToR displaces | is lost | is spilled, on the way up | as the paper | 3.2.2 |
-//! | learning packets carry | what is inserted, if it was spilled too | where the packet goes | as the paper | 3.2.2 |
+//! | what a core admits | a carried mapping of the packet's own destination; others if they fit | promotions | promotions | 3.2.1 |
+//! | what a ToR learns | sources from other ToRs; else destinations, if there is room | sources | sources | 3.2.1 |
+//! | a mapping that a ToR displaces | is lost | is spilled, on the way up | as the paper | 3.2.2 |
+//! | learning packets carry | the inserted mapping, even if it was spilled | where the packet goes | as the paper | 3.2.2 |
 //! | a gateway's ToR draws for | each insertion | each packet that leaves it resolved | as the paper | 3.2.2, 5 |
 //! | who tags misdeliveries | the host | the ToR | the ToR | 3.3 |
 //! | who sends invalidation packets | ToRs without gateways | the ToR that tags | as the paper | 3.3 |
-//! | the timestamp vector | once a switch | once a switch and base RTT | as the paper | 3.3 |
-//! | a tagged packet's hit | is not blamed | is blamed | is blamed; must be newer than what failed | 3.3 |
+//! | the timestamp vector | once per switch | once per switch and base RTT | as the paper | 3.3 |
+//! | a tagged packet's hit | is not blamed | is blamed | is blamed; must be newer than the mapping that failed | 3.3 |
 //! | misdelivered packets go | to the gateway if a cache was wrong, else after the machine | to the gateway | to the gateway | 3.3 |
-//! | control packets | are sent anew by each switch | pass through | pass through | |
+//! | control packets | are sent again by each switch | pass through | pass through | |
 //! | mappings have versions | no | no | yes | |
-//! | tags from hosts | believed | believed as far as the host needs them | the same | 4 |
+//! | tags from hosts | believed | believed as far as the host needs them | as the paper | 4 |
 
 use std::time::Duration;
 
-/// Which of the three versions of the protocol is meant.
+/// A variant of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
-    /// As the published code.
+    /// The published code.
     Artifact,
-    /// As the text.
+    /// The text of the paper.
     Paper,
     /// `switchv2p+`: versioned mappings.
     Plus,
 }
 
-/// Where in the fabric a switch is (section 3.2, Table 1).
+/// A switch's place in the fabric (section 3.2, Table 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Has gateways attached.
@@ -57,10 +57,10 @@ impl Role {
     }
 }
 
-/// When a gateway ToR may send a learning packet, and what that carries.
+/// When a gateway ToR may send a learning packet, and what the packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LearningContent {
-    /// At an insertion the mapping that is inserted, whosever it is.
+    /// The inserted mapping, at each insertion, for any key.
     Inserted,
     /// The destination of a packet that leaves the switch resolved.
     Destination,
@@ -69,7 +69,8 @@ pub(crate) enum LearningContent {
 /// What a core learns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CoreLearning {
-    /// A carried mapping of the packet's own destination, and resolved destinations that fit.
+    /// A carried mapping of the packet's own destination, and resolved destinations if they
+    /// fit.
     OwnDestination,
     /// Promotions.
     Promotions,
@@ -81,24 +82,24 @@ pub(crate) struct Rules {
     pub spine_resolves: bool,
     pub promotes_each_hit: bool,
     pub core_learning: CoreLearning,
-    /// ToRs learn the sources of their own hosts too.
+    /// ToRs also learn the sources of their own hosts.
     pub tor_learns_own_hosts: bool,
-    /// ToRs learn destinations that fit.
+    /// ToRs learn destinations if they fit.
     pub tor_learns_destinations: bool,
     pub tor_spills: bool,
     pub learning_content: LearningContent,
-    /// The ToR tags misdelivered packets, and believes no tag of a host; else the host tags.
+    /// The ToR tags misdelivered packets and ignores hosts' tags; if false, the host tags.
     pub tor_tags: bool,
-    /// A tagged packet that was rewritten names the switch that did it.
+    /// A rewritten tagged packet names the switch that rewrote it.
     pub tagged_hit_is_blamed: bool,
-    /// A tagged packet is rewritten although it is resolved.
+    /// A tagged packet is rewritten even if it is resolved.
     pub rewrites_resolved: bool,
     pub renews_control: bool,
     pub is_versioned: bool,
-    /// The old host knows where a machine went, and sends on to there if no cache was wrong.
+    /// The old host knows where a machine went, and sends there if no cache was wrong.
     pub host_follows: bool,
     pub gateway_keeps_hit: bool,
-    /// A switch may be sent another invalidation packet after the base RTT; else never.
+    /// A switch may be sent another invalidation packet after the base RTT; if false, never.
     pub blames_again: bool,
 }
 
@@ -157,7 +158,7 @@ pub enum MemoryPlacement {
     Everywhere,
     /// Only those with hosts or gateways.
     TorsOnly,
-    /// By layer, so many lines a switch.
+    /// By layer, with a number of lines per switch.
     ByLayer {
         /// Lines of a core.
         core: u32,
@@ -169,7 +170,8 @@ pub enum MemoryPlacement {
 }
 
 impl MemoryPlacement {
-    /// Lines of a switch, if each that has memory gets this many (and layers do not say otherwise).
+    /// Lines of a switch with role `role`. `entries` is the number per switch, unless layers
+    /// set it.
     pub const fn entries(self, role: Role, entries: u32) -> u32 {
         match (self, role) {
             (MemoryPlacement::ByLayer { core, .. }, Role::Core) => core,
@@ -181,13 +183,13 @@ impl MemoryPlacement {
     }
 }
 
-/// The share of packets after which a gateway ToR sends a learning packet (section 5: 0.5 %).
+/// The probability with which a gateway ToR sends a learning packet (section 5: 0.5 %).
 pub const LEARNING_PROBABILITY: f64 = 0.005;
 
-/// How long a gateway takes for a packet (section 5, "network parameters").
+/// The time a gateway takes for a packet (section 5, "network parameters").
 pub const GATEWAY_DELAY: Duration = Duration::from_micros(40);
 
-/// How long an old host takes to send a misdelivered packet on (section 5.2).
+/// The time an old host takes to send on a misdelivered packet (section 5.2).
 pub const RESEND_DELAY: Duration = Duration::from_micros(10);
 
 /// The base RTT of the paper's fabrics (section 5, "network parameters").

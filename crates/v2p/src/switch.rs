@@ -1,11 +1,12 @@
-//! The agent of a switch: what SwitchV2P does with each packet that passes.
+//! The agent of a switch: handles each passing packet as SwitchV2P prescribes.
 //!
 //! ```text
 //!   handle_packet(packet, from, now, random) ---> the packet, changed, and a verdict
 //!   poll_transmit()                          ---> a learning or invalidation packet to send
 //! ```
 //!
-//! A tenant's packet goes through these steps. What a profile does in each is in `rules.rs`.
+//! A tenant's packet goes through these steps. `rules.rs` says how the profiles differ in
+//! each.
 //!
 //! ```text
 //!   1. from a host's port: throw out tags that it had no business to set; tag misdeliveries
@@ -17,21 +18,22 @@
 //!   6. at a gateway's ToR, now and then: tell the sender's ToR       (learning.rs)
 //! ```
 //!
-//! 1. A destination is rewritten only while it is a gateway's (but for tagged packets in
-//!    `artifact`), and only to what the cache says of the packet's own tenant and address.
-//! 2. At most one mapping is inserted for a packet, and at most one control packet sent.
-//! 3. No route is chosen and no packet of a tenant is held or dropped, unless its source is forged:
-//!    the switch forwards as it would without the protocol.
-//! 4. With versions, a tagged packet is only ever sent where a newer mapping says than the one that
-//!    failed, and to another place. So it is misdelivered at most as often as its destination moved.
-//! 5. What a host says counts for its own machines only: for their addresses as sources, for "it is
-//!    not here" as destinations. A host's monitor is trusted that far; learning and invalidation
-//!    packets, carried mappings, and resolved destinations of hosts teach nothing (section 4).
-//! 6. Time and chance are arguments; nothing is allocated after the start.
+//! 1. A destination is rewritten only while it is a gateway's (except for tagged packets in
+//!    `artifact`), and only to the cached place of the packet's own tenant and address.
+//! 2. Each packet causes at most one insertion and at most one control packet.
+//! 3. The switch chooses no route, and holds or drops no tenant's packet unless its source is
+//!    forged: it forwards as it would without the protocol.
+//! 4. With versions, a tagged packet is only sent where a mapping newer than the failed one
+//!    points, and to another place. So it is misdelivered at most as often as its destination
+//!    moved.
+//! 5. A host is believed about its own machines only: their addresses as sources, and "it is
+//!    not here" for destinations. A host's hypervisor is trusted that far. Learning and
+//!    invalidation packets, carried mappings, and resolved destinations from hosts teach
+//!    nothing (section 4).
+//! 6. Time and random bits are arguments; nothing is allocated after the start.
 //!
-//! Cost: a hash and a line of the cache for each key that is looked up or learned, one or two a
-//! packet, and a lookup in a small set of gateways: 33 to 36 ns a packet with 80 switches of 64 lines
-//! (`benches/hops.rs`, medians of two runs of 20 samples).
+//! Cost: a hash and a cache line for each key that is looked up or learned, one or two a
+//! packet, and a lookup in a small set of gateways (`benches/hops.rs`).
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, sections 3.1 to 3.3.
@@ -59,10 +61,10 @@ use crate::packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet};
 use crate::partitions::Partitions;
 use crate::rules::{BASE_RTT, LEARNING_PROBABILITY, Profile, Role, Rules};
 
-/// Control packets that wait to be collected.
+/// The number of control packets that may wait for collection.
 const OUTBOX_LEN: u32 = 64;
 
-/// Where a packet came in.
+/// Where a packet entered the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ingress {
     /// The port of the host with this physical address (section 3.3: "ToRs keep a mapping between
@@ -74,12 +76,12 @@ pub enum Ingress {
     Fabric,
 }
 
-/// What becomes of the packet that was handled.
+/// What happens to the handled packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes to its outer destination, which may be another one now.
+    /// It goes to its outer destination, which may have changed.
     Forward,
-    /// It was for this switch.
+    /// It was addressed to this switch.
     Consumed,
     /// It is dropped.
     Drop(DropReason),
@@ -90,26 +92,26 @@ pub enum Verdict {
 pub enum DropReason {
     /// A host sent a learning or invalidation packet.
     ForgedControl,
-    /// A host sent another's physical source, and not to a gateway.
+    /// A host sent a packet with another's physical source, and not to a gateway.
     SpoofedSource,
 }
 
-/// How a switch takes part.
+/// The configuration of a switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SwitchConfig {
-    /// Its identifier, which it puts into hit tags.
+    /// The switch's identifier, which it puts into hit tags.
     pub id: SwitchId,
-    /// Its own address, where control packets for it go.
+    /// The switch's own address, the target of its control packets.
     pub address: Address,
-    /// Where in the fabric it is.
+    /// The switch's place in the fabric.
     pub role: Role,
-    /// Its pod; of no meaning for a core.
+    /// The switch's pod; meaningless for a core.
     pub pod: u32,
-    /// Which version of the protocol it runs.
+    /// The protocol variant.
     pub profile: Profile,
-    /// Its cache.
+    /// The configuration of its cache.
     pub cache: CacheConfig,
-    /// With which probability a gateway ToR sends a learning packet; 0 to 1.
+    /// The probability with which a gateway ToR sends a learning packet; 0 to 1.
     pub learning_probability: f64,
     /// Whether invalidation packets are sent; without them only tags invalidate (section 5.2).
     pub sends_invalidations: bool,
@@ -120,7 +122,8 @@ pub struct SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// A switch of a profile, with a cache for so many entries and everything as evaluated.
+    /// A switch of a profile as evaluated in the paper, with a cache of `capacity_entries`
+    /// lines.
     ///
     /// In [`Profile::Plus`] caches have four ways and a seed of their own.
     pub const fn new(
@@ -145,7 +148,7 @@ impl SwitchConfig {
     }
 }
 
-/// The cache that a profile has.
+/// The cache configuration of a profile.
 const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> CacheConfig {
     let paper = CacheConfig::new(capacity_entries);
     match profile {
@@ -197,8 +200,8 @@ const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> Cach
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct SwitchAgent {
-    // What every packet needs is in four lines of the processor's, since a simulator has many agents:
-    // the cache, what follows it, and two of counters.
+    // A simulator has many agents, so a packet's data fits four cache lines of the processor:
+    // the cache, the fields after it, and two of counters.
     cache: Cache,
     rules: Rules,
     role: Role,
@@ -209,7 +212,7 @@ pub struct SwitchAgent {
     /// A random number below this makes a learning packet.
     learning_threshold: u64,
     directory: Arc<Directory>,
-    /// What caches of other sizes would have done, if somebody wants to know.
+    /// The hits of caches of other sizes, if measured.
     demand: Option<Box<Demand>>,
     counters: Counters,
     outbox: VecDeque<Packet>,
@@ -219,10 +222,10 @@ pub struct SwitchAgent {
 }
 
 impl SwitchAgent {
-    /// A switch with an empty cache.
+    /// Creates a switch with an empty cache.
     ///
     /// # Panics
-    /// If the probability is none.
+    /// If the learning probability is not between 0 and 1.
     pub fn new(config: &SwitchConfig, directory: Arc<Directory>) -> SwitchAgent {
         let probability = config.learning_probability;
         assert!(
@@ -252,7 +255,7 @@ impl SwitchAgent {
 
     /// Handles a packet that came in, and changes it.
     ///
-    /// `random` is asked at most once, for 32 random bits.
+    /// Calls `random` at most once, for 32 random bits.
     #[inline]
     pub fn handle_packet(
         &mut self,
@@ -271,7 +274,7 @@ impl SwitchAgent {
         }
     }
 
-    /// Has what every packet needs of the agent itself brought nearer to the processor.
+    /// Prefetches the agent's own data that every packet needs.
     #[inline]
     pub fn prefetch_itself(&self) {
         prefetch_index(slice::from_ref(&self.cache), 0);
@@ -280,8 +283,7 @@ impl SwitchAgent {
         prefetch_index(slice::from_ref(&self.counters.spilled), 0);
     }
 
-    /// Has what a packet will need of the cache brought nearer to the processor, if it will be handled
-    /// soon; nothing else happens.
+    /// Prefetches the cache lines that a packet will need soon; has no other effect.
     #[inline]
     pub fn prefetch(&self, packet: &Packet) {
         if let Body::Data(data) = &packet.body {
@@ -295,7 +297,7 @@ impl SwitchAgent {
 
     /// The next learning or invalidation packet to send; `None` if there is none.
     ///
-    /// A packet that is handled adds one at most. 64 wait; further ones are counted and lost.
+    /// Handling a packet adds at most one. Up to 64 wait; further ones are counted and lost.
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<Packet> {
         if self.waiting == 0 {
@@ -305,31 +307,31 @@ impl SwitchAgent {
         self.outbox.pop_front()
     }
 
-    /// What was decided since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The cache as it is.
+    /// The cache.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Divides the cache among tenants, or no longer; it is empty then (section 4, "multitenancy
-    /// support").
+    /// Divides the cache among tenants, or shares it (`None`); empties it (section 4,
+    /// "multitenancy support").
     pub fn set_partitions(&mut self, partitions: Option<Partitions>) {
         self.cache.set_partitions(partitions);
     }
 
-    /// Notes from now on what caches of other sizes would have hit, up to so many lines.
+    /// Starts to record what caches of up to `most_entries` lines would have hit.
     ///
     /// # Panics
-    /// If that is none, or more than 2^30.
+    /// If `most_entries` is 0 or more than 2^30.
     pub fn measure_demand(&mut self, most_entries: usize) {
         self.demand = Some(Box::new(Demand::new(most_entries)));
     }
 
-    /// What was noted since [`SwitchAgent::measure_demand`]; `None` if nothing was to be.
+    /// The record since [`SwitchAgent::measure_demand`]; `None` if it was not called.
     pub fn demand(&self) -> Option<&Demand> {
         self.demand.as_deref()
     }
@@ -344,7 +346,7 @@ impl SwitchAgent {
         self.role = role;
     }
 
-    /// Tells the switch of other gateways, switches or hosts.
+    /// Replaces the directory of gateways, switches and hosts.
     pub fn set_directory(&mut self, directory: Arc<Directory>) {
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.grow(directory.switch_count());
@@ -370,7 +372,7 @@ impl SwitchAgent {
                 self.counters.spoofed_sources += 1;
                 return Verdict::Drop(DropReason::SpoofedSource);
             }
-            // A host that returns a packet of its own has only the marks of the way to show it.
+            // Only the marks of the way show that a host returns its own packet.
             is_returned = source != host || is_unresolved && data.tags.was_resolved();
             self.admit_tags(&mut data.tags, host, source, is_returned);
         }
@@ -395,7 +397,7 @@ impl SwitchAgent {
         Verdict::Forward
     }
 
-    /// Step 5.
+    /// Step 5: looks up the destination and rewrites it.
     fn resolve(&mut self, data: &mut Data, destination: &mut Address) {
         let key = data.destination_key();
         self.note_question(key);
@@ -452,7 +454,8 @@ impl SwitchAgent {
         attachment.is_none_or(|attachment| attachment.pod != self.pod)
     }
 
-    /// What is carried may be another tenant's, and is nothing for a host.
+    /// Removes the carried mapping before a host: it may be another tenant's, and hosts have
+    /// no use for it.
     #[inline]
     fn take_carried_before_host(&mut self, data: &mut Data, destination: Address) {
         if data.tags.carried.is_none() || !self.role.is_tor() {
@@ -508,7 +511,7 @@ impl SwitchAgent {
         Verdict::Forward
     }
 
-    /// Sends a control packet to a switch, which may be this one: then there is nothing to send.
+    /// Sends a control packet to a switch; nothing is sent if that is this switch.
     fn send_control(&mut self, switch: SwitchId, body: Body) {
         if switch == self.id {
             return;

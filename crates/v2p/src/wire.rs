@@ -1,4 +1,4 @@
-//! The protocol's bytes: an option of Geneve, and the packets that have it.
+//! Encodes the protocol as a Geneve option, and the packets that contain it.
 //!
 //! ```text
 //!   outer IP | UDP 6081 | Geneve, VNI | our option | frame of the tenant
@@ -7,15 +7,17 @@
 //!                 | format 1:8 | kind:8 | flags:16 | records ... |
 //! ```
 //!
-//! The option says what the outer header, the network identifier and the inner addresses do not.
-//! `docs/v2p-wire-format.md` describes every byte. [`OptionRepr`] is the option alone, [`Datagram`]
-//! a whole packet, from which the agents' [`crate::Packet`] is made.
+//! The option says what the outer header, the network identifier and the inner addresses do
+//! not. `docs/v2p-wire-format.md` describes every byte. [`OptionRepr`] is the option alone,
+//! [`Datagram`] a whole packet, from which the agents' [`crate::Packet`] is made.
 //!
-//! 1. No bytes make `parse` panic, and what it accepts is written back as the same bytes: there is
-//!    one way to write each option, and everything else is refused with the reason.
-//! 2. An option has at most [`OptionRepr::MAX_LEN`] bytes; reading and writing allocate nothing.
+//! 1. No bytes make `parse` panic, and accepted bytes are written back unchanged: each option
+//!    has one encoding, and everything else is refused with a reason.
+//! 2. An option has at most [`OptionRepr::MAX_LEN`] bytes; reading and writing allocate
+//!    nothing.
 //! 3. A receiver that does not know the option may ignore it: it is not critical. Learning and
-//!    invalidation packets are Geneve control packets (RFC 8926 section 3.4), and carry no frame.
+//!    invalidation packets are Geneve control packets (RFC 8926 section 3.4), and carry no
+//!    frame.
 
 mod datagram;
 
@@ -27,15 +29,15 @@ use crate::Address;
 use crate::mapping::{Key, Mapping, SwitchId, Version, Vni};
 use crate::packet::{Carried, CarryReason, Stale, Tags};
 
-/// The option's class: of the range for experiments, 0xff00 to 0xffff (RFC 8926 section 7).
+/// The option's class, from the experimental range 0xff00 to 0xffff (RFC 8926 section 7).
 pub const OPTION_CLASS: u16 = 0xff56;
-/// The option's type; its high bit is clear, so that nobody needs to understand it.
+/// The option's type; its high bit is clear, so receivers may ignore the option.
 pub const OPTION_TYPE: u8 = 0x01;
 
-/// The layout of the records; a change of it is another number.
+/// The layout of the records; any change of it needs another number.
 const FORMAT: u8 = 1;
 const FIXED_LEN: usize = 4;
-/// Class, type and length of an option (RFC 8926 section 3.5).
+/// Length of class, type and length of an option (RFC 8926 section 3.5).
 const GENEVE_LEN: usize = 4;
 
 const KIND_DATA: u8 = 0;
@@ -53,7 +55,7 @@ const ORIGIN_V6: u16 = 1 << 8;
 const MISDELIVERY_V6: u16 = 1 << 9;
 const VIRTUAL_V6: u16 = 1 << 10;
 const PHYSICAL_V6: u16 = 1 << 11;
-/// Flags that speak of a record, and the record.
+/// Flags that describe a record, and the flag of that record.
 const DEPENDENT: [(u16, u16); 3] = [
     (PROMOTED | VIRTUAL_V6 | PHYSICAL_V6, MAPPING),
     (ORIGIN_V6, ORIGIN),
@@ -78,16 +80,16 @@ pub enum OptionError {
     /// The bytes end before the records that the flags announce.
     #[error("the option ends before its records do")]
     Truncated,
-    /// There are bytes behind the last record.
+    /// Bytes follow the last record.
     #[error("there are bytes behind the last record")]
     TrailingBytes,
-    /// The layout is another one.
+    /// The option has another layout.
     #[error("the option has another format")]
     UnknownFormat,
-    /// The kind of message is none.
+    /// The kind of message is unknown.
     #[error("the kind of message is unknown")]
     UnknownKind,
-    /// A flag is set that this kind of message does not have, or without its record.
+    /// A flag is set that this kind of message does not have, or whose record is absent.
     #[error("a flag is set that has no meaning here")]
     BadFlags,
     /// A learning or invalidation packet without its mapping.
@@ -96,15 +98,15 @@ pub enum OptionError {
     /// A byte that must be zero is not.
     #[error("a reserved byte is set")]
     ReservedByte,
-    /// An address is `::`, or an IPv4 address written as one of IPv6.
+    /// An address is `::`, or an IPv4 address written as IPv6.
     #[error("an address is unspecified, or not written in its own family")]
     BadAddress,
-    /// A record says that there is no version, which its absence says.
+    /// A record holds version zero; an absent version must have no record.
     #[error("a version is zero")]
     ZeroVersion,
 }
 
-/// What our option says.
+/// The content of our option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionRepr {
     /// The tags of a tenant's packet.
@@ -116,13 +118,13 @@ pub enum OptionRepr {
 }
 
 impl OptionRepr {
-    /// The most bytes that the value of an option has.
+    /// The greatest length of the option's value in bytes.
     pub const MAX_LEN: usize = FIXED_LEN + 4 + 8 + 8 + 16 + (16 + 8) + (4 + 8 + 16 + 16);
 
-    /// Reads the value of an option, without Geneve's four bytes in front.
+    /// Parses the option's value, without Geneve's four bytes in front.
     ///
     /// # Errors
-    /// The first thing that is wrong, in the order of the bytes.
+    /// The first error, in the order of the bytes.
     pub fn parse(bytes: &[u8]) -> Result<OptionRepr, OptionError> {
         let mut reader = Reader { bytes };
         let [format, kind] = reader.take()?;
@@ -151,7 +153,7 @@ impl OptionRepr {
         }
     }
 
-    /// Bytes that [`OptionRepr::emit`] writes: a multiple of four.
+    /// The number of bytes that [`OptionRepr::emit`] writes: a multiple of four.
     pub fn buffer_len(&self) -> usize {
         let mapping_len = |mapping: &Mapping| {
             4 + 8 + address_len(mapping.key.address) + address_len(mapping.place)
@@ -179,7 +181,7 @@ impl OptionRepr {
         FIXED_LEN + records
     }
 
-    /// Writes the value of the option.
+    /// Writes the option's value.
     ///
     /// # Panics
     /// If `bytes` is shorter than [`OptionRepr::buffer_len`].
@@ -208,10 +210,11 @@ impl OptionRepr {
     }
 }
 
-/// Bytes of our option, Geneve's four in front among them, that say a packet's tags; 0 if there is
-/// nothing to say, and so no option.
+/// The length of the option for a packet's tags, including Geneve's four bytes; 0 if the tags
+/// are empty and the option is left out.
 ///
-/// Where mappings have no versions (`is_versioned` is false), none are said of the packet.
+/// If mappings have no versions (`is_versioned` is false), the packet's versions are not
+/// written.
 pub fn tag_bytes(tags: &Tags, is_versioned: bool) -> u32 {
     let mut said = *tags;
     if !is_versioned {
@@ -227,7 +230,7 @@ fn address_len(address: Address) -> usize {
     if address.is_ipv4() { 4 } else { 16 }
 }
 
-/// What is left to read.
+/// The bytes left to read.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -246,7 +249,7 @@ impl Reader<'_> {
         self.take().map(|bytes| Version(u64::from_be_bytes(bytes)))
     }
 
-    /// A version whose record would be missing if there were none.
+    /// Reads a version that must not be zero.
     fn present_version(&mut self) -> Result<Version, OptionError> {
         match self.version()? {
             Version::NONE => Err(OptionError::ZeroVersion),
@@ -312,7 +315,7 @@ impl Reader<'_> {
     }
 }
 
-/// What was written: the records, and the flags that announce them.
+/// The bytes written so far, and the flags that announce their records.
 struct Writer<'a> {
     bytes: &'a mut [u8],
     len: usize,

@@ -1,4 +1,4 @@
-//! What the profile `artifact` does otherwise than the paper, step by step.
+//! Where the profile `artifact` differs from the paper, step by step.
 
 mod lab;
 
@@ -8,7 +8,7 @@ use thalweg_v2p::*;
 
 const PROFILE: Profile = Profile::Artifact;
 
-/// A packet that a host sent back: it tags, and is the outer source.
+/// A packet that a host sent back: the host tags it and is the outer source.
 fn tagged(old_host: Address, blamed: Option<SwitchId>, to: Address) -> Packet {
     let mut packet = packet(key(1), old_host, key(2), to);
     let tags = &mut data_mut(&mut packet).tags;

@@ -1,9 +1,10 @@
-//! The cache against a slow twin: lists of slots and maps, after each of many random operations.
+//! Compares the cache with a slow twin of lists and maps, after each of many random
+//! operations.
 //!
-//! The twin has the rules of the paper's section 3.2 in words: a hit sets the bit, a miss clears
-//! the bit under the hand, a victim is the first slot from the hand on whose bit is clear. What it
-//! has no words for (the hash) it asks of the cache by what the cache itself evicts: keys are
-//! grouped by set beforehand, with a cache that is used for nothing else.
+//! The twin states the rules of the paper's section 3.2: a hit sets the bit, a miss clears the
+//! bit under the hand, and the victim is the first slot from the hand on whose bit is clear.
+//! The twin does not compute the hash. Keys are grouped by set beforehand, by what a cache
+//! used only for that evicts.
 
 use std::collections::HashMap;
 
@@ -41,7 +42,7 @@ struct Twin {
     set_of: HashMap<Key, usize>,
     sets: Vec<Vec<Option<Slot>>>,
     hands: Vec<usize>,
-    /// For a key and a place, up to which version it is known to be wrong.
+    /// For a key and a place, the version up to which it is known to be wrong.
     wrong: HashMap<(Key, Address), Version>,
 }
 
@@ -186,7 +187,7 @@ impl Twin {
     }
 }
 
-/// Which keys share a set: those that displace each other in a cache of one way.
+/// Groups keys by set: those that displace each other in a cache of one way.
 fn group(config: &CacheConfig) -> HashMap<Key, usize> {
     let ways = u32::from(config.ways).min(config.capacity_entries);
     let Some(set_count) = config.capacity_entries.checked_div(ways) else {
@@ -321,7 +322,7 @@ fn a_set_associative_cache_is_the_twin() {
 fn a_versioned_cache_is_the_twin() {
     for (capacity, ways, seed) in [(4, 1, 31), (12, 4, 32), (64, 4, 33)] {
         let config = CacheConfig::new(capacity);
-        // So many floors that no two of these keys and places share one.
+        // Enough floors that no two of these keys and places share one.
         compare(
             CacheConfig {
                 ways,
@@ -333,7 +334,7 @@ fn a_versioned_cache_is_the_twin() {
     }
 }
 
-/// With few floors a cache may refuse more than the twin, but never believes what is wrong.
+/// With few floors a cache may refuse more than the twin, but never believes a wrong mapping.
 #[test]
 fn shared_floors_refuse_too_much_and_never_too_little() {
     let config = CacheConfig {

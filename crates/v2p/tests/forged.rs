@@ -1,4 +1,4 @@
-//! What a host may say, and what not: tags and messages from a host's port.
+//! What a host may and may not say: tags and messages from a host's port.
 
 mod lab;
 
@@ -36,7 +36,8 @@ fn tags_that_a_host_sets_on_its_own_packets_are_ignored_and_counted() {
     }
 }
 
-/// What shows that a packet was resolved before makes it a returned one, also the host's own.
+/// Marks of an earlier resolution make a packet a returned one, even with the host's own
+/// source.
 #[test]
 fn a_packet_that_came_back_to_its_own_host_is_tagged() {
     for profile in PROFILES {
@@ -94,7 +95,7 @@ fn another_hosts_physical_source_is_dropped_unless_the_packet_came_back() {
     }
 }
 
-/// A host that claims a misdelivery can only speak against mappings to itself.
+/// A host that claims a misdelivery can only invalidate mappings to itself.
 #[test]
 fn a_pretended_misdelivery_harms_no_mapping_to_another_host() {
     for profile in PROFILES {
@@ -122,7 +123,7 @@ fn a_pretended_misdelivery_harms_no_mapping_to_another_host() {
     }
 }
 
-/// In `plus` a resolved destination that a host made up is learned by nobody.
+/// In `plus` no switch learns a resolved destination that a host made up.
 #[test]
 fn a_host_cannot_teach_destinations() {
     let mut lie = packet(key(1), host(0, 0), key(2), host(2, 0));
@@ -134,7 +135,7 @@ fn a_host_cannot_teach_destinations() {
     assert_eq!(spine.counters().refused_unversioned, 1);
 }
 
-/// A packet that is said to come back has another's source: that source is learned by nobody.
+/// A packet that claims to be returned has another's source; no switch learns that source.
 #[test]
 fn a_host_cannot_teach_sources_of_another_host() {
     let mut lie = packet(key(1), host(2, 0), key(2), gateway(0));
@@ -179,7 +180,7 @@ fn what_is_not_collected_is_bounded_and_counted() {
     assert_eq!(std::iter::from_fn(|| tor.poll_transmit()).count(), 64);
 }
 
-/// A mapping of one tenant that travels with another's packet is taken off before a host.
+/// A carried mapping of another tenant is removed before the packet reaches a host.
 #[test]
 fn nothing_carried_reaches_a_host() {
     for profile in PROFILES.into_iter().chain([Profile::Artifact]) {

@@ -1,7 +1,8 @@
-//! A small fabric, messages in random order, losses, duplicates, and machines that move.
+//! A small fabric with random message order, losses, duplicates, and machines that move.
 //!
-//! Two tenants use the same virtual addresses, on disjoint hosts, so that a mapping that crosses
-//! over shows by its place. `THALWEG_CHECKS` asks for another number of runs of each kind.
+//! Two tenants use the same virtual addresses on disjoint hosts, so the place shows if a
+//! mapping reaches the wrong tenant. `THALWEG_CHECKS` sets another number of runs of each
+//! kind.
 
 mod lab;
 
@@ -31,7 +32,7 @@ fn runs() -> u64 {
     })
 }
 
-/// A random machine's key, and a random host of its tenant.
+/// Draws a random machine's key and a random host of its tenant.
 fn draw(fabric: &mut Fabric) -> (Key, usize) {
     let tenant = fabric.random.random_range(0..TENANTS.len());
     let key = tenant_key(TENANTS[tenant], fabric.random.random_range(0..MACHINES));
@@ -41,7 +42,7 @@ fn draw(fabric: &mut Fabric) -> (Key, usize) {
     )
 }
 
-/// Machines send and move while messages are under way; then everything comes to rest.
+/// Lets machines send and move while messages are under way; then waits until all is at rest.
 fn run(plan: Plan) -> Fabric {
     let mut fabric = Fabric::new(plan);
     for (index, tenant) in TENANTS.into_iter().enumerate() {
@@ -138,7 +139,7 @@ fn what_is_not_lost_is_delivered_at_last() {
     }
 }
 
-/// Also where invalidation packets are lost more often than not, or never sent.
+/// Holds even where invalidation packets are often lost, or never sent.
 #[test]
 fn with_versions_a_packet_is_misdelivered_at_most_as_often_as_its_destination_moved() {
     for (sends_invalidations, seed) in (0..2 * runs()).map(|seed| (seed % 2 == 0, seed)) {
@@ -179,7 +180,7 @@ fn with_versions_a_stale_mapping_is_never_reinstalled() {
     }
 }
 
-/// That the observer can see it: without versions it happens.
+/// Shows that the observer can see the fault: it happens without versions.
 #[test]
 fn without_versions_stale_mappings_come_back() {
     for profile in [Profile::Artifact, Profile::Paper] {
@@ -194,12 +195,12 @@ fn without_versions_stale_mappings_come_back() {
     }
 }
 
-/// Two stale caches that send a packet to and fro: versions end it at once.
+/// Two stale caches send a packet back and forth; versions end that at once.
 #[test]
 fn two_stale_caches_do_not_keep_a_packet() {
     let (moved, places) = (key(1), [host(0, 0), host(1, 0)]);
     let bounces = |profile: Profile| {
-        // On the way from each old host to the gateway, a switch believes in the other old host.
+        // On the way from each old host to the gateway, one switch maps to the other old host.
         let mut switches = [SPINE, GATEWAY_SPINE].map(|number| roomy(number, profile));
         for (index, number) in [SPINE, GATEWAY_SPINE].into_iter().enumerate() {
             let version = Version(2 - index as u64);
@@ -234,8 +235,8 @@ fn two_stale_caches_do_not_keep_a_packet() {
     assert_eq!(bounces(Profile::Plus), 1);
 }
 
-/// The artifact sends tagged packets after a machine, and rewrites them on the way without blame:
-/// a ToR that believes in the first of three places turns them round whenever they pass.
+/// The artifact sends tagged packets after a machine, and rewrites them on the way without
+/// blame. A ToR that maps to the first of three places turns them back each time.
 #[test]
 fn the_artifact_can_bounce_a_packet_for_ever_and_the_paper_cannot() {
     let old = [host(0, 0), host(1, 0)];

@@ -1,6 +1,6 @@
 //! The rules of the paper, by section: each test is a sentence of the text.
 //!
-//! `paper` and `plus` are asked the same where the versions of `plus` make no difference.
+//! `paper` and `plus` share a test where the versions of `plus` make no difference.
 
 mod lab;
 
@@ -197,7 +197,7 @@ fn section_3_2_1_cores_evict_only_what_is_not_active() {
     );
 }
 
-/// Of a packet that a gateway has resolved, that came resolved, or that its own cache resolves.
+/// For packets resolved by a gateway, by an earlier switch, or by the ToR's own cache.
 #[test]
 fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_where_resolved_packets_go() {
     for profile in PROFILES {
@@ -215,7 +215,7 @@ fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_where_resolved_packets_go()
         assert_eq!(taught(&mut switch, unresolved, Ingress::Fabric), None);
         let resolved = packet(key(1), host(1, 0), key(2), host(2, 0));
         for from in [Ingress::Gateway, Ingress::Gateway, Ingress::Fabric] {
-            // Also when it is known: the sender's ToR need not know it yet.
+            // Even if the mapping is known here: the sender's ToR may not know it yet.
             assert_eq!(taught(&mut switch, resolved, from), Some(lesson));
         }
         assert_eq!(
@@ -242,7 +242,7 @@ fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_where_resolved_packets_go()
     }
 }
 
-/// A sender's ToR may be the gateway's: then there is nothing to send.
+/// The gateway ToR may be the sender's own ToR: then there is nothing to send.
 #[test]
 fn section_3_2_2_a_gateway_tor_sends_no_learning_packet_to_itself() {
     for profile in PROFILES {
@@ -258,7 +258,7 @@ fn section_3_2_2_a_gateway_tor_sends_no_learning_packet_to_itself() {
 fn section_3_2_2_learning_packets_are_sent_with_a_probability() {
     let mut switch = roomy(GATEWAY_TOR, Profile::Paper);
     let limit = (LEARNING_PROBABILITY * 2_f64.powi(32)) as u32;
-    // The same mapping again and again: whether it is sent does not depend on what is known.
+    // The same mapping again and again: sending does not depend on what is known.
     for draw in [limit, u32::MAX, limit - 1, limit, 0, limit - 1] {
         for to in [host(2, 0), gateway(0)] {
             let mut packet = packet(key(9), host(1, 0), key(1), to);

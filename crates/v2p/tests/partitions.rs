@@ -1,4 +1,5 @@
-//! Tenants with lines of their own: against a cache for each, and in agents that serve others too.
+//! Tenants with their own lines: against one cache per tenant, and in agents that serve others
+//! too.
 
 mod lab;
 
@@ -24,7 +25,7 @@ fn random_mapping(random: &mut Pcg64, tenants: u32) -> Mapping {
     }
 }
 
-/// The slow twin: a cache of its own for each partition, of as many lines.
+/// Compares with the slow twin: one cache for each partition, with as many lines.
 fn compare(config: CacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
     let named = || {
         weights
@@ -41,7 +42,7 @@ fn compare(config: CacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
             ..config
         })
     };
-    // Tenants 0 to 4, of which 3 and 4 have no name.
+    // Tenants 0 to 4; 3 and 4 have no name.
     let mut twins: Vec<Cache> = [0, 1, 2, 3].map(|number| twin(vni(number))).into();
     let mut random = Pcg64::seed_from_u64(seed);
     let mut changed = 0;
@@ -85,7 +86,7 @@ fn a_partition_is_a_cache_of_its_own() {
         zero_is_free: true,
         ..paper
     };
-    // So many floors that no two of these keys and places share one.
+    // Enough floors that no two of these keys and places share one.
     let plus = CacheConfig {
         ways: 4,
         hash: IndexHash::Mixed,
@@ -120,14 +121,14 @@ fn who_has_no_lines_is_told_so() {
     assert_eq!(cache.invalidate(set, other), Invalidated::Absent);
     let set = cache.locate(known.key);
     assert_eq!(cache.put(set, known, Admission::Always), Put::Inserted);
-    // Without partitions again, and empty.
+    // Without partitions again, the cache is empty.
     cache.set_partitions(None);
     assert_eq!(cache.entries().count(), 0);
     let set = cache.locate(other.key);
     assert_eq!(cache.put(set, other, Admission::Always), Put::Inserted);
 }
 
-/// A random packet of a tenant as a switch may see it, and where it comes in.
+/// A random packet of a tenant as a switch may see it, and its ingress.
 fn random_packet(random: &mut Pcg64, tenant: u32, switch: u32) -> (Packet, Ingress) {
     let mut machine = || tenant_key(tenant, random.random_range(0..16));
     let (source, destination) = (machine(), machine());
@@ -165,7 +166,7 @@ fn random_packet(random: &mut Pcg64, tenant: u32, switch: u32) -> (Packet, Ingre
     (packet, from)
 }
 
-/// What becomes of a tenant's packets does not depend on what else the switch has to do.
+/// The treatment of a tenant's packets does not depend on the switch's other traffic.
 #[test]
 fn a_tenant_with_lines_of_its_own_notices_no_other() {
     let mut noticed = 0;
@@ -205,6 +206,6 @@ fn a_tenant_with_lines_of_its_own_notices_no_other() {
             }
         }
     }
-    // Without partitions it does.
+    // Without partitions it does depend on it.
     assert!(noticed > 100, "{noticed}");
 }

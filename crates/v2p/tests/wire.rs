@@ -1,4 +1,4 @@
-//! The option and the packets that have it: known bytes, round trips, and every refusal.
+//! The option and its packets: known bytes, round trips, and every refusal.
 
 mod lab;
 
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(OptionRepr::parse(&bytes), Ok(option));
     }
 
-    /// There is one way to write each option: what is accepted is written as it was.
+    /// Each option has one encoding: accepted bytes are written back unchanged.
     #[test]
     fn bytes_come_back(option in any_option(), flips in prop::collection::vec(any::<u16>(), 0..3)) {
         let mut bytes = emitted(&option);
@@ -289,7 +289,7 @@ fn ethernet() -> PacketBuilder {
     )
 }
 
-/// The outer headers as the builder of the packet crate makes them.
+/// The outer headers, made by the packet crate's builder.
 fn outer() -> PacketBuilder {
     let [source, destination] = [host(0, 0), gateway(0)].map(|host| host.to_ipv4().unwrap());
     ethernet().ipv4(source, destination).udp(777, GENEVE_PORT)

@@ -1,23 +1,24 @@
-//! What each role learns from a packet that passes, and what it does with what it displaces.
+//! What each role learns from a passing packet, and what it does with displaced mappings.
 //!
 //! | role | from | admission | displaced |
 //! | --- | --- | --- | --- |
-//! | ToR | the source, or (`artifact`) a destination that fits | all | lost; spilled on the way up, but in `artifact` |
-//! | gateway ToR | what is carried, else the destination | all | spilled |
-//! | spine, gateway spine | what is carried, else the destination | line not active | spilled |
-//! | core | promotions; in `artifact` what is carried for this destination, or what fits | line not active | spilled |
+//! | ToR | the source, or (`artifact`) a destination that fits | all | lost in `artifact`; else spilled on the way up, and lost on the way down |
+//! | gateway ToR | the carried mapping, else the destination | all | spilled |
+//! | spine, gateway spine | the carried mapping, else the destination | line not active | spilled |
+//! | core | promotions; in `artifact` the carried mapping for this destination, or a destination that fits | line not active | spilled |
 //!
-//! A gateway ToR sends a learning packet now and then, so that a sender's ToR knows what the sender
-//! asks for. Section 3.2.2 has it do so "when they learn a new mapping", which cannot be meant of the
-//! mapping's first packet alone: a draw that fails would then be the last one, while Figure 4a has
-//! the packet sent "at some point", and section 5 draws for "all the traffic passing through the
-//! gateway switch". So it draws for every packet that leaves it resolved, by a gateway, by a switch
-//! before it, or by its own cache: the mapping may be new to the sender's ToR in all three cases. The
-//! artifact draws where it inserts, which leaves out what its own cache resolves.
+//! A gateway ToR occasionally sends a learning packet, so that a sender's ToR learns the
+//! sender's destinations. Section 3.2.2 has it do so "when they learn a new mapping". That
+//! cannot mean the mapping's first packet alone: a failed draw would then be the last one,
+//! while Figure 4a has the packet sent "at some point", and section 5 draws for "all the
+//! traffic passing through the gateway switch". So it draws for every packet that leaves it
+//! resolved, by a gateway, by an earlier switch, or by its own cache: the mapping may be new
+//! to the sender's ToR in all three cases. The artifact draws at insertions, which leaves out
+//! what its own cache resolves.
 //!
-//! Section 3.2.1 and Table 1 of the paper; section 3.2.2 for spillover and learning packets. That a
-//! carried mapping has precedence over the destination, and that a refused one is carried on, is
-//! the artifact's.
+//! Section 3.2.1 and Table 1 of the paper; section 3.2.2 for spillover and learning packets.
+//! Two rules are the artifact's: a carried mapping takes precedence over the destination, and
+//! a refused one is carried on.
 
 use super::{Ingress, SwitchAgent};
 use crate::Address;
@@ -27,7 +28,7 @@ use crate::packet::{Body, Carried, CarryReason, Data, Tags};
 use crate::rules::{CoreLearning, LearningContent, Role};
 
 impl SwitchAgent {
-    /// Step 4; gives what the sender's ToR may be told of the insertion.
+    /// Step 4: inserts a mapping; returns the mapping that the sender's ToR may be taught.
     #[inline]
     pub(super) fn learn(
         &mut self,
@@ -84,7 +85,7 @@ impl SwitchAgent {
         (self.rules.learning_content == LearningContent::Inserted).then_some(mapping)
     }
 
-    /// What the sender's ToR may be told of a packet that leaves.
+    /// The mapping of a leaving packet that the sender's ToR may be taught.
     #[inline]
     pub(super) fn destination_to_teach(
         &self,
@@ -139,7 +140,7 @@ impl SwitchAgent {
         put
     }
 
-    /// Sends on what was displaced, or what was carried and found no room.
+    /// Puts a displaced mapping, or a carried one that found no room, into the packet.
     #[inline]
     fn settle(&mut self, tags: &mut Tags, put: Put, carried: Option<Carried>) {
         match put {
@@ -163,7 +164,8 @@ impl SwitchAgent {
         }
     }
 
-    /// Step 6: tells the sender's ToR, with a probability (section 3.2.2, "learning packets").
+    /// Step 6: tells the sender's ToR a mapping, with a probability (section 3.2.2, "learning
+    /// packets").
     #[inline]
     pub(super) fn teach(
         &mut self,

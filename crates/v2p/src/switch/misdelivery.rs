@@ -1,14 +1,14 @@
-//! What happens after a cache was wrong: tags, blame, and the timestamp vector (section 3.3).
+//! Repairs after a wrong cache: tags, blame, and the timestamp vector (section 3.3).
 //!
-//! A host that does not have the machine sends the packet back into the network. It carries a tag
-//! that says where it was, so that no switch sends it there again, and it still carries the hit tag
-//! of the switch that was wrong. The ToR takes that off and sends the switch an invalidation
-//! packet, unless it sent it one a moment ago.
+//! A host that does not have the machine sends the packet back into the network. The packet
+//! carries a tag with the host's place, so that no switch sends it there again, and still
+//! carries the hit tag of the switch that was wrong. The ToR removes the hit tag and sends
+//! that switch an invalidation packet, unless it recently sent one.
 //!
-//! The paper's ToR knows a returned packet by its physical source, which is not one of its hosts.
-//! That fails where sender and old host share the ToR, and where they are one. Here the source is
-//! compared with the host of the port; and a packet with the host's own source was returned if it
-//! shows that it has been resolved before.
+//! The paper's ToR recognizes a returned packet by its physical source, which is not one of
+//! its hosts. That fails if sender and old host share the ToR, or are the same host. Here the
+//! source is compared with the host of the port; a packet with the host's own source was
+//! returned if it shows that it has been resolved before.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::mapping::{Mapping, SwitchId, Version};
 use crate::packet::{Body, Data, Stale, Tags};
 
 impl SwitchAgent {
-    /// Step 1: what tags a packet from a host's port keeps, whether it is new or was returned.
+    /// Step 1: removes tags that a host may not set, and tags a returned packet.
     pub(super) fn admit_tags(
         &mut self,
         tags: &mut Tags,
@@ -33,7 +33,8 @@ impl SwitchAgent {
         forged += u64::from(tags.carried.take().is_some());
         forged += u64::from(tags.origin.take().is_some());
         if is_returned {
-            // A tag of an earlier misdelivery has served; this place is the one to avoid.
+            // A tag of an earlier misdelivery is no longer needed; this place is the one to
+            // avoid.
             let (place, version) = (host, tags.resolved_version);
             tags.misdelivery = Some(Stale { place, version });
             if source != host {
@@ -50,7 +51,7 @@ impl SwitchAgent {
         self.counters.forged_tags += forged;
     }
 
-    /// Step 2.
+    /// Step 2: removes the stale mapping, and uses a better one if the cache has it.
     pub(super) fn handle_tagged(
         &mut self,
         data: &mut Data,
@@ -79,7 +80,8 @@ impl SwitchAgent {
         }
     }
 
-    /// Sends an invalidation packet to the switch that was wrong, unless that was just done.
+    /// Sends an invalidation packet to the switch that was wrong, unless one was sent
+    /// recently.
     pub(super) fn blame(&mut self, switch: SwitchId, stale: Mapping, now: Instant) {
         if !self.sends_invalidations {
             return;
@@ -102,10 +104,11 @@ impl SwitchAgent {
     }
 }
 
-/// For each switch, when it may be sent the next invalidation packet; local time only.
+/// For each switch, the time from which it may be sent an invalidation packet; local time
+/// only.
 ///
-/// Sending again after a while repairs the loss of an invalidation packet. The artifact has a bit
-/// instead, and never sends again.
+/// Sending again after a while repairs the loss of an invalidation packet. The artifact has a
+/// bit instead, and never sends again.
 #[derive(Clone, Debug)]
 pub(super) struct TimestampVector {
     next: Vec<Instant>,
@@ -113,7 +116,8 @@ pub(super) struct TimestampVector {
 }
 
 impl TimestampVector {
-    /// For so many switches; without an interval each has one turn for ever.
+    /// Creates a vector for `switch_count` switches; without an interval each has one turn in
+    /// all.
     pub(super) fn new(switch_count: usize, interval: Option<Duration>) -> TimestampVector {
         let next = vec![Instant::ZERO; switch_count];
         TimestampVector { next, interval }
@@ -123,7 +127,8 @@ impl TimestampVector {
         self.next.resize(switch_count, Instant::ZERO);
     }
 
-    /// Whether it is the switch's turn, which is then taken; `None` if there is no such switch.
+    /// Takes the switch's turn, and returns whether it had one; `None` if there is no such
+    /// switch.
     fn take_turn(&mut self, switch: SwitchId, now: Instant) -> Option<bool> {
         let next = self.next.get_mut(switch.0 as usize)?;
         let is_turn = *next <= now && *next != NEVER;

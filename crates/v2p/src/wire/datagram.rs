@@ -1,4 +1,4 @@
-//! A Geneve packet as agents handle it, and back.
+//! Converts a Geneve packet to the form that agents handle, and back.
 //!
 //! ```text
 //!   IP packet --Datagram::parse--> packet + what else is in the headers + the tenant's frame
@@ -6,11 +6,11 @@
 //!   IP packet <--emit------------- packet + the same
 //! ```
 //!
-//! The options of others stay as they are and where they are; ours is written behind them. An empty
-//! option is not written at all. What a router does (time to live, the link below) is the caller's.
+//! Other parties' options stay unchanged and in order; ours is written after them. An empty
+//! option is left out. A router's work (time to live, the link below) is the caller's.
 //!
-//! The outer UDP checksum is written over IPv6 and left out over IPv4, where it may be (RFC 8926
-//! section 3.3).
+//! The outer UDP checksum is written over IPv6 and left out over IPv4, where it is optional
+//! (RFC 8926 section 3.3).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -25,16 +25,16 @@ use crate::Address;
 use crate::mapping::Vni;
 use crate::packet::{Body, Data, Packet, Tags};
 
-/// VLAN tags that are looked behind for the tenant's addresses.
+/// VLAN tags that are skipped to find the tenant's addresses.
 const VLAN_TAGS_MAX: usize = 2;
 /// Geneve's bound on all options together (RFC 8926 section 3.4).
 const OPTIONS_MAX: usize = 252;
 const OPTION_HEADER_LEN: usize = 4;
 
-/// Why an IP packet is none that an agent handles.
+/// Why agents do not handle an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum DatagramError {
-    /// A header is not what it should be.
+    /// A header is malformed.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// Our option is malformed.
@@ -43,19 +43,19 @@ pub enum DatagramError {
     /// A checksum is wrong.
     #[error("a checksum of the outer headers is wrong")]
     BadChecksum,
-    /// It is no UDP datagram to Geneve's port, or a fragment of one.
+    /// It is not a UDP datagram to Geneve's port, or it is a fragment.
     #[error("the packet is no whole Geneve packet")]
     NotGeneve,
-    /// Our option is there twice.
+    /// Our option occurs twice.
     #[error("the option is there twice")]
     RepeatedOption,
-    /// A control packet without a message of ours, or such a message in another packet.
+    /// A control packet without one of our messages, or such a message in a data packet.
     #[error("the control flag does not agree with the kind of message")]
     ControlFlag,
-    /// A message about a mapping of another network than its header's.
+    /// A message about a mapping of a network other than its header's.
     #[error("the mapping is of another network than the packet")]
     ForeignNetwork,
-    /// The frame inside has no IP addresses, or one is unspecified.
+    /// The inner frame has no IP addresses, or one is unspecified.
     #[error("the frame inside has no pair of IP addresses")]
     NoInnerAddresses,
     /// An outer address is unspecified.
@@ -66,10 +66,10 @@ pub enum DatagramError {
 /// Why a packet cannot be written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum EmitError {
-    /// Outer source and destination are of two families: a mapping leads out of this network.
+    /// Outer source and destination are of two families: a mapping points out of this network.
     #[error("outer source and destination are of two address families")]
     MixedFamilies,
-    /// There is no room for our option beside those of others.
+    /// There is no room for our option beside the others.
     #[error("the options have more than 252 bytes")]
     OptionsTooLong,
     /// The packet would have 65,536 bytes or more.
@@ -80,26 +80,27 @@ pub enum EmitError {
     BufferTooShort,
 }
 
-/// An encapsulated packet: what agents see of it, and the rest.
+/// An encapsulated packet: the part that agents see, and the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram<'a> {
-    /// What agents see and change. Its flow is the UDP source port, of which 16 bits are written.
+    /// The part that agents see and change. Its flow is the UDP source port; 16 bits are
+    /// written.
     pub packet: Packet,
     /// The outer traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// What the payload is; a frame is [`EtherType::ETHERNET`].
+    /// The type of the payload; a frame is [`EtherType::ETHERNET`].
     pub protocol: EtherType,
-    /// Whether some option of others must be understood.
+    /// Whether another party's option must be understood.
     pub is_critical: bool,
-    /// The options in front of ours, or all if ours is not there.
+    /// The options before ours, or all if ours is absent.
     pub options_before: &'a [u8],
-    /// The options behind ours. They are written in front of it.
+    /// The options after ours. They are written before it.
     pub options_after: &'a [u8],
-    /// What is carried.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// What the outer IP header says, and what is behind it.
+/// The outer IP header, and the UDP datagram behind it.
 struct Outer<'a> {
     source: Option<Address>,
     destination: Option<Address>,
@@ -109,7 +110,7 @@ struct Outer<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// A learning or invalidation packet, which carries nothing else.
+    /// Creates a learning or invalidation packet, which has no payload.
     pub fn control(packet: Packet) -> Datagram<'static> {
         Datagram {
             packet,
@@ -122,10 +123,10 @@ impl<'a> Datagram<'a> {
         }
     }
 
-    /// Reads an IP packet; bytes behind it, as Ethernet pads, do not matter.
+    /// Parses an IP packet; trailing bytes, such as Ethernet padding, are ignored.
     ///
     /// # Errors
-    /// If the packet is none of ours, or malformed.
+    /// If the packet is not one of ours, or malformed.
     pub fn parse(bytes: &'a [u8]) -> Result<Datagram<'a>, DatagramError> {
         let outer = match bytes.first().map(|byte| byte >> 4) {
             Some(4) => parse_ipv4(bytes)?,
@@ -159,7 +160,7 @@ impl<'a> Datagram<'a> {
         })
     }
 
-    /// Bytes that [`Datagram::emit`] writes.
+    /// The number of bytes that [`Datagram::emit`] writes.
     pub fn buffer_len(&self) -> usize {
         let ip = match self.packet.outer_source.is_ipv4() {
             true => Ipv4View::HEADER_LEN,
@@ -169,13 +170,13 @@ impl<'a> Datagram<'a> {
         ip + UdpView::HEADER_LEN + geneve + self.payload.len()
     }
 
-    /// Writes the IP packet, and tells its length.
+    /// Writes the IP packet, and returns its length.
     ///
     /// # Errors
-    /// If it cannot be written; then what was written has no meaning.
+    /// If it cannot be written; the bytes written so far are meaningless.
     ///
     /// # Panics
-    /// If the options of others are no multiple of four bytes.
+    /// If the length of the other options is not a multiple of four bytes.
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, EmitError> {
         let len = self.buffer_len();
         let options_len = self.options_len();
@@ -233,7 +234,7 @@ impl<'a> Datagram<'a> {
         Ok(len)
     }
 
-    /// Our option; `None` if there is nothing to say.
+    /// Our option; `None` if there is nothing to write.
     fn option(&self) -> Option<OptionRepr> {
         match self.packet.body {
             Body::Data(data) if data.tags == Tags::default() => None,
@@ -249,7 +250,7 @@ impl<'a> Datagram<'a> {
         self.options_before.len() + self.options_after.len() + ours
     }
 
-    /// Writes everything behind the IP header. The lengths have been checked.
+    /// Writes everything after the IP header. The lengths are already checked.
     fn emit_udp(&self, datagram: &mut [u8], options_len: usize) {
         let udp = UdpRepr {
             source_port: self.packet.flow as u16,
@@ -336,16 +337,16 @@ fn parse_ipv6(bytes: &[u8]) -> Result<Outer<'_>, DatagramError> {
     })
 }
 
-/// An address that a header of IPv6 may have: neither unspecified nor IPv4 in disguise, which would
+/// An address that an IPv6 header may have: neither unspecified nor IPv4-mapped, which would
 /// be the same key as the IPv4 address.
 fn address_of_ipv6(address: Ipv6Addr) -> Option<Address> {
     Address::new(IpAddr::V6(address)).filter(|address| !address.is_ipv4())
 }
 
-/// Our option, and the bytes of the options in front of and behind it.
+/// Our option, and the bytes of the options before and after it.
 type Split<'a> = (Option<OptionRepr>, &'a [u8], &'a [u8]);
 
-/// Finds our option among those of others.
+/// Finds our option among the others.
 fn split_options<'a>(geneve: &GeneveView<'a>) -> Result<Split<'a>, DatagramError> {
     let bytes = geneve.option_bytes();
     let mut found = None;

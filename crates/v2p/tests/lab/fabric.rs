@@ -1,8 +1,8 @@
 //! The small fabric at work: agents, messages under way, and an observer that knows the truth.
 //!
 //! Messages are delivered in random order, may be lost, and may be delivered twice. Paths are
-//! random among the shortest. After each packet that a switch handles, the observer looks at the
-//! packet and at all that the switch has cached.
+//! random among the shortest. After each packet that a switch handles, the observer checks the
+//! packet and everything that the switch has cached.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const HOSTS: usize = (TORS * HOSTS_PER_TOR) as usize;
 const NODES: usize = SWITCHES as usize + HOSTS + 2;
 const GATEWAYS_FROM: usize = SWITCHES as usize + HOSTS;
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) profile: Profile,
@@ -38,7 +38,7 @@ struct Flight {
     to: usize,
 }
 
-/// The fabric, with the numbers of nodes: switches, then hosts, then gateways.
+/// The fabric; nodes are numbered switches first, then hosts, then gateways.
 pub(crate) struct Fabric {
     pub(crate) plan: Plan,
     pub(crate) switches: Vec<SwitchAgent>,
@@ -55,10 +55,10 @@ pub(crate) struct Fabric {
     pub(crate) observer: Observer,
 }
 
-/// What must hold, and what happened.
+/// Records what happened, and checks the invariants.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// For each key, from which version on it was at which place.
+    /// For each key, the places it was at, each with its first version.
     history: HashMap<Key, Vec<(Version, Address)>>,
     /// For each switch, key and place: the newest version that was reported or replaced as wrong.
     wrong: HashMap<(usize, Key, Address), Version>,
@@ -69,7 +69,7 @@ pub(crate) struct Observer {
     pub(crate) sent: HashSet<u32>,
     pub(crate) delivered: HashMap<u32, u32>,
     pub(crate) lost: HashSet<u32>,
-    /// By flow, how often the packet came to a host without the machine.
+    /// By flow, how often the packet reached a host without the machine.
     pub(crate) misdelivered: HashMap<u32, u32>,
     destinations: HashMap<u32, Key>,
 }
@@ -88,7 +88,7 @@ fn links() -> Vec<(usize, usize)> {
     links
 }
 
-/// Hops from each node to one, over switches only.
+/// Hops from each node to `target`, over switches only.
 fn distances_to(target: usize, neighbors: &[Vec<usize>]) -> Vec<u32> {
     let mut distances = vec![u32::MAX; NODES];
     distances[target] = 0;
@@ -148,7 +148,7 @@ impl Fabric {
         }
     }
 
-    /// Puts a machine at a host, or moves it there.
+    /// Places a machine at a host, or moves it.
     pub(crate) fn place(&mut self, key: Key, to: usize) {
         let place = self.hosts[to].address();
         let from = self.hosts.iter().position(|host| host.has(key));
@@ -221,7 +221,7 @@ impl Fabric {
             .expect("every address is a node's")
     }
 
-    /// Sends a packet over the next link of a shortest path, any of them.
+    /// Sends a packet over the next link of a random shortest path.
     fn launch(&mut self, from: usize, packet: Packet) {
         let target = self.node_of(packet.outer_destination);
         let distances = &self.distances[target];
@@ -304,7 +304,7 @@ fn is_of_tenant(place: Address, key: Key) -> bool {
 }
 
 impl Observer {
-    /// Everything cached is a place of the tenant.
+    /// Checks that every cached place belongs to the mapping's tenant.
     fn see_caches(&mut self, switch: usize, before: &[Mapping], after: &[Mapping]) {
         for entry in after {
             assert!(is_of_tenant(entry.place, entry.key), "{entry:?}");
@@ -320,7 +320,7 @@ impl Observer {
         }
     }
 
-    /// A resolved packet goes to a place of its tenant.
+    /// Checks that a resolved packet goes to a place of its tenant.
     fn see_packet(&mut self, switch: usize, packet: &Packet, directory: &Directory) {
         match packet.body {
             Body::Data(data) => {

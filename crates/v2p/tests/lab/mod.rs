@@ -48,7 +48,7 @@ pub(crate) fn address(a: u8, b: u8, c: u8, d: u8) -> Address {
     Ipv4Addr::new(a, b, c, d).into()
 }
 
-/// The physical address of a host of a ToR.
+/// The physical address of host `index` of a ToR.
 pub(crate) fn host(tor: u32, index: u32) -> Address {
     address(10, 1, tor as u8, index as u8 + 1)
 }
@@ -61,7 +61,7 @@ pub(crate) fn switch_address(switch: u32) -> Address {
     address(10, 255, 0, switch as u8)
 }
 
-/// A virtual address of the tenant 7.
+/// A virtual address of tenant 7.
 pub(crate) fn key(number: u32) -> Key {
     tenant_key(7, number)
 }
@@ -101,7 +101,7 @@ pub(crate) fn tiny(switch: u32, profile: Profile) -> SwitchAgent {
     SwitchAgent::new(&config, directory())
 }
 
-/// A switch in which no few keys collide.
+/// A switch with enough lines that a few keys do not collide.
 pub(crate) fn roomy(switch: u32, profile: Profile) -> SwitchAgent {
     SwitchAgent::new(&config(switch, profile, 1 << 12), directory())
 }
@@ -170,17 +170,17 @@ pub(crate) fn promoted(mapping: Mapping) -> Option<Carried> {
     })
 }
 
-/// From another switch, at time 0, with chance for everything that depends on chance.
+/// Handles a packet from another switch at time 0; every draw succeeds.
 pub(crate) fn pass(switch: &mut SwitchAgent, packet: &mut Packet) -> Verdict {
     switch.handle_packet(packet, Ingress::Fabric, Instant::ZERO, || 0)
 }
 
-/// From the port of the host that sends it.
+/// Handles a packet from the port of the host that sends it.
 pub(crate) fn enter(switch: &mut SwitchAgent, packet: &mut Packet, host: Address) -> Verdict {
     switch.handle_packet(packet, Ingress::Host(host), Instant::ZERO, || 0)
 }
 
-/// Puts mappings into a switch by learning packets, whatever its role.
+/// Inserts mappings into a switch by learning packets, whatever its role.
 pub(crate) fn teach(switch: &mut SwitchAgent, number: u32, mappings: &[Mapping]) {
     for &mapping in mappings {
         let mut packet = Packet {
@@ -194,7 +194,7 @@ pub(crate) fn teach(switch: &mut SwitchAgent, number: u32, mappings: &[Mapping])
     }
 }
 
-/// What a switch has cached of a key.
+/// The cached place of a key.
 pub(crate) fn cached(switch: &SwitchAgent, key: Key) -> Option<Address> {
     let mut entries = switch.cache().entries();
     entries
