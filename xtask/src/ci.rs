@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that is checked without running the tests.
+//! `cargo xtask ci`: all checks except the tests.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::phases::Phases;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// Runs all checks, also past the first failure.
+/// Runs all checks, even after a failure.
 pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     let mut phases = Phases::default();
     phases.run("rustfmt", || {
@@ -39,7 +39,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     Ok(phases.finish())
 }
 
-/// Whether a command ends with success; an error if it does not start.
+/// Whether a command succeeds; an error if it does not start.
 pub(crate) fn succeeds(mut command: Command) -> anyhow::Result<bool> {
     let status = command
         .status()

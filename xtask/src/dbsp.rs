@@ -1,12 +1,13 @@
-//! `cargo xtask dbsp`: the view of recorded packets in `extras/dbsp`, checked and tested; or, with
-//! `--out FILE`, measured.
+//! `cargo xtask dbsp`: checks and tests `extras/dbsp`, the view of recorded packets.
 //!
-//! `extras/dbsp` is a workspace of its own, with its own lock file: its engine brings some hundreds
-//! of packages along, which take many minutes to build and which nothing else needs. So neither
-//! `cargo xtask test` nor `cargo xtask ci` touches it unless they are told to, and all its checks
-//! are here: formatting, lints, tests, and the licences of what it stands on.
+//! With `--out FILE` it measures instead.
 //!
-//! What is measured becomes rows of a peer: `thalweg bench update --peer FILE`.
+//! `extras/dbsp` is a separate workspace with its own lock file: its engine has some hundreds
+//! of dependencies, which take many minutes to build and which nothing else needs. So `cargo
+//! xtask test` and `cargo xtask ci` skip it unless told otherwise, and all its checks are
+//! here: formatting, lints, tests, and the licences of its dependencies.
+//!
+//! Measurements become a peer's rows: `thalweg bench update --peer FILE`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,27 +19,28 @@ use crate::phases::Phases;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// Its manifest, from the root.
+/// The path of its manifest from the root.
 pub const MANIFEST: &str = "extras/dbsp/Cargo.toml";
 
-/// What its tests are run with: unoptimised, the engine takes minutes for them.
+/// Arguments of its test run; without optimization the engine takes minutes.
 pub(crate) const TEST_ARGUMENTS: [&str; 3] = ["--release", "--manifest-path", MANIFEST];
 
-/// What the command takes.
+/// Arguments of the command.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Measure, and write the rows there for `thalweg bench update --peer`.
+    /// Measure, and write the rows to this file for `thalweg bench update --peer`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How to measure: `--entries N,... --updates N --pipeline ofd|psc --rules N --seed N`.
+    /// Options of the measurement: `--entries N,... --updates N --pipeline ofd|psc --rules N
+    /// --seed N`.
     #[arg(last = true, requires = "out", value_name = "OPTIONS")]
     options: Vec<String>,
 }
 
-/// Runs all checks, also past the first failure; or measures.
+/// Runs all checks, even after a failure; or measures.
 ///
 /// # Errors
-/// If nothing can be measured or written.
+/// If the measurement or its output fails.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(out) = &arguments.out {
         measure(workspace, out, &arguments.options)?;
@@ -78,7 +80,7 @@ fn check(workspace: &Workspace) -> anyhow::Result<bool> {
         command.args(TEST_ARGUMENTS);
         succeeds(command)
     });
-    // By now all packages are here, so cargo knows their licences.
+    // All packages are present now, so cargo knows their licences.
     phases.run("extras/dbsp: tidy", || tidy::run_on_dbsp(workspace));
     Ok(phases.finish())
 }

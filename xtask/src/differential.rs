@@ -1,4 +1,4 @@
-//! `cargo xtask differential`: our answers compared with those of the real Open vSwitch.
+//! `cargo xtask differential`: compares our answers with those of the real Open vSwitch.
 //!
 //! ```text
 //!   for each file of random rules, loaded into both switches:
@@ -9,18 +9,20 @@
 //!       change bits outside our mask; compare the old entry's answer with a new trace
 //! ```
 //!
-//! Not lists of actions are compared but what comes of them: two lists may differ in order, or in
-//! writes of what is there already, and do the same. Bits of masks are counted on both sides.
+//! The comparison is of the outcomes, not of the lists of actions: two lists may differ in
+//! order, or in writes of unchanged values, and do the same. Bits of masks are counted on both
+//! sides.
 //!
-//! 1. I9: as long as no two overlapping rules of a table have the same priority, which OpenFlow
-//!    leaves undefined, both switches do the same with a packet, and Open vSwitch's answer is
-//!    constant over our cache entry: the entry would be right in its place. The first comparison
-//!    tests one half of it, the second the other. The entries are those of fresh walks; that
-//!    repaired ones agree with these is I1, which `switch/tests/maintenance.rs` tests.
+//! 1. I9: if no two overlapping rules of a table have the same priority, which OpenFlow leaves
+//!    undefined, both switches do the same with a packet, and Open vSwitch's answer is
+//!    constant over our cache entry: the entry would be right in Open vSwitch's place. The
+//!    first comparison tests one half of it, the second the other. The entries are those of
+//!    fresh walks; invariant I1, that repaired entries agree with these, is tested by
+//!    `switch/tests/maintenance.rs`.
 //!
-//! Each difference is either explained (`explained`, with a section in
-//! `docs/differences-from-open-vswitch.md`) and counted, or a failure: the rules are reduced to
-//! those that are needed, and written to a folder together with packet and answers.
+//! A difference is either explained (`explained`, with a section in
+//! `docs/differences-from-open-vswitch.md`) and counted, or a failure. For a failure the rules
+//! are reduced to those needed, and written to a folder with the packet and both answers.
 
 mod answer;
 mod datapath_text;
@@ -50,26 +52,26 @@ use crate::workspace::Workspace;
 /// Ports of both switches.
 const PORTS: u16 = 4;
 
-/// Other packets of the same cache entry that are tried for each packet.
+/// Other packets of the same cache entry to try for each packet.
 const NEIGHBORS: usize = 3;
 
-/// How much is compared.
+/// The extent of the comparison.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Files of rules.
+    /// Number of rule files.
     pub count: u64,
-    /// The first file's seed; each further one's is one more.
+    /// The seed of the first file; each later file adds one.
     pub seed: u64,
     /// Packets for each file.
     pub packets_per_file: usize,
-    /// Unexplained differences after which the run ends.
+    /// Number of unexplained differences after which the run ends.
     pub limit: usize,
-    /// Where unexplained differences are written.
+    /// The folder for unexplained differences.
     pub folder: PathBuf,
 }
 
 impl Config {
-    /// What `cargo xtask test` compares: about a minute's worth, the same every time.
+    /// The extent in `cargo xtask test`; the same every time.
     pub fn for_tests(folder: PathBuf) -> Config {
         Config {
             count: 300,
@@ -81,7 +83,7 @@ impl Config {
     }
 }
 
-/// Compares, and prints what was found; whether all differences are explained.
+/// Compares, and prints the findings; returns whether all differences are explained.
 ///
 /// # Errors
 /// If Open vSwitch does not start, or a switch refuses rules.
@@ -94,7 +96,7 @@ pub fn run(config: &Config) -> anyhow::Result<bool> {
     Ok(report.unexplained.is_empty())
 }
 
-/// Compares file by file, until all are compared or there are too many differences.
+/// Compares file by file, until all are done or there are too many differences.
 fn compare(config: &Config) -> anyhow::Result<Report> {
     let mut switches = Switches::start(PORTS)?;
     let mut report = Report::default();
@@ -136,13 +138,13 @@ fn program(seed: u64) -> anyhow::Result<Program> {
     })
 }
 
-/// Where unexplained differences are written unless another folder is named.
+/// The default folder for unexplained differences.
 pub fn default_folder(workspace: &Workspace) -> PathBuf {
     let build = workspace.metadata.target_directory.as_std_path();
     build.join("differential")
 }
 
-/// Small and large pipelines, by seed.
+/// The shape of a seed's pipeline: small or large.
 fn shape(seed: u64) -> RandomConfig {
     let vocabulary = match seed % 4 {
         0 => RandomConfig::default(),
@@ -152,13 +154,13 @@ fn shape(seed: u64) -> RandomConfig {
         tables: [2, 4, 6][seed as usize % 3],
         rules_per_table: [4, 8, 20][seed as usize / 3 % 3],
         ports: PORTS.into(),
-        // Which of several buckets is chosen is each switch's own affair.
+        // The switches may choose different buckets, so groups have no choice.
         selects: false,
         ..vocabulary
     }
 }
 
-/// The file of rules that is loaded.
+/// The loaded file of rules.
 struct File<'a> {
     program: &'a Program,
     seed: u64,
@@ -183,7 +185,7 @@ impl File<'_> {
         report.their_bits += u64::from(megaflow::their_bits(&observation.trace.megaflow)?);
         report.packets += 1;
         if !self.check(switches, arrival, None, report)? {
-            return Ok(()); // its neighbours would only tell the same again
+            return Ok(()); // its neighbours would only show the same difference
         }
         for _ in 0..NEIGHBORS {
             let random = &mut self.random;
@@ -195,7 +197,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Compares one packet's answers; whether they agree or differ as explained.
+    /// Compares one packet's answers; returns whether they agree or differ as explained.
     fn check(
         &mut self,
         switches: &mut Switches,

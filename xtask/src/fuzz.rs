@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, on a stable compiler.
 //!
-//! `fuzz/` is a package of its own, with its own lock file. Its program `replay` first runs the
-//! committed corpus of a target, then mutations of it from a seed, for a bounded time. With a
-//! nightly compiler the same targets run guided by coverage (`guided.rs`); see `fuzz/README.md`.
+//! `fuzz/` is a separate package with its own lock file. Its program `replay` first runs a
+//! target's committed corpus, then seeded mutations of it, for a bounded time. With a nightly
+//! compiler the same targets run guided by coverage (`guided.rs`); see `fuzz/README.md`.
 
 mod guided;
 
@@ -11,22 +11,22 @@ use crate::workspace::Workspace;
 
 /// How to run the targets.
 pub struct Config {
-    /// For how long to mutate, for each target.
+    /// Seconds to mutate each target.
     pub seconds: u64,
     /// The seed of the mutations.
     pub seed: u64,
-    /// One target, or all.
+    /// One target; all if `None`.
     pub target: Option<String>,
-    /// Under libFuzzer with AddressSanitizer, which needs a nightly compiler.
+    /// Whether to run under libFuzzer with AddressSanitizer, which needs a nightly compiler.
     pub is_guided: bool,
 }
 
-/// Whether there are fuzz targets at all.
+/// Whether the fuzz package exists.
 pub fn is_present(workspace: &Workspace) -> bool {
     workspace.root.join("fuzz/Cargo.toml").exists()
 }
 
-/// Runs the targets; `false` if one of them found something.
+/// Runs the targets; `false` if one of them found a fault.
 pub fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool> {
     anyhow::ensure!(is_present(workspace), "there is no fuzz/Cargo.toml");
     if config.is_guided {

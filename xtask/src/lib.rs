@@ -1,9 +1,9 @@
-//! What the developer commands are made of; `main.rs` only reads the command line.
+//! The developer commands; `main.rs` only parses the command line.
 //!
-//! `test` and `ci` are what the continuous build runs, in that order; the others are their parts,
-//! to be run alone. Every command prints what it does, ends 0 only if all of it succeeded, and
-//! never leaves out a check without saying so. [`ovs`] is for whoever compares with the real
-//! Open vSwitch.
+//! The continuous build runs `test`, then `ci`; the other commands are their parts, to run
+//! alone. Every command prints what it does, exits with 0 only if all of it succeeded, and
+//! reports every check that it leaves out. [`ovs`] serves comparisons with the real Open
+//! vSwitch.
 
 pub mod ci;
 pub mod dbsp;

@@ -17,56 +17,56 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All tests, in release mode, with the real clients and the shared data.
+    /// Run all tests, in release mode, with the real clients and the shared data.
     Test {
-        /// Leave out the real clients and the shared data, and fuzz for a second only.
+        /// Leave out the real clients and the shared data, and fuzz for one second only.
         #[arg(long)]
         quick: bool,
-        /// Test `extras/dbsp` as well, which takes many minutes to build.
+        /// Also test `extras/dbsp`, which takes many minutes to build.
         #[arg(long)]
         dbsp: bool,
     },
-    /// Formatting, lints, documentation and tidy.
+    /// Check formatting, lints, documentation and tidy.
     Ci,
-    /// The rules of the house that a program can check.
+    /// Check the house rules that a program can check.
     Tidy,
-    /// Check and test `extras/dbsp`: KAIRO as published, on its engine; or measure it.
+    /// Check and test `extras/dbsp` (KAIRO as published, on its engine), or measure it.
     Dbsp(dbsp::Arguments),
     /// Replay the committed corpus of each fuzz target, then mutate it.
     Fuzz {
-        /// How long to mutate, for each target.
+        /// Seconds to mutate each target.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
         /// The seed of the mutations.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Guided by coverage: under libFuzzer with AddressSanitizer. Needs a nightly compiler.
+        /// Guide by coverage, under libFuzzer with AddressSanitizer. Needs a nightly compiler.
         #[arg(long)]
         guided: bool,
-        /// One target; all of them otherwise.
+        /// One target; all if absent.
         target: Option<String>,
     },
-    /// Real P4Runtime controllers against a running switch.
+    /// Run real P4Runtime controllers against a running switch.
     P4runtime,
     /// Compare our answers with Open vSwitch's on random rules and packets.
     Differential {
-        /// Files of rules.
+        /// Number of rule files.
         #[arg(long, default_value_t = 300)]
         count: u64,
-        /// The seed of the first file; each further one's is one more.
+        /// The seed of the first file; each later file adds one.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Packets for each file.
         #[arg(long, default_value_t = 20)]
         packets_per_file: usize,
-        /// Unexplained differences after which the run ends.
+        /// Number of unexplained differences after which the run ends.
         #[arg(long, default_value_t = 10)]
         limit: usize,
-        /// Where unexplained differences are written; by default in the build folder.
+        /// The folder for unexplained differences; by default in the build folder.
         #[arg(long)]
         folder: Option<PathBuf>,
     },
-    /// Ask a private Open vSwitch what it does with packets under the rules of a file.
+    /// Ask a private Open vSwitch what it does with packets under a file of rules.
     OvsTrace {
         /// A file in `ovs-ofctl add-flows` syntax.
         rules: PathBuf,
@@ -76,13 +76,13 @@ enum Command {
         /// The port on which the packets arrive.
         #[arg(long, default_value_t = 1)]
         in_port: u16,
-        /// How many ports the bridge has.
+        /// Number of ports on the bridge.
         #[arg(long, default_value_t = 8)]
         ports: u16,
         /// A file in `ovs-ofctl add-groups` syntax.
         #[arg(long)]
         groups: Option<PathBuf>,
-        /// Trace every packet so many times, and print how many traces a second that makes.
+        /// Trace every packet this many times, and print the traces per second.
         #[arg(long, default_value_t = 1)]
         repeat: u32,
     },
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one command; `false` means that it ran and found something wrong.
+/// Runs one command; `false` means that it ran and found a fault.
 fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Test { quick, dbsp } => {

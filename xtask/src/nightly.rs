@@ -1,8 +1,9 @@
-//! The nightly compiler, for what stable ones cannot do: sanitizers, and coverage for libFuzzer.
+//! Runs the nightly compiler where stable ones fall short: sanitizers and coverage for
+//! libFuzzer.
 //!
-//! `fuzz --guided` calls it. Nothing that is built, tested or measured by default needs a nightly
-//! compiler. Flags for a sanitizer go with `--target`: build scripts and procedural macros do
-//! without, and no other build is redone for them.
+//! `fuzz --guided` calls it. No default build, test or measurement needs a nightly compiler.
+//! Sanitizer flags are given together with `--target`, so build scripts and procedural macros
+//! do not get them, and other builds stay valid.
 
 use std::process::Command;
 
@@ -12,14 +13,14 @@ use crate::workspace::{Workspace, host_platform};
 
 /// A nightly toolchain of this machine.
 pub(crate) struct Nightly {
-    /// As `rustup` lists it.
+    /// The name that `rustup` lists.
     name: String,
-    /// The platform that it builds for.
+    /// Its target platform.
     pub(crate) platform: String,
 }
 
 impl Nightly {
-    /// Looks for a nightly toolchain; the error says what to install.
+    /// Finds a nightly toolchain; the error says what to install.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let list = output_of(Command::new("rustup").args(["toolchain", "list"]))
             .context("rustup does not say which toolchains there are")?;
@@ -36,15 +37,15 @@ impl Nightly {
         })
     }
 
-    /// `cargo` of this toolchain at the workspace's root, with these flags for the compiler.
+    /// `cargo` of this toolchain at the workspace's root, with compiler flags `flags`.
     pub(crate) fn cargo(&self, workspace: &Workspace, arguments: &[&str], flags: &str) -> Command {
         let mut command = Command::new("rustup");
         command.args(["run", &self.name, "cargo"]).args(arguments);
         command.args(["--target", &self.platform]);
         command.current_dir(&workspace.root).env("RUSTFLAGS", flags);
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
-        // What `cargo run` says about xtask itself: some build scripts run again when it differs
-        // from what the shell had at the last build.
+        // `cargo run` sets these variables for xtask itself. Some build scripts rerun when
+        // they change between builds.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

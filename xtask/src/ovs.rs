@@ -1,23 +1,24 @@
-//! A private Open vSwitch with its *dummy* datapath, which says what it would do with a packet.
+//! Runs a private Open vSwitch with its *dummy* datapath, and asks what it does with packets.
 //!
-//! The differential runs compare our interpreter and our masks with `ofproto/trace` of the real
-//! thing. The dummy datapath is the one of Open vSwitch's own tests: no kernel module, no
-//! interfaces, no privileges beyond those of whoever starts it. Database, sockets and logs lie in
-//! one temporary folder, and nothing outside of it is touched.
+//! The differential runs compare our interpreter and our masks with `ofproto/trace` of the
+//! real switch. The dummy datapath is that of Open vSwitch's own tests: no kernel module, no
+//! interfaces, no privileges beyond the caller's. Database, sockets and logs lie in one
+//! temporary folder; nothing outside it is touched.
 //!
-//! A trace is asked for over the daemon's control socket (`ovs/control.rs`) and not by starting
-//! `ovs-appctl`, so that thousands a second are possible; its text is taken apart in
-//! `ovs/trace.rs`.
+//! A trace is requested over the daemon's control socket (`ovs/control.rs`) instead of by
+//! starting `ovs-appctl`, so that thousands a second are possible. `ovs/trace.rs` parses its
+//! text.
 //!
 //! Invariants:
-//! 1. Both daemons are children of this process and end when [`DummySwitch`] is dropped, also
-//!    while it is half built.
-//! 2. The bridge `br0` starts without rules and drops what no rule matches (fail mode "secure").
+//! 1. Both daemons are children of this process and end when [`DummySwitch`] is dropped, even
+//!    when construction fails half way.
+//! 2. The bridge `br0` starts without rules and drops packets that match no rule (fail mode
+//!    "secure").
 //! 3. Port `pN` has OpenFlow number N and datapath number N, so that `output:N` in rules and
 //!    `N` in datapath actions mean the same.
 //!
-//! Costs: a tenth of a second to start; 0.2 to 0.4 ms a trace, whatever the number of rules.
-//! A process that is killed outright (`SIGKILL`) leaves its daemons and their folder behind.
+//! Cost: the time of a trace does not depend on the number of rules. If this process is killed
+//! (`SIGKILL`), its daemons and their folder remain.
 
 mod control;
 mod forward;
@@ -34,32 +35,33 @@ use anyhow::{Context, bail};
 use self::control::Control;
 pub use self::trace::Trace;
 
-/// Where Debian puts the table definitions of the database.
+/// The database schema, where Debian installs it.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// The version of OpenFlow that rules are loaded with; the newest, so that all syntax is known.
+/// The OpenFlow version for loading rules: the newest, so that all syntax is known.
 const OPENFLOW: &str = "OpenFlow15";
-/// How long a daemon may take to open its socket.
+/// The time a daemon may take to open its socket.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A running Open vSwitch of our own, with one bridge `br0`; it ends when this is dropped.
+/// A private running Open vSwitch with one bridge `br0`; dropping it ends the daemons.
 pub struct DummySwitch {
     daemons: Daemons,
     control: Control,
-    /// By port, from 1: how much of its capture has been read.
+    /// By port, from 1: the bytes of its capture read so far.
     captured_bytes: Vec<usize>,
 }
 
-/// The daemons and their folder, apart so that a failing start ends them too (invariant 1).
+/// The daemons and their folder, in a separate type so that a failed start ends them
+/// (invariant 1).
 struct Daemons {
     folder: tempfile::TempDir,
     children: Vec<Child>,
 }
 
 impl DummySwitch {
-    /// Starts the daemons and makes `br0` with the ports `p1` to `p<port_count>`.
+    /// Starts the daemons and creates `br0` with the ports `p1` to `p<port_count>`.
     ///
     /// # Errors
-    /// If Open vSwitch is not installed, or does not start; the text has the end of its log.
+    /// If Open vSwitch is not installed or does not start; the text has the end of its log.
     pub fn start(port_count: u16) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("thalweg-ovs-").tempdir()?;
         let mut daemons = Daemons {
@@ -110,7 +112,7 @@ impl DummySwitch {
         Ok(())
     }
 
-    /// Any `ovs-ofctl` command, with the bridge's address in the second place.
+    /// Runs an `ovs-ofctl` command, with the bridge's address as its second word.
     pub fn bridge_command(&self, command: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let bridge = self.bridge();
         let mut words = vec![command.as_ref(), bridge.as_ref()];
@@ -118,12 +120,12 @@ impl DummySwitch {
         self.flow_command(&words)
     }
 
-    /// One call on the control socket, such as `version` or `dpif/dump-flows`.
+    /// Makes one call on the control socket, such as `version` or `dpif/dump-flows`.
     pub fn call(&mut self, method: &str, parameters: &[&str]) -> anyhow::Result<String> {
         self.control.call(method, parameters)
     }
 
-    /// What the switch does with `packet` (from the Ethernet header on) arriving at `in_port`.
+    /// Traces `packet` (from the Ethernet header on), arriving at `in_port`.
     pub fn trace(&mut self, in_port: u16, packet: &[u8]) -> anyhow::Result<Trace> {
         let mut digits = String::with_capacity(packet.len() * 2);
         for byte in packet {
@@ -132,7 +134,7 @@ impl DummySwitch {
         self.trace_with_metadata(&format!("in_port={in_port}"), &digits)
     }
 
-    /// The same with any metadata (`in_port=1,tun_id=7`) and the packet in hexadecimal.
+    /// Traces a packet in hexadecimal, with any metadata (`in_port=1,tun_id=7`).
     pub fn trace_with_metadata(
         &mut self,
         metadata: &str,
@@ -168,7 +170,7 @@ impl Daemons {
         format!("unix:{}", self.path("db.sock").display())
     }
 
-    /// Open vSwitch's own variables for its folders all point to ours.
+    /// Points Open vSwitch's folder variables at the temporary folder.
     fn with_folders<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         for name in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
             command.env(name, self.folder.path());
@@ -209,7 +211,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// Runs a command to its end; what it printed.
+    /// Runs a command to its end; returns what it printed.
     fn run(&self, command: &mut Command) -> anyhow::Result<String> {
         let output = self
             .with_folders(command)
@@ -232,12 +234,13 @@ impl Daemons {
         )
     }
 
-    /// Where what leaves by a port is written.
+    /// The capture file of packets that leave by a port.
     fn capture(&self, port: u16) -> PathBuf {
         self.path(&format!("p{port}.pcap"))
     }
 
-    /// One transaction: the bridge, its ports, and two VLAN tags looked at instead of one.
+    /// Creates the bridge and its ports in one transaction; two VLAN tags are parsed instead
+    /// of one.
     fn make_bridge(&self, port_count: u16) -> anyhow::Result<()> {
         let mut text = "add-br br0 -- set bridge br0 datapath-type=dummy fail-mode=secure \
             other-config:disable-in-band=true -- set Open_vSwitch . other_config:vlan-limit=2"
@@ -258,7 +261,7 @@ impl Daemons {
 }
 
 impl Drop for Daemons {
-    /// Ends the daemons; what goes wrong here can no longer matter to anyone.
+    /// Ends the daemons; errors no longer matter here.
     fn drop(&mut self) {
         for child in self.children.iter_mut().rev() {
             let _ = child.kill();
@@ -272,7 +275,7 @@ fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// What `cargo xtask ovs-trace` was asked.
+/// Arguments of `cargo xtask ovs-trace`.
 pub struct TraceRequest {
     /// A file in `ovs-ofctl add-flows` syntax.
     pub rules: PathBuf,
@@ -282,13 +285,13 @@ pub struct TraceRequest {
     pub packets: Vec<String>,
     /// The port on which they arrive.
     pub in_port: u16,
-    /// How many ports the bridge has.
+    /// Number of ports on the bridge.
     pub ports: u16,
-    /// How often to trace each of them.
+    /// How often to trace each packet.
     pub repeat: u32,
 }
 
-/// Prints the three lines that matter of each packet's trace.
+/// Prints the three relevant lines of each packet's trace.
 pub fn print_traces(request: &TraceRequest) -> anyhow::Result<()> {
     let mut switch = DummySwitch::start(request.ports)?;
     if let Some(groups) = &request.groups {

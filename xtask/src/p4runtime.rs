@@ -1,8 +1,8 @@
-//! `cargo xtask p4runtime`: real controllers against a running switch.
+//! `cargo xtask p4runtime`: runs real controllers against a running switch.
 //!
-//! Each controller is a Python program beside the tests of `control`, and has an environment of
-//! its own in the build folder, into which pip installs what it needs, with a version. It runs in
-//! a network namespace of its own, as it makes tap interfaces, and starts the switch itself.
+//! Each controller is a Python program beside the tests of `control`. It has its own
+//! environment in the build folder, into which pip installs pinned requirements. It runs in
+//! its own network namespace, because it creates tap interfaces, and starts the switch itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::ci::succeeds;
 use crate::packages;
 use crate::workspace::Workspace;
 
-/// A controller: its script, and what pip installs for it.
+/// A controller: its script, and its pip requirements.
 struct Controller {
     script: &'static str,
     requirements: &'static [&'static str],
@@ -30,15 +30,15 @@ const CONTROLLERS: [Controller; 2] = [
     },
 ];
 
-/// Where the scripts are.
+/// The folder of the scripts.
 const SCRIPTS: &str = "crates/control/tests/peers";
-/// Where the program is that the switch runs.
+/// The folder of the P4 program that the switch runs.
 const PROGRAMS: &str = "crates/control/testdata";
 
-/// Runs every controller; the tests have built the program already.
+/// Runs every controller; `is_built` says that the tests have already built the program.
 ///
 /// # Errors
-/// If something cannot be built or installed.
+/// If a build or an installation fails.
 pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     if !packages::is_root()? {
         bail!("controllers need root, for network namespaces and tap interfaces");
@@ -62,7 +62,7 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     Ok(all_well)
 }
 
-/// The Python environment of a controller, with what it needs.
+/// Creates a controller's Python environment with its requirements.
 fn environment(folder: &Path, controller: &Controller) -> anyhow::Result<PathBuf> {
     let name = controller.script.trim_end_matches(".py");
     let path = folder.join(name);

@@ -1,7 +1,7 @@
-//! The programs of others that the privileged tests talk to, and how to get them.
+//! The external programs that the privileged tests use, and how to install them.
 //!
-//! A test that needs a real client must not be left out because the client is not there, so they
-//! are installed where that is allowed (root, with apt), and are otherwise an error that names
+//! A test that needs a real client must not be skipped because the client is missing. So
+//! clients are installed where that is possible (root, with apt); otherwise an error names
 //! what to install.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// A program, the folder-independent way to know that it is there, and its Debian package.
+/// A program that must be installed, and its Debian package.
 struct Client {
     program: &'static str,
     package: &'static str,
@@ -50,7 +50,7 @@ const CLIENTS: [Client; 8] = [
     },
 ];
 
-/// Where programs of the system lie, also when `PATH` leaves the second half out.
+/// Folders of system programs, including those that `PATH` may omit.
 const FOLDERS: [&str; 6] = [
     "/usr/local/bin",
     "/usr/bin",
@@ -60,17 +60,17 @@ const FOLDERS: [&str; 6] = [
     "/sbin",
 ];
 
-/// Sees to it that every client is there, or says why it is not.
+/// Ensures that every client is installed.
 pub(crate) fn ensure_clients() -> anyhow::Result<()> {
     ensure(&|_| true)
 }
 
-/// Sees to it that the programs of Open vSwitch are there, or says why they are not.
+/// Ensures that the programs of Open vSwitch are installed.
 pub(crate) fn ensure_open_vswitch() -> anyhow::Result<()> {
     ensure(&|package| package == "openvswitch-switch")
 }
 
-/// Sees to it that Python is there and can make environments, or says why it cannot.
+/// Ensures that Python is installed and can create environments.
 pub(crate) fn ensure_python() -> anyhow::Result<()> {
     let can = || {
         let mut command = Command::new("python3");

@@ -1,9 +1,9 @@
-//! A list of things to do one after the other, each timed and none skipped because an earlier
-//! one failed, with a table of how they went at the end.
+//! Runs timed phases one after the other, none skipped after a failure, and prints a final
+//! table.
 
 use std::time::{Duration, Instant};
 
-/// What has been done so far.
+/// The phases run so far.
 #[derive(Default)]
 pub(crate) struct Phases {
     done: Vec<Phase>,
@@ -16,7 +16,7 @@ struct Phase {
 }
 
 impl Phases {
-    /// Does one thing; an error or `false` is a failure, and is printed at once.
+    /// Runs one phase; an error or `false` is a failure, and is printed at once.
     pub(crate) fn run(&mut self, name: &str, work: impl FnOnce() -> anyhow::Result<bool>) {
         eprintln!("==> {name}");
         let start = Instant::now();
@@ -35,7 +35,7 @@ impl Phases {
         });
     }
 
-    /// Prints the table; whether all went well.
+    /// Prints the table; returns whether all phases succeeded.
     pub(crate) fn finish(self) -> bool {
         eprintln!();
         for phase in &self.done {

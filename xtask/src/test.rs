@@ -1,11 +1,11 @@
-//! `cargo xtask test`: every test there is, with the real clients and the shared data.
+//! `cargo xtask test`: runs every test, with the real clients and the shared data.
 //!
-//! Which packages have such tests is found by convention: a feature named `privileged-tests`
-//! (root, network namespaces, the programs of `packages.rs`) or `shared-data` (the folder that
-//! `THALWEG_SHARED` names, `../shared` by default). The project must build and pass its own tests
-//! without the shared folder, so its absence is no failure; but what was left out is printed.
+//! A package marks such tests by the name of a feature: `privileged-tests` (root, network
+//! namespaces, the programs of `packages.rs`) or `shared-data` (the folder that
+//! `THALWEG_SHARED` names, `../shared` by default). The project must build and pass its own
+//! tests without the shared folder, so its absence is no failure; omitted tests are reported.
 //!
-//! The last line is `N passed, N failed`, summed over every test binary and every doc test, and
+//! The last line is `N passed, N failed`, summed over every test binary and every doc test. It
 //! is printed only if cargo ran all of them to the end.
 
 use std::io::{BufRead, BufReader, Write};
@@ -21,16 +21,16 @@ use crate::packages;
 use crate::phases::Phases;
 use crate::workspace::Workspace;
 
-/// The feature of tests that need root and the programs of others.
+/// The feature of tests that need root and external programs.
 const PRIVILEGED: &str = "privileged-tests";
 /// The feature of tests that read the shared folder.
 const SHARED: &str = "shared-data";
-/// The build of the model check: locks and threads are the checker's, and assertions are on. Clippy
-/// does not see it, so that its warnings are errors here.
+/// The flags of the model check: locks and threads are the checker's, and assertions are on.
+/// Clippy does not see this build, so its warnings are errors here.
 const MODEL_FLAGS: &str = "--cfg thalweg_model -C debug-assertions -D warnings";
-/// Where it is, so that it does not take turns with any other build.
+/// A build folder for the model check, so that it does not invalidate other builds.
 const MODEL_FOLDER: &str = "target/model";
-/// Its tests.
+/// The arguments that select its tests.
 const MODEL_TESTS: [&str; 6] = [
     "-p",
     "thalweg-switch",
@@ -39,7 +39,7 @@ const MODEL_TESTS: [&str; 6] = [
     "--test",
     "model_orders",
 ];
-/// For how long each fuzz target runs.
+/// Seconds for each fuzz target.
 const FUZZ_SECONDS: u64 = 5;
 
 /// Sums over the `test result:` lines of cargo.
@@ -74,7 +74,7 @@ impl Counts {
     }
 }
 
-/// What one call of `cargo test` gave.
+/// The result of one `cargo test` call.
 struct Outcome {
     counts: Counts,
     is_success: bool,
@@ -83,13 +83,13 @@ struct Outcome {
 /// How much is tested.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Without the real clients and the shared data.
+    /// Leaves out the real clients and the shared data.
     pub is_quick: bool,
-    /// With `extras/dbsp`, which takes many minutes to build.
+    /// Includes `extras/dbsp`, which takes many minutes to build.
     pub has_dbsp: bool,
 }
 
-/// Runs everything that the extent asks for.
+/// Runs everything in the extent.
 pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     let is_quick = extent.is_quick;
     let mut phases = Phases::default();
@@ -159,7 +159,7 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     Ok(is_success)
 }
 
-/// The features to turn on; what is not turned on is written to `left_out`, with the reason.
+/// Returns the features to turn on; writes the others to `left_out`, with the reason.
 fn chosen_features(
     workspace: &Workspace,
     is_quick: bool,
@@ -191,7 +191,7 @@ fn cargo_test(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<Outco
     cargo_test_with(workspace, arguments, &[])
 }
 
-/// The same, with these variables set.
+/// Runs `cargo test` with environment variables.
 fn cargo_test_with(
     workspace: &Workspace,
     arguments: &[&str],
@@ -222,7 +222,7 @@ fn cargo_test_with(
     })
 }
 
-/// The sums over all calls of `cargo test`, and whether they are the whole truth.
+/// Sums over all calls of `cargo test`, and whether they are complete.
 #[derive(Default)]
 struct Summary {
     counts: Counts,
@@ -231,7 +231,7 @@ struct Summary {
 }
 
 impl Summary {
-    /// Adds a call; whether all of its tests passed.
+    /// Adds a call; returns whether all of its tests passed.
     fn add(&mut self, outcome: Outcome) -> bool {
         let Outcome { counts, is_success } = outcome;
         self.counts.passed += counts.passed;
@@ -243,7 +243,7 @@ impl Summary {
         is_success && counts.ignored == 0
     }
 
-    /// The last line; numbers only if everything was run to its end.
+    /// Prints the last line; with numbers only if every run was complete.
     fn print(&self) {
         let Counts {
             passed,

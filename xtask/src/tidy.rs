@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that a program can check.
+//! `cargo xtask tidy`: checks the house rules that a program can check.
 //!
-//! Each check is a function from sources (or from what cargo knows) to findings, so that the
-//! tests feed it small texts. A finding says where, what, and what to do about it.
+//! Each check is a function from sources (or cargo's metadata) to findings, so tests can give
+//! it small texts. A finding says where, what, and how to fix it.
 //!
 //! | check | file |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 //! | paths of one machine, hosts of registries | `words.rs` |
 //! | licences, duplicates and the table of dependencies | `dependencies.rs` |
 //!
-//! `source.rs` reads the files and cuts them into the tokens that most checks look at: comments,
+//! `source.rs` reads the files and splits them into tokens for most checks, so that comments,
 //! strings and layout cannot mislead them.
 
 mod dependencies;
@@ -38,7 +38,7 @@ enum Severity {
     Error,
 }
 
-/// Something against the rules.
+/// A violation of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     severity: Severity,
@@ -90,7 +90,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Runs every check and prints what it finds; `false` if there is an error among it.
+/// Runs every check and prints the findings; `false` if one is an error.
 ///
 /// # Errors
 /// If the files of the workspace cannot be read.
@@ -106,10 +106,10 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     print(findings, texts.len())
 }
 
-/// The licences of `extras/dbsp` alone, all of whose packages must be on this machine.
+/// Checks the licences of `extras/dbsp` alone; all its packages must be on this machine.
 ///
 /// # Errors
-/// If they are not, or the files of the workspace cannot be read.
+/// If a package is missing, or the files of the workspace cannot be read.
 pub fn run_on_dbsp(workspace: &Workspace) -> anyhow::Result<bool> {
     let texts = source::read_files(&workspace.root)?;
     let other = workspace.load_other(dbsp::MANIFEST)?;
@@ -117,7 +117,7 @@ pub fn run_on_dbsp(workspace: &Workspace) -> anyhow::Result<bool> {
     print(findings, texts.len())
 }
 
-/// The same where the packages are here; fetching hundreds of them is not for this command.
+/// Checks the licences of `extras/dbsp` if its packages are present; fetches nothing.
 fn check_packages_of_dbsp(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
     match workspace.load_other(dbsp::MANIFEST) {
         Ok(other) => dependencies::check(&other, texts, &dependencies::DBSP),
@@ -129,7 +129,7 @@ fn check_packages_of_dbsp(workspace: &Workspace, texts: &[TextFile]) -> Vec<Find
     }
 }
 
-/// Prints what was found; `false` if there is an error among it.
+/// Prints the findings; `false` if one is an error.
 fn print(mut findings: Vec<Finding>, file_count: usize) -> anyhow::Result<bool> {
     findings.sort();
     findings.dedup();

@@ -1,4 +1,4 @@
-//! The workspace as cargo sees it, and cargo commands that run at its root.
+//! The workspace as cargo describes it, and cargo commands that run at its root.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::Context;
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
-/// The folder with data that several projects share, unless `THALWEG_SHARED` names another.
+/// The folder of data shared by several projects, unless `THALWEG_SHARED` names another.
 const SHARED_DEFAULT: &str = "../shared";
 
-/// The workspace: its root folder and what `cargo metadata` says.
+/// The workspace: its root folder and its `cargo metadata`.
 pub struct Workspace {
     /// The folder of the workspace's `Cargo.toml`.
     pub root: PathBuf,
@@ -19,7 +19,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Asks cargo. Dependencies of other platforms are left out: they are not built here.
+    /// Loads the metadata. Dependencies of other platforms are left out: they are not built
+    /// here.
     pub fn load() -> anyhow::Result<Self> {
         let mut command = MetadataCommand::new();
         if let Some(platform) = host_platform()? {
@@ -32,9 +33,9 @@ impl Workspace {
         Ok(Self { root, metadata })
     }
 
-    /// Another workspace inside this one, by its manifest's path from the root.
+    /// Loads another workspace inside this one, by its manifest's path from the root.
     ///
-    /// Nothing is fetched: it is an error if the packages that it depends on are not all here.
+    /// Fetches nothing: fails if a dependency is missing on this machine.
     pub fn load_other(&self, manifest: &str) -> anyhow::Result<Self> {
         let mut command = MetadataCommand::new();
         let mut options = vec!["--offline".to_owned()];
@@ -54,7 +55,7 @@ impl Workspace {
         self.metadata.workspace_packages()
     }
 
-    /// `cargo` at the root, with a terminal-free environment for what it starts.
+    /// `cargo` at the root, with no standard input.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(cargo_program());
         command.current_dir(&self.root).args(arguments);
@@ -62,7 +63,7 @@ impl Workspace {
         command
     }
 
-    /// The shared data, if this machine has it.
+    /// The folder of shared data, if this machine has it.
     pub fn shared_data(&self) -> Option<PathBuf> {
         let named = std::env::var_os("THALWEG_SHARED").map(PathBuf::from);
         let path = named.unwrap_or_else(|| PathBuf::from(SHARED_DEFAULT));
@@ -86,12 +87,12 @@ impl Workspace {
     }
 }
 
-/// The cargo that started us, so that a toolchain override holds for what we start.
+/// The cargo that started xtask, so that a toolchain override also holds for its children.
 fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
-/// The platform that the compiler builds for by default.
+/// The compiler's default target platform.
 pub(crate) fn host_platform() -> anyhow::Result<Option<String>> {
     let output = Command::new("rustc")
         .arg("-vV")

@@ -1,7 +1,8 @@
-//! What leaves a switch for one packet, however it was worked out.
+//! The packets that leave a switch for one packet, from either switch.
 //!
-//! [`execute`] runs Open vSwitch's datapath actions on the bytes of a packet; [`Ours`] asks our
-//! interpreter. Both come to an [`Answer`], so that different lists that do the same agree.
+//! [`execute`] runs Open vSwitch's datapath actions on the bytes of a packet; [`Ours`] asks
+//! our interpreter. Both produce an [`Answer`], so that different lists with the same effect
+//! agree.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use thalweg_pipeline::{
 
 use super::datapath_text::DatapathAction;
 
-/// Reasons of OpenFlow's packet-in messages (OpenFlow 1.5.1, section 7.4.1).
+/// Reason code of OpenFlow's packet-in message (OpenFlow 1.5.1, section 7.4.1).
 const INVALID_TTL: u8 = 2;
 
-/// What leaves: packets by port, in the order of the ports, and packets for the controller.
+/// Outgoing packets in the order of ports, and packets for the controller.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Answer {
-    /// Port and bytes; what leaves by one port keeps its order.
+    /// Port and bytes; packets of one port keep their order.
     pub(super) sent: Vec<(u32, Vec<u8>)>,
-    /// Whether it is because of the TTL, and bytes.
+    /// Whether the reason is the TTL, and the bytes.
     pub(super) to_controller: Vec<(bool, Vec<u8>)>,
-    /// Whether the packet, or a copy, is to be looked up again; what then follows is missing.
+    /// Whether the packet, or a copy, must be looked up again; later effects are missing.
     pub(super) is_cut_short: bool,
 }
 
 impl Answer {
-    /// Sorts by port, which is all the order that there is among ports.
+    /// Sorts by port; there is no other order among ports.
     pub(super) fn sort(&mut self) {
         self.sent.sort_by_key(|(port, _)| *port);
     }
@@ -78,7 +79,8 @@ impl Execution {
                 }
                 DatapathAction::PopMpls { ether_type } => {
                     rewriter.pop_mpls(*ether_type);
-                    // A label that was pushed before hid headers; the datapath knows them still.
+                    // A label that was pushed before hid headers; the datapath still knows
+                    // them.
                     headers = Headers::parse(packet.bytes()).unwrap_or(headers);
                 }
                 DatapathAction::Output(port) => {
@@ -102,7 +104,7 @@ impl Execution {
     }
 }
 
-/// Our interpreter with one set of rules loaded.
+/// Our interpreter with one set of rules.
 pub(super) struct Ours {
     pub(super) pipeline: Pipeline,
 }
@@ -139,13 +141,13 @@ impl Ours {
         Ok(key)
     }
 
-    /// The walk of a packet's first pass.
+    /// Translates a packet's first pass.
     pub(super) fn translate(&self, in_port: u32, bytes: &[u8]) -> anyhow::Result<Translation> {
         let key = self.key(in_port, bytes)?;
         Ok(translate(&self.pipeline, &key, self.pipeline.version()))
     }
 
-    /// What leaves if the first pass is answered by a cache that holds `first`, and all passes.
+    /// The answer if a cache that holds `first` answers the first pass, and all passes.
     pub(super) fn answer(
         &self,
         first: &Translation,
@@ -201,7 +203,7 @@ impl Ours {
     }
 }
 
-/// One look at a packet: what was found in it, and the walk that came of it.
+/// One pass of a packet: its bytes, its headers and its walk.
 pub(super) struct Pass {
     pub(super) bytes: Vec<u8>,
     pub(super) headers: Headers,

@@ -1,11 +1,11 @@
-//! Open vSwitch's datapath actions, read from its text.
+//! Parses Open vSwitch's datapath actions.
 //!
 //! ```text
 //!   set(ipv4(src=1.2.3.4,ttl=63)),push_vlan(vid=7,pcp=0),2,clone(pop_vlan,3),recirc(0x5)
 //! ```
 //!
-//! The text is what `ofproto/trace` prints (`format_odp_action` in `lib/odp-util.c`). A word that
-//! is not known here is an error, never skipped: an action left out would look like agreement.
+//! The text is that of `ofproto/trace` (`format_odp_action` in `lib/odp-util.c`). An unknown
+//! word is an error and never skipped: a missing action would look like agreement.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +45,7 @@ pub(super) struct FieldWrite {
     pub(super) mask: u128,
 }
 
-/// Reads a list of actions.
+/// Parses a list of actions.
 pub(super) fn parse_actions(text: &str) -> anyhow::Result<Vec<DatapathAction>> {
     let parts = split(text);
     let actions = parts
@@ -54,7 +54,7 @@ pub(super) fn parse_actions(text: &str) -> anyhow::Result<Vec<DatapathAction>> {
     actions.collect()
 }
 
-/// The parts between commas that stand outside of parentheses.
+/// Splits at commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
@@ -74,7 +74,7 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// `name(inside)`.
+/// Splits `name(inside)` into name and inside.
 fn call(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once('(')?;
     Some((name, rest.strip_suffix(')')?))
@@ -172,10 +172,10 @@ fn parse_set(text: &str) -> anyhow::Result<Vec<FieldWrite>> {
     Ok(writes)
 }
 
-/// A field, its width, and how far up it is in the datapath's value.
+/// A field, its width, and its bit offset in the datapath's value.
 type Place = (FieldId, u32, u32);
 
-/// Where a datapath's field lies; nowhere for what a write never changes.
+/// The fields of a datapath key; empty for keys that a write never changes.
 fn places(header: &str, key: &str) -> Option<&'static [Place]> {
     const TOS: &[Place] = &[(f::IP_DSCP, 6, 2), (f::IP_ECN, 2, 0)];
     const SOURCE: &[Place] = &[(f::TP_SRC, 16, 0)];
@@ -211,7 +211,7 @@ fn places(header: &str, key: &str) -> Option<&'static [Place]> {
     })
 }
 
-/// A number in any of the spellings: address, hexadecimal, decimal, kind of fragment.
+/// Parses a number in any spelling: address, hexadecimal, decimal, kind of fragment.
 pub(super) fn parse_number(text: &str) -> anyhow::Result<u128> {
     let groups: Vec<&str> = text.split(':').collect();
     if groups.len() == 6 && groups.iter().all(|group| group.len() == 2) {

@@ -1,5 +1,5 @@
-//! Our effects run step by step, with a look at the packet before each: what Open vSwitch would
-//! have made of them, and whether they meet a packet that they contradict.
+//! Emulates Open vSwitch by running our effects step by step and checking the packet before
+//! each.
 
 use thalweg_packet::standard::header as h;
 use thalweg_packet::{FieldDescriptor, Headers, Packet, PacketPool, Rewriter, Scalar};
@@ -7,8 +7,8 @@ use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
 
 use super::answer::{Answer, Pass};
 
-/// The answer if a tag pushed above two others takes the place of the lower one, as in Open
-/// vSwitch, which knows of two and writes them anew; `None` if no third tag is pushed.
+/// The answer if a tag pushed above two others replaces the lower one, as in Open vSwitch,
+/// which handles two tags and rewrites them; `None` if no third tag is pushed.
 pub(super) fn losing_third_tags(pass: &Pass, fields: &[FieldDescriptor]) -> Option<Answer> {
     let mut emulation = Emulation::new(fields);
     emulation.run(&pass.walk.effects, &pass.bytes);
@@ -16,15 +16,18 @@ pub(super) fn losing_third_tags(pass: &Pass, fields: &[FieldDescriptor]) -> Opti
     emulation.is_third_tag_pushed.then_some(emulation.answer)
 }
 
-/// Whether a label is popped into an EtherType that the stack contradicts: to more labels where
-/// there are none, to something else where there are, or to another than it was pushed above.
+/// Whether a label is popped into an EtherType that contradicts the stack.
+///
+/// That is: to MPLS with no labels left, to another protocol with labels left, or to an
+/// EtherType other than the one below the pushed label.
 pub(super) fn has_contradicting_pop(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
     let mut emulation = Emulation::new(fields);
     emulation.run(&pass.walk.effects, &pass.bytes);
     emulation.has_contradicting_pop
 }
 
-/// Whether a label is pushed above three others, or popped above three: Open vSwitch drops both.
+/// Whether a label is pushed above three others, or popped above three; Open vSwitch drops
+/// both.
 pub(super) fn has_fourth_label(pass: &Pass, fields: &[FieldDescriptor]) -> bool {
     let mut emulation = Emulation::new(fields);
     emulation.run(&pass.walk.effects, &pass.bytes);
@@ -37,7 +40,7 @@ struct Emulation<'a> {
     is_third_tag_pushed: bool,
     has_contradicting_pop: bool,
     has_fourth_label: bool,
-    /// The EtherTypes that labels were pushed above.
+    /// The EtherTypes below the pushed labels.
     below: Vec<u16>,
 }
 
@@ -114,7 +117,7 @@ impl<'a> Emulation<'a> {
     }
 }
 
-/// Takes away the second tag and writes the first anew, which loses its bit 12.
+/// Removes the second tag and rewrites the first, which loses its bit 12.
 fn lose_inner_tag(packet: &mut Packet, mut headers: Headers) {
     let outer: [u8; 4] = packet.bytes()[12..16]
         .try_into()

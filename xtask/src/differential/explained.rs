@@ -1,9 +1,9 @@
-//! Differences from Open vSwitch that are known and meant: see
-//! `docs/differences-from-open-vswitch.md`, which has an example of each under the same name.
+//! The known and intended differences from Open vSwitch.
 //!
-//! A difference is explained only by something seen in the case itself, so that another one does
-//! not hide behind it: where it can be done, our answer is changed by just what is different, and
-//! must then be the same. All are counted.
+//! `docs/differences-from-open-vswitch.md` has an example of each under the same name. A
+//! difference is explained only by evidence in the case itself, so that no other difference
+//! hides behind it. Where possible, our answer is changed by exactly the difference, and must
+//! then be equal. All are counted.
 
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Scalar, Source};
 use thalweg_packet::{standard as f, standard::header as h};
@@ -13,7 +13,7 @@ use super::answer::{Answer, Pass};
 use super::emulation;
 use super::switches::Observation;
 
-/// The datapath's number of the local port, which the dummy datapath gives to `br0`.
+/// The datapath number of the local port, which the dummy datapath gives to `br0`.
 const LOCAL: u32 = 100;
 
 /// A known difference; the document has a section on each.
@@ -40,7 +40,7 @@ pub(super) enum Explanation {
 }
 
 impl Explanation {
-    /// All of them, in the order of the document.
+    /// All explanations, in the order of the document.
     #[cfg(all(test, feature = "privileged-tests"))]
     pub(super) const ALL: [Explanation; 18] = [
         Explanation::LocalPort,
@@ -63,7 +63,7 @@ impl Explanation {
         Explanation::FrameLength,
     ];
 
-    /// The title in the document.
+    /// The section title in the document.
     pub(super) fn title(self) -> &'static str {
         match self {
             Explanation::LocalPort => "Flooding leaves out the local port",
@@ -88,7 +88,7 @@ impl Explanation {
     }
 }
 
-/// What of `observation` is explained; empty if the answers differ for no known reason.
+/// The explanations of `observation`; empty if the answers differ for no known reason.
 pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Explanation> {
     let mut explanations = Vec::new();
     let mut theirs = observation.theirs.clone();
@@ -160,7 +160,7 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
     explanations
 }
 
-/// Every action of every rule and bucket that a pass met, nested ones too.
+/// Every action of every rule and bucket that a pass met, including nested ones.
 fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
     let mut actions = Vec::new();
     for list in lists_of(pass, pipeline) {
@@ -187,7 +187,7 @@ fn clones_pop(pass: &Pass, pipeline: &Pipeline) -> bool {
         })
 }
 
-/// The lists of actions of every rule and bucket that a pass met.
+/// The action lists of every rule and bucket that a pass met.
 fn lists_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Actions> {
     let mut lists = Vec::new();
     for kind in pass.walk.trace.kinds() {
@@ -223,7 +223,7 @@ fn flatten(list: &[Action], into: &mut Vec<Action>) {
     }
 }
 
-/// Whether an action sends to `normal`, or to a field that may hold its number.
+/// Whether an action outputs to `normal`, or to a field that may hold its number.
 fn is_normal(action: &Action) -> bool {
     matches!(action, Action::Output(Output::Normal | Output::Field(_)))
 }
@@ -237,10 +237,10 @@ fn has_fourth_label(pass: &Pass, actions: &[Action], fields: &[FieldDescriptor])
     labels_at_most(pass, actions) > 3 || emulation::has_fourth_label(pass, fields)
 }
 
-/// Labels that the packet would have if all pushes that the pass met added to those it came with.
+/// Labels that the packet would have if all pushes that the pass met added to its own.
 ///
-/// A push that nothing is sent after is no effect of ours, but makes Open vSwitch drop all. Three
-/// labels that came with the packet may be more, which it only finds out when it pops one.
+/// A push with no later output is no effect of ours, but makes Open vSwitch drop everything.
+/// Three labels on arrival may be more, which Open vSwitch only finds out when it pops one.
 fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
     let stack = [h::MPLS_0, h::MPLS_1, h::MPLS_2];
     let labels = stack.into_iter().filter(|label| pass.headers.has(*label));
@@ -252,8 +252,8 @@ fn labels_at_most(pass: &Pass, actions: &[Action]) -> usize {
     labels.count() + pushes.count() + usize::from(is_perhaps_more)
 }
 
-/// Whether tags are popped and one is pushed, and a rule that the pass met clears the bit that says
-/// whether there is one.
+/// Whether tags are popped and one is pushed, and a rule that the pass met clears the VLAN
+/// presence bit.
 fn writes_tag_away(pass: &Pass, actions: &[Action]) -> bool {
     let present = u128::from(f::VLAN_PRESENT);
     let may_clear = |bits: &Subfield| {
@@ -283,7 +283,7 @@ fn has_effect(effects: &[Effect], is_it: &dyn Fn(&Effect) -> bool) -> bool {
     })
 }
 
-/// Whether a tag is popped from a packet of three, so that it is parsed anew.
+/// Whether a tag is popped from a packet of three, so that it is parsed again.
 fn pops_above_third_tag(pass: &Pass) -> bool {
     let ether_type = pass.headers.scalar(Scalar::EtherType);
     let has_three = pass.headers.has(h::VLAN_INNER) && matches!(ether_type, 0x8100 | 0x88a8);
@@ -320,8 +320,8 @@ fn changes_set(action: &Action) -> bool {
     )
 }
 
-/// Whether an action of the pass is about a header that the EtherType or protocol announces and
-/// that the packet has not.
+/// Whether an action of the pass uses a header that the EtherType or protocol announces but
+/// the packet lacks.
 fn writes_absent_header(pass: &Pass, actions: &[Action], pipeline: &Pipeline) -> bool {
     let headers = &pass.headers;
     let is_absent = |field: FieldId| {
@@ -346,7 +346,7 @@ fn writes_absent_header(pass: &Pass, actions: &[Action], pipeline: &Pipeline) ->
     })
 }
 
-/// Whether a header is announced and not there.
+/// Whether a header is announced but absent.
 fn is_malformed(headers: &Headers) -> bool {
     let network = match headers.scalar(Scalar::EtherType) {
         0x0800 => h::IPV4,
@@ -368,7 +368,7 @@ fn is_malformed(headers: &Headers) -> bool {
     !headers.has(network) || transport.is_some_and(|transport| !headers.has(transport))
 }
 
-/// Whether what follows the EtherType of IP is a header of another version.
+/// Whether the header after an IP EtherType has another version.
 fn has_other_version(pass: &Pass) -> bool {
     let version = match pass.headers.scalar(Scalar::EtherType) {
         0x0800 => 4,
@@ -380,7 +380,7 @@ fn has_other_version(pass: &Pass) -> bool {
     first.is_some_and(|byte| byte >> 4 != version)
 }
 
-/// Whether `normal` looks for the very station that it learns from this packet.
+/// Whether `normal` looks up the same station that it learns from this packet.
 fn learns_what_it_looks_for(pass: &Pass) -> bool {
     pass.walk.trace.kinds().any(|kind| match kind {
         StepKind::Station { station, .. } => learns(&pass.walk.effects, station),
@@ -396,14 +396,14 @@ fn learns(effects: &[Effect], wanted: Station) -> bool {
     })
 }
 
-/// Whether addresses of a fragment are rewritten that has no transport header.
+/// Whether addresses of a fragment without a transport header are rewritten.
 fn rewrites_later_fragment(pass: &Pass) -> bool {
     let is_later = pass.headers.scalar(Scalar::IpFragment) & 2 != 0;
     let addresses = [f::IP_SRC, f::IP_DST, f::IPV6_SRC, f::IPV6_DST];
     is_later && has_write(&pass.walk.effects, &addresses)
 }
 
-/// Whether an IP header is rewritten whose protocol is 0.
+/// Whether an IP header with protocol 0 is rewritten.
 fn rewrites_protocol_zero(pass: &Pass) -> bool {
     let is_ip = pass.headers.has(h::IPV4) || pass.headers.has(h::IPV6);
     let ip = [
@@ -420,12 +420,12 @@ fn rewrites_protocol_zero(pass: &Pass) -> bool {
     is_ip && is_zero && has_write(&pass.walk.effects, &ip)
 }
 
-/// Whether ARP is rewritten whose operation Open vSwitch reads as zero.
+/// Whether ARP is rewritten whose operation Open vSwitch parses as zero.
 fn writes_odd_arp(pass: &Pass) -> bool {
     writes_arp(pass) && pass.headers.scalar(Scalar::ArpOperation) == 0
 }
 
-/// Whether RARP is rewritten, which Open vSwitch does in its flow key alone.
+/// Whether RARP is rewritten; Open vSwitch changes only its flow key.
 fn writes_rarp(pass: &Pass) -> bool {
     writes_arp(pass) && pass.headers.scalar(Scalar::EtherType) == 0x8035
 }
@@ -444,9 +444,10 @@ fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
     })
 }
 
-/// The answer with tags as Open vSwitch's `normal` leaves them, and without drop eligible bits.
+/// The answer with tags as Open vSwitch's `normal` leaves them, and without drop eligible
+/// bits.
 ///
-/// A second tag of VLAN 0 and priority 0 goes; a first one takes the second with it.
+/// A second tag of VLAN 0 and priority 0 is removed; a first one is removed with the second.
 fn without_priority_tags(answer: &Answer) -> Answer {
     changed(&without_drop_eligible(answer), |bytes| {
         let is_zero = |at: usize| is_tag(bytes, at) && bytes[at + 2..at + 4] == [0, 0];
@@ -469,7 +470,7 @@ fn without_drop_eligible(answer: &Answer) -> Answer {
     })
 }
 
-/// The answer with 0x05ff in place of every length that stands where others have an EtherType.
+/// The answer with 0x05ff in place of every length in the position of the EtherType.
 fn without_length(answer: &Answer) -> Answer {
     changed(&without_drop_eligible(answer), |bytes| {
         let mut at = 12;

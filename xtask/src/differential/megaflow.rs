@@ -1,8 +1,8 @@
-//! How many bits a cache entry matches: Open vSwitch's and ours.
+//! Counts the bits that a cache entry matches, for Open vSwitch and for us.
 //!
-//! Both count the bits of the packet and of its input port. What every entry of Open vSwitch's
-//! matches anyway (recirculation id, kind of packet) is left out on both sides; the input port
-//! has 16 bits on both, as in OpenFlow 1.0.
+//! Both count the bits of the packet and of its input port. Bits that every entry of Open
+//! vSwitch matches (recirculation id, kind of packet) are left out on both sides. The input
+//! port has 16 bits on both, as in OpenFlow 1.0.
 
 use anyhow::Context;
 use thalweg_packet::standard as f;
@@ -13,7 +13,7 @@ use super::datapath_text::parse_number;
 /// Bits of an input port.
 const PORT_BITS: u32 = 16;
 
-/// The bits of our mask.
+/// Counts the bits of our mask.
 pub(super) fn our_bits(pipeline: &Pipeline, mask: &[u64]) -> u32 {
     let fields = pipeline.layout().fields_in(mask);
     let bits = fields.map(|(field, bits)| match field {
@@ -24,7 +24,7 @@ pub(super) fn our_bits(pipeline: &Pipeline, mask: &[u64]) -> u32 {
     bits.sum()
 }
 
-/// The bits of a `Megaflow:` line.
+/// Counts the bits of a `Megaflow:` line.
 pub(super) fn their_bits(text: &str) -> anyhow::Result<u32> {
     let mut total = 0;
     let mut has_vlan_id = [false; 2];

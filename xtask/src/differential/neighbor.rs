@@ -1,21 +1,21 @@
-//! Other packets of the same cache entry: bits that our mask leaves free are changed.
+//! Other packets of the same cache entry, made by changing bits outside our mask.
 //!
-//! Changes are made to the bytes and not to the key, since Open vSwitch only takes bytes: bits are
-//! flipped, bytes added at the end or taken away there, the input port is another one. Where the
-//! key of what comes out agrees with the old one on the mask, the entry would answer for it.
+//! The bytes are changed, not the key, because Open vSwitch takes only bytes. Bits are
+//! flipped, bytes are added or removed at the end, or the input port changes. If the new key
+//! agrees with the old one on the mask, the entry would answer for it.
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::answer::Ours;
 
-/// How often a change is tried that leaves the entry.
+/// Attempts, because a change may leave the entry.
 const ATTEMPTS: usize = 12;
 
-/// Bytes at the front in which bits are flipped: as far as headers go.
+/// Bytes at the front in which bits are flipped; headers end within them.
 const FRONT_BYTES: usize = 120;
 
-/// A packet and the port it comes in by.
+/// A packet and its input port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Arrival {
     pub(super) in_port: u32,

@@ -1,4 +1,4 @@
-//! What a run found: counts, and reproductions of what nothing explains.
+//! The result of a run: counts, and reproductions of unexplained differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,18 +17,18 @@ use super::switches::{Program, Switches, text_of};
 pub(super) struct Report {
     pub(super) files: u64,
     pub(super) packets: u64,
-    /// Packets shorter than an Ethernet header, which no switch takes.
+    /// Packets shorter than an Ethernet header, which both switches refuse.
     pub(super) runts: u64,
     /// Other packets of the same cache entries.
     pub(super) neighbors: u64,
     pub(super) our_bits: u64,
     pub(super) their_bits: u64,
     pub(super) explained: BTreeMap<Explanation, u64>,
-    /// The text of each.
+    /// The unexplained differences.
     pub(super) unexplained: Vec<Found>,
 }
 
-/// A difference that nothing explains.
+/// An unexplained difference.
 pub(super) struct Found {
     seed: u64,
     program: Program,
@@ -80,18 +80,18 @@ impl Report {
     }
 }
 
-/// A difference that can be shown again.
+/// A difference that can be reproduced.
 #[derive(Clone)]
 pub(super) struct Reproduction {
     pub(super) seed: u64,
     pub(super) program: Program,
-    /// The packet whose cache entry answers, if it is another one.
+    /// The packet whose cache entry answers, if it is another packet.
     pub(super) maker: Option<Arrival>,
     pub(super) arrival: Arrival,
 }
 
 impl Reproduction {
-    /// Leaves out every rule without which the difference is still there.
+    /// Removes every rule that the difference does not need.
     pub(super) fn reduce(mut self, switches: &mut Switches) -> anyhow::Result<Found> {
         let mut index = 0;
         while index < self.program.rules.len() {
@@ -112,7 +112,7 @@ impl Reproduction {
         })
     }
 
-    /// The difference as text, unless there is none.
+    /// Describes the difference; `None` if there is none.
     fn describe(&self, switches: &mut Switches) -> anyhow::Result<Option<String>> {
         switches.load(&self.program)?;
         let entry = match &self.maker {
@@ -177,7 +177,7 @@ fn describe_answer(whose: &str, answer: &Answer) -> String {
     format!("{whose} answer:\n{}", answer_lines(answer))
 }
 
-/// What leaves, a line each.
+/// The outgoing packets, one per line.
 pub(super) fn answer_lines(answer: &Answer) -> String {
     let mut text = String::new();
     for (port, bytes) in &answer.sent {

@@ -1,4 +1,4 @@
-//! Both switches with the same rules, and what each does with a packet.
+//! Both switches with the same rules, and their answers to a packet.
 
 use std::fmt::Write as _;
 
@@ -23,19 +23,20 @@ pub(super) struct Switches {
     theirs: DummySwitch,
     folder: tempfile::TempDir,
     ports: u16,
-    /// Whether any rule or bucket of the program sends to `normal`.
+    /// Whether any rule or bucket of the program outputs to `normal`.
     has_normal: bool,
 }
 
-/// What both did with one packet.
+/// The answers of both switches to one packet.
 pub(super) struct Observation {
     pub(super) arrival: Arrival,
     pub(super) ours: Answer,
     pub(super) theirs: Answer,
     pub(super) trace: Trace,
-    /// Whether Open vSwitch looked the packet up again, so that it was really forwarded.
+    /// Whether Open vSwitch looked the packet up again, so that the datapath really forwarded
+    /// it.
     pub(super) is_recirculated: bool,
-    /// Our passes, of which the first is the cache entry's if one was given.
+    /// Our passes; the first is the cache entry's if one was given.
     pub(super) passes: Vec<Pass>,
 }
 
@@ -43,7 +44,7 @@ impl Switches {
     /// Starts both, without rules.
     pub(super) fn start(ports: u16) -> anyhow::Result<Switches> {
         let theirs = DummySwitch::start(ports)?;
-        // By default Open vSwitch does not let rules see the ports of first fragments.
+        // By default Open vSwitch hides the ports of first fragments from rules.
         theirs.bridge_command("set-frags", &["nx-match"])?;
         Ok(Switches {
             ours: Ours::load("", "", ports.into())?,
@@ -83,10 +84,10 @@ impl Switches {
             .context("Open vSwitch refuses the rules")
     }
 
-    /// Lets both answer a packet; ours as a cache would that holds `entry`, if one is given.
+    /// Lets both answer a packet; with `entry`, ours answers as a cache that holds it.
     ///
     /// # Errors
-    /// If the packet is no Ethernet frame, or an action of Open vSwitch's is not known here.
+    /// If the packet is no Ethernet frame, or one of Open vSwitch's actions is unknown.
     pub(super) fn observe(
         &mut self,
         arrival: &Arrival,
@@ -100,14 +101,14 @@ impl Switches {
         let (mut ours, passes) = self.ours.answer(&walk, in_port, bytes)?;
         let trace = self.theirs.trace(in_port as u16, bytes)?;
         if self.has_normal {
-            // Traces teach as packets do.
+            // Traces teach stations as packets do.
             self.theirs.call("fdb/flush", &["br0"])?;
         }
         let actions = parse_actions(&trace.datapath_actions)?;
         let mut theirs = execute(&actions, bytes)?;
         let is_recirculated = theirs.is_cut_short;
         if is_recirculated {
-            // A trace does not parse a packet anew as recirculation does; forwarding does.
+            // A trace does not parse the packet again as recirculation does; forwarding does.
             let sent = self.theirs.forward(in_port as u16, bytes)?;
             theirs.sent = sent
                 .into_iter()
@@ -115,13 +116,14 @@ impl Switches {
                 .collect();
             theirs.sent.sort();
             ours.sent.sort();
-            // What a later pass hands to the controller is not seen.
+            // Packets that a later pass sends to the controller are not visible.
             theirs.to_controller.clear();
             ours.to_controller.clear();
             theirs.is_cut_short = false;
         }
         if passes.len() > 1 {
-            // What waits for a later pass leaves after what does not, also by the same port.
+            // Packets of a later pass leave after those of earlier ones, even on the same
+            // port.
             theirs.sent.sort();
             ours.sent.sort();
         }
@@ -137,7 +139,7 @@ impl Switches {
     }
 }
 
-/// The lines as a file has them.
+/// The lines as the text of a file.
 pub(super) fn text_of(lines: &[String]) -> String {
     lines.iter().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{line}");

@@ -1,8 +1,8 @@
-//! I9, and the examples of the document on differences, asked of both switches.
+//! Tests I9 and the examples of the document on differences, with both switches.
 //!
-//! Each section that is named after an explanation has a block with rules, a packet and both
-//! answers. The answers are worked out here and must be those in the document; `UPDATE_EXPECT=1`
-//! writes them into it.
+//! Each section named after an explanation has a block with rules, a packet and both answers.
+//! The answers are computed here and must equal those in the document; `UPDATE_EXPECT=1`
+//! writes them.
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::Parser;
@@ -14,13 +14,13 @@ use super::report::answer_lines;
 use super::switches::{Program, Switches};
 use super::{Config, compare, program};
 
-/// Files of rules of their own for I9, beside those that `cargo xtask differential` starts with.
+/// Rule files for I9, other than those that `cargo xtask differential` starts with.
 const SEEDS: std::ops::Range<u64> = 10_000..10_060;
 
 const DOCUMENT: &str = include_str!("../../../docs/differences-from-open-vswitch.md");
 const FENCE: &str = "```";
 
-/// The same answers, and Open vSwitch's is constant over our cache entries.
+/// Both switches give the same answers, and Open vSwitch's is constant over our cache entries.
 #[test]
 fn i9_open_vswitch_does_the_same_for_all_packets_of_an_entry() {
     let folder = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ fn i9_open_vswitch_does_the_same_for_all_packets_of_an_entry() {
     let report = report.unwrap();
     report.print(start.elapsed());
     assert_eq!(report.unexplained.len(), 0, "see what was printed");
-    // Else nothing was compared.
+    // Otherwise nothing was compared.
     assert!(report.packets > 500, "{} packets", report.packets);
     assert!(
         report.neighbors > 2 * report.packets,
@@ -44,7 +44,7 @@ fn i9_open_vswitch_does_the_same_for_all_packets_of_an_entry() {
     );
 }
 
-/// Without this, Open vSwitch may answer as it likes.
+/// I9 requires this; otherwise Open vSwitch may answer in several ways.
 #[test]
 fn i9_is_asked_of_rules_that_overlap_at_no_priority() {
     for seed in SEEDS {

@@ -1,10 +1,10 @@
 //! The targets under libFuzzer: guided by coverage, with AddressSanitizer.
 //!
-//! libFuzzer starts from the committed corpus and keeps what reaches new code in
-//! `fuzz/target/guided/<target>/`, where the next run goes on. An input that breaks a target is
-//! written to `fuzz/artifacts/<target>/`, as the unguided form does it.
+//! libFuzzer starts from the committed corpus and keeps inputs that reach new code in
+//! `fuzz/target/guided/<target>/`, where the next run continues. An input that breaks a target
+//! is written to `fuzz/artifacts/<target>/`, as in unguided runs.
 //!
-//! The flags are those of `cargo fuzz`, which so need not be installed.
+//! The flags are those of `cargo fuzz`, which therefore need not be installed.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +26,8 @@ const FLAGS: &str = "-Zsanitizer=address -Cpasses=sancov-module \
     -Cforce-frame-pointers=yes";
 /// The build folder of `fuzz/`, from the root.
 const BUILD_FOLDER: &str = "fuzz/target";
-/// What libFuzzer is told for each target, besides time and seed. Inputs are as long as the
-/// unguided form's; one that takes a minute or 2 GB is a finding.
+/// libFuzzer options for each target, besides time and seed. The longest input matches the
+/// unguided runs; an input that takes a minute or 2 GB is a finding.
 const LIMITS: [&str; 4] = [
     "-max_len=4096",
     "-timeout=60",
@@ -35,7 +35,7 @@ const LIMITS: [&str; 4] = [
     "-verbosity=0",
 ];
 
-/// Runs the targets one after the other; `false` if one of them found something.
+/// Runs the targets one after the other; `false` if one of them found a fault.
 pub(super) fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool> {
     let seed = seed(config.seed)?;
     let folder = workspace.root.join("fuzz/fuzz_targets");
@@ -64,7 +64,7 @@ pub(super) fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool
     Ok(is_sound)
 }
 
-/// libFuzzer's seeds have 32 bits, and 0 means a random one.
+/// Checks a seed: libFuzzer's seeds have 32 bits, and 0 means a random one.
 fn seed(seed: u64) -> anyhow::Result<u32> {
     match u32::try_from(seed) {
         Ok(seed) if seed > 0 => Ok(seed),
@@ -92,7 +92,7 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// All names, or the one that is asked for.
+/// The named target, or all.
 fn chosen(names: Vec<String>, target: Option<&str>) -> anyhow::Result<Vec<String>> {
     match target {
         None => Ok(names),
@@ -120,7 +120,7 @@ fn fuzz(
     let program = build_folder.join(&nightly.platform).join("release");
     let mut command = std::process::Command::new(program.join(target));
     command.args(LIMITS);
-    // 0 would mean no end to libFuzzer.
+    // libFuzzer takes 0 as no time limit.
     command.arg(format!("-max_total_time={}", seconds.max(1)));
     command.arg(format!("-seed={seed}"));
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));

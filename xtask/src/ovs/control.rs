@@ -1,7 +1,7 @@
 //! A client of an Open vSwitch daemon's control socket.
 //!
-//! The protocol is JSON-RPC 1.0 over a unix socket, without separators between messages: what
-//! `ovs-appctl` speaks (`lib/unixctl.c` of Open vSwitch). One request at a time.
+//! The protocol is JSON-RPC 1.0 over a unix socket, without separators between messages, as
+//! `ovs-appctl` uses it (`lib/unixctl.c` of Open vSwitch). One request at a time.
 
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-/// A connection on which commands are called, one after the other.
+/// A connection that calls commands one after the other.
 pub(super) struct Control {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
@@ -37,7 +37,7 @@ impl Control {
         })
     }
 
-    /// Calls a command and waits for what it says.
+    /// Calls a command and waits for its output.
     ///
     /// # Errors
     /// If the daemon refuses the command (the text is the daemon's), or has ended.

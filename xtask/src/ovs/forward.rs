@@ -1,31 +1,34 @@
-//! Packets that the dummy datapath really forwards, by its caches and its own packet code.
+//! Forwards packets through the dummy datapath, with its caches and its own packet code.
 //!
-//! A packet is put into a port's receive queue; what leaves by other ports is found at the end of
-//! their captures. The daemon's main loop serves its datapath before it accepts connections to its
-//! control socket, so that an answer on a new one says that the packet has been forwarded.
+//! A packet is put into a port's receive queue; packets that leave by other ports appear at
+//! the end of their captures. The daemon's main loop serves its datapath before it accepts
+//! connections on its control socket. So an answer on a new connection means that the packet
+//! has been forwarded.
 
 use anyhow::{Context, ensure};
 
 use super::DummySwitch;
 use super::control::Control;
 
-/// Bytes of a capture file's header and of a record's (draft-ietf-opsawg-pcap, sections 4 and 5).
+/// Bytes of the headers of a capture file and of a record (draft-ietf-opsawg-pcap, sections 4,
+/// 5).
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 
 impl DummySwitch {
-    /// What leaves by which port when `packet` arrives at `in_port`, with all caches empty.
+    /// Returns the packets that leave, by port, when `packet` arrives at `in_port` with empty
+    /// caches.
     ///
-    /// What it leaves behind in caches, and what it has taught `normal`, is forgotten again.
+    /// Afterwards its cache entries, and the stations that `normal` learned, are removed.
     ///
     /// # Errors
-    /// If the packet is no frame for the daemon, or a capture cannot be read.
+    /// If the daemon rejects the packet as a frame, or a capture cannot be read.
     pub fn forward(&mut self, in_port: u16, packet: &[u8]) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
         let digits: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
         self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &digits])?;
-        // A connection is accepted once the datapath has been served.
+        // The daemon accepts a connection only after it has served the datapath.
         Control::connect(&self.daemons.path("vswitchd.ctl"))?.call("version", &[])?;
-        // Entries teach once more when they are purged.
+        // Entries teach once more when they are purged, so purge before flushing stations.
         self.call("revalidator/purge", &[])?;
         self.call("fdb/flush", &["br0"])?;
         let mut sent = Vec::new();

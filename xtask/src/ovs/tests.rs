@@ -1,4 +1,4 @@
-//! The switch is the real one: these tests need its programs, as `cargo xtask test` arranges.
+//! Tests of the real switch: they need its programs, as `cargo xtask test` arranges.
 
 use super::*;
 

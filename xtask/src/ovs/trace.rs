@@ -1,8 +1,8 @@
-//! The text of `ofproto/trace`, taken apart.
+//! Parses the text of `ofproto/trace`.
 //!
 //! The output has a part for each pass through the pipeline: the first, and one more for each
-//! recirculation that the switch follows. Each ends in three lines of which the last two make
-//! the cache entry of that pass:
+//! recirculation that the switch follows. Each part ends in three lines; the last two are the
+//! cache entry of that pass:
 //!
 //! ```text
 //! Final flow: unchanged
@@ -16,7 +16,7 @@ const FINAL_FLOW: &str = "Final flow: ";
 const MEGAFLOW: &str = "Megaflow: ";
 const ACTIONS: &str = "Datapath actions: ";
 
-/// What Open vSwitch does with one packet in its first pass, and the whole text.
+/// Open vSwitch's answer to one packet in its first pass, and the whole text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The flow at the end, or `unchanged`.
@@ -25,16 +25,17 @@ pub struct Trace {
     pub megaflow: String,
     /// The cache entry's actions, in datapath syntax.
     pub datapath_actions: String,
-    /// Whether only a slow path can do it (a packet to the controller, a learned rule).
+    /// Whether the slow path must handle the packet (a packet to the controller, a learned
+    /// rule).
     pub is_slow_path: bool,
-    /// How many passes there are; more than one after a recirculation.
+    /// The number of passes; more than one after a recirculation.
     pub pass_count: usize,
-    /// All of the daemon's text.
+    /// The daemon's whole text.
     pub text: String,
 }
 
 impl Trace {
-    /// Takes the first pass from the daemon's text.
+    /// Parses the first pass of the daemon's text.
     ///
     /// # Errors
     /// If one of the three lines is missing.

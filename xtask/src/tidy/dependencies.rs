@@ -1,11 +1,12 @@
-//! Crates of others: their licences, how many versions of each, and what each is for.
+//! Checks external crates: licences, number of versions, and a stated purpose for each.
 //!
-//! A licence outside the list is an error; two versions of one crate are a warning, as they are
-//! often the doing of a third. Once ARCHITECTURE.md exists, its section "Dependencies" has a row
-//! for each crate that a manifest of the workspace names.
+//! A licence outside the list is an error. Two versions of one crate are a warning, because a
+//! third crate is often the cause. If ARCHITECTURE.md exists, its section "Dependencies" must
+//! have a row for each crate that a manifest of the workspace names.
 //!
-//! What lies in `extras/` has lock files of its own and is in no program of ours. The same list
-//! holds there; a licence that only such a package has is named beside it, and is a warning.
+//! The workspaces in `extras/` have their own lock files and are part of no program of ours.
+//! The same list applies there; a licence that only such a package has is listed separately,
+//! and is a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,12 +35,12 @@ const LICENCES: [&str; 14] = [
     "Zlib",
 ];
 
-/// A lock file, and how it is looked at.
+/// A lock file and its rules.
 pub(super) struct Scope {
     lock_file: &'static str,
-    /// Licences beside the list.
+    /// Licences allowed in addition to the list.
     beside: &'static [&'static str],
-    /// Whether several versions of a crate are worth a word.
+    /// Whether several versions of a crate are reported.
     warns_of_versions: bool,
 }
 
@@ -50,14 +51,14 @@ pub(super) const MAIN: Scope = Scope {
     warns_of_versions: true,
 };
 
-/// The workspace in `extras/dbsp`, whose many packages are its engine's choice.
+/// The workspace in `extras/dbsp`; its engine chooses its many packages.
 pub(super) const DBSP: Scope = Scope {
     lock_file: "extras/dbsp/Cargo.lock",
     beside: &["bzip2-1.0.6"],
     warns_of_versions: false,
 };
 
-/// All three checks.
+/// Runs all three checks.
 pub(super) fn check(workspace: &Workspace, texts: &[TextFile], scope: &Scope) -> Vec<Finding> {
     let text_of = |path: &str| {
         texts
@@ -100,7 +101,7 @@ pub(super) fn check(workspace: &Workspace, texts: &[TextFile], scope: &Scope) ->
     findings
 }
 
-/// What is wrong with a licence expression, if anything is; `beside` are good as well.
+/// The fault of a licence expression, if any; licences in `beside` are also allowed.
 fn licence_trouble(licence: Option<&str>, beside: &[&str]) -> Option<String> {
     let Some(text) = licence else {
         return Some("no licence is declared".to_owned());

@@ -1,7 +1,7 @@
-//! Dependencies between the crates point one way.
+//! Checks that dependencies between the crates point one way.
 //!
-//! The table has each crate with those it stands on; a crate may also name what those stand on.
-//! `workload` (generators for tests and benchmarks) stands apart: beside the program, only
+//! The table lists each crate's direct dependencies; a crate may also name their dependencies.
+//! `workload` (generators for tests and benchmarks) is separate: apart from the program, only
 //! dev-dependencies may use it.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ const TABLE: [(&str, &[&str]); 13] = [
     ("xtask", &["thalweg"]),
 ];
 
-/// One line of a manifest: a crate of the workspace names another.
+/// One line of a manifest that names another crate of the workspace.
 #[derive(Clone, Debug)]
 pub(super) struct Edge {
     from: String,
@@ -73,7 +73,7 @@ pub(super) fn manifest_path(workspace: &Workspace, package: &Package) -> String 
         .to_string()
 }
 
-/// The line where a manifest or lock file first speaks of `name`; 1 if nowhere.
+/// The line where a manifest or lock file first names `name`; 1 if absent.
 pub(super) fn line_of(text: &str, name: &str) -> usize {
     let begins = |line: &str| {
         let rest = line.trim_start().strip_prefix(name);
@@ -87,7 +87,7 @@ fn short(name: &str) -> String {
     name.strip_prefix(PREFIX).unwrap_or(name).to_owned()
 }
 
-/// Every edge that the table does not allow.
+/// Finds every edge that the table does not allow.
 pub(super) fn check(edges: &[Edge]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for edge in edges {
@@ -114,7 +114,7 @@ pub(super) fn check(edges: &[Edge]) -> Vec<Finding> {
     findings
 }
 
-/// What a crate may name: what it stands on, all the way down; nothing if it is unknown.
+/// The crates that a crate may name: all its transitive dependencies; `None` if it is unknown.
 fn reachable(name: &str) -> Option<BTreeSet<&'static str>> {
     let direct = |name: &str| {
         TABLE

@@ -1,8 +1,8 @@
-//! Functions fit a screen, and files stay small.
+//! Checks that functions fit a screen and files stay small.
 //!
-//! A function may have 70 lines, from `fn` to its closing brace; the one big `match` of a state
-//! machine may reach 120, if the comment above it has the words "one match" and says why. A file
-//! past 1,000 lines, its tests not counted, is a warning.
+//! A function may have 70 lines, from `fn` to its closing brace. The one big `match` of a
+//! state machine may have 120, if the comment above it contains the words "one match" and says
+//! why. A file of more than 1,000 lines, not counting tests, is a warning.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -14,10 +14,10 @@ use super::source::Source;
 const FUNCTION_LINES: usize = 70;
 const EXCUSED_FUNCTION_LINES: usize = 120;
 const FILE_LINES: usize = 1000;
-/// The words of the comment that excuses a long function.
+/// The words that excuse a long function in its comment.
 const EXCUSE: &str = "one match";
 
-/// Everything too long in a source.
+/// Finds everything too long in a source.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut functions = Functions { found: Vec::new() };
     functions.visit_file(&source.syntax);
@@ -53,7 +53,7 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether the comments and attributes right above have the excuse.
+/// Whether the comments and attributes right above contain the excuse.
 fn is_excused(lines: &[&str], first_line: usize) -> bool {
     lines[..first_line - 1]
         .iter()
@@ -69,7 +69,7 @@ struct Function {
     last_line: usize,
 }
 
-/// Collects every function with a body, nested ones too.
+/// Collects every function with a body, including nested ones.
 struct Functions {
     found: Vec<Function>,
 }

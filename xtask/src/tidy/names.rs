@@ -1,9 +1,9 @@
-//! Unfinished code, ignored tests, and names that say nothing.
+//! Finds unfinished code, ignored tests, and names without meaning.
 
 use super::Finding;
 use super::source::{Source, Token};
 
-/// Macros that mark what is not done, or was left behind.
+/// Macros that mark unfinished code, or were left behind.
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Words that could name anything.
 const EMPTY_WORDS: [&str; 9] = [
@@ -17,10 +17,10 @@ const EMPTY_WORDS: [&str; 9] = [
     "misc",
     "miscellaneous",
 ];
-/// Keywords that a name of a module or a type follows.
+/// Keywords followed by the name of a module or a type.
 const NAMING: [&str; 6] = ["mod", "struct", "enum", "trait", "type", "union"];
 
-/// Every such macro, attribute and name in a source.
+/// Finds every such macro, attribute and name in a source.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for window in source.tokens.windows(2) {
@@ -44,7 +44,8 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// `#[ignore]`, also with a reason or inside `cfg_attr`, and examples that are not built.
+/// Finds `#[ignore]`, also with a reason or inside `cfg_attr`, and examples that are not
+/// built.
 fn ignored_tests(source: &Source<'_>) -> Vec<Finding> {
     let remedy = "run it, or remove it; a test that needs more belongs behind a feature";
     let mut findings = Vec::new();
@@ -87,7 +88,7 @@ fn attribute_has(tokens: &[Token], word: &str) -> bool {
     false
 }
 
-/// Whether one of the words of a name (`snake_case` or `CamelCase`) is empty of meaning.
+/// Whether a word of a name (`snake_case` or `CamelCase`) is without meaning.
 fn has_empty_word(name: &str) -> bool {
     let mut words = vec![String::new()];
     for character in name.chars() {

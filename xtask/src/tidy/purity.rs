@@ -1,7 +1,7 @@
-//! No clock, socket, thread or unseeded chance in the pure crates.
+//! Finds clocks, sockets, threads and unseeded randomness in the pure crates.
 //!
-//! Their answers depend on their arguments alone: time and seeds are handed in. Tests and benches
-//! of these crates may do as they like.
+//! Their results depend on their arguments alone: time and seeds are passed in. Tests and
+//! benches of these crates are exempt.
 
 use super::Finding;
 use super::source::Source;
@@ -22,7 +22,7 @@ const SOCKET: &str = "sockets belong in the io or the switch crate";
 const THREAD: &str = "threads belong in the switch crate; yield the work as a value";
 const CHANCE: &str = "take a seed as an argument";
 
-/// Consecutive parts of a path that give the effect away.
+/// Consecutive parts of a path that reveal the effect.
 const FORBIDDEN: [(&[&str], &str); 22] = [
     (&["Instant", "now"], CLOCK),
     (&["std", "time", "Instant"], CLOCK),
@@ -48,7 +48,7 @@ const FORBIDDEN: [(&[&str], &str); 22] = [
     (&["RandomState"], CHANCE),
 ];
 
-/// Every forbidden effect in a source of a pure crate.
+/// Finds every forbidden effect in a source of a pure crate.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let Some(folder) = source.crate_folder() else {
         return Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut paths = source.paths();
     paths.sort_by_key(|(path, line)| (*line, std::cmp::Reverse(path.len())));
     for (path, line) in paths {
-        // An import is seen twice, whole and in its parts.
+        // An import is seen twice: whole, and in its parts.
         if source.is_test_line(line) || line == last_line {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The files of the workspace: their text, and the tokens and syntax of the Rust ones.
+//! Reads the files of the workspace: their text, and the tokens and syntax of Rust files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,11 +10,11 @@ use syn::spanned::Spanned;
 
 use super::Finding;
 
-/// A file that is text.
+/// A text file.
 pub(super) struct TextFile {
     /// The path from the root, with `/` between its parts.
     pub(super) path: String,
-    /// What is in it.
+    /// Its content.
     pub(super) text: String,
 }
 
@@ -22,18 +22,18 @@ pub(super) struct TextFile {
 pub(super) struct Source<'a> {
     /// The path from the root.
     pub(super) path: &'a str,
-    /// What is in it.
+    /// Its content.
     pub(super) text: &'a str,
     /// Its syntax.
     pub(super) syntax: syn::File,
-    /// Its tokens, in order, groups opened up.
+    /// Its tokens in order, with groups flattened.
     pub(super) tokens: Vec<Token>,
     /// Whether all of it is for tests or benches.
     pub(super) is_test: bool,
     test_lines: BTreeSet<usize>,
 }
 
-/// One token: a word, a literal, or a single sign (`:` twice for `::`).
+/// One token: a word, a literal, or a single sign (two `:` for `::`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     /// As written.
@@ -43,7 +43,7 @@ pub(super) struct Token {
 }
 
 impl<'a> Source<'a> {
-    /// Parses a file; test items inside it are marked, whole test files are the caller's to tell.
+    /// Parses a file and marks the tests inside it; `is_test` marks the whole file.
     pub(super) fn parse(path: &'a str, text: &'a str, is_test: bool) -> syn::Result<Self> {
         let syntax = syn::parse_file(text)?;
         let mut tokens = Vec::new();
@@ -64,12 +64,12 @@ impl<'a> Source<'a> {
         self.is_test || self.test_lines.contains(&line)
     }
 
-    /// How many lines belong to tests inside the file.
+    /// The number of lines that belong to tests inside the file.
     pub(super) fn test_line_count(&self) -> usize {
         self.test_lines.len()
     }
 
-    /// The crate's folder under `crates/`, if it lies there.
+    /// The crate's folder under `crates/`, if it is there.
     pub(super) fn crate_folder(&self) -> Option<&'a str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Reads what git tracks or would track; files that are no text are left out.
+/// Reads the files that git tracks or would track, except binary ones.
 pub(super) fn read_files(root: &Path) -> anyhow::Result<Vec<TextFile>> {
     let arguments = [
         "ls-files",
@@ -107,7 +107,7 @@ pub(super) fn read_files(root: &Path) -> anyhow::Result<Vec<TextFile>> {
     let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
     let mut files = Vec::new();
     for path in names.split_terminator('\0') {
-        // A file may be tracked and deleted, or hold no text; neither is ours to judge.
+        // A file may be tracked but deleted, or binary; both are skipped.
         let Ok(text) = std::fs::read_to_string(root.join(path)) else {
             continue;
         };
@@ -139,7 +139,8 @@ pub(super) fn parse_sources<'a>(
     sources
 }
 
-/// By convention of cargo (`tests/`, `benches/`) and of the house (`tests.rs`, `*_tests.rs`).
+/// Whether a path is a test by convention of cargo (`tests/`, `benches/`) or ours (`tests.rs`,
+/// `*_tests.rs`).
 fn is_test_path(path: &str) -> bool {
     let in_folder = path
         .split('/')
@@ -147,7 +148,7 @@ fn is_test_path(path: &str) -> bool {
     in_folder || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
 }
 
-/// Files that are declared as `#[cfg(test)] mod name;` elsewhere, with all below them.
+/// Marks files declared as `#[cfg(test)] mod name;` elsewhere, and all files below them.
 fn mark_test_modules(sources: &mut [Source<'_>]) {
     let mut prefixes = Vec::new();
     for source in sources.iter() {
@@ -168,7 +169,7 @@ fn mark_test_modules(sources: &mut [Source<'_>]) {
     }
 }
 
-/// Where the modules that a file declares lie.
+/// The folder of the modules that a file declares.
 fn module_folder(path: &str) -> &str {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let is_root = ["lib", "main", "mod"]

@@ -1,4 +1,4 @@
-//! `unsafe` only in the two places that need it, and every block explained there.
+//! Allows `unsafe` only in the two places that need it, with an explanation for every block.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -6,12 +6,12 @@ use syn::visit::{self, Visit};
 use super::Finding;
 use super::source::Source;
 
-/// Where it may stand: vector code and system calls.
+/// The allowed places: vector code and system calls.
 const ALLOWED: [&str; 2] = ["crates/classifier/src/simd", "crates/io/src/sys"];
-/// How the explanation of a block begins.
+/// The prefix of an explanation.
 const EXPLANATION: &str = "// SAFETY:";
 
-/// Every `unsafe` that should not be there, or that is not explained.
+/// Finds every `unsafe` in the wrong place or without an explanation.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let is_allowed = ALLOWED.iter().any(|prefix| source.path.starts_with(prefix));
     let lines: Vec<&str> = source.text.lines().collect();
@@ -23,7 +23,7 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
             .tokens
             .get(index + 1)
             .map_or("", |token| token.text.as_str());
-        // `#[unsafe(no_mangle)]` and `unsafe_code` are other things.
+        // `#[unsafe(no_mangle)]` and `unsafe_code` are different.
         if token.text != "unsafe" || next == "(" {
             continue;
         }
@@ -47,10 +47,10 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Where the innermost statement around each unsafe block begins.
+/// The start of the innermost statement around each unsafe block.
 #[derive(Default)]
 struct Statements {
-    /// The first lines of the statements that are being visited.
+    /// The first lines of the statements being visited.
     open: Vec<usize>,
     /// The line of a block, and that of its statement.
     found: Vec<(usize, usize)>,
@@ -80,7 +80,8 @@ impl<'ast> Visit<'ast> for Statements {
     }
 }
 
-/// Whether the comment right above `line`, or above the lines that it continues, explains.
+/// Whether the comment right above `line`, or above the lines that it continues, is an
+/// explanation.
 fn is_explained(lines: &[&str], line: usize) -> bool {
     for above in lines[..line - 1].iter().rev() {
         let text = above.trim();

@@ -1,6 +1,6 @@
-//! Words that are true on one machine only: its paths, and the hosts of package registries.
+//! Finds words that hold on one machine only: its paths, and the hosts of package registries.
 //!
-//! They are put together from halves here, so that this file passes its own check.
+//! The words are concatenated from halves here, so that this file passes its own check.
 
 use super::Finding;
 use super::source::TextFile;
@@ -18,10 +18,10 @@ const REGISTRIES: [&str; 10] = [
     concat!("ruby", "gems.org"),
     concat!("art", "ifactory"),
 ];
-/// What cargo writes into every lock file, whatever registry is used.
+/// The source that cargo writes into every lock file, whatever the registry.
 const LOCK_SOURCE: &str = concat!("github.com/rust-lang/crates", ".io-index");
 
-/// Every such word in a file.
+/// Finds every such word in a file.
 pub(super) fn check(file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
