@@ -1,9 +1,9 @@
-//! What a hop costs in a run, and what an event costs in the queue and in one heap.
+//! Measures the cost of a hop in a run, and of an event in the queue and in a single heap.
 //!
-//! A run is of 200,000 datagrams over FT8-10K with 128 servers of 80 machines, one each 10 ns, of
-//! which each second one goes to one of 512 popular machines. Building the run is not measured.
-//! The queue holds 20,000 events and each step takes one and adds one a link's delay later, or for
-//! one of ten a gateway's.
+//! A run is of 200,000 datagrams over FT8-10K with 128 servers of 80 machines. One leaves each
+//! 10 ns; every second one goes to one of 512 popular machines. Building the run is not
+//! measured. The queue holds 20,000 events. Each step takes one and adds one a link's delay
+//! later, or in one of ten cases a gateway's.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function")]
 

@@ -1,15 +1,17 @@
-//! A workload like Alibaba's over FT16-400K, 410,865 machines on 12,800 servers, or the same number
-//! of calls over FT8-10K, and what a hop and an event cost there.
+//! Measures hops and events of an Alibaba-like workload on a large and a small fabric.
+//!
+//! The large one is FT16-400K: 410,865 machines on 12,800 servers. The small one is FT8-10K
+//! with the same number of calls.
 //!
 //! ```text
 //! cargo run --release -p thalweg-fabric --example alibaba -- \
 //!     nocache|direct|switchv2p CALLS ft16|ft8|both
 //! ```
 //!
-//! Costs are processor time of the run alone, not of making calls and building the fabric. With
-//! `both` the fabrics take turns of 100,000 events, so that a processor whose speed changes from
-//! second to second, as in a shared machine, is as fast for one as for the other; the ratios are
-//! printed last. Once one of them has nothing left to do, the other is not measured further.
+//! Costs are processor time of the run alone, without making calls and building the fabric.
+//! With `both` the fabrics take turns of 100,000 events, so that changes of the processor's
+//! speed, as on a shared machine, affect both alike; the ratios are printed last. Once one has
+//! no events left, the other is not measured further.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +41,7 @@ fn main() {
     }
 }
 
-/// Runs both in turns until one ends, and prints how much dearer the large one is.
+/// Runs both in turns until one ends, and prints the cost ratio of the large one.
 fn compare(mut large: Run, mut small: Run) {
     while large.take_turn() && small.take_turn() {}
     large.print();
@@ -51,7 +53,7 @@ fn compare(mut large: Run, mut small: Run) {
     );
 }
 
-/// A simulation, and what it has cost.
+/// A simulation, and its cost so far.
 struct Run {
     fabric: String,
     simulation: Simulation,
@@ -141,7 +143,7 @@ impl Run {
     }
 }
 
-/// What the processor has spent on this thread.
+/// The processor time used by this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,12 +1,12 @@
-//! Runs one of SwitchV2P's published traces over FT8-10K with TCP, and prints what came of it and
-//! what it cost, as one JSON object.
+//! Runs a published SwitchV2P trace over FT8-10K with TCP; prints results and cost as a JSON
+//! object.
 //!
 //! ```text
 //! cargo run --release --example trace -- FOLDER hadoop.csv.gz nocache|direct|switchv2p|plain
 //!     [PERCENT [BEFORE_US [SIZE_LIMIT]]]
 //! ```
 //!
-//! `plain` is `direct` without the headers of a virtual network, as `bench/peers/ns3.py` compares it.
+//! `plain` is `direct` without virtual network headers; `bench/peers/ns3.py` compares with it.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use thalweg_fabric::*;
 use thalweg_v2p::Profile;
 
 const CACHES: u32 = 80;
-/// PPP, as ns-3 has it on its links.
+/// The header length of PPP, as on ns-3's links.
 const FRAMING_BYTES: u32 = 2;
 const MACHINES: u32 = 10_240;
 

@@ -1,4 +1,5 @@
-//! A data-centre network, event by event, that runs the V2P caching protocol of SwitchV2P.
+//! Simulates a data-centre network, event by event, with the V2P caching protocol of
+//! SwitchV2P.
 //!
 //! ```text
 //!   Config, [TraceLine] ---> Simulation ---> Report
@@ -8,15 +9,15 @@
 //!                              '  agents of `thalweg-v2p` in switches, gateways and hosts
 //! ```
 //!
-//! A run is a value: a configuration, the lines of a trace and a seed give a report. Time is in
-//! picoseconds and jumps from event to event. There is one event for a hop, because a port says at
-//! once when a packet that it takes will arrive; and no allocation.
+//! A run is a function: a configuration, the lines of a trace and a seed give a report. Time
+//! is in picoseconds and jumps from event to event. Each hop is one event, because a port
+//! computes a packet's arrival time when it accepts the packet. A hop allocates nothing.
 //!
-//! - No clock, socket or thread, and no global state. Runs are independent.
+//! - It has no clock, socket, thread or global state. Runs are independent.
 //! - The same arguments give the same report.
-//! - Every packet that was made was delivered, consumed, dropped for a reason, or is under way.
+//! - Every packet created was delivered, consumed, dropped for a reason, or is under way.
 //!
-//! What hosts send is UDP, a line of a trace being a datagram, or TCP, a line being a connection.
+//! Hosts send UDP, where a trace line is a datagram, or TCP, where a line is a connection.
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, section 5.

@@ -6,26 +6,26 @@
 //!                '-----'------- Segment <--network---------'
 //! ```
 //!
-//! A flow is one connection: opened, a number of bytes one way, closed. `handle_segment` and
-//! `handle_timer` are what happened, `poll_transmit` is what must leave, `deadline` when the timer is
-//! to be handled. Time is an argument; chance there is none.
+//! A flow is one connection: it opens, sends a number of bytes one way, and closes. The caller
+//! reports events with `handle_segment` and `handle_timer`, collects segments with
+//! `poll_transmit`, and asks `deadline` when to handle the timer. Time is an argument; nothing
+//! is random.
 //!
-//! | file | is |
+//! | file | content |
 //! | --- | --- |
-//! | `config.rs` | what the ends are like |
-//! | `segment.rs` | what goes between them |
+//! | `config.rs` | the settings of both ends |
+//! | `segment.rs` | segments |
 //! | `sender.rs`, `receiver.rs` | the ends |
-//! | `scoreboard.rs`, `ranges.rs` | what is known of segments under way |
+//! | `scoreboard.rs`, `ranges.rs` | the state of segments under way |
 //! | `rack.rs` | losses by time (RFC 8985) |
 //! | `prr.rs` | the window in recovery (RFC 6937) |
-//! | `control.rs`, `cubic.rs`, `cubic_ns3.rs` | the window else |
+//! | `control.rs`, `cubic.rs`, `cubic_ns3.rs` | the window otherwise |
 //! | `rtt.rs` | the round-trip time and the time-out (RFC 6298) |
 //!
 //! 1. The same calls give the same segments.
-//! 2. What ends use memory for is kept when a connection is over, for the next one: a packet
-//!    allocates nothing.
-//! 3. A connection ends: every timer that goes on without an answer gives up after the configured
-//!    number of times.
+//! 2. When a connection ends, its memory is kept for the next one: a packet allocates nothing.
+//! 3. A connection ends: every timer that repeats without an answer gives up after the
+//!    configured number of times.
 
 mod config;
 mod control;
@@ -49,12 +49,12 @@ pub(crate) use sender::Sender;
 
 use crate::Time;
 
-/// The sequence and acknowledgment numbers of a segment of a connection, both starting from 0.
+/// The sequence and acknowledgment numbers of a segment; both start from 0.
 pub(crate) fn numbers_of(sender: &Sender, segment: &Segment) -> (u32, u32) {
     match (segment.towards, segment.is_syn) {
         (Towards::Receiver, true) => (0, 0),
         (Towards::Sender, true) => (0, 1),
-        // The one that acknowledges the FIN has its own behind it.
+        // The one that acknowledges the FIN comes after the sender's own FIN.
         (Towards::Receiver, false) => {
             let own = segment.number + segment.acknowledged;
             (sender.sequence_of(own), 1 + segment.acknowledged)
@@ -68,7 +68,7 @@ fn ticks(config: &TcpConfig, now: Time) -> u32 {
     (now.as_picos() / config.timestamp_tick.as_picos()) as u32
 }
 
-/// How long ago a timestamp was, at least [`TcpConfig::least_rtt`].
+/// The time since a timestamp, at least [`TcpConfig::least_rtt`].
 fn elapsed(config: &TcpConfig, now: Time, timestamp: u32) -> Time {
     let ticks = ticks(config, now).wrapping_sub(timestamp);
     let picos = u64::from(ticks).saturating_mul(config.timestamp_tick.as_picos());

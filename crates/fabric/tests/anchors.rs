@@ -11,20 +11,20 @@
 //! | no invalidations | gateway packets | 5,379 | 5,375 to 5,510 |
 //! | | misdelivered | 17,266 | 3,893 to 19,028 |
 //!
-//! Which learning packets are sent is chance, and the published figures are those of one seed: each
-//! lies within what ours come to, and some seeds come to the very figures (3 is one). Where mappings
-//! stay stale to the end, without invalidations, chance decides nearly everything; 5 of 200 seeds
-//! misdeliver as many packets as the published run or more.
+//! Learning packets are sent at random, and the published figures are those of one seed. Each
+//! lies within our range, and some seeds reproduce the exact figures (3 is one). Without
+//! invalidations mappings stay stale to the end, and chance decides nearly everything; 5 of
+//! 200 seeds misdeliver at least as many packets as the published run.
 //!
-//! Of Video the published row of Table 5 is asserted, and how many learning packets are sent, which
-//! the code prints and the paper does not.
+//! For Video the test asserts the published row of Table 5, and the number of learning
+//! packets, which the code prints and the paper does not.
 //!
-//! It takes the published code's routes to get there: an invalidation packet to a spine of another
-//! pod goes up by any spine, so it mostly comes to the wrong one and goes on by a ToR, and cleans
-//! three more caches on its way ([`Topology::with_published_routes`]).
+//! Reproduction needs the published code's routes: an invalidation packet to a spine of
+//! another pod goes up by any spine. So it mostly reaches the wrong spine, goes on by a ToR,
+//! and cleans three more caches on its way ([`Topology::with_published_routes`]).
 //!
-//! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
-//! beside the workspace, and a missing one fails the test.
+//! Built only with the feature `shared-data`. The folder is `$THALWEG_SHARED`, else
+//! `../shared` beside the workspace; if it is missing, the test fails.
 
 mod published;
 
@@ -37,7 +37,7 @@ use thalweg_v2p::Profile;
 static INCAST: LazyLock<Vec<TraceLine>> =
     LazyLock::new(|| read_trace(open("incast.csv.gz"), "incast.csv.gz").unwrap());
 
-/// Incast of 64 sources to a machine that moves in the middle.
+/// Incast of 64 sources to a machine that moves half way.
 fn migrate(scheme: Scheme, seed: u64) -> Report {
     let config = Config {
         seed,
@@ -53,7 +53,7 @@ fn migrate(scheme: Scheme, seed: u64) -> Report {
     run.report()
 }
 
-/// Without randomness, the published figures exactly, as far as they are printed.
+/// Without randomness: exactly the published figures, to the printed digits.
 #[test]
 fn nocache_is_as_published() {
     let report = migrate(Scheme::NoCache, 1);
@@ -66,7 +66,7 @@ fn nocache_is_as_published() {
     assert_eq!(format!("{:.3}", report.stretch), "9.919");
 }
 
-/// The same of hosts that remember.
+/// The same for hosts that remember.
 #[test]
 fn on_demand_is_as_published() {
     let report = migrate(Scheme::OnDemand(OnDemand::Artifact), 1);
@@ -99,7 +99,8 @@ fn sorted(reports: &[Report], figure: impl Fn(&Report) -> f64) -> Vec<f64> {
     figures
 }
 
-/// The published figure is among ours, and the median of ours at most so far from it.
+/// Asserts that the published figure is in our range and our median at most `percent` away
+/// from it.
 fn assert_near(reports: &[Report], published: f64, percent: f64, figure: impl Fn(&Report) -> f64) {
     let figures = sorted(reports, figure);
     let (least, most) = (figures[0], figures[figures.len() - 1]);
@@ -131,7 +132,7 @@ fn switchv2p_is_as_published() {
     assert_near(&reports, 5.699, 0.2, |r| r.stretch);
     let last = sorted(&reports, |r| r.last_misdelivered_us.unwrap());
     assert_eq!(last[last.len() / 2], 563.071);
-    // A seed with the luck of the published run.
+    // A seed with the same luck as the published run.
     let alike = &reports[2];
     assert_eq!((alike.gateway_packets, alike.misdelivered), (5_545, 3_657));
     assert_eq!(alike.last_misdelivered_us, Some(563.071));
@@ -190,8 +191,8 @@ fn video_is_as_published() {
     assert_eq!(report.learning_packets, 408);
 }
 
-/// By the text too a sender's ToR is told, though a mapping is new to a gateway's ToR only once: for
-/// each of 64 destinations, of which one in 200 would be told.
+/// By the text, too, a sender's ToR learns its mappings, though each of the 64 mappings is new
+/// to a gateway's ToR only once, and only one new mapping in 200 would be sent.
 #[test]
 fn the_text_sends_learning_packets_where_the_code_does() {
     for profile in [Profile::Paper, Profile::Plus] {

@@ -1,4 +1,4 @@
-//! Captures of links: what other programs read in them is what the simulation did.
+//! Captures of links: other programs must read in them what the simulation did.
 
 use pcap_file::pcap::PcapReader;
 use thalweg_fabric::*;
@@ -21,7 +21,7 @@ fn line(bytes: u64) -> TraceLine {
     }
 }
 
-/// Runs, watching the links of a server both ways; gives what was kept.
+/// Runs while watching both directions of a server's link; returns the captured packets.
 fn captured(config: &Config, trace: &[TraceLine]) -> (Simulation, Vec<Captured>, [PortId; 2]) {
     let mut run = Simulation::new(config, trace).unwrap();
     let server = run.topology().servers()[0];
@@ -43,10 +43,10 @@ fn captured(config: &Config, trace: &[TraceLine]) -> (Simulation, Vec<Captured>,
     (run, records, [up, down])
 }
 
-/// The bytes behind PPP, IPv4 and UDP to port 667.
+/// The bytes after PPP, IPv4 and UDP to port 667.
 fn inner(frame: &[u8]) -> &[u8] {
     assert_eq!(frame[..FRAMING_BYTES], [0x00, 0x21]);
-    // A frame that was cut is still told its whole length, so only headers are looked at.
+    // A truncated frame still states its whole length, so only headers are checked.
     let outer = Ipv4View::new_header_checked(&frame[FRAMING_BYTES..]).unwrap();
     assert!(outer.has_valid_checksum());
     let udp = UdpView::new_header_checked(&frame[FRAMING_BYTES + 20..]).unwrap();
@@ -111,7 +111,7 @@ fn a_capture_is_read_back_by_the_library() {
     let (_, records, ports) = captured(&config(), &[line(64)]);
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].port, ports[0]);
-    // 122 bytes as the published code counts them, PPP's two among them.
+    // 122 bytes as the published code counts them, including PPP's two.
     assert_eq!((records[0].wire_bytes, records[0].frame.len()), (122, 122));
     assert_eq!(records[0].at, Time::from_micros(1));
     let udp = UdpView::new_checked(&inner(&records[0].frame)[20..]).unwrap();

@@ -1,8 +1,9 @@
-//! Links and switches that fail: who goes round, what is lost, and that all of it is counted.
+//! Failing links and switches: detours, losses, and their counters.
 
 use thalweg_fabric::*;
 
-/// Two pods of two ToRs and two spines; the last ToR has a gateway; a machine on each of 8 servers.
+/// Two pods of two ToRs and two spines; the last ToR has a gateway; a machine on each of 8
+/// servers.
 fn small() -> FatTree {
     FatTree {
         pods: 2,
@@ -75,7 +76,7 @@ fn others_go_round_a_failed_link() {
     assert!(round[0] < ways[0] && round[1] > ways[1]);
     let report = run.report();
     assert_eq!(report.delivered + report.drops.total(), 200);
-    // What was on the wire at 100 µs: a packet at most.
+    // Only packets on the wire at 100 µs: one at most.
     assert!(report.drops.of(Drop::LinkDown) <= 1);
     assert_eq!(report.drops.total(), report.drops.of(Drop::LinkDown));
     assert_eq!(report.stretch, 5.0);
@@ -88,7 +89,8 @@ fn before_routes_follow_packets_run_into_the_failure() {
     config.reroute_after = Time::from_micros(20);
     let run = run(&config, &packets(200));
     let lost = run.report().drops.of(Drop::LinkDown);
-    // About half of 20 packets: mended, the link is not used for 20 µs more, which loses nothing.
+    // About half of 20 packets. The repaired link stays unused for another 20 µs, which loses
+    // nothing.
     assert!((5..=15).contains(&lost), "{lost}");
     let ports = (0..run.topology().port_count() as u32).map(PortId);
     let counters = ports.map(|port| run.port_counters(port));
@@ -118,7 +120,7 @@ fn what_cannot_be_reached_is_dropped_with_the_reason() {
     let report = run(&config(vec![alone]), &packets(200)).report();
     assert_eq!(report.delivered + report.drops.total(), 200);
     assert!(report.drops.of(Drop::LinkDown) >= 99);
-    // The destination's ToR is gone: no route to it.
+    // The destination's ToR has failed, so there is no route to it.
     let far = fails(Element::Switch(NodeId(8)), 100, None);
     let report = run(&config(vec![far]), &packets(200)).report();
     assert!(report.drops.of(Drop::NoRoute) >= 95, "{:?}", report.drops);
@@ -131,14 +133,15 @@ fn two_failures_of_one_link_end_with_the_later() {
         fails(Element::Switch(TOR), 80, Some(120)),
     ];
     let report = run(&config(failures), &packets(200)).report();
-    // From 50 to 120 µs, and what was under way behind the ToR at 80.
+    // From 50 to 120 µs, and the packets under way behind the ToR at 80 µs.
     let lost = report.drops.of(Drop::LinkDown);
     assert!((70..=73).contains(&lost), "{lost}");
 }
 
 #[test]
 fn a_packet_of_a_failed_link_does_not_arrive_though_it_is_mended_first() {
-    // The packet is on the server's link from 0 to 1 µs; the link fails for 100 ns of them.
+    // The packet is on the server's link from 0 to 1 µs; the link fails for 100 ns of that
+    // time.
     let link = Element::Link(SERVER, TOR);
     let failure = Failure {
         element: link,

@@ -1,4 +1,4 @@
-//! Gateways that move while a run goes on: roles follow, flows choose anew, nothing is lost.
+//! Gateways that move during a run: roles follow, flows choose again, nothing is lost.
 
 use thalweg_fabric::*;
 use thalweg_v2p::{Profile, Role};
@@ -62,7 +62,7 @@ fn roles_follow_the_gateways_and_flows_choose_among_those_at_work() {
     let mut seen = Vec::new();
     while run.step() {
         let now = run.now().as_micros_f64();
-        // A packet takes 40 µs at a gateway; what is sent there before a move leaves after it.
+        // A packet takes 40 µs at a gateway; packets sent there before a move leave after it.
         for (moment, roles) in [
             (190.0, [false, false, false, true]),
             (290.0, [false, true, false, false]),
@@ -80,7 +80,8 @@ fn roles_follow_the_gateways_and_flows_choose_among_those_at_work() {
     let [(_, first), (_, second), (_, third)] = seen[..] else {
         panic!("{seen:?}");
     };
-    // The gateway of ToR 1 is idle, then has everything for 100 µs; the other one ends its work.
+    // ToR 1's gateway is idle, then serves everything for 100 µs; the other gateway ends its
+    // work.
     assert!(first[0] == 0 && first[1] > 100, "{first:?}");
     assert!(second[0] > 30 && second[1] < first[1] + 60, "{second:?}");
     assert!(third[1] > second[1] + 30, "{third:?}");
@@ -136,7 +137,7 @@ fn a_cache_at_the_gateways_begins_anew_where_they_are() {
         to_tor: 1,
     };
     let moves = config(Scheme::NoCache).gateway_moves;
-    // Eight destinations are learned anew after each of two moves.
+    // Eight destinations are learned again after each of two moves.
     assert!(hits(moves) < hits(vec![stays]));
 }
 

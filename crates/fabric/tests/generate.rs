@@ -1,4 +1,4 @@
-//! Workloads from a seed: what of the published ones they are to keep.
+//! Seeded workloads keep the properties of the published ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ fn flows(sizes: Sizes, seed: u64) -> Vec<TraceLine> {
     workload.generate(&placement())
 }
 
-/// How often each machine is the destination of another flow.
+/// Counts how often each machine is the destination of another flow.
 fn reuse(lines: &[TraceLine]) -> HashMap<u32, usize> {
     let pairs: HashSet<(u32, u32)> = lines
         .iter()
@@ -93,7 +93,7 @@ fn bursts_are_short_and_destinations_come_again() {
     let mut lengths: Vec<Time> = spans.values().map(|span| span.1 - span.0).collect();
     lengths.sort();
     let longest = lengths[lengths.len() * 99 / 100].as_micros_f64();
-    // Cut to whole intervals of 10 µs.
+    // Truncated to whole intervals of 10 µs.
     assert!((145.0..=160.0).contains(&longest), "{longest}");
     assert!((2_600..4_500).contains(&often(&lines)), "{}", often(&lines));
 }
@@ -154,7 +154,7 @@ fn a_single_server_has_nobody_to_send_to() {
     assert!(IncastWorkload::published(1).generate(&alone).is_empty());
 }
 
-/// A generated workload runs, and everything in it ends.
+/// A generated workload runs, and all its flows end.
 #[test]
 fn generated_workloads_run() {
     let placement = Placement::even(64, 16);

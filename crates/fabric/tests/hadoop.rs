@@ -1,5 +1,6 @@
-//! The Hadoop rows of SwitchV2P's published code, with TCP: flows that start before 2.5 ms, cut to
-//! 4,096 bytes.
+//! The Hadoop rows of SwitchV2P's published code, with TCP.
+//!
+//! Flows start before 2.5 ms and are truncated to 4,096 bytes.
 //!
 //! | scheme | figure | published | ours |
 //! | --- | --- | --- | --- |
@@ -9,13 +10,13 @@
 //! | | hops | 5.706 | 5.706 |
 //! | | gateway packets | 14,694 | 14,691 |
 //!
-//! NoCache and Direct have no randomness, and are asserted to the digit. For SwitchV2P, whose
-//! published figures vary by 0.1 % over seeds, the median of three seeds is asserted within 0.3 %.
+//! NoCache and Direct have no randomness, and are asserted to the digit. SwitchV2P's published
+//! figures vary by 0.1 % over seeds, so the median of three seeds is asserted within 0.3 %.
 //!
-//! Full-size flows are compared with ns-3 3.37 itself, without a virtual network, as
-//! `bench/peers/ns3.py` measures it: of the 3,999 flows that start in the first millisecond, packets
-//! and hops are the same and the mean FCT, 64.801 µs there, is within 0.2 %. The difference is which
-//! of equal routes is taken.
+//! Full-size flows are compared with ns-3 3.37 without a virtual network, as measured by
+//! `bench/peers/ns3.py`. Of the 3,999 flows that start in the first millisecond, packets and
+//! hops are the same. The mean FCT, 64.801 µs there, is within 0.2 %. The difference is the
+//! choice among equal routes.
 //!
 //! Built only with the feature `shared-data`, as `anchors.rs`.
 

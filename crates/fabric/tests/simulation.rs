@@ -1,4 +1,4 @@
-//! Runs of small fabrics: closed forms, conservation, chance, and what is refused.
+//! Runs of small fabrics: closed forms, conservation, randomness, and refusals.
 
 mod small;
 
@@ -76,7 +76,7 @@ fn run(config: &Config, trace: &[TraceLine]) -> Simulation {
     run
 }
 
-/// What every scheme came to on one trace: refreshed by `UPDATE_EXPECT=1`.
+/// The results of every scheme on one trace: refreshed by `UPDATE_EXPECT=1`.
 #[test]
 fn the_table_of_schemes() {
     let mut table = String::new();
@@ -187,7 +187,7 @@ fn assert_balanced(run: &Simulation) {
     );
 }
 
-/// On a link: what was accepted has arrived or is under way.
+/// Packets under way on links: accepted and not yet arrived.
 fn under_way_on_links(run: &Simulation) -> u64 {
     let ports = (0..run.topology().port_count() as u32).map(PortId);
     let counters = ports.map(|port| run.port_counters(port));
@@ -215,7 +215,7 @@ fn nothing_is_lost_without_a_reason() {
         let mut held_at_most = 0;
         while run.step() {
             assert_balanced(&run);
-            // The rest is at a gateway, or at a host that will send it on.
+            // The other packets are at a gateway, or at a host that will send them on.
             let in_flight = run.census().in_flight;
             held_at_most = held_at_most.max(in_flight - under_way_on_links(&run));
         }
@@ -313,7 +313,7 @@ fn a_moved_machine_is_found_again() {
     // After the misdelivery, 10 µs and two links of the rack.
     let expected = report.last_misdelivered_us.unwrap() + 10.0 + 2.018;
     assert!((report.mean_packet_latency_us - expected).abs() < 1e-9);
-    // Sent after the move, it is not.
+    // If it is sent after the move, it is not misdelivered.
     let report = run(
         &config,
         &[TraceLine {

@@ -1,4 +1,4 @@
-//! TCP in small fabrics: conservation, losses, moves, marks, chance.
+//! TCP in small fabrics: conservation, losses, moves, marks, randomness.
 
 mod small;
 
@@ -66,7 +66,7 @@ fn settings() -> impl Iterator<Item = TcpConfig> {
     })
 }
 
-/// A fabric with slow edges, short queues and marks: it drops and it marks.
+/// A fabric with slow edges, short queues and marks, so that packets are dropped and marked.
 fn narrow(scheme: Scheme, tcp: TcpConfig) -> Config {
     let mut config = config(scheme, tcp);
     config.edge_link.rate_bps = 10_000_000_000;
@@ -85,7 +85,7 @@ fn one_flow_takes_five_trips() {
         bytes: 500,
     }];
     let report = run(&config(Scheme::Direct, TcpConfig::artifact()), &trace).report();
-    // Six links of 1 µs a trip, and some nanoseconds to send.
+    // Six links of 1 µs a trip, and some nanoseconds of sending time.
     assert!(
         (30.0..30.5).contains(&report.mean_fct_us),
         "{}",
@@ -135,7 +135,7 @@ fn nothing_is_lost_without_a_reason_and_every_flow_ends() {
     }
 }
 
-/// What every transport comes to on one trace: refreshed by `UPDATE_EXPECT=1`.
+/// The results of every transport on one trace: refreshed by `UPDATE_EXPECT=1`.
 #[test]
 fn the_table_of_transports() {
     let mut table = String::new();

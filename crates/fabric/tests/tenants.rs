@@ -1,4 +1,4 @@
-//! Tenants that share a fabric, memory by what was measured, and bytes of tags.
+//! Tenants that share a fabric, memory placed by measurements, and bytes of tags.
 
 mod small;
 
@@ -18,7 +18,7 @@ fn tenants(weights: &[(u32, u32)]) -> Vec<Tenant> {
     weights.iter().map(tenant).collect()
 }
 
-/// Packets of random pairs, each a flow of its own, so that every tenant has some.
+/// Packets of random pairs, each in its own flow, so that every tenant has some.
 fn traffic(seed: u64, packets: u32) -> Vec<TraceLine> {
     let mut random = Pcg64::seed_from_u64(seed);
     let line = |flow: u32| TraceLine {
@@ -58,8 +58,8 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-/// All tenants have the same addresses at other servers: a mapping of another tenant would lead to
-/// a host without the machine.
+/// All tenants have the same addresses at different servers. A mapping of another tenant would
+/// lead to a host without the machine.
 #[test]
 fn tenants_with_the_same_addresses_never_meet() {
     for scheme in schemes() {
@@ -80,7 +80,7 @@ fn tenants_with_the_same_addresses_never_meet() {
         assert_eq!(sum(|one| one.packets_sent), 6_000);
         assert_eq!(sum(|one| one.gateway_packets), report.gateway_packets);
         assert!(all[0].packets_sent > all[1].packets_sent + 1_000);
-        // One tenant is no tenants.
+        // A single tenant is the same as no tenants.
         let one = Config {
             tenants: tenants(&[(5, 1)]),
             ..base.clone()
@@ -90,7 +90,7 @@ fn tenants_with_the_same_addresses_never_meet() {
     }
 }
 
-/// A tenant with few packets beside one with many: what its own lines are good for.
+/// A tenant with little traffic beside a busy one benefits from its own lines.
 #[test]
 fn a_small_tenant_keeps_its_lines() {
     let hit_rates = |is_partitioned, memory: [u32; 2]| {
@@ -108,7 +108,7 @@ fn a_small_tenant_keeps_its_lines() {
     let shared = hit_rates(false, [1, 1]);
     let divided = hit_rates(true, [1, 1]);
     assert!(divided[1] > shared[1] + 0.1, "{shared:?}, {divided:?}");
-    // And who has none is served by gateways alone.
+    // A tenant without lines is served by gateways alone.
     let none = hit_rates(true, [1, 0]);
     assert!(none[1] == 0.0 && none[0] > 0.9, "{none:?}");
 }
@@ -132,7 +132,7 @@ fn tenants_without_traffic_or_memory_are_refused() {
     assert_eq!(refused, ConfigError::SwitchEntries { said: 9, switches });
 }
 
-/// What is measured is what the agents did; and lines where they are asked for hit more.
+/// Measurements match the agents' own counts, and lines placed by them hit more.
 #[test]
 fn memory_by_curves_hits_more_than_memory_everywhere() {
     let settings = SwitchV2p::new(Profile::Plus, 8);
@@ -163,7 +163,7 @@ fn memory_by_curves_hits_more_than_memory_everywhere() {
     assert!(placed > even + 0.02, "{placed} for {even}: {entries:?}");
 }
 
-/// A packet with a tag is longer by it, and takes so much longer on each link.
+/// A tag lengthens its packet, which then takes longer on each link.
 #[test]
 fn tags_take_bytes_where_they_are_charged() {
     let bytes = |charges_tags, profile| {
@@ -182,14 +182,14 @@ fn tags_take_bytes_where_they_are_charged() {
     };
     let (free, hits, hops) = bytes(false, Profile::Paper);
     let (charged, ..) = bytes(true, Profile::Paper);
-    // A hit tag is 12 bytes (class, type and length; format, kind and flags; the switch), from the
-    // switch that hit to the host, which is one switch at least.
+    // A hit tag is 12 bytes (class, type and length; format, kind and flags; the switch). It
+    // travels from the switch that hit to the host, over at least one switch.
     assert!(
         hits > 500 && charged > free + 12 * hits / 2,
         "{charged} for {free}"
     );
     assert!(charged < free + 40 * hops);
-    // With versions there is something to say of each packet: two numbers at the most.
+    // With versions each packet carries at most two of them.
     let (plus_free, _, plus_hops) = bytes(false, Profile::Plus);
     let (plus, ..) = bytes(true, Profile::Plus);
     assert!(plus >= plus_free + 16 * plus_hops, "{plus} for {plus_free}");

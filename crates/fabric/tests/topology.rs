@@ -1,4 +1,4 @@
-//! Fabrics have the nodes, links, roles and paths that they should.
+//! Fabrics have the right nodes, links, roles and paths.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn distances(topology: &Topology, from: NodeId) -> Vec<Option<u32>> {
     distances
 }
 
-/// From every switch to every node, the next ports are exactly those that lead one step nearer.
+/// Checks that each switch's next ports to each node are exactly those one step nearer.
 fn check_routes(topology: &Topology, destinations: impl Iterator<Item = NodeId>) {
     for destination in destinations {
         let to = distances(topology, destination);
@@ -150,8 +150,8 @@ fn ft16_400k_is_as_published() {
     check_routes(&topology, all(&topology).step_by(997));
 }
 
-/// As the published code sets its tables: towards a spine of another pod every way up is taken, and
-/// by whichever the packet gets there; everything else is as short as it can be.
+/// The published code's tables: towards a spine of another pod every uplink is a route, and
+/// the packet arrives by each of them. All other routes are shortest paths.
 #[test]
 fn published_routes_detour_to_spines_of_other_pods_only() {
     for shape in [FatTree::ft8_10k(1), FatTree::leaf_spine(3, 2, 2, 1)] {
@@ -174,7 +174,7 @@ fn published_routes_detour_to_spines_of_other_pods_only() {
             }
             let up = shortest.ports(from).take(4);
             assert_eq!(ports, up.collect::<Vec<_>>());
-            // Up, up, down to a spine of the pod, and if that is another, by a ToR.
+            // Up, up, down to a spine of the pod, and if that is the wrong one, by a ToR.
             let mut reached = HashSet::from([from]);
             for _ in 0..5 {
                 let next = |node| {

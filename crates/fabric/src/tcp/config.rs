@@ -1,36 +1,37 @@
-//! What the two ends of a connection are like: a plain value.
+//! The settings of the two ends of a connection: a plain value.
 //!
-//! [`TcpConfig::artifact`] is what the published code of SwitchV2P uses, which is the TCP of ns-3
-//! 3.36.1 with some of its attributes set. [`TcpConfig::modern`] is what the standards say of a
-//! sender today: CUBIC with real arithmetic, losses detected by time, a fine clock.
+//! [`TcpConfig::artifact`] is the published code of SwitchV2P: the TCP of ns-3 3.36.1 with
+//! some attributes set. [`TcpConfig::modern`] follows today's standards: CUBIC with real
+//! arithmetic, losses detected by time, a fine clock.
 
 use thiserror::Error;
 
 use crate::Time;
 
-/// How a sender finds its window.
+/// The algorithm that sets a sender's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
-    /// RFC 5681 and RFC 6582: a segment more each round trip, half after a loss.
+    /// RFC 5681 and RFC 6582: one more segment each round trip, half after a loss.
     NewReno,
     /// RFC 9438: a cubic function of the time since the last loss.
     Cubic,
-    /// The same as ns-3 3.36 has it: in whole segments, with HyStart, never friendlier than cubic.
+    /// CUBIC as in ns-3 3.36: in whole segments, with HyStart, without the Reno-friendly
+    /// region.
     CubicNs3,
-    /// RFC 8257: less by the share of bytes that met a long queue.
+    /// RFC 8257: shrinks by the share of bytes that met a long queue.
     Dctcp,
 }
 
-/// How a sender finds that a segment was lost, before the timer says so.
+/// How a sender detects a lost segment before the timer does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
-    /// So many segments behind it have arrived (RFC 6675).
+    /// This many later segments have arrived (RFC 6675).
     Duplicates(u32),
-    /// A segment that was sent sufficiently later has arrived, or a probe says so (RFC 8985).
+    /// A segment sent sufficiently later has arrived, or a probe shows the loss (RFC 8985).
     RackTlp,
 }
 
-/// A connection's settings, the same at both ends.
+/// The settings of a connection, the same at both ends.
 ///
 /// ```
 /// use thalweg_fabric::{Algorithm, TcpConfig};
@@ -41,39 +42,39 @@ pub enum LossDetection {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpConfig {
-    /// How the window is found.
+    /// The algorithm for the window.
     pub algorithm: Algorithm,
-    /// How losses are found.
+    /// The method of loss detection.
     pub loss_detection: LossDetection,
     /// Payload of a full segment.
     pub segment_bytes: u32,
-    /// The window at the start, in segments.
+    /// The initial window in segments.
     pub initial_window_segments: u32,
-    /// What may be under way, and what a receiver holds back, at most.
+    /// The most bytes under way, and the most that a receiver holds back.
     pub buffer_bytes: u32,
-    /// A receiver acknowledges every so many segments.
+    /// A receiver acknowledges once per this many segments.
     pub delayed_ack_segments: u32,
-    /// It acknowledges a single one after so long.
+    /// A receiver acknowledges a single segment after this time.
     pub delayed_ack_timeout: Time,
-    /// When a lost SYN is sent again for the first time; doubled each time.
+    /// The time until a lost SYN is sent again; doubled each time.
     pub connection_timeout: Time,
-    /// When a lost segment is sent again by the timer, at the soonest.
+    /// The shortest time until the timer sends a lost segment again.
     pub minimum_rto: Time,
-    /// The round-trip time that is supposed before there is a sample.
+    /// The assumed round-trip time before the first sample.
     pub initial_rtt: Time,
-    /// What a tick of the timestamps option is; samples of less than a tick count as
+    /// The tick of the timestamps option; samples shorter than a tick count as
     /// [`TcpConfig::least_rtt`].
     pub timestamp_tick: Time,
     /// The smallest sample.
     pub least_rtt: Time,
-    /// How long after the connection stands data leaves.
+    /// The time between the end of the handshake and the first data.
     pub start_delay: Time,
-    /// After so many time-outs in a row a sender or receiver gives up.
+    /// A sender or receiver gives up after this many time-outs in a row.
     pub retries: u8,
 }
 
 impl TcpConfig {
-    /// As in the published code of SwitchV2P.
+    /// The settings of SwitchV2P's published code.
     pub const fn artifact() -> TcpConfig {
         TcpConfig {
             algorithm: Algorithm::CubicNs3,
@@ -93,7 +94,7 @@ impl TcpConfig {
         }
     }
 
-    /// CUBIC of RFC 9438 with RACK-TLP of RFC 8985 and a clock of nanoseconds.
+    /// CUBIC of RFC 9438 with RACK-TLP of RFC 8985 and timestamps in nanoseconds.
     pub const fn modern() -> TcpConfig {
         TcpConfig {
             algorithm: Algorithm::Cubic,
@@ -103,10 +104,10 @@ impl TcpConfig {
         }
     }
 
-    /// Whether the numbers make sense.
+    /// Checks the ranges of the numbers.
     ///
     /// # Errors
-    /// Names the first that does not, and its range.
+    /// Names the first number out of range, and its range.
     pub fn check(&self) -> Result<(), TcpConfigError> {
         let numbers = [
             ("segment_bytes", self.segment_bytes, 1, 65_000),
@@ -175,12 +176,12 @@ impl TcpConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("TCP: {what} is {number}: give from {least} to {most}")]
 pub struct TcpConfigError {
-    /// Which.
+    /// The name of the setting.
     pub what: &'static str,
-    /// What was given.
+    /// The given value.
     pub number: u64,
-    /// The least that can be.
+    /// The least value allowed.
     pub least: u32,
-    /// The most that can be.
+    /// The greatest value allowed.
     pub most: u32,
 }

@@ -1,13 +1,13 @@
-//! How large the window is: the algorithms behind one enum.
+//! Sets the size of the window: the congestion control algorithms behind one enum.
 //!
-//! The sender's state machine (`sender.rs`) decides when a window may grow and when it must shrink;
-//! the algorithm says by how much. A window is bytes, and grows by segments acknowledged, not by
-//! acknowledgements, in slow start (RFC 3465 with no limit, because receivers acknowledge every
-//! second segment).
+//! The sender's state machine (`sender.rs`) decides when a window may grow and when it must
+//! shrink; the algorithm says by how much. A window is in bytes. In slow start it grows by
+//! segments acknowledged, not by acknowledgements (RFC 3465 with no limit, because receivers
+//! acknowledge every second segment).
 //!
-//! | algorithm | grows, past slow start | after a loss |
+//! | algorithm | growth after slow start | after a loss |
 //! | --- | --- | --- |
-//! | `NewReno` | a segment each window (RFC 5681 section 3.1) | half of what is in flight |
+//! | `NewReno` | a segment each window (RFC 5681 section 3.1) | half of the bytes in flight |
 //! | `Cubic` | `cubic.rs` | 0.7 of the window |
 //! | `CubicNs3` | `cubic_ns3.rs` | 0.7 of the window |
 //! | `Dctcp` | as NewReno | as NewReno; once a window, by half of the marked share (RFC 8257) |
@@ -17,19 +17,19 @@ use super::cubic::Cubic;
 use super::cubic_ns3::CubicNs3;
 use crate::Time;
 
-/// RFC 5681 section 4.3, and RFC 9438 section 4.6.
+/// The least threshold, by RFC 5681 section 4.3 and RFC 9438 section 4.6.
 const LEAST_THRESHOLD_SEGMENTS: u32 = 2;
 /// g of RFC 8257 section 3.3 is one 16th.
 const DCTCP_SHIFT: u32 = 4;
-/// The share of marked bytes, as a fixed point: this is 1.
+/// 1 in the fixed point of the marked share.
 const DCTCP_ONE: u32 = 1 << 20;
 
 /// The congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
-    /// What may be in flight.
+    /// The most bytes that may be in flight.
     pub(crate) bytes: u32,
-    /// Below it, slow start.
+    /// The window is in slow start while below this.
     pub(crate) threshold: u32,
     pub(crate) segment_bytes: u32,
 }
@@ -59,19 +59,19 @@ impl Window {
     }
 }
 
-/// What an acknowledgement says, for the algorithms.
+/// An acknowledgement, as the algorithms need it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub(crate) now: Time,
-    /// Segments that it acknowledged, in order.
+    /// Newly acknowledged segments, counted in order.
     pub(crate) segments: u32,
-    /// The first segment that is not acknowledged now.
+    /// The first segment that is not yet acknowledged.
     pub(crate) up_to: u32,
-    /// One more than the last that was sent.
+    /// One more than the last segment sent.
     pub(crate) sent: u32,
     /// The smoothed round-trip time.
     pub(crate) rtt: Time,
-    /// Whether the receiver says that they met congestion.
+    /// Whether the receiver reports that the segments met congestion.
     pub(crate) is_marked: bool,
 }
 
@@ -93,14 +93,14 @@ impl Control {
         }
     }
 
-    /// An acknowledgement came, whether or not the window may grow for it.
+    /// Notes an acknowledgement, whether or not the window may grow for it.
     pub(crate) fn note(&mut self, window: &mut Window, acked: &Acked) {
         if let Control::CubicNs3(cubic) = self {
             cubic.note(window, acked);
         }
     }
 
-    /// The window may grow for what was acknowledged.
+    /// Grows the window for newly acknowledged segments.
     pub(crate) fn grow(&mut self, window: &mut Window, acked: &Acked) {
         match self {
             Control::NewReno(reno) => reno.grow(window, acked.segments),
@@ -110,7 +110,7 @@ impl Control {
         }
     }
 
-    /// What the threshold is after a loss.
+    /// The threshold after a loss.
     pub(crate) fn threshold(&mut self, window: &Window, in_flight_bytes: u32) -> u32 {
         let least = LEAST_THRESHOLD_SEGMENTS * window.segment_bytes;
         match self {
@@ -121,7 +121,7 @@ impl Control {
         .max(least)
     }
 
-    /// The timer ran out.
+    /// Notes a time-out.
     pub(crate) fn time_out(&mut self, acked: &Acked) {
         match self {
             Control::CubicNs3(cubic) => cubic.time_out(acked),
@@ -130,7 +130,7 @@ impl Control {
         }
     }
 
-    /// Counts what was marked; whether the window is to shrink for it now, once a window.
+    /// Counts marks; returns whether the window must shrink for them now, once a window.
     pub(crate) fn note_marks(&mut self, window: &mut Window, acked: &Acked) -> bool {
         match self {
             Control::Dctcp(dctcp) => dctcp.note_marks(window, acked),
@@ -142,7 +142,7 @@ impl Control {
 /// RFC 5681's growth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewReno {
-    /// Segments acknowledged towards the next of the window.
+    /// Acknowledged segments that count towards the window's next growth.
     credit: u32,
 }
 
@@ -160,7 +160,7 @@ impl NewReno {
     }
 }
 
-/// RFC 8257's estimate of how many bytes are marked.
+/// RFC 8257's estimate of the share of marked bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dctcp {
     reno: NewReno,
@@ -168,9 +168,9 @@ pub(crate) struct Dctcp {
     alpha: u32,
     acked: u32,
     marked: u32,
-    /// The observation window ends when this is acknowledged.
+    /// The observation window ends when this segment is acknowledged.
     window_end: u32,
-    /// No second reduction before this is acknowledged.
+    /// No second reduction until this segment is acknowledged.
     reduced_until: u32,
 }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(reno.threshold(&window, 1_000), 2_000);
     }
 
-    /// With a share s of marks, alpha tends to s by 15/16 a window (RFC 8257 section 3.3).
+    /// With a share `s` of marks, alpha tends to `s` by 15/16 a window (RFC 8257 section 3.3).
     #[test]
     fn dctcp_follows_the_share_of_marks() {
         let (mut window, mut dctcp) = (window(100), Dctcp::default());

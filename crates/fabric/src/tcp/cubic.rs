@@ -7,8 +7,9 @@
 //!   W_est grows as Reno's would; the window is never below it              (section 4.3)
 //! ```
 //!
-//! Windows are counted in segments, with fractions. The cubic root is our own (Newton's method), so
-//! that a run is the same on every machine; what else is used are the four operations.
+//! Windows are counted in segments, with fractions. The cubic root is our own (Newton's
+//! method), and everything else uses the four basic operations, so a run is the same on every
+//! machine.
 //!
 //! Reference: L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert, *CUBIC for Fast and Long-Distance
 //! Networks*, RFC 9438, 2023, sections 4.1 to 4.7. Departure: slow start is left only by a loss;
@@ -17,16 +18,16 @@
 use super::control::{Acked, Window};
 use crate::Time;
 
-/// Section 5: C is 0.4 segments a cubic second.
+/// Section 5: C is 0.4 segments per cubic second.
 const C: f64 = 0.4;
 /// Section 4.6.
 const BETA: f64 = 0.7;
-/// Section 4.3: what a segment adds to W_est, so that it is as large as Reno's with 0.5.
+/// Section 4.3: the growth of W_est per segment that makes it as large as Reno's with 0.5.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Section 4.2: the target is at most so much of the window.
+/// Section 4.2: the greatest ratio of target to window.
 const STEEPEST: f64 = 1.5;
 
-/// Since the last loss, or since slow start ended.
+/// The time since the last loss, or since the end of slow start.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
@@ -41,9 +42,9 @@ pub(crate) struct Cubic {
     epoch: Option<Epoch>,
     /// W_max; 0 before the first loss.
     greatest: f64,
-    /// The window before it last shrank; what Reno's growth turns to one at.
+    /// The window before it last shrank; when W_est reaches it, W_est grows by one per window.
     before: f64,
-    /// The part of a segment that the window lacks.
+    /// The fraction of a segment not yet added to the window.
     credit: f64,
 }
 
@@ -58,7 +59,7 @@ impl Cubic {
         let target = self.window_at(&epoch, since + seconds(acked.rtt));
         let target = target.clamp(size, STEEPEST * size);
         let segments = f64::from(acked.segments);
-        // Section 4.3: once W_est is where the window was, it grows by one a window.
+        // Section 4.3: once W_est reaches the earlier window, it grows by one per window.
         let alpha = if epoch.reno < self.before { ALPHA } else { 1.0 };
         let reno = epoch.reno + alpha * segments / size;
         let grown = match self.window_at(&epoch, since) < reno {
@@ -71,7 +72,7 @@ impl Cubic {
         window.grow(whole);
     }
 
-    /// Notes a loss; gives the threshold (sections 4.6 and 4.7).
+    /// Notes a loss; returns the threshold (sections 4.6 and 4.7).
     pub(crate) fn shrink(&mut self, window: &Window) -> u32 {
         let size = f64::from(window.bytes) / f64::from(window.segment_bytes);
         self.greatest = match size < self.greatest {
@@ -87,7 +88,7 @@ impl Cubic {
         (self.epoch, self.credit) = (None, 0.0);
     }
 
-    /// The epoch, which begins now if there is none.
+    /// The current epoch; begins one now if there is none.
     fn epoch_at(&mut self, now: Time, size: f64) -> Epoch {
         if let Some(epoch) = self.epoch {
             return epoch;
@@ -111,12 +112,12 @@ fn seconds(time: Time) -> f64 {
     time.as_picos() as f64 / 1e12
 }
 
-/// The cubic root of a number that is not negative.
+/// The cubic root of a non-negative number.
 pub(super) fn cubic_root(number: f64) -> f64 {
     if number <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent is within a factor of two; each step doubles the digits that are right.
+    // A third of the exponent is within a factor of two; each step doubles the correct digits.
     let bits = number.to_bits() / 3 + (1023 - 1023 / 3) * (1 << 52);
     let mut root = f64::from_bits(bits);
     for _ in 0..6 {
@@ -141,7 +142,8 @@ mod tests {
         assert_eq!(cubic_root(0.0), 0.0);
     }
 
-    /// A window of segments acknowledged once each round trip follows figure 1 of RFC 9438.
+    /// A window whose segments are acknowledged once each round trip follows figure 1 of RFC
+    /// 9438.
     #[test]
     fn the_window_follows_the_curve() {
         let rtt = Time::from_micros(20_000);
@@ -172,7 +174,7 @@ mod tests {
                 cubic.grow(&mut window, &acked);
             }
             now += rtt;
-            // The window at the end of a round trip is W_cubic of then (section 4.2).
+            // The window at the end of a round trip is W_cubic of that time (section 4.2).
             let since = seconds(now - start) - inflection;
             let expected = C * since * since * since + 2_000.0;
             let found = f64::from(window.bytes) / 1_000.0;
@@ -185,7 +187,8 @@ mod tests {
         assert_eq!(samples, 1_000);
     }
 
-    /// With a short round trip the cubic is flat, and the window grows as Reno's (section 4.3).
+    /// With a short round trip the cubic is flat, and the window grows as Reno's (section
+    /// 4.3).
     #[test]
     fn a_short_round_trip_grows_as_reno() {
         let rtt = Time::from_micros(100);

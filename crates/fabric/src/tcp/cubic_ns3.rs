@@ -1,21 +1,24 @@
-//! CUBIC as ns-3 3.36 has it, with HyStart: what the published code of SwitchV2P ran on.
+//! CUBIC as in ns-3 3.36, with HyStart; SwitchV2P's published code ran on it.
 //!
-//! It differs from RFC 9438 in that windows are whole segments, the cubic and its difference to the
-//! window are cut to whole segments, there is no region that is friendly to Reno, and before the
-//! first loss the window grows by a segment for every 20 acknowledged at slowest, and for every 2 at
-//! fastest. In a data centre, where the cubic is flat for seconds, the slowest is what happens.
+//! It differs from RFC 9438:
+//! - Windows are whole segments, and the cubic and its distance from the window are truncated
+//!   to whole segments.
+//! - There is no Reno-friendly region.
+//! - Before the first loss the window grows at slowest by a segment for every 20 acknowledged,
+//!   and at fastest for every 2. In a data centre the cubic is flat for seconds, so the
+//!   slowest applies.
 //!
-//! HyStart leaves slow start, once for all (until a time-out), when
-//! - acknowledgements come less than 2 ms apart, and one comes later after the start of the round
-//!   than the least round-trip time; or
+//! HyStart leaves slow start only once (until a time-out), when
+//! - acknowledgements come less than 2 ms apart, and one arrives later after the start of the
+//!   round than the least round-trip time; or
 //! - the least of 8 samples of a round is more than 4 ms above the least of all.
 //!
-//! A round ends when what was sent at its start is acknowledged. Only windows of 16 segments or more
-//! are looked at. With timestamps of milliseconds the least round-trip time is 1 µs, so that the
-//! first rule holds at once.
+//! A round ends when everything sent before its start is acknowledged. Windows of fewer than
+//! 16 segments are ignored. With timestamps in milliseconds the least round-trip time is 1 µs,
+//! so the first rule applies at once.
 //!
-//! Reference: Sangtae Ha, Injong Rhee, *Hybrid Slow Start for High-Bandwidth and Long-Distance
-//! Networks*, is what HyStart is; the numbers are ns-3's defaults.
+//! Reference: HyStart is from Sangtae Ha, Injong Rhee, *Hybrid Slow Start for High-Bandwidth
+//! and Long-Distance Networks*; the numbers are ns-3's defaults.
 
 use super::control::{Acked, Window};
 use super::cubic::cubic_root;
@@ -24,11 +27,11 @@ use crate::Time;
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 const LEAST_THRESHOLD_SEGMENTS: u32 = 2;
-/// Acknowledged segments for one more in the window.
+/// Acknowledged segments per segment of growth.
 const FASTEST: u32 = 2;
 const SLOWEST_BEFORE_LOSS: u32 = 20;
 const FLAT: u32 = 100;
-/// Samples so soon after an epoch began are not looked at.
+/// Samples this soon after the start of an epoch are ignored.
 const EPOCH_QUIET: Time = Time::from_micros(10_000);
 
 const HYSTART_WINDOW_SEGMENTS: u32 = 16;
@@ -40,9 +43,9 @@ const HYSTART_MOST_DELAY: Time = Time::from_micros(1_000_000);
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// When the cubic is at its origin, in seconds.
+    /// The time at which the cubic reaches its origin, in seconds.
     inflection: f64,
-    /// The window there.
+    /// The window at the origin.
     origin: u32,
 }
 
@@ -51,7 +54,7 @@ struct Epoch {
 struct Round {
     start: Time,
     last_acked_at: Time,
-    /// It ends when more than this is acknowledged.
+    /// The round ends when more than this is acknowledged.
     end: u32,
     least_rtt: Option<Time>,
     samples: u32,
@@ -60,7 +63,7 @@ struct Round {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CubicNs3 {
     epoch: Option<Epoch>,
-    /// The window before the last loss, or less by fast convergence; 0 if there was none.
+    /// The window before the last loss, or less by fast convergence; 0 before the first loss.
     greatest: u32,
     credit: u32,
     least_rtt: Option<Time>,
@@ -131,7 +134,7 @@ impl CubicNs3 {
         }
     }
 
-    /// How many segments are to be acknowledged for one more in the window.
+    /// Acknowledged segments needed for one more segment of window.
     fn needed_credit(&mut self, size: u32, now: Time) -> u32 {
         let greatest = self.greatest;
         let epoch = *self.epoch.get_or_insert_with(|| {
@@ -208,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A round later than 1 µs leaves slow start at 16 segments; then a segment each 20.
+    /// A round longer than 1 µs leaves slow start at 16 segments; then one segment per 20.
     #[test]
     fn hystart_stops_at_sixteen_and_growth_is_slow() {
         let mut window = Window {
@@ -225,7 +228,7 @@ mod tests {
             cubic.grow(&mut window, &acked);
         }
         assert_eq!((window.segments(), window.threshold), (16, 16 * SEGMENT));
-        // Two of the eight were not for slow start.
+        // Two of the eight were not used in slow start.
         for _ in 0..16 {
             up_to += 1;
             let acked = acked(120, 1, up_to, up_to + 16);
@@ -248,7 +251,7 @@ mod tests {
         let mut cubic = CubicNs3::default();
         window.bytes = cubic.shrink(&window);
         assert_eq!(window.segments(), 70);
-        // K = cbrt(30 / 0.4) = 4.2 s: at first 70 / (70.0.. - 70) is flat, half-way it is not.
+        // K = cbrt(30 / 0.4) = 4.2 s: at first 70 / (70.0.. - 70) is flat; half way it is not.
         assert_eq!(cubic.needed_credit(70, Time::ZERO), 7_000);
         let half = cubic.needed_credit(70, Time::from_micros(2_100_000));
         // 100 - cut(0.4 * 2.117^3 = 3.79) = 97; 70 / 27.

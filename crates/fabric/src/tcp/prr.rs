@@ -1,9 +1,9 @@
-//! Proportional rate reduction: the window in recovery (RFC 6937).
+//! Proportional rate reduction: sets the window in recovery (RFC 6937).
 //!
-//! The window goes from what was in flight to the threshold in proportion to what is delivered, so
-//! that segments leave evenly all along recovery. Once less is in flight than the threshold, it may
-//! catch up, by one segment more than was delivered if a segment that was sent again has arrived,
-//! else by what was delivered.
+//! The window shrinks from the bytes in flight to the threshold in proportion to delivered
+//! bytes, so segments leave evenly throughout recovery. Once less than the threshold is in
+//! flight, it may catch up: by one segment more than was delivered if a retransmitted segment
+//! has arrived, otherwise by the delivered bytes.
 
 use super::control::Window;
 
@@ -11,7 +11,7 @@ use super::control::Window;
 pub(crate) struct Prr {
     delivered_bytes: u64,
     sent_bytes: u64,
-    /// What was not acknowledged when recovery began (RecoverFS).
+    /// Unacknowledged bytes when recovery began (RecoverFS).
     start_bytes: u64,
 }
 
@@ -24,12 +24,12 @@ impl Prr {
         }
     }
 
-    /// Something was sent.
+    /// Notes sent bytes.
     pub(crate) fn note_sent(&mut self, bytes: u32) {
         self.sent_bytes += u64::from(bytes);
     }
 
-    /// Something was delivered; sets the window (RFC 6937 section 3).
+    /// Notes delivered bytes and sets the window (RFC 6937 section 3).
     pub(crate) fn note_delivered(
         &mut self,
         window: &mut Window,

@@ -1,17 +1,17 @@
-//! RACK-TLP: losses by time, and a probe for the tail (RFC 8985).
+//! RACK-TLP: detects losses by time, and probes for the tail (RFC 8985).
 //!
-//! A segment is lost if one that was sent later, by more than a reordering window, has arrived and a
-//! round-trip time has passed. The window is nothing until reordering was seen, if as many segments
-//! are sacked as would be three duplicates; then it is a quarter of the least round-trip time, and
-//! more each round trip in which the receiver said that it got a segment twice, for 16 recoveries
-//! (section 6.2, steps 3 and 4).
+//! A segment is lost if a round-trip time has passed and a segment sent later, by more than a
+//! reordering window, has arrived. While no reordering was seen, the window is zero in recovery or
+//! when at least three segments are sacked. Otherwise it is a quarter of the least round-trip time.
+//! It grows each round trip in which the receiver reported a duplicate, and stays larger for 16
+//! recoveries (section 6.2, steps 3 and 4).
 //!
-//! Segments are looked at in the order in which they were sent, which is a queue of (time, number):
-//! an element is void if the segment was acknowledged, sacked or sent again since. So what is looked
-//! at is what is found, and one more.
+//! Segments are examined in the order in which they were sent, from a queue of (time, number).
+//! An element is void if its segment was since acknowledged, sacked or sent again. So each
+//! search examines only the losses it finds, and one more element.
 //!
-//! When nothing was heard for two round trips, the last segment is sent again, or a new one, so that
-//! the tail of a flow is not left to the timer (section 7).
+//! After two round trips without an acknowledgement, the last segment or a new one is sent, so
+//! that the tail of a flow does not depend on the timer (section 7).
 
 use std::collections::VecDeque;
 
@@ -25,25 +25,25 @@ const PERSIST_RECOVERIES: u8 = 16;
 /// Section 6.2, step 4: the reordering window starts at a quarter of the least round-trip time.
 const FRACTION: u64 = 4;
 
-/// What RACK remembers of a connection.
+/// RACK's state for a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// Of the delivered segment that was sent last.
+    /// The most recently sent segment among those delivered.
     latest: Option<Latest>,
-    /// The round-trip time that it had.
+    /// Its round-trip time.
     rtt: Time,
     least_rtt: Time,
-    /// One more than the greatest segment delivered.
+    /// One more than the greatest delivered segment.
     forward: u32,
     has_seen_reordering: bool,
     window_multiplier: u32,
     window_persist: u8,
-    /// No second widening before this is acknowledged.
+    /// No second widening until this segment is acknowledged.
     duplicate_round: Option<u32>,
     order: VecDeque<(Time, u32)>,
-    /// When what waits for the reordering window is looked at again.
+    /// The time to search again for segments that wait for the reordering window.
     pub(crate) deadline: Option<Time>,
-    /// The probe that is out: where the flow ended then, and whether it was sent before.
+    /// The outstanding probe: the end of the flow then, and whether it was a retransmission.
     probe: Option<(u32, bool)>,
 }
 
@@ -64,7 +64,7 @@ impl Rack {
         }
     }
 
-    /// Forgets everything but its memory.
+    /// Forgets everything but keeps its memory.
     pub(crate) fn reset(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
@@ -78,17 +78,17 @@ impl Rack {
         self.order.push_back((now, number));
     }
 
-    /// Something was delivered (section 6.2, steps 1 to 3).
+    /// Notes a delivery (section 6.2, steps 1 to 3).
     pub(crate) fn note_delivered(&mut self, delivered: &Delivered, now: Time) {
         let Some(latest) = delivered.latest else {
             return;
         };
-        // What was sent once, and came after what was sent behind it.
+        // Detects reordering: a segment sent once arrived after a later one.
         let least = delivered.least_fresh;
         self.has_seen_reordering |= least.is_some_and(|number| number < self.forward);
         self.forward = self.forward.max(delivered.end);
         let rtt = now - latest.sent_at;
-        // Sent again and back sooner than can be: it was the first copy.
+        // A retransmission acknowledged too soon: the first copy was answered.
         if latest.was_again && rtt < self.least_rtt {
             return;
         }
@@ -101,7 +101,7 @@ impl Rack {
         }
     }
 
-    /// The receiver got a segment twice (section 6.2, step 4).
+    /// Notes that the receiver got a segment twice (section 6.2, step 4).
     pub(crate) fn note_duplicate(&mut self, acknowledged: u32, sent: u32) {
         if self
             .duplicate_round
@@ -113,7 +113,7 @@ impl Rack {
         }
     }
 
-    /// A recovery is over.
+    /// Notes the end of a recovery.
     pub(crate) fn note_recovered(&mut self) {
         self.window_persist = self.window_persist.saturating_sub(1);
         if self.window_persist == 0 {
@@ -130,7 +130,7 @@ impl Rack {
         Time::from_picos(window).min(mean)
     }
 
-    /// Finds what is lost by now; sets when to look again (section 6.2, step 5).
+    /// Finds the segments lost by now; sets when to search again (section 6.2, step 5).
     pub(crate) fn detect(
         &mut self,
         board: &mut Scoreboard,
@@ -167,7 +167,7 @@ impl Rack {
         found
     }
 
-    /// When a probe is due (section 7.2), if none is out.
+    /// The time until a probe is due (section 7.2); `None` if one is outstanding.
     pub(crate) fn probe_after(&self, in_flight: u32, mean: Time, delayed: Time) -> Option<Time> {
         let twice = mean + mean;
         match (self.probe, in_flight) {
@@ -177,12 +177,12 @@ impl Rack {
         }
     }
 
-    /// A probe is sent (section 7.3).
+    /// Notes that a probe is sent (section 7.3).
     pub(crate) fn note_probe(&mut self, end: u32, is_again: bool) {
         self.probe = Some((end, is_again));
     }
 
-    /// Whether the probe that was out repaired a loss, for which the window is to shrink
+    /// Whether the outstanding probe repaired a loss, for which the window must shrink
     /// (section 7.4.2).
     pub(crate) fn note_acknowledged(&mut self, up_to: u32, has_duplicate: bool) -> bool {
         match self.probe {

@@ -1,8 +1,8 @@
 //! A set of numbers, as sorted ranges that do not touch.
 //!
-//! What a receiver holds behind a gap, and what a sender knows to be held there. Both are few
-//! ranges, so that a sorted list serves: finding is a search in halves, adding moves what is behind.
-//! The list keeps its memory when it is emptied.
+//! It holds the segments that a receiver has behind a gap, and those that a sender knows to be
+//! there. Both are few ranges, so a sorted list suffices: lookup is a binary search, adding
+//! moves the later ranges. The list keeps its memory when emptied.
 
 use super::segment::Block;
 
@@ -22,7 +22,7 @@ impl Ranges {
         &self.0
     }
 
-    /// The range that a number is in.
+    /// The range that contains a number.
     pub(crate) fn containing(&self, number: u32) -> Option<Block> {
         let index = self.0.partition_point(|block| block.end <= number);
         self.0
@@ -31,7 +31,7 @@ impl Ranges {
             .filter(|block| block.start <= number)
     }
 
-    /// Adds a range; calls `fresh` with each part of it that was not there before.
+    /// Adds a range; calls `fresh` with each part of it that is new.
     pub(crate) fn add(&mut self, added: Block, mut fresh: impl FnMut(Block)) {
         if added.start >= added.end {
             return;
@@ -66,7 +66,7 @@ impl Ranges {
         self.0.drain(first + 1..last);
     }
 
-    /// Forgets all numbers below one.
+    /// Removes all numbers below `number`.
     pub(crate) fn remove_below(&mut self, number: u32) {
         let gone = self.0.partition_point(|block| block.end <= number);
         if gone > 0 {

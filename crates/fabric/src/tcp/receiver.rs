@@ -1,19 +1,20 @@
-//! The end that data come to.
+//! The receiving end of a connection.
 //!
 //! ```text
 //!   Listening --SYN--> Greeted --acknowledged--> Open --everything and FIN--> Closing --> Closed
 //! ```
 //!
-//! It acknowledges the first segment at once, then every second; at once as well what leaves or
-//! fills a gap, and a FIN. With the last gap filled before the FIN's segment came in its turn, its
-//! own FIN is the acknowledgement. It closes as soon as everything is there.
+//! It acknowledges the first segment at once, then every second one. It also acknowledges at
+//! once a segment that leaves or fills a gap, and a FIN. If the FIN's segment arrives last and
+//! in order, the receiver's own FIN is the acknowledgement. It closes as soon as everything
+//! has arrived.
 //!
-//! A segment that has the FIN and comes first of all, before the handshake is done, is ignored: so
-//! does ns-3, and a sender then waits for its timer.
+//! A segment with the FIN that arrives first, before the handshake is done, is ignored, as in
+//! ns-3; the sender then waits for its timer.
 //!
-//! What is acknowledged selectively: the range that the last segment came to, then those reported
-//! before (RFC 2018 section 4); with RACK, first of all a segment that came twice (RFC 2883).
-//! With DCTCP it acknowledges at once when marks begin or end (RFC 8257 section 3.2).
+//! Selective acknowledgements list the range of the last segment, then those reported before
+//! (RFC 2018 section 4). With RACK, a duplicate segment comes first (RFC 2883). With DCTCP it
+//! acknowledges at once when marks begin or end (RFC 8257 section 3.2).
 
 use super::config::{Algorithm, LossDetection, TcpConfig};
 use super::ranges::Ranges;
@@ -30,12 +31,13 @@ enum State {
     Closed,
 }
 
-/// What is to be sent.
+/// The segments to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Due {
     greeting: bool,
     acknowledgement: bool,
-    /// An acknowledgement for what came before marks began or ended, and whether it was marked.
+    /// An acknowledgement for segments before marks began or ended, and whether they were
+    /// marked.
     turn: Option<(u32, bool)>,
     fin: bool,
 }
@@ -44,18 +46,18 @@ struct Due {
 pub(crate) struct Receiver {
     state: State,
     due: Due,
-    /// Segments that came in order; one more with the FIN.
+    /// The number of segments received in order; one more with the FIN.
     next: u32,
-    /// How many segments there are, once that is known.
+    /// The total number of segments, once known.
     total: Option<u32>,
     held: Ranges,
-    /// What was reported last, latest first.
+    /// The ranges reported last, latest first.
     reported: [Block; SACK_BLOCKS],
     duplicate: Option<u32>,
     /// Segments since the last acknowledgement.
     unacknowledged: u32,
     delayed_until: Option<Time>,
-    /// When SYN or FIN is sent again.
+    /// The time at which SYN or FIN is sent again.
     repeat_at: Option<Time>,
     repeat_after: Time,
     retries: u8,
@@ -87,7 +89,7 @@ impl Receiver {
         }
     }
 
-    /// Forgets everything but its memory.
+    /// Forgets everything but keeps its memory.
     pub(crate) fn reset(&mut self, config: &TcpConfig) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
@@ -97,18 +99,18 @@ impl Receiver {
         };
     }
 
-    /// Whether nothing will be sent any more, unless something comes.
+    /// Whether nothing more will be sent unless a segment arrives.
     pub(crate) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Whether everything came.
+    /// Whether everything has arrived.
     #[cfg(test)]
     pub(crate) fn has_everything(&self) -> bool {
         matches!(self.state, State::Closing | State::Closed) && self.total.is_some()
     }
 
-    /// When [`Receiver::handle_timer`] is to be called.
+    /// The time at which to call [`Receiver::handle_timer`].
     pub(crate) fn deadline(&self) -> Option<Time> {
         match (self.delayed_until, self.repeat_at) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -116,7 +118,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a segment; `is_marked` says whether it met a long queue.
+    /// Handles a segment; `is_marked` says whether it met a long queue.
     pub(crate) fn handle_segment(
         &mut self,
         config: &TcpConfig,
@@ -215,7 +217,7 @@ impl Receiver {
         }
     }
 
-    /// Everything is there: says so, and that there will be nothing back.
+    /// Closes once everything has arrived: acknowledges, and sends the FIN.
     fn close(&mut self, config: &TcpConfig, now: Time, was_last: bool) {
         self.next += 1;
         self.state = State::Closing;
@@ -243,7 +245,7 @@ impl Receiver {
         self.reported = reported;
     }
 
-    /// The time of [`Receiver::deadline`] has come, or another.
+    /// Handles the timer; does nothing before [`Receiver::deadline`].
     pub(crate) fn handle_timer(&mut self, now: Time) {
         if self.delayed_until.is_some_and(|time| time <= now) {
             self.delayed_until = None;
@@ -269,7 +271,7 @@ impl Receiver {
         }
     }
 
-    /// What is to be sent now, one segment at a time.
+    /// The next segment to send now; call until `None`.
     pub(crate) fn poll_transmit(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
         let mut segment = Segment {
             towards: Towards::Sender,

@@ -1,7 +1,7 @@
-//! The round-trip time as a sender estimates it, and the time-out that follows (RFC 6298).
+//! A sender's estimate of the round-trip time, and the resulting time-out (RFC 6298).
 //!
-//! In whole nanoseconds and with shifts that round down, as ns-3 has it, so that the estimate after
-//! many samples is the same to the nanosecond.
+//! It computes in whole nanoseconds with shifts that round down, as ns-3 does, so that the
+//! estimate after many samples is the same to the nanosecond.
 
 use crate::Time;
 
@@ -11,7 +11,7 @@ const VARIATION_SHIFT: u32 = 2;
 const MAXIMUM_RTO: Time = Time::from_micros(60_000_000);
 const NANO: u64 = 1_000;
 
-/// Mean and mean deviation of the samples.
+/// The mean and the mean deviation of the samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RoundTrip {
     mean_nanos: i64,
@@ -28,7 +28,7 @@ impl RoundTrip {
         }
     }
 
-    /// Takes a sample (RFC 6298 sections 2.2 and 2.3).
+    /// Adds a sample (RFC 6298 sections 2.2 and 2.3).
     pub(crate) fn sample(&mut self, time: Time) {
         let sample = nanos(time);
         if !self.has_sample {
@@ -49,7 +49,7 @@ impl RoundTrip {
         Time::from_nanos(self.mean_nanos.max(0) as u64)
     }
 
-    /// The time-out before any backing off.
+    /// The time-out before any back-off.
     pub(crate) fn timeout(&self, minimum: Time) -> Time {
         let nanos = self.mean_nanos + 4 * self.variation_nanos;
         Time::from_nanos(nanos.max(0) as u64)
@@ -57,7 +57,7 @@ impl RoundTrip {
             .min(MAXIMUM_RTO)
     }
 
-    /// Whether a time-out cannot be doubled any more.
+    /// Whether a time-out cannot be doubled further.
     pub(crate) fn is_longest(timeout: Time) -> bool {
         timeout >= MAXIMUM_RTO
     }

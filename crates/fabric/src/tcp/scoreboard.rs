@@ -1,18 +1,20 @@
-//! What a sender knows of each segment under way.
+//! The sender's record of each segment under way.
 //!
 //! ```text
 //!   first ............................... end        segments first..end are not acknowledged yet
 //!     | sacked? lost? sent again since?
 //! ```
 //!
-//! A segment is lost until it is acknowledged, selectively or not; sending it again does not make it
-//! found. What is in flight is every segment that is neither sacked nor lost, and one copy of every
+//! A segment stays lost until it is acknowledged, selectively or not, even if it is sent
+//! again. In flight are every segment that is neither sacked nor lost, and one copy of every
 //! lost one that was sent again (RFC 6675 section 4, SetPipe).
 //!
-//! 1. `in_flight` = segments - sacked - lost + sent again; a sacked one is in none of the last two.
-//! 2. Below `cursor` no segment is lost and not sent again.
+//! 1. `in_flight` = segments - sacked - lost + sent again; sacked segments are in neither of
+//!    the last two.
+//! 2. No segment below `cursor` is lost and not sent again.
 //!
-//! Cost: constant for a segment's life, but that a lost segment is looked for from the cursor on.
+//! Cost: constant over a segment's life, except that a lost segment is searched from the
+//! cursor on.
 
 use std::collections::VecDeque;
 
@@ -23,31 +25,31 @@ use crate::Time;
 /// A segment under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
-    /// When it was sent last.
+    /// The time it was last sent.
     pub(crate) sent_at: Time,
     pub(crate) is_sacked: bool,
     pub(crate) is_lost: bool,
-    /// Sent again since it was last found lost.
+    /// Whether it was sent again since it was last found lost.
     pub(crate) is_again: bool,
-    /// Sent more than once at all.
+    /// Whether it was ever sent more than once.
     pub(crate) was_again: bool,
 }
 
-/// What an acknowledgement brought that was not known.
+/// The new information in an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Delivered {
     pub(crate) segments: u32,
-    /// Whether one of them had been sent again.
+    /// Whether one of the segments had been sent again.
     pub(crate) has_again: bool,
-    /// The least of them that was sent once only.
+    /// The least segment that was sent only once.
     pub(crate) least_fresh: Option<u32>,
-    /// One more than the greatest of them.
+    /// One more than the greatest segment.
     pub(crate) end: u32,
-    /// The one that was sent last of all, and when (RFC 8985 section 6.2, step 2).
+    /// The most recently sent segment, and when it was sent (RFC 8985 section 6.2, step 2).
     pub(crate) latest: Option<Latest>,
 }
 
-/// The segment that was sent last of those delivered.
+/// The most recently sent segment among those delivered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Latest {
     pub(crate) sent_at: Time,
@@ -81,15 +83,15 @@ pub(crate) struct Scoreboard {
     sacked_count: u32,
     lost_count: u32,
     again_count: u32,
-    /// Lost, and not sent again since.
+    /// Segments that are lost and not sent again since.
     waiting_count: u32,
     cursor: u32,
-    /// Below it everything that is not sacked was found lost by count.
+    /// Every segment below this that is not sacked was found lost by count.
     counted_below: u32,
 }
 
 impl Scoreboard {
-    /// Forgets everything but its memory.
+    /// Forgets everything but keeps its memory.
     pub(crate) fn reset(&mut self) {
         let (mut records, mut sacked) = (
             std::mem::take(&mut self.records),
@@ -104,12 +106,12 @@ impl Scoreboard {
         };
     }
 
-    /// The first segment that is not acknowledged.
+    /// The first unacknowledged segment.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
-    /// One more than the last segment that was sent.
+    /// One more than the last segment sent.
     pub(crate) fn end(&self) -> u32 {
         self.first + self.records.len() as u32
     }
@@ -118,7 +120,7 @@ impl Scoreboard {
         self.sacked_count
     }
 
-    /// One more than the greatest sacked segment; `first` if there is none.
+    /// One more than the greatest sacked segment; `first` if none is sacked.
     pub(crate) fn sacked_end(&self) -> u32 {
         self.sacked
             .as_slice()
@@ -136,12 +138,12 @@ impl Scoreboard {
         self.records.get_mut(index as usize)
     }
 
-    /// Segments that are thought to be in the network.
+    /// The number of segments assumed to be in the network.
     pub(crate) fn in_flight(&self) -> u32 {
         self.records.len() as u32 - self.sacked_count - self.lost_count + self.again_count
     }
 
-    /// Whether one segment counts as in flight.
+    /// Whether a segment counts as in flight.
     pub(crate) fn is_in_flight(&self, number: u32) -> bool {
         self.record(number)
             .is_some_and(|record| !record.is_sacked && (!record.is_lost || record.is_again))
@@ -174,7 +176,7 @@ impl Scoreboard {
         self.waiting_count -= u32::from(was_waiting);
     }
 
-    /// Everything below a segment has arrived.
+    /// Acknowledges every segment below `up_to`.
     pub(crate) fn acknowledge(&mut self, up_to: u32, delivered: &mut Delivered) {
         while self.first < up_to
             && let Some(record) = self.records.pop_front()
@@ -200,7 +202,7 @@ impl Scoreboard {
         self.waiting_count -= u32::from(record.is_lost && !record.is_again);
     }
 
-    /// A range has arrived; what of it is not under way is nothing.
+    /// Notes that a range has arrived; parts that are not under way are ignored.
     pub(crate) fn sack(&mut self, block: Block, delivered: &mut Delivered) {
         let block = Block {
             start: block.start.max(self.first),
@@ -221,7 +223,7 @@ impl Scoreboard {
         self.sacked = sacked;
     }
 
-    /// A segment is lost, or is so again.
+    /// Marks a segment as lost, or as lost again.
     pub(crate) fn lose(&mut self, number: u32) {
         let Some(record) = self.record_mut(number) else {
             return;
@@ -237,14 +239,15 @@ impl Scoreboard {
         self.cursor = self.cursor.min(number);
     }
 
-    /// Finds lost what has `threshold` sacked segments behind it; gives how many were found.
+    /// Marks segments as lost that have `threshold` sacked segments behind them; returns their
+    /// number.
     ///
-    /// What was found before, and sent again, is not found again.
+    /// Segments found lost before and sent again are not found again.
     pub(crate) fn lose_by_count(&mut self, threshold: u32) -> u32 {
         if self.sacked_count < threshold {
             return 0;
         }
-        // From the back, the segment that is the threshold's sacked one.
+        // Counting from the back, find the segment that is the threshold's sacked one.
         let mut missing = threshold;
         let mut limit = self.first;
         for block in self.sacked.as_slice().iter().rev() {
@@ -265,7 +268,7 @@ impl Scoreboard {
         self.lost_count - before
     }
 
-    /// Everything that is not sacked is lost (a time-out).
+    /// Marks every segment that is not sacked as lost (a time-out).
     pub(crate) fn lose_all(&mut self) {
         for number in self.first..self.end() {
             self.lose(number);

@@ -1,33 +1,34 @@
-//! A segment, as the two ends see it.
+//! A segment, in the form that the two ends exchange.
 //!
-//! Payload is counted in segments, not bytes: a flow is cut once, when it is made, and a sender
-//! never cuts anew. Segment `i` of `n` has number `i`; an acknowledgement of `i` asks for segment
-//! `i`; one of `n` has everything but the FIN, which rides on segment `n - 1` and counts as one
-//! more: `n + 1` acknowledges it. The capture of a link turns this into sequence numbers.
+//! Payload is counted in segments, not bytes: a flow is divided once, when it is made, and a
+//! sender never divides it again. Segment `i` of `n` has number `i`; an acknowledgement of `i`
+//! asks for segment `i`. An acknowledgement of `n` covers everything but the FIN. The FIN is
+//! on segment `n - 1` and counts as one more: `n + 1` acknowledges it. A link's capture
+//! converts these to sequence numbers.
 
-/// Selective acknowledgements fit three beside timestamps (RFC 2018 section 3).
+/// Three selective acknowledgements fit beside timestamps (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
 const HEADER_BYTES: u32 = 20;
-/// Timestamps (RFC 7323 section 3), padded.
+/// Length of the timestamps option (RFC 7323 section 3), padded.
 const TIMESTAMP_BYTES: u32 = 12;
-/// On a SYN: timestamps 10, window scale 3, SACK permitted 2, padded to a word.
+/// Options of a SYN: timestamps 10, window scale 3, SACK permitted 2, padded to a word.
 const SYN_OPTION_BYTES: u32 = 16;
 /// Timestamps 10 and the kind and length of SACK.
 const BEFORE_BLOCKS_BYTES: u32 = 12;
 const BLOCK_BYTES: u32 = 8;
 
-/// Which way a segment goes.
+/// The direction of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Towards {
-    /// From the machine that opened the connection, with the data.
+    /// From the machine that opened the connection and sends the data.
     #[default]
     Receiver,
-    /// The other way.
+    /// The opposite direction.
     Sender,
 }
 
-/// A range of segment numbers, the end not included.
+/// A range of segment numbers, excluding the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Block {
     pub(crate) start: u32,
@@ -40,19 +41,19 @@ pub(crate) struct Segment {
     pub(crate) towards: Towards,
     pub(crate) is_syn: bool,
     pub(crate) is_fin: bool,
-    /// Congestion was met: said by the receiver of what it received (RFC 3168, RFC 8257).
+    /// The receiver's report that data met congestion (RFC 3168, RFC 8257).
     pub(crate) has_echo: bool,
     /// Whether the payload was sent before.
     pub(crate) is_again: bool,
-    /// How many of `blocks` are used; the first may be of what was received twice (RFC 2883).
+    /// The number of `blocks` in use; the first may be a duplicate segment (RFC 2883).
     pub(crate) block_count: u8,
     /// The number of the payload.
     pub(crate) number: u32,
-    /// How much of it; 0 if there is none.
+    /// The payload's length; 0 if there is none.
     pub(crate) payload_bytes: u32,
-    /// The next segment that the sender of this one wants.
+    /// The next segment that its sender expects.
     pub(crate) acknowledged: u32,
-    /// When it was sent, in ticks.
+    /// The time it was sent, in ticks.
     pub(crate) timestamp: u32,
     /// The timestamp that it answers.
     pub(crate) timestamp_echo: u32,
@@ -60,7 +61,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The TCP header with its options.
+    /// The length of the TCP header with its options.
     pub(crate) fn header_bytes(&self) -> u32 {
         let options = match (self.is_syn, u32::from(self.block_count)) {
             (true, _) => SYN_OPTION_BYTES,
@@ -70,7 +71,7 @@ impl Segment {
         HEADER_BYTES + options
     }
 
-    /// What selective acknowledgements it has.
+    /// Its selective acknowledgements.
     pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks[..usize::from(self.block_count)]
     }

@@ -1,4 +1,4 @@
-//! The end that data come from.
+//! The sending end of a connection.
 //!
 //! ```text
 //!   Opening --SYN, ACK--> Open --FIN rides on the last segment--> Finishing --acknowledged-->
@@ -7,22 +7,23 @@
 //!   Open, Disorder (something is sacked), Reduced (marks), Recovery (a loss), Loss (the timer)
 //! ```
 //!
-//! What an acknowledgement does, in this order: it feeds the round-trip time, the scoreboard and the
-//! detection of losses; it moves the phase; the algorithm (`control.rs`) grows the window in `Open`
-//! and `Loss`, proportional rate reduction (`prr.rs`) sets it in `Recovery`. What may be sent then is
-//! asked for one by one: lost segments first, then new ones, then in recovery those that are unsure
-//! (RFC 6675 section 5). SACK frees room in the window, so that limited transmit (RFC 3042) is part
-//! of it.
+//! An acknowledgement first updates the round-trip time, the scoreboard and loss detection.
+//! Then it changes the phase. Then the algorithm (`control.rs`) grows the window in `Open` and
+//! `Loss`, or proportional rate reduction (`prr.rs`) sets it in `Recovery`. Afterwards the
+//! caller polls segments one by one: lost segments first, then new ones, then in recovery
+//! those that are unsure (RFC 6675 section 5). SACK frees room in the window, which includes
+//! limited transmit (RFC 3042).
 //!
-//! 1. Segments are sent first in order, each in full; only the last is shorter.
-//! 2. In flight is never more than the window and the receiver's buffer, but for the first segment
-//!    that is sent again in a recovery, and a probe.
-//! 3. The timer runs whenever something is not acknowledged.
+//! 1. Segments are first sent in order and full; only the last is shorter.
+//! 2. In flight is never more than the window and the receiver's buffer, except for the first
+//!    retransmission of a recovery, and a probe.
+//! 3. The timer runs whenever something is unacknowledged.
 //!
-//! References: RFC 9293 (states), RFC 5681, RFC 6298, RFC 6675, RFC 6937, RFC 8985. Departures: no
-//! Karn's algorithm is needed, timestamps say which copy is answered (RFC 7323), but as in ns-3 the
-//! first segment of an acknowledgement gives no sample if it was sent again. There is no urgent data,
-//! no window probe (the receiver's application takes everything at once), and no reset.
+//! References: RFC 9293 (states), RFC 5681, RFC 6298, RFC 6675, RFC 6937, RFC 8985.
+//! Departures: Karn's algorithm is not needed, because timestamps say which copy is answered
+//! (RFC 7323); but as in ns-3, the first segment of an acknowledgement gives no sample if it
+//! was sent again. There is no urgent data, no window probe (the receiving application takes
+//! everything at once), and no reset.
 
 use super::config::{LossDetection, TcpConfig};
 use super::control::{Acked, Control, Window};
@@ -51,14 +52,14 @@ enum Phase {
     Loss,
 }
 
-/// What a sender has done.
+/// Counts of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SenderCounters {
     /// Data segments sent again.
     pub(crate) retransmitted: u64,
-    /// Times that the timer ran out on data.
+    /// Time-outs with data outstanding.
     pub(crate) timeouts: u64,
-    /// Recoveries without the timer.
+    /// Recoveries without a time-out.
     pub(crate) recoveries: u64,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct SenderCounters {
 pub(crate) struct Sender {
     state: State,
     phase: Phase,
-    /// How many segments there are, and what the last has.
+    /// The number of segments, and the length of the last.
     total: u32,
     last_bytes: u32,
     window: Window,
@@ -75,23 +76,23 @@ pub(crate) struct Sender {
     rack: Option<Rack>,
     prr: Prr,
     rtt: RoundTrip,
-    /// Where recovery or loss is over.
+    /// The end of recovery or loss.
     recovery_end: u32,
     has_recovery_end: bool,
     is_first_partial: bool,
     duplicates: u32,
-    /// Below it no segment gives a sample: it was sent before a time-out.
+    /// Segments below this give no sample: they were sent before a time-out.
     sampled_from: u32,
     rto: Time,
     retries: u8,
-    /// SYN or an acknowledgement is due.
+    /// A SYN or an acknowledgement is due.
     owes_syn: bool,
     owes_acknowledgement: bool,
-    /// A segment that is sent again whatever the window.
+    /// A segment to send again, whatever the window.
     forced: Option<u32>,
-    /// A new segment that is sent whatever the window.
+    /// A new segment to send, whatever the window.
     owes_probe: bool,
-    /// No data before.
+    /// No data is sent before this time.
     open_at: Time,
     retransmit_at: Option<Time>,
     probe_at: Option<Time>,
@@ -100,7 +101,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender of so many bytes, at least one.
+    /// Creates a sender of `bytes` bytes, at least one.
     pub(crate) fn new(config: &TcpConfig, bytes: u64) -> Sender {
         let bytes = bytes.max(1);
         let segment = u64::from(config.segment_bytes);
@@ -138,7 +139,7 @@ impl Sender {
         }
     }
 
-    /// Begins anew with another flow, in the same memory.
+    /// Starts again with another flow, in the same memory.
     pub(crate) fn reset(&mut self, config: &TcpConfig, bytes: u64) {
         let mut board = std::mem::take(&mut self.board);
         board.reset();
@@ -153,18 +154,18 @@ impl Sender {
         }
     }
 
-    /// Whether everything was acknowledged, and the other end has closed.
+    /// Whether everything is acknowledged and the other end has closed.
     #[cfg(test)]
     pub(crate) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Whether everything was acknowledged, whatever the other end does.
+    /// Whether everything is acknowledged, even if the other end is still open.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Finished | State::Closed)
     }
 
-    /// Whether it gave up.
+    /// Whether it has given up.
     pub(crate) fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -178,7 +179,7 @@ impl Sender {
         self.window.segments()
     }
 
-    /// When [`Sender::handle_timer`] is to be called.
+    /// The time at which to call [`Sender::handle_timer`].
     pub(crate) fn deadline(&self) -> Option<Time> {
         let mut least = self.retransmit_at;
         let mut take = |time: Option<Time>| {
@@ -196,7 +197,7 @@ impl Sender {
         least
     }
 
-    /// The sequence number of a segment, or of what is behind the last (RFC 9293 section 3.4).
+    /// The sequence number of a segment, or of the end of the flow (RFC 9293 section 3.4).
     pub(crate) fn sequence_of(&self, number: u32) -> u32 {
         let whole = number
             .min(self.total)
@@ -210,7 +211,7 @@ impl Sender {
         whole.wrapping_sub(short).wrapping_add(1 + fin)
     }
 
-    /// What the last segment lacks.
+    /// The bytes by which the last segment is shorter than a full one.
     fn short_bytes(&self) -> u32 {
         self.window.segment_bytes - self.last_bytes
     }
@@ -244,7 +245,7 @@ impl Sender {
         }
     }
 
-    /// Takes a segment from the receiver.
+    /// Handles a segment from the receiver.
     pub(crate) fn handle_segment(&mut self, config: &TcpConfig, now: Time, segment: &Segment) {
         if segment.is_syn {
             return self.handle_greeting(config, now, segment);
@@ -285,7 +286,7 @@ impl Sender {
         self.state = State::Open;
         self.retries = config.retries;
         self.timestamp_echo = segment.timestamp;
-        // Of a SYN that was sent again nobody knows which one is answered.
+        // If the SYN was sent again, it is unknown which copy is answered.
         if self.rto == RoundTrip::backed_off(config.connection_timeout) {
             let elapsed = super::elapsed(config, now, segment.timestamp_echo);
             self.rtt.sample(elapsed);
@@ -347,7 +348,7 @@ impl Sender {
         }
     }
 
-    /// Feeds the detection of losses; gives how many segments were found lost.
+    /// Runs loss detection; returns the number of segments found lost.
     fn find_losses(
         &mut self,
         config: &TcpConfig,
@@ -370,7 +371,7 @@ impl Sender {
         }
         rack.note_delivered(delivered, now);
         if rack.note_acknowledged(self.board.first(), has_duplicate) && !in_recovery {
-            // The probe was the repair: the loss counts as one all the same.
+            // The probe repaired the loss, which still counts as one.
             let in_flight = self
                 .board
                 .in_flight()
@@ -381,7 +382,7 @@ impl Sender {
         rack.detect(&mut self.board, now, in_recovery, self.rtt.mean())
     }
 
-    /// Something was sacked (RFC 6675 section 5, steps 1 and 2).
+    /// Notes that a segment was sacked (RFC 6675 section 5, steps 1 and 2).
     fn note_duplicate(&mut self, config: &TcpConfig, found: u32) {
         match self.phase {
             Phase::Loss | Phase::Recovery => return,
@@ -414,7 +415,7 @@ impl Sender {
         self.forced = self.board.next_lost();
     }
 
-    /// The window in recovery, by what was delivered.
+    /// Sets the window in recovery, by the delivered segments.
     fn reduce(&mut self, delivered: &Delivered) {
         let in_flight = self.in_flight_bytes();
         let bytes = delivered.segments.saturating_mul(self.window.segment_bytes);
@@ -422,7 +423,7 @@ impl Sender {
             .note_delivered(&mut self.window, in_flight, bytes, delivered.has_again);
     }
 
-    /// The first unacknowledged segment is another than before.
+    /// Handles an advance of the first unacknowledged segment.
     fn advance(
         &mut self,
         config: &TcpConfig,
@@ -491,7 +492,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement in recovery shows the next hole (RFC 6582 section 3.2).
+    /// Handles an acknowledgement in recovery that shows the next hole (RFC 6582 section 3.2).
     fn advance_partly(&mut self, config: &TcpConfig, now: Time, has_again: bool) {
         let one = self.acked(now, 1, false);
         self.control.note(&mut self.window, &one);
@@ -532,12 +533,12 @@ impl Sender {
             };
             let after = rack.probe_after(in_flight, mean, delayed);
             let at = after.map(|after| now + after);
-            // A probe after the timer would be none.
+            // A probe after the timer would be useless.
             self.probe_at = at.filter(|&at| self.retransmit_at.is_none_or(|timer| at < timer));
         }
     }
 
-    /// The time of [`Sender::deadline`] has come, or another.
+    /// Handles the timer; does nothing before [`Sender::deadline`].
     pub(crate) fn handle_timer(&mut self, now: Time) {
         if self.state == State::Opening {
             if self.retransmit_at.is_some_and(|time| time <= now) {
@@ -569,7 +570,7 @@ impl Sender {
         }
     }
 
-    /// Sends something new, or the last segment again (RFC 8985 section 7.3).
+    /// Sends a new segment, or the last one again (RFC 8985 section 7.3).
     fn probe(&mut self) {
         let end = self.board.end();
         let has_new = end < self.total;
@@ -580,11 +581,11 @@ impl Sender {
         if let Some(rack) = &mut self.rack {
             rack.note_probe(end + u32::from(has_new), !has_new);
         }
-        // The timer begins anew with the probe.
+        // The timer restarts with the probe.
         self.retransmit_at = None;
     }
 
-    /// Nothing was heard for the time-out (RFC 6298 section 5, RFC 5681 section 3.1).
+    /// Handles a time-out (RFC 6298 section 5, RFC 5681 section 3.1).
     fn time_out(&mut self) {
         if self.board.first() == self.board.end() {
             return;
@@ -618,7 +619,7 @@ impl Sender {
         }
     }
 
-    /// What is to be sent now, one segment at a time.
+    /// The next segment to send now; call until `None`.
     pub(crate) fn poll_transmit(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
         if self.owes_syn {
             self.owes_syn = false;
@@ -642,7 +643,7 @@ impl Sender {
         Some(self.send(config, now, number))
     }
 
-    /// The next segment that the window lets go (RFC 6675 section 4, NextSeg).
+    /// The next segment that the window allows (RFC 6675 section 4, NextSeg).
     fn next_segment(&mut self, config: &TcpConfig) -> Option<u32> {
         let end = self.board.end();
         if self.phase == Phase::Open && end == self.total {

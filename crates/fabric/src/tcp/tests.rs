@@ -1,16 +1,16 @@
-//! Two ends and a pipe: closed forms, recoveries, and anything that a network can do.
+//! Two ends and a pipe: closed forms, recoveries, and arbitrary network faults.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{EventQueue, Link, Port};
 
-/// What becomes of a segment in the pipe.
+/// The fate of a segment in the pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Passes,
     Lost,
-    /// Comes later by so much, behind others.
+    /// Delayed by this time, behind later segments.
     Late(Time),
     Twice,
 }
@@ -197,7 +197,7 @@ fn small_flows_cost_what_they_cost_in_the_artifact() {
     }
 }
 
-/// With more window than the link holds, the link is never idle.
+/// If the window exceeds the link's capacity, the link is never idle.
 #[test]
 fn a_full_link_takes_the_time_of_its_bits() {
     for config in variants() {
@@ -216,7 +216,7 @@ fn a_full_link_takes_the_time_of_its_bits() {
     }
 }
 
-/// With a window of 10 segments and nothing else in the way, 10 segments a round trip.
+/// With a window of 10 segments and no other limit, 10 segments leave per round trip.
 #[test]
 fn a_fixed_window_is_sent_once_a_round_trip() {
     for config in variants() {
@@ -229,7 +229,7 @@ fn a_fixed_window_is_sent_once_a_round_trip() {
         let mut pair = Pair::new(config, segments * 1024, link, passes);
         pair.run();
         assert!(pair.is_done(), "{config:?}");
-        // One and a half for the handshake; the last ten need half a one.
+        // One and a half for the handshake; the last ten need half a round trip.
         let expected = (1.5 + (segments / 10 - 1) as f64) * 1_000.0;
         let found = pair.last_data_at.as_micros_f64();
         assert!(
@@ -302,13 +302,14 @@ fn a_lost_tail_is_repaired_by_a_probe_or_by_the_timer() {
             assert!(pair.is_done(), "{config:?} {lost:?}");
             let timeouts = match config.loss_detection {
                 LossDetection::RackTlp => 0,
-                // The first of five is not acknowledged at once, nor is the FIN there: once more.
+                // The first of five is not acknowledged at once, nor is the FIN there: one
+                // more.
                 LossDetection::Duplicates(_) => 1 + u64::from(lost.len() > 1),
             };
             assert_eq!(counters.timeouts, timeouts, "{config:?} {lost:?}");
             if config.loss_detection == LossDetection::RackTlp && lost.len() == 1 {
-                // Two round trips and the receiver's delay for the probe: far less than the timer
-                // would need after them.
+                // Two round trips and the receiver's delay until the probe: the timer would
+                // take far longer.
                 assert_eq!(counters.retransmitted, 1);
             }
         }
@@ -345,7 +346,7 @@ fn a_loss_shrinks_the_window_as_the_algorithm_says() {
     }
 }
 
-/// DCTCP keeps a queue near the mark; CUBIC fills what there is.
+/// DCTCP keeps a queue near the mark; CUBIC fills the whole queue.
 #[test]
 fn dctcp_keeps_the_queue_short() {
     let longest = |algorithm| {
@@ -370,7 +371,8 @@ fn dctcp_keeps_the_queue_short() {
     );
 }
 
-/// Reordering by less than RACK's window, once it was seen, is no loss; with three duplicates it is.
+/// After reordering was seen, RACK tolerates reordering within its window; three duplicates do
+/// not.
 #[test]
 fn rack_bears_reordering_that_duplicates_do_not() {
     let retransmitted = |loss_detection| {
@@ -440,8 +442,9 @@ fn fate() -> impl Strategy<Value = Fate> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
 
-    /// Whatever the network does to the first segments, everything arrives in the end; but if it
-    /// loses a segment or its acknowledgement as often as may be tried, the sender gives up.
+    /// Whatever the network does to the first segments, everything arrives in the end. The
+    /// exception: if it loses a segment or its acknowledgement at every permitted try, the
+    /// sender gives up.
     #[test]
     fn everything_arrives_in_the_end(
         bytes in 1..400_000_u64,
@@ -455,7 +458,8 @@ proptest! {
         let mut pair = Pair::new(config, bytes, link, by_fates);
         pair.run();
         if pair.sender.has_failed() {
-            // One of each try's two segments, and these are among the last that were sent.
+            // One of each try's two segments is lost, and these are among the last that were
+            // sent.
             let tries = u64::from(config.retries) + 1;
             let last = pair.sent.saturating_sub(4 * tries) + 1..=pair.sent;
             let lost = last.filter(|&count| matches!(of(count), Fate::Lost)).count() as u64;

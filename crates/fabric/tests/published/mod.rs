@@ -1,4 +1,4 @@
-//! The published traces: `$THALWEG_SHARED`, else `../shared` beside the workspace.
+//! Opens the published traces in `$THALWEG_SHARED`, else `../shared` beside the workspace.
 
 use std::io::BufReader;
 use std::path::PathBuf;

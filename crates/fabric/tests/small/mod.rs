@@ -1,4 +1,4 @@
-//! The small fabric that several tests run on.
+//! A small fabric that several tests share.
 
 use thalweg_fabric::FatTree;
 
