@@ -1,15 +1,17 @@
-//! What goes over a link, as a capture that other programs read.
+//! Captures the packets of a link in a file that other programs read.
 //!
-//! A run keeps a record for each packet that a watched port accepts ([`crate::Simulation::watch`]),
-//! and the caller takes them away and writes them ([`CaptureWriter`]). A frame is what the published
-//! code of SwitchV2P puts on its links: the two bytes of PPP (RFC 1661) that ns-3's point-to-point
-//! links have, then IPv4, then UDP to port 667 with the tenant's IPv4 packet, or IPv4 in IPv4 if the
-//! run's outer headers leave no room for UDP; a control packet is UDP to port 333. Tags have no size
-//! there and are not in it. Payloads are zeros.
+//! A run keeps a record for each packet that a watched port accepts
+//! ([`crate::Simulation::watch`]). The caller takes the records and writes them
+//! ([`CaptureWriter`]). A frame has the format of the links in SwitchV2P's published code: the
+//! two bytes of PPP (RFC 1661) that ns-3's point-to-point links have, IPv4, and UDP to port
+//! 667 with the tenant's IPv4 packet. If the run's outer headers leave no room for UDP, it is
+//! IPv4 in IPv4. A control packet is UDP to port 333. Tags have no size in that code, so
+//! frames omit them. Payloads are zeros.
 //!
-//! The time of a record is when its first bit leaves. Records of one port are in order.
+//! The time of a record is when the packet's first bit leaves. Records of one port are in
+//! order.
 //!
-//! A frame is kept up to [`SNAP_BYTES`]; how long it was is in its record.
+//! A frame is kept up to [`SNAP_BYTES`]; its record has the original length.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -23,7 +25,7 @@ use crate::Time;
 use crate::tcp::{Segment, TcpConfig, Towards};
 use crate::topology::PortId;
 
-/// How much of a frame is kept.
+/// The kept length of a frame.
 pub const SNAP_BYTES: usize = 192;
 
 /// PPP's protocol number of IPv4.
@@ -32,7 +34,8 @@ const IPV4_BYTES: u32 = 20;
 const UDP_BYTES: u32 = 8;
 const TENANT_PORT: u16 = 667;
 const CONTROL_PORT: u16 = 333;
-/// The ports of tenants: the first dynamic one (RFC 6335 section 6), more by flow, and any other.
+/// The ports of tenants: the first dynamic one (RFC 6335 section 6), its offset by flow, and a
+/// fixed one.
 const FIRST_SOURCE_PORT: u16 = 49_152;
 const SOURCE_PORTS: u32 = 16_384;
 const SERVICE_PORT: u16 = 5_001;
@@ -42,33 +45,33 @@ const PICOS_PER_NANO: u64 = 1_000;
 /// A packet that a watched port accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
-    /// When its first bit left.
+    /// The time at which its first bit left.
     pub at: Time,
     /// The port.
     pub port: PortId,
     /// The frame, up to [`SNAP_BYTES`].
     pub frame: Vec<u8>,
-    /// How long it was.
+    /// The original length.
     pub wire_bytes: u32,
 }
 
-/// What a segment of TCP is to be written as.
+/// The sequence and acknowledgment numbers to write for a TCP segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) sequence: u32,
     pub(crate) acknowledgment: u32,
 }
 
-/// What is in a frame beside its addresses.
+/// The content of a frame apart from its addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content<'a> {
-    /// A datagram of a tenant, or a control packet: so many bytes in all.
+    /// A tenant's datagram, or a control packet.
     Datagram,
     /// A segment, with its numbers.
     Segment(&'a Segment, Numbers, &'a TcpConfig),
 }
 
-/// Makes the frame of a packet that has so many bytes on the wire, of which some are outer headers.
+/// Makes a frame of `wire_bytes` bytes, of which `outer_bytes` are outer headers.
 pub(crate) fn frame_of(
     packet: &Packet,
     content: Content<'_>,
@@ -136,7 +139,8 @@ fn flags_of(segment: &Segment) -> TcpFlags {
     TcpFlags(set.fold(0, |flags, (_, flag)| flags | flag.0))
 }
 
-/// Timestamps (RFC 7323), on a SYN window scale and SACK permitted, else SACK (RFC 2018).
+/// Options: timestamps (RFC 7323); on a SYN window scale and SACK permitted, otherwise SACK
+/// (RFC 2018).
 fn options_of(segment: &Segment, config: &TcpConfig, shift: u8) -> Vec<u8> {
     let mut bytes = vec![8, 10];
     bytes.extend(segment.timestamp.to_be_bytes());
@@ -152,12 +156,12 @@ fn options_of(segment: &Segment, config: &TcpConfig, shift: u8) -> Vec<u8> {
             }
         }
     }
-    // To whole words, by "no operation".
+    // Pad to whole words with "no operation".
     bytes.resize(bytes.len().next_multiple_of(4), 1);
     bytes
 }
 
-/// By how many bits a window is shifted so that it fits (RFC 7323 section 2.3).
+/// The bits by which a window is shifted to fit (RFC 7323 section 2.3).
 fn window_shift(bytes: u32) -> u8 {
     let bits = u32::BITS - bytes.leading_zeros();
     bits.saturating_sub(u16::BITS).min(14) as u8
@@ -195,7 +199,7 @@ pub struct CaptureWriter<W: Write> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes the head of a capture. Files want a [`std::io::BufWriter`].
+    /// Writes the header of a capture. Wrap a file in a [`std::io::BufWriter`].
     ///
     /// # Errors
     /// If `writer` fails.
@@ -237,7 +241,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// If what is buffered cannot be written.
+    /// If buffered data cannot be written.
     pub fn finish(self) -> std::io::Result<W> {
         let mut writer = self.writer.into_inner();
         writer.flush()?;

@@ -1,21 +1,21 @@
-//! What a run is made of: a plain value, checked once.
+//! The configuration of a run: a plain value, checked once.
 //!
 //! [`Config::artifact`] has the fabric of SwitchV2P's published code: 100 Gb/s to servers and
-//! gateways, 400 Gb/s between switches, 1 µs a link, 32 MiB for each queue, times to send cut to
-//! nanoseconds, datagrams of 64 bytes under 58 bytes of headers.
+//! gateways, 400 Gb/s between switches, 1 µs a link, 32 MiB for each queue, sending times
+//! truncated to nanoseconds, datagrams of 64 bytes under 58 bytes of headers.
 //!
 //! | scheme | a host sends to | switches | a misdelivered packet |
 //! | --- | --- | --- | --- |
 //! | [`Scheme::NoCache`] | the flow's gateway | forward | is sent after the machine |
-//! | [`Scheme::Direct`] | where the machine is now | forward | is sent after the machine |
-//! | [`Scheme::SwitchV2p`] | the flow's gateway | run the protocol | as the profile has it |
-//! | [`Scheme::LocalLearning`] | the flow's gateway | each learns what passes | is sent after the machine |
-//! | [`Scheme::GwCache`] | the flow's gateway | gateway ToRs learn what passes | is sent after the machine |
+//! | [`Scheme::Direct`] | the machine's current host | forward | is sent after the machine |
+//! | [`Scheme::SwitchV2p`] | the flow's gateway | run the protocol | follows the profile |
+//! | [`Scheme::LocalLearning`] | the flow's gateway | each learns from passing packets | is sent after the machine |
+//! | [`Scheme::GwCache`] | the flow's gateway | gateway ToRs learn from passing packets | is sent after the machine |
 //! | [`Scheme::Bluebird`] | the flow's gateway | ToRs resolve everything | is sent after the machine |
-//! | [`Scheme::OnDemand`] | where it knows the machine to be, else the flow's gateway | forward | is sent after the machine |
-//! | [`Scheme::Controller`] | the flow's gateway | look up what a controller gave them | is sent after the machine |
+//! | [`Scheme::OnDemand`] | the machine's host if known, else the flow's gateway | forward | is sent after the machine |
+//! | [`Scheme::Controller`] | the flow's gateway | look up mappings from a controller | is sent after the machine |
 //!
-//! What each of them does in detail, and what of it is the published code's, is in `schemes/`.
+//! `schemes/` describes each in detail, and how far it follows the published code.
 
 use thalweg_v2p::{LEARNING_PROBABILITY, MemoryPlacement, Profile};
 use thiserror::Error;
@@ -29,31 +29,31 @@ use crate::{
 const GIGABIT: u64 = 1_000_000_000;
 const QUEUE_BYTES: u64 = 32 << 20;
 
-/// How virtual addresses are resolved.
+/// The method of resolving virtual addresses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scheme {
-    /// By the gateways, each packet anew.
+    /// Gateways resolve every packet.
     NoCache,
-    /// By hosts that know everything at once: the bound.
+    /// Hosts know every mapping at once: the bound.
     Direct,
-    /// By caches in the switches, else by the gateways.
+    /// Caches in the switches resolve; gateways resolve the rest.
     SwitchV2p(SwitchV2p),
-    /// By caches in all switches, each of which learns every mapping that passes (section 3.1,
-    /// "local greedy approach").
+    /// Caches in all switches; each learns every mapping that passes (section 3.1, "local
+    /// greedy approach").
     LocalLearning {
         /// Lines of a switch.
         entries: u32,
     },
-    /// By such caches at the gateway ToRs only: after Sailfish (section 5).
+    /// Such caches at the gateway ToRs only: after Sailfish (section 5).
     GwCache {
         /// Lines of a gateway ToR.
         entries: u32,
     },
-    /// By the ToRs, which know everything: in a cache, else slowly (section 5).
+    /// ToRs resolve everything: from a cache, otherwise slowly (section 5).
     Bluebird(Bluebird),
-    /// By hosts that remember, else by the gateways (section 5).
+    /// Hosts remember mappings; gateways resolve the rest (section 5).
     OnDemand(OnDemand),
-    /// By caches in the switches that one controller fills (appendix A).
+    /// Caches in the switches, filled by one controller (appendix A).
     Controller(Controller),
 }
 
@@ -67,24 +67,24 @@ impl Scheme {
 /// SwitchV2P and its variants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SwitchV2p {
-    /// Which version of the protocol.
+    /// The protocol variant.
     pub profile: Profile,
     /// Lines of a switch that has memory.
     pub entries: u32,
     /// Which switches have memory.
     pub memory: MemoryPlacement,
-    /// With which probability a gateway ToR sends a learning packet.
+    /// The probability with which a gateway ToR sends a learning packet.
     pub learning_probability: f64,
     /// Whether invalidation packets are sent.
     pub sends_invalidations: bool,
     /// Whether the timestamp vector holds them back.
     pub has_timestamp_vector: bool,
-    /// Whether each tenant has lines of its own, as many as [`Tenant::memory`] says.
+    /// Whether each tenant has its own lines, in the proportions of [`Tenant::memory`].
     pub is_partitioned: bool,
 }
 
 impl SwitchV2p {
-    /// A profile with everything as evaluated.
+    /// A profile as evaluated in the paper.
     pub const fn new(profile: Profile, entries: u32) -> SwitchV2p {
         SwitchV2p {
             profile,
@@ -98,35 +98,36 @@ impl SwitchV2p {
     }
 }
 
-/// How large a datagram is.
+/// The size of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// Each has so many bytes.
+    /// The same number of bytes for each.
     Fixed(u32),
-    /// As the trace says, at most 65,507 bytes (RFC 768, with an IPv4 header).
+    /// The size in the trace, at most 65,507 bytes (RFC 768, with an IPv4 header).
     Traced,
 }
 
-/// What hosts send.
+/// The transport protocol of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// Each line of the trace is a datagram.
     Udp,
-    /// Each line of the trace is a connection that carries so many bytes.
+    /// Each line of the trace is a connection that carries the line's bytes.
     Tcp(TcpConfig),
 }
 
-/// What a gateway can take; without it, any number of packets at once (section 5).
+/// A gateway's capacity; without it, a gateway serves any number of packets at once (section
+/// 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GatewayService {
-    /// How many packets it begins with in a second.
+    /// Packets that it starts to serve per second.
     pub packets_per_second: u64,
-    /// How many may wait for that, the one that is begun next among them; more are dropped.
+    /// Packets that may wait, including the next to be served; more are dropped.
     pub queue_packets: u32,
 }
 
 impl GatewayService {
-    /// From one packet to the next.
+    /// The time between two packets.
     pub(crate) fn time_a_packet(&self) -> Time {
         Time::from_picos(1_000_000_000_000 / self.packets_per_second.max(1))
     }
@@ -137,28 +138,28 @@ impl GatewayService {
 pub struct Migration {
     /// The machine, by its number in the placement.
     pub machine: u32,
-    /// When.
+    /// The time of the move.
     pub at: Time,
-    /// Where to, by the server's number in the fabric.
+    /// The new server, by its number in the fabric.
     pub to_server: u32,
 }
 
-/// All gateways of a ToR give their work to those of another, as when gateways move (section 4).
+/// A move of all gateways of one ToR to another (section 4).
 ///
-/// From then on flows choose among the others, and the switches have other roles. What is on its way
-/// to the old gateways is answered there. The ToR where they go is one of the shape's
-/// [`FatTree::gateway_tors`], and has idle gateways until then.
+/// From then on flows choose among the gateways at work, and the switches have other roles.
+/// Packets on their way to the old gateways are answered there. The new ToR must be one of the
+/// shape's [`FatTree::gateway_tors`]; its gateways are idle until then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GatewayMove {
-    /// When.
+    /// The time of the move.
     pub at: Time,
-    /// From where, by the ToR's number.
+    /// The old ToR, by number.
     pub from_tor: u32,
-    /// To where.
+    /// The new ToR, by number.
     pub to_tor: u32,
 }
 
-/// A run.
+/// The configuration of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// The fabric.
@@ -167,27 +168,27 @@ pub struct Config {
     pub edge_link: Link,
     /// Links between switches.
     pub fabric_link: Link,
-    /// Which machines are on which server.
+    /// Which machines are on each server.
     pub placement: Placement,
-    /// How addresses are resolved.
+    /// The method of resolving addresses.
     pub scheme: Scheme,
-    /// How equal routes are chosen from.
+    /// The rule for choosing among equal routes.
     pub ecmp: Ecmp,
-    /// What a line of the trace is.
+    /// The meaning of a trace line.
     pub transport: Transport,
-    /// What a datagram carries.
+    /// The size of datagrams.
     pub payload: Payload,
-    /// Bytes of headers that come with the virtual network: framing, outer IP, tunnel.
+    /// Bytes of headers for the virtual network: framing, outer IP, tunnel.
     pub outer_bytes: u32,
     /// Bytes of the headers of a tenant's datagram: inner IP and UDP.
     pub inner_bytes: u32,
-    /// Whether packets are longer by the option that says their tags ([`thalweg_v2p::wire`]).
+    /// Whether packets are longer by the option with their tags ([`thalweg_v2p::wire`]).
     pub charges_tags: bool,
-    /// Whose the flows are; one tenant's if there are none.
+    /// The tenants of the flows; one tenant if empty.
     pub tenants: Vec<Tenant>,
-    /// Lines of each switch of SwitchV2P, by its number, whatever the scheme says.
+    /// Lines of each SwitchV2P switch, by its number; overrides the scheme.
     pub switch_entries: Option<Vec<u32>>,
-    /// What a gateway can take; `None` is everything.
+    /// A gateway's capacity; `None` is unlimited.
     pub gateway_service: Option<GatewayService>,
     /// Machines that move.
     pub migrations: Vec<Migration>,
@@ -195,14 +196,14 @@ pub struct Config {
     pub gateway_moves: Vec<GatewayMove>,
     /// Links and switches that fail.
     pub failures: Vec<Failure>,
-    /// How long after a failure, or its end, switches send by other ports.
+    /// The time from a failure, or its end, until switches change their routes.
     pub reroute_after: Time,
-    /// Of the learning packets' chance.
+    /// The seed for sending learning packets.
     pub seed: u64,
 }
 
 impl Config {
-    /// A run as by the published code of SwitchV2P.
+    /// The run of SwitchV2P's published code.
     pub fn artifact(shape: FatTree, placement: Placement, scheme: Scheme) -> Config {
         let link = |gigabits| Link {
             rate_bps: gigabits * GIGABIT,
@@ -234,8 +235,8 @@ impl Config {
         }
     }
 
-    /// A run as the text of the paper has it: IP in IP, sizes as traced, exact times, tags that take
-    /// bytes, and paths by flow, which the seed spreads.
+    /// The run of the paper's text: IP in IP, traced sizes, exact times, tags that take bytes,
+    /// and paths by flow, which the seed spreads.
     pub fn paper(shape: FatTree, placement: Placement, scheme: Scheme, seed: u64) -> Config {
         let base = Config::artifact(shape, placement, scheme);
         let exact = |link| Link {
@@ -255,7 +256,7 @@ impl Config {
     }
 }
 
-/// Why a run cannot begin.
+/// Why a run cannot start.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -276,7 +277,7 @@ pub enum ConfigError {
     /// The scheme needs gateways.
     #[error("no gateway to resolve addresses: give gateway ToRs and gateways a ToR")]
     NoGateway,
-    /// A machine of the trace that is nowhere.
+    /// A machine of the trace is on no server.
     #[error(
         "packet {position} of the trace: machine {machine} is on no server; place it, or cut the trace"
     )]
@@ -286,7 +287,7 @@ pub enum ConfigError {
         /// The machine.
         machine: u32,
     },
-    /// A machine that moves, and is nowhere.
+    /// A machine that moves is on no server.
     #[error("migration of machine {0}: it is on no server; name one of the placement")]
     MigrationMachine(u32),
     /// A server that does not exist.
@@ -294,33 +295,33 @@ pub enum ConfigError {
     MigrationServer {
         /// The server.
         server: u32,
-        /// How many there are.
+        /// The number of servers.
         servers: usize,
     },
-    /// Gateways that move from or to where there are none, or to where some are at work.
+    /// A gateway move from or to a ToR without gateways, or to one whose gateways are at work.
     #[error(
         "gateway move {0}: from or to a ToR that has no gateways, or to one whose gateways are at \
          work; give another"
     )]
     GatewayMove(usize),
-    /// A failure of nothing.
+    /// A failure of a link or switch that does not exist.
     #[error(
         "failure {0}: there is no such link or switch, or it ends before it begins; name two nodes \
          that are linked, or a switch, and a later end"
     )]
     Failure(usize),
-    /// Tenants of which no one sends, has memory, or can be told from another.
+    /// Too many tenants, or tenants without any traffic or without any memory.
     #[error("{0} tenants: give at most 2^24, of which one has traffic and one has memory")]
     Tenants(usize),
-    /// Lines of other switches than there are.
+    /// Lines for a number of switches other than the fabric's.
     #[error("lines of {said} switches, in a fabric of {switches}: give a number for each switch")]
     SwitchEntries {
-        /// How many numbers there are.
+        /// The number of values given.
         said: usize,
-        /// How many switches.
+        /// The number of switches.
         switches: usize,
     },
-    /// A probability that is none.
+    /// A number that is not a probability.
     #[error("a learning probability of {0}: give 0 to 1")]
     Probability(String),
 }

@@ -1,15 +1,15 @@
-//! Which of several equal routes a packet takes.
+//! Chooses one of several equal routes for a packet.
 //!
-//! | rule | hash of | so that |
+//! | rule | hash of | effect |
 //! | --- | --- | --- |
 //! | [`Ecmp::Artifact`] | outer source and destination as text, the protocol, the ports | a pair of nodes has one path, all switches agree, and few cores are used |
-//! | [`Ecmp::PerFlow`] | the flow's number, a seed and the switch | flows are spread, each in its own way at every switch |
+//! | [`Ecmp::PerFlow`] | the flow's number, a seed and the switch | flows are spread, each independently at every switch |
 //!
-//! The first is what the published code of SwitchV2P does: MurmurHash3 (x86, 128 bits, of which the
-//! first 64), seed 0x8BADF00D, of the two addresses with nothing between, the byte 17 (UDP) and the
-//! two ports, 667 for tenants' packets and 333 for control packets. It costs a text, so it is
-//! computed when a packet gets its outer addresses, not at every switch, and what was computed is
-//! kept for as long as no other pair of addresses takes its place ([`Paths`]).
+//! The first is the rule of SwitchV2P's published code: MurmurHash3 (x86, 128 bits, of which
+//! the first 64), seed 0x8BADF00D, of the two addresses with no separator, the byte 17 (UDP)
+//! and the two ports, 667 for tenants' packets and 333 for control packets. It formats text,
+//! so it is computed when a packet gets its outer addresses, not at every switch. The result
+//! is cached until another pair of addresses takes its line ([`Paths`]).
 
 use std::io::{self, Write};
 
@@ -20,20 +20,20 @@ use crate::topology::NodeId;
 const MURMUR_SEED: u32 = 0x8bad_f00d;
 const UDP: u8 = 17;
 
-/// The rule by which equal routes are chosen from.
+/// The rule for choosing among equal routes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ecmp {
-    /// As the published code of SwitchV2P.
+    /// The rule of SwitchV2P's published code.
     Artifact,
     /// By flow and switch.
     PerFlow {
-        /// Another seed is another spread.
+        /// The seed of the spread.
         seed: u64,
     },
 }
 
 impl Ecmp {
-    /// What is hashed once for a pair of outer addresses.
+    /// The hash for a pair of outer addresses, computed once.
     pub(crate) fn path_of(self, packet: &Packet) -> u64 {
         match self {
             Ecmp::Artifact => {
@@ -47,7 +47,8 @@ impl Ecmp {
         }
     }
 
-    /// Which of `count` routes a switch takes; `path` is of [`Ecmp::path_of`].
+    /// The index of the route among `count` that a switch takes; `path` is from
+    /// [`Ecmp::path_of`].
     #[inline]
     pub(crate) fn choose(self, path: u64, switch: NodeId, count: usize) -> usize {
         let hash = match self {
@@ -55,7 +56,7 @@ impl Ecmp {
             Ecmp::PerFlow { .. } => mixed(path ^ u64::from(switch.0)),
         };
         let count = count as u64;
-        // The same, without a division.
+        // The same without a division.
         let chosen = match count.is_power_of_two() {
             true => hash & (count - 1),
             false => hash % count,
@@ -64,7 +65,7 @@ impl Ecmp {
     }
 }
 
-/// Paths, with those of tenants' packets remembered: a cache of one line an index.
+/// Computes paths, with a direct-mapped cache of those of tenants' packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     ecmp: Ecmp,
@@ -81,14 +82,14 @@ impl Paths {
             Ecmp::Artifact => 1 << Paths::LINE_BITS,
             Ecmp::PerFlow { .. } => 0,
         };
-        // No packet goes from 0.0.0.0 to 0.0.0.0: it is no node's address.
+        // No packet goes from 0.0.0.0 to 0.0.0.0, because no node has that address.
         Paths {
             ecmp,
             known: vec![(0, 0); lines],
         }
     }
 
-    /// What [`Ecmp::path_of`] is.
+    /// The result of [`Ecmp::path_of`].
     #[inline]
     pub(crate) fn of(&mut self, packet: &Packet) -> u64 {
         let (Ecmp::Artifact, Body::Data(_)) = (self.ecmp, &packet.body) else {
@@ -122,7 +123,7 @@ fn artifact_hash(source: Address, destination: Address, ports: &[u8]) -> u64 {
     hash.expect("a slice can be read") as u64
 }
 
-/// Writes an address as its `Display` does, for IPv4 without the machinery of formatting.
+/// Writes an address as its `Display` does; for IPv4 without formatting machinery.
 fn write_address(rest: &mut &mut [u8], address: Address) -> io::Result<()> {
     let Some(address) = address.to_ipv4() else {
         return write!(rest, "{address}");
@@ -160,7 +161,7 @@ mod tests {
         Address::new(text.parse().unwrap()).unwrap()
     }
 
-    /// Vectors of the published code.
+    /// Vectors computed by the published code.
     #[test]
     fn the_hash_agrees_with_the_artifact() {
         for (source, destination, hash) in [

@@ -1,4 +1,4 @@
-//! Links and switches that fail while a run goes on.
+//! Links and switches that fail during a run.
 //!
 //! ```text
 //!   fails ------------ reroute_after ------------> others go round it
@@ -6,19 +6,19 @@
 //!   mended ----------- reroute_after ------------> they use it again
 //! ```
 //!
-//! A link fails in both directions. A switch that fails is one all of whose links do; what its caches
-//! hold it has when it comes back. Next hops are computed anew from the links that work, so that
-//! packets take shortest paths of what is left, and a node that cannot be reached has none: NoRoute.
-//! In between packets run into the failure and are counted.
+//! A link fails in both directions. When a switch fails, all its links fail; its caches keep
+//! their contents. Next hops are recomputed from the working links, so packets take the
+//! shortest remaining paths; an unreachable node has none: NoRoute. Before that, packets run
+//! into the failure and are counted.
 //!
-//! 1. A packet that was on a link or in its queue when it failed never arrives, even if the link is
-//!    mended before.
-//! 2. An element that failed twice works again when it was mended twice.
+//! 1. A packet that was on a link or in its queue when it failed never arrives, even if the
+//!    link is repaired earlier.
+//! 2. An element that failed twice works again after both failures end.
 
 use crate::Time;
 use crate::topology::{NodeId, PortId, Topology};
 
-/// What fails.
+/// The failing element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// The link between two nodes, in either order.
@@ -27,50 +27,50 @@ pub enum Element {
     Switch(NodeId),
 }
 
-/// Something fails for a while.
+/// A failure and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What.
+    /// The failing element.
     pub element: Element,
-    /// From when.
+    /// The start.
     pub at: Time,
-    /// Until when; `None` is for ever.
+    /// The end; `None` is never.
     pub until: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// The failure of this index begins.
+    /// The failure with this index begins.
     Fails(u32),
-    /// It ends.
+    /// The failure with this index ends.
     Mended(u32),
-    /// Routes follow.
+    /// Routes are recomputed.
     Reroute,
 }
 
-/// The failures of a run, and what works by now.
+/// The failures of a run, and the current state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failures {
     /// The ports of each failure.
     ports: Vec<Vec<PortId>>,
-    /// By time.
+    /// Sorted by time.
     changes: Vec<(Time, Change)>,
     next: usize,
-    /// How many failures each port is in.
+    /// For each port, the number of failures that it is part of.
     depth: Vec<u16>,
 }
 
-/// What is to be done with ports and routes.
+/// The effect of a change on ports and routes.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     /// These ports went down, or up.
     Ports { ports: Vec<PortId>, is_up: bool },
-    /// Next hops are to be computed anew.
+    /// Next hops must be recomputed.
     Reroute,
 }
 
 impl Failures {
-    /// Finds the ports of each failure; gives the index of the first that has none.
+    /// Finds the ports of each failure; returns the index of the first that has none.
     pub(crate) fn new(
         topology: &Topology,
         failures: &[Failure],
@@ -98,13 +98,13 @@ impl Failures {
         Ok(made)
     }
 
-    /// When something changes next.
+    /// The time of the next change.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.changes.get(self.next).map(|(time, _)| *time)
     }
 
-    /// What changes next; `None` if it makes no difference.
+    /// Applies the next change; `None` if it has no effect.
     pub(crate) fn take(&mut self) -> Option<Effect> {
         let (_, change) = *self.changes.get(self.next)?;
         self.next += 1;
@@ -117,7 +117,7 @@ impl Failures {
         ports.retain(|port| {
             let depth = &mut self.depth[port.0 as usize];
             *depth = if is_up { *depth - 1 } else { *depth + 1 };
-            // It changes for a port that is in no other failure.
+            // Only ports that are in no other failure change.
             *depth == u16::from(!is_up)
         });
         Some(Effect::Ports { ports, is_up })

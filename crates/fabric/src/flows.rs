@@ -1,8 +1,9 @@
-//! What is sent, and what came of each flow.
+//! The packets to send, and the record of each flow.
 //!
-//! The lines of a trace are sorted by time; lines of one time keep their order. Machines and flows
-//! get numbers from 0 in the order in which they appear, so that a packet names them by index. Each
-//! tenant has all machines of the placement, the first tenant's first ([`crate::Tenant`]).
+//! The lines of a trace are sorted by time; lines of equal time keep their order. Machines and
+//! flows are numbered from 0 in order of appearance, so that a packet names them by index.
+//! Each tenant has all machines of the placement; the first tenant's come first
+//! ([`crate::Tenant`]).
 
 use std::collections::HashMap;
 
@@ -16,16 +17,16 @@ use crate::{Time, TraceLine};
 
 const MAX_DATAGRAM: u64 = 65_507;
 
-/// A machine: its virtual address, and where it is.
+/// A machine: its virtual address and its location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) address: Address,
-    /// Where it is according to the database, so that nobody need look it up by its address.
+    /// Its place according to the database, cached to avoid a lookup by address.
     pub(crate) place: Address,
-    /// The version at which it came to its node.
+    /// The version at which it arrived at its node.
     pub(crate) version: Version,
     pub(crate) node: NodeId,
-    /// Whose it is.
+    /// Its tenant.
     pub(crate) vni: Vni,
 }
 
@@ -39,7 +40,7 @@ impl Machine {
     }
 }
 
-/// All machines, by index, and the indices of their numbers.
+/// All machines by index, and their indices by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machines {
     pub(crate) all: Vec<Machine>,
@@ -47,8 +48,8 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Gives machines their virtual addresses: they and the gateways are counted in the order of
-    /// endpoints, and the count is the address (as in the published code).
+    /// Gives machines their virtual addresses: machines and gateways are counted in the order
+    /// of endpoints, and the count is the address (as in the published code).
     pub(crate) fn new(topology: &Topology, config: &Config) -> Machines {
         let mut machines = Machines::of_one_tenant(topology, config);
         let servers = &topology.servers()[..config.placement.servers().len()];
@@ -56,7 +57,8 @@ impl Machines {
         for tenant in 1..config.tenants.len() {
             for index in 0..own {
                 let first = machines.all[index];
-                // Servers are in the order of nodes. The same machine of another tenant is on another.
+                // Servers are in the order of nodes. The same machine of another tenant is on
+                // another server.
                 let server = servers.binary_search(&first.node).unwrap_or_default();
                 let node = servers[(server + tenant) % servers.len()];
                 machines.all.push(Machine {
@@ -96,48 +98,48 @@ impl Machines {
         machines
     }
 
-    /// The index of the first tenant's machine of a number.
+    /// The index of the first tenant's machine with this number.
     pub(crate) fn index_of(&self, number: u32) -> Option<u32> {
         self.indices.get(&number).copied()
     }
 
-    /// Machines of one tenant.
+    /// The number of machines of one tenant.
     fn len_of_tenant(&self) -> u32 {
         self.indices.len() as u32
     }
 }
 
-/// The network of a tenant: the first has 0, as in the published code.
+/// The network of a tenant; the first has 0, as in the published code.
 pub(crate) fn vni_of(tenant: usize) -> Vni {
     Vni::new(tenant as u32).unwrap_or_default()
 }
 
-/// A packet that will be sent, or a connection that will be opened.
+/// A packet to send, or a connection to open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
     pub(crate) at: Time,
     pub(crate) source: u32,
     pub(crate) destination: u32,
     pub(crate) flow: u32,
-    /// Bytes of the packet, or of all that the connection carries.
+    /// Bytes of the packet, or of the whole connection.
     pub(crate) payload: u64,
 }
 
-/// What came of a flow.
+/// The record of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// The number that the trace gives it.
+    /// Its number in the trace.
     pub(crate) number: u32,
-    /// Whose it is, by position.
+    /// Its tenant's position.
     pub(crate) tenant: u32,
     pub(crate) sent: u32,
-    /// The gateway's address for packets that their host does not resolve, of both ends.
+    /// The gateway's address for packets that the host does not resolve, for both ends.
     pub(crate) gateway: Option<Address>,
     first_sent: Time,
     first_delivered: Time,
     last_delivered: Time,
     delivered: u32,
-    /// One more than the greatest sequence number delivered, in either direction.
+    /// One more than the greatest sequence number delivered, for each direction.
     next_sequence: [u32; 2],
 }
 
@@ -156,7 +158,7 @@ impl Flow {
         }
     }
 
-    /// Counts a packet that is sent; gives its number in the flow.
+    /// Counts a sent packet; returns its number in the flow.
     pub(crate) fn send(&mut self, now: Time) -> u32 {
         if self.sent == 0 {
             self.first_sent = now;
@@ -165,7 +167,7 @@ impl Flow {
         self.sent - 1
     }
 
-    /// Counts a packet that was delivered; says whether a later one was before it.
+    /// Counts a delivered packet; returns whether a later one was delivered before it.
     pub(crate) fn deliver(&mut self, now: Time, sequence: u32, direction: usize) -> bool {
         if self.delivered == 0 {
             self.first_delivered = now;
@@ -216,7 +218,7 @@ pub(crate) fn datagrams_of(
     Ok((datagrams, flows))
 }
 
-/// Means over flows that had a packet delivered; of each tenant, too, if there are several.
+/// Means over flows with a delivered packet; also per tenant if there are several.
 pub(crate) fn summarize(flows: &[Flow], report: &mut Report) {
     let means = |tenant: Option<u32>| {
         let is_meant = move |flow: &&Flow| tenant.is_none_or(|tenant| tenant == flow.tenant);

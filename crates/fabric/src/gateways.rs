@@ -1,13 +1,14 @@
-//! Gateways that move while a run goes on: which ToR's are at work, and when that changes.
+//! Gateways that move during a run: which ToRs' gateways are at work, and when that changes.
 //!
-//! Where gateways are is built into a fabric. That they move is that those of one ToR become idle and
-//! those of another begin: a flow's gateway is chosen among those at work, and the ToR and the spines
-//! of its pod have the roles that this gives them (section 4, "gateway migration": "the switch's role
-//! can be dynamically adjusted through a control-plane operation"). Caches stay as they are, but for
-//! schemes whose caches are at the gateways: there the new ToR's begins empty.
+//! The positions of gateways are fixed in a fabric. In a move, the gateways of one ToR become
+//! idle and those of another start. A flow chooses among the gateways at work, and the ToR and
+//! the spines of its pod change roles accordingly (section 4, "gateway migration": "the
+//! switch's role can be dynamically adjusted through a control-plane operation"). Caches stay
+//! as they are, except in schemes whose caches are at the gateways: there the new ToR's cache
+//! begins empty.
 //!
-//! 1. The ToRs that gateways move to are idle at first; as many are at work at all times.
-//! 2. An idle gateway answers what still comes to it, so that nothing is lost by a move.
+//! 1. The ToRs that gateways move to are idle at first; the number at work is constant.
+//! 2. An idle gateway still answers the packets it receives, so a move loses nothing.
 
 use crate::Time;
 use crate::config::GatewayMove;
@@ -16,7 +17,7 @@ use crate::shape::FatTree;
 /// The moves of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GatewayMoves {
-    /// By time.
+    /// Sorted by time.
     moves: Vec<GatewayMove>,
     next: usize,
     /// ToRs whose gateways are at work, ascending.
@@ -24,7 +25,7 @@ pub(crate) struct GatewayMoves {
 }
 
 impl GatewayMoves {
-    /// Checks the moves one after the other; gives the index of the first that cannot be.
+    /// Checks the moves one after the other; returns the index of the first impossible one.
     pub(crate) fn new(shape: &FatTree, moves: &[GatewayMove]) -> Result<GatewayMoves, usize> {
         let mut order: Vec<(usize, GatewayMove)> = moves.iter().copied().enumerate().collect();
         order.sort_by_key(|(_, moved)| moved.at);
@@ -52,7 +53,7 @@ impl GatewayMoves {
         Ok(made)
     }
 
-    /// When gateways move next.
+    /// The time of the next move.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.moves.get(self.next).map(|moved| moved.at)
@@ -63,7 +64,7 @@ impl GatewayMoves {
         &self.at_work
     }
 
-    /// The next move is done.
+    /// Applies the next move.
     pub(crate) fn take(&mut self) {
         let Some(moved) = self.moves.get(self.next) else {
             return;
@@ -93,7 +94,7 @@ mod tests {
             from_tor,
             to_tor,
         };
-        // The second in time is given first.
+        // The later move is given first.
         let mut moves =
             GatewayMoves::new(&shape, &[moved(9, 3, 0), moved(4, 0, 5)]).expect("possible");
         assert_eq!(moves.at_work(), [0, 3]);

@@ -1,16 +1,16 @@
-//! Workloads from a seed, like those that SwitchV2P was evaluated on.
+//! Generates workloads from a seed, like those of SwitchV2P's evaluation.
 //!
-//! | workload | is like | what is kept of it |
+//! | workload | model | preserved properties |
 //! | --- | --- | --- |
 //! | [`FlowWorkload`] | Hadoop, WebSearch | the sizes' distribution, the load, pairs drawn evenly |
-//! | [`BurstWorkload`] | Microbursts | how long bursts are, how popular destinations |
+//! | [`BurstWorkload`] | Microbursts | the lengths of bursts, the popularity of destinations |
 //! | [`VideoWorkload`] | Video | pairs that send at a constant rate |
-//! | [`RpcWorkload`] | Alibaba | how many machines are called, and how unevenly |
+//! | [`RpcWorkload`] | Alibaba | the number of called machines, and its skew |
 //! | [`IncastWorkload`] | the migration's incast | senders to one machine, all at once |
 //!
-//! Flows are lines of a trace, to be run over TCP; the other three are lines for datagrams, but RPCs,
-//! which are flows. Machines are those of a placement, and no machine sends to one on its server.
-//! Lines come out sorted by time.
+//! Flows and RPCs are lines of a trace for TCP; the others are lines for datagrams. Machines
+//! are those of a placement, and no machine sends to one on its own server. Lines are sorted
+//! by time.
 //!
 //! 1. The same workload, placement and seed give the same lines.
 //!
@@ -31,23 +31,24 @@ use crate::{Placement, Time, TraceLine};
 const BITS_PER_BYTE: f64 = 8.0;
 const PICOS_PER_SECOND: f64 = 1e12;
 
-/// Flows between machines drawn evenly, at random times, for a load of the servers' links.
+/// Flows between random pairs of machines at random times, at a given load of the servers'
+/// links.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowWorkload {
-    /// How large flows are.
+    /// The sizes of flows.
     pub sizes: Sizes,
-    /// The share of the servers' links that they fill, 0 to 1.
+    /// The load of the servers' links, 0 to 1.
     pub load: f64,
     /// The rate of a server's link.
     pub edge_bps: u64,
-    /// Until when flows start.
+    /// The time at which the last flows start.
     pub duration: Time,
-    /// Of the chance.
+    /// The seed.
     pub seed: u64,
 }
 
 impl FlowWorkload {
-    /// The lines, for the machines of a placement.
+    /// Generates the lines for the machines of a placement.
     pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
         let machines = Machines::new(placement);
         let mut random = Pcg64::seed_from_u64(self.seed);
@@ -76,28 +77,28 @@ impl FlowWorkload {
     }
 }
 
-/// Bursts of datagrams: each from one machine to another, as fast as its sender may.
+/// Bursts of datagrams from one machine to another, at the sender's full rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BurstWorkload {
-    /// How many bursts.
+    /// The number of bursts.
     pub bursts: u32,
-    /// How long nearly all of them are, at most: the 99th percentile.
+    /// The 99th percentile of burst lengths.
     pub longest: Time,
-    /// Between the packets of a burst.
+    /// The time between the packets of a burst.
     pub interval: Time,
     /// Bytes of a packet.
     pub payload_bytes: u64,
-    /// How uneven destinations are: 0 is even, 1 as in natural texts (Zipf's exponent).
+    /// The skew of destinations: 0 is even, 1 as in natural texts (Zipf's exponent).
     pub skew: f64,
-    /// Until when bursts start.
+    /// The time at which the last bursts start.
     pub duration: Time,
-    /// Of the chance.
+    /// The seed.
     pub seed: u64,
 }
 
 impl BurstWorkload {
-    /// As published: bursts of up to 158 µs, and over a quarter of the machines are the destination
-    /// of ten or more.
+    /// The published properties: bursts of up to 158 µs, and over a quarter of the machines
+    /// are the destination of ten or more.
     pub const fn published(seed: u64) -> BurstWorkload {
         BurstWorkload {
             bursts: 86_000,
@@ -110,13 +111,13 @@ impl BurstWorkload {
         }
     }
 
-    /// The lines, for the machines of a placement.
+    /// Generates the lines for the machines of a placement.
     pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
         let machines = Machines::new(placement);
         let mut random = Pcg64::seed_from_u64(self.seed);
         let mut lines = Vec::new();
         let popular = machines.shuffled(&mut random);
-        // The 99th percentile of an exponential is ln 100 of its mean.
+        // The 99th percentile of an exponential distribution is ln 100 times its mean.
         let rate = 100_f64.ln() / (self.longest.as_picos().max(1) as f64);
         let (Ok(length), Ok(rank)) = (Exp::new(rate), Zipf::new(popular.len() as f64, self.skew))
         else {
@@ -149,20 +150,20 @@ impl BurstWorkload {
 /// Pairs that send datagrams at a constant rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VideoWorkload {
-    /// How many pairs; no machine is in two.
+    /// The number of pairs; no machine is in two.
     pub pairs: u32,
-    /// Between two packets of a pair.
+    /// The time between two packets of a pair.
     pub interval: Time,
     /// Bytes of a packet.
     pub payload_bytes: u64,
-    /// Until when they send.
+    /// The time at which they stop.
     pub duration: Time,
-    /// Of the chance.
+    /// The seed.
     pub seed: u64,
 }
 
 impl VideoWorkload {
-    /// As published: 64 pairs at 48 Mb/s for two seconds.
+    /// The published properties: 64 pairs at 48 Mb/s for two seconds.
     pub const fn published(seed: u64) -> VideoWorkload {
         VideoWorkload {
             pairs: 64,
@@ -173,7 +174,7 @@ impl VideoWorkload {
         }
     }
 
-    /// The lines, for the machines of a placement.
+    /// Generates the lines for the machines of a placement.
     pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
         let machines = Machines::new(placement);
         let mut random = Pcg64::seed_from_u64(self.seed);
@@ -205,27 +206,27 @@ impl VideoWorkload {
     }
 }
 
-/// Calls among services, as flows: few machines are called by nearly all.
+/// Calls among services, as flows: nearly all go to few machines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RpcWorkload {
-    /// How many calls.
+    /// The number of calls.
     pub calls: u32,
-    /// The share of machines that are called at all.
+    /// The share of machines that are called.
     pub called_share: f64,
-    /// The share of these that are called often.
+    /// The share of the called machines that are popular.
     pub popular_share: f64,
-    /// The share of calls that these get.
+    /// The share of calls that the popular machines get.
     pub popular_calls: f64,
-    /// Bytes of a call, evenly up to so many.
+    /// The greatest size of a call in bytes; sizes are uniform.
     pub most_bytes: u64,
-    /// Until when calls start.
+    /// The time at which the last calls start.
     pub duration: Time,
-    /// Of the chance.
+    /// The seed.
     pub seed: u64,
 }
 
 impl RpcWorkload {
-    /// As published: 24 % of the machines are called, and 95 % of calls go to few.
+    /// The published properties: 24 % of the machines are called, and 95 % of calls go to few.
     pub const fn published(seed: u64) -> RpcWorkload {
         RpcWorkload {
             calls: 2_500_000,
@@ -238,9 +239,10 @@ impl RpcWorkload {
         }
     }
 
-    /// The lines, for the machines of a placement.
+    /// Generates the lines for the machines of a placement.
     ///
-    /// Unpopular machines are called in turn, so that all are called before one is again.
+    /// Unpopular machines are called in turn, so that each is called before any is called
+    /// again.
     pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
         let machines = Machines::new(placement);
         let mut random = Pcg64::seed_from_u64(self.seed);
@@ -278,25 +280,26 @@ impl RpcWorkload {
     }
 }
 
-/// Machines on other servers that all send datagrams to one.
+/// Machines on other servers that all send datagrams to one machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IncastWorkload {
-    /// How many.
+    /// The number of senders.
     pub senders: u32,
-    /// To whom, by its number in the placement.
+    /// The destination, by its number in the placement.
     pub destination: u32,
-    /// Packets of each.
+    /// Packets of each sender.
     pub packets: u32,
-    /// Between two of them.
+    /// The time between two packets of a sender.
     pub interval: Time,
     /// Bytes of a packet.
     pub payload_bytes: u64,
-    /// Of the chance.
+    /// The seed.
     pub seed: u64,
 }
 
 impl IncastWorkload {
-    /// As published: 64 machines, a packet each microsecond, for a millisecond.
+    /// The published properties: 64 machines send a packet each microsecond, for a
+    /// millisecond.
     pub const fn published(seed: u64) -> IncastWorkload {
         IncastWorkload {
             senders: 64,
@@ -308,7 +311,7 @@ impl IncastWorkload {
         }
     }
 
-    /// The lines, for the machines of a placement; none if the destination is nowhere.
+    /// Generates the lines for the machines of a placement; none if it lacks the destination.
     pub fn generate(&self, placement: &Placement) -> Vec<TraceLine> {
         let machines = Machines::new(placement);
         let mut random = Pcg64::seed_from_u64(self.seed);
@@ -339,7 +342,7 @@ impl IncastWorkload {
     }
 }
 
-/// A machine and the server that it is on.
+/// A machine and its server.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     number: u32,
@@ -360,7 +363,7 @@ impl Machines {
         Machines { all: all.collect() }
     }
 
-    /// Whether there are two machines on two servers.
+    /// Whether there are machines on at least two servers.
     fn has_pairs(&self) -> bool {
         let ends = (self.all.first(), self.all.last());
         matches!(ends, (Some(first), Some(last)) if first.server != last.server)
@@ -380,7 +383,7 @@ impl Machines {
         )
     }
 
-    /// A machine of another server.
+    /// Draws a machine on another server.
     fn source_for(&self, destination: Place, random: &mut Pcg64) -> Place {
         loop {
             let source = self.all[random.random_range(0..self.all.len())];

@@ -1,4 +1,4 @@
-//! Where memory does most good: lines dealt out to switches by their miss-ratio curves.
+//! Distributes cache lines among switches by their miss-ratio curves, for the most hits.
 //!
 //! ```text
 //!   hits                      each switch: hits of its cache by its lines (`thalweg_v2p::Demand`)
@@ -8,22 +8,22 @@
 //!    +------------- lines
 //! ```
 //!
-//! A curve may have steps: 10 lines that hold one thing less than a loop of 11 hit nothing. So pieces
-//! of the hull are dealt out, not lines one by one, which would stop before a step.
+//! A curve may have steps: if a loop has 11 keys, 10 lines hit nothing. So whole pieces of the
+//! hull are assigned; assigning line by line would stop before a step.
 //!
-//! What is best for hulls is near the best for switches, no more. A curve is measured with some
-//! division of memory, and with another one a switch is asked for less or for more than it was.
+//! The best division for the hulls is near the best for the switches, no more. A curve is
+//! measured under some division of memory, and under another one a switch receives more or
+//! fewer lookups.
 //!
-//! 1. Lines dealt out are `total`, or less by what no switch can use: whole sets, and no more than
-//!    2^28 for one switch.
-//! 2. No other division has more hits by the hulls, but for the last piece, of which there may be a
-//!    part.
+//! 1. The lines assigned are `total`, less those that no switch can use: only whole sets, and
+//!    at most 2^28 lines per switch.
+//! 2. No other division has more hits by the hulls, except that the last piece may be partial.
 //!
 //! Cost: a sort of all pieces.
 
 use thalweg_v2p::Demand;
 
-/// As large as a cache can be.
+/// The greatest number of lines of a cache.
 const MOST_ENTRIES: u64 = 1 << 28;
 
 /// A straight piece of a switch's hull.
@@ -35,19 +35,20 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether it has fewer hits a line than another.
+    /// Whether it has fewer hits per line than another.
     fn is_less_steep(&self, other: &Piece) -> bool {
         let product = |hits: u64, entries: u64| u128::from(hits) * u128::from(entries);
         product(self.hits, other.entries) < product(other.hits, self.entries)
     }
 }
 
-/// Lines of each switch, by its number, so that hits are most by what was measured; `total` in all.
+/// Divides `total` lines among the switches, by number, for the most hits as measured.
 ///
-/// Each gets a multiple of `set_entries`, the lines of a set. What no curve asks for is spread evenly.
+/// Each gets a multiple of `set_entries`, the lines of a set. Lines without demand are spread
+/// evenly.
 ///
 /// # Panics
-/// If a set has no lines.
+/// If `set_entries` is 0.
 pub fn place_memory<'a>(
     demands: impl IntoIterator<Item = &'a Demand>,
     total: u64,
@@ -60,7 +61,8 @@ pub fn place_memory<'a>(
         hulls.push(hull_of(switch, places));
     }
     let mut pieces: Vec<Piece> = hulls.iter().flatten().copied().collect();
-    // Stable, so a switch's pieces stay in order, and of equal ones the first switch's comes first.
+    // The sort is stable, so a switch's pieces stay in order, and among equals the first
+    // switch's lead.
     pieces.sort_by(|one, other| match () {
         () if other.is_less_steep(one) => std::cmp::Ordering::Less,
         () if one.is_less_steep(other) => std::cmp::Ordering::Greater,
@@ -77,7 +79,7 @@ pub fn place_memory<'a>(
     shares.iter().map(|entries| *entries as u32).collect()
 }
 
-/// Rounds shares down to whole sets, and deals out what is left evenly.
+/// Rounds shares down to whole sets, and assigns the remaining lines evenly.
 fn in_sets(shares: &mut [u64], mut left: u64, set: u64) {
     let most = MOST_ENTRIES / set * set;
     for share in &mut *shares {
@@ -101,7 +103,7 @@ fn in_sets(shares: &mut [u64], mut left: u64, set: u64) {
     }
 }
 
-/// The pieces of the upper hull of a switch's curve, from no lines on.
+/// The pieces of the upper hull of a switch's curve, starting at zero lines.
 fn hull_of(switch: usize, places: &[u64]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for &hits in places {
@@ -110,7 +112,7 @@ fn hull_of(switch: usize, places: &[u64]) -> Vec<Piece> {
             entries: 1,
             hits,
         };
-        // A piece that is as steep as the one before it, or steeper, is one with it.
+        // A piece at least as steep as the one before it is merged with it.
         while let Some(last) = pieces.pop_if(|last| !piece.is_less_steep(last)) {
             piece.entries += last.entries;
             piece.hits += last.hits;
@@ -128,14 +130,14 @@ mod tests {
 
     use super::*;
 
-    /// A switch whose cache of `n` lines hits as often as the first `n` numbers say.
+    /// A switch whose cache of `n` lines gets the sum of the first `n` numbers as hits.
     fn demand(places: &[u8]) -> Demand {
         let key = |number: usize| Key {
             vni: Vni::default(),
             address: Address::from_ipv4((number as u32 + 1).into()),
         };
         let mut demand = Demand::new(64);
-        // The key that was offered last is in the first place.
+        // The key offered last is in the first place.
         (0..places.len())
             .rev()
             .for_each(|place| demand.note_offer(key(place)));
@@ -167,7 +169,7 @@ mod tests {
         (0..sums.len()).map(height).collect()
     }
 
-    /// The slow twin: the most that any division reaches.
+    /// The slow twin: the most hits of any division.
     fn best(curves: &[Vec<f64>], total: usize) -> f64 {
         let Some((first, rest)) = curves.split_first() else {
             return 0.0;
@@ -213,7 +215,7 @@ mod tests {
     fn who_is_asked_gets_the_lines() {
         let (busy, idle) = (demand(&[9, 7, 5]), demand(&[]));
         assert_eq!(place_memory([&busy, &idle], 2, 1), [2, 0]);
-        // What nobody asks for is spread.
+        // Lines without demand are spread.
         assert_eq!(place_memory([&busy, &idle], 7, 1), [5, 2]);
         // Nine lines with 80 hits come after one with nine hits, and before one with seven.
         let loops = demand(&[0, 0, 0, 0, 0, 0, 0, 0, 80]);

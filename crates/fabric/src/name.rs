@@ -1,4 +1,4 @@
-//! What people call a node: its kind, and its number among those of its kind, from 0.
+//! The name of a node: its kind, and its number among nodes of that kind, from 0.
 //!
 //! ```text
 //!   core 0    spine 5    ToR 3    server 17    gateway 2        and `tor-3`, where a space is a nuisance
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// The name of a node, which a fabric may or may not have.
+/// The name of a node, which need not exist in a fabric.
 ///
 /// ```
 /// use thalweg_fabric::{FatTree, NodeName, Topology};
@@ -21,13 +21,13 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeName {
-    /// What it is.
+    /// Its kind.
     pub class: NodeClass,
-    /// Which one, from 0.
+    /// Its number, from 0.
     pub number: u32,
 }
 
-/// A kind of node, whatever is attached to it.
+/// A kind of node, regardless of its role.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NodeClass {
     /// A switch above the spines.
@@ -43,7 +43,7 @@ pub enum NodeClass {
 }
 
 impl NodeClass {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [NodeClass; 5] = [
         NodeClass::Core,
         NodeClass::Spine,
@@ -52,7 +52,7 @@ impl NodeClass {
         NodeClass::Gateway,
     ];
 
-    /// What it is called.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             NodeClass::Core => "core",
@@ -70,7 +70,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// A text that is no name of a node.
+/// A text that is not a node name.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{0:?} is no node; give core, spine, tor, server or gateway and a number from 0, such as \"tor 3\""

@@ -1,21 +1,22 @@
 //! A port and the link behind it: bandwidth, delay, and a drop-tail queue of bytes.
 //!
-//! A packet that is offered is given its time of arrival at the other end at once, so that a hop is
-//! one event. The port remembers until when it is busy, and of the packets that wait when each will
-//! start to be sent; those that have started are forgotten at the next offer.
+//! The port computes at once when an offered packet arrives at the other end, so a hop is one
+//! event. It remembers until when it is busy, and when each waiting packet will start to be
+//! sent. Packets that have started are forgotten at the next offer.
 //!
 //! ```text
 //!   offered at now ---> waits until `busy_until` ---> is serialized ---> is on the wire for `delay`
 //! ```
 //!
 //! 1. Packets leave in the order in which they were offered.
-//! 2. The bytes that wait never exceed the queue's limit; the packet being sent does not count.
-//! 3. What was offered was sent or dropped; what was sent has arrived or is under way.
+//! 2. The waiting bytes never exceed the queue's limit; the packet being sent does not count.
+//! 3. Each offered packet was sent or dropped; each sent packet has arrived or is under way.
 //!
-//! Cost: a multiplication, or a division where a byte takes no whole number of picoseconds; a list is
-//! touched only while the port is busy. What a port needs to take a packet while it is idle, and to
-//! note that one has arrived, is in one line of the processor's cache ([`Hot`]), and what it needs to
-//! have one wait in another ([`Queue`]): a large fabric has tens of thousands of ports.
+//! Cost: a multiplication, or a division if a byte does not take a whole number of
+//! picoseconds; a list is touched only while the port is busy. A large fabric has tens of
+//! thousands of ports, so the fields are grouped by cache line of the processor. [`Hot`] is
+//! enough to accept a packet while idle and to note an arrival; [`Queue`] is needed only while
+//! packets wait.
 
 use std::collections::VecDeque;
 use std::slice;
@@ -27,23 +28,23 @@ use crate::Time;
 const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 const BITS_PER_BYTE: u64 = 8;
 
-/// What a link is like in one direction.
+/// The properties of a link in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Bits a second.
+    /// Bits per second.
     pub rate_bps: u64,
-    /// How long a bit is on the way.
+    /// The time of a bit on the link.
     pub delay: Time,
     /// Bytes that may wait to be sent.
     pub queue_bytes: u64,
-    /// Whether the time to send a packet is cut to whole nanoseconds, as ns-3 does it.
+    /// Whether sending times are truncated to whole nanoseconds, as in ns-3.
     pub cuts_to_nanos: bool,
-    /// With more bytes waiting, packets are marked (RFC 3168); `u64::MAX` is never.
+    /// Packets are marked (RFC 3168) if more bytes than this wait; `u64::MAX` is never.
     pub mark_bytes: u64,
 }
 
 impl Link {
-    /// How long it takes to send so many bytes.
+    /// The time to send `bytes` bytes.
     #[inline]
     pub fn serialization(&self, bytes: u32) -> Time {
         let bits = u64::from(bytes) * BITS_PER_BYTE;
@@ -60,15 +61,15 @@ impl Link {
 pub struct PortCounters {
     /// Packets accepted.
     pub sent: u64,
-    /// Bytes of these.
+    /// Bytes of the accepted packets.
     pub sent_bytes: u64,
-    /// Packets refused, because the queue was full.
+    /// Packets refused because the queue was full.
     pub dropped: u64,
     /// Packets that have reached the other end.
     pub arrived: u64,
-    /// Packets accepted that never arrived, because the link failed.
+    /// Packets accepted that never arrived because the link failed.
     pub lost: u64,
-    /// Packets refused, because the link was down.
+    /// Packets refused because the link was down.
     pub refused: u64,
     /// The most bytes that ever waited.
     pub waiting_bytes_max: u64,
@@ -98,15 +99,15 @@ pub struct Port {
     queue: Queue,
 }
 
-/// What few packets need.
+/// The data that few packets need.
 #[derive(Clone, Debug)]
 struct Rest {
     link: Link,
-    /// Those that are in neither of the other two.
+    /// The counters that are not in the other two structs.
     counters: PortCounters,
 }
 
-/// What waits.
+/// The waiting packets.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Queue {
@@ -114,38 +115,38 @@ struct Queue {
     waiting: VecDeque<(Time, u32)>,
     bytes: u64,
     bytes_max: u64,
-    /// Of the link.
+    /// From the link.
     limit_bytes: u64,
     mark_bytes: u64,
 }
 
-/// What every packet needs.
+/// The data that every packet needs.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Hot {
     busy_until: Time,
-    /// Of the link.
+    /// From the link.
     delay: Time,
     sent: u64,
     sent_bytes: u64,
     arrived: u64,
-    /// If a byte takes whole picoseconds, how many; else 0.
+    /// Picoseconds per byte if that is a whole number; otherwise 0.
     byte_picos: u32,
-    /// How often it has failed.
+    /// The number of failures so far.
     generation: u32,
     is_down: bool,
-    /// Of the link.
+    /// From the link.
     cuts_to_nanos: bool,
-    /// More waits than the link's mark.
+    /// Whether more waits than the link's mark.
     is_marking: bool,
     rest: Box<Rest>,
 }
 
 impl Port {
-    /// An idle port.
+    /// Creates an idle port.
     ///
     /// # Panics
-    /// If the link sends nothing.
+    /// If the link's rate is 0.
     pub fn new(link: Link) -> Port {
         assert!(link.rate_bps > 0, "a link has a rate");
         let byte_picos = BITS_PER_BYTE * PICOS_PER_SECOND;
@@ -178,14 +179,14 @@ impl Port {
         }
     }
 
-    /// Takes a packet; gives the time at which its last bit arrives, or `None` if it is dropped.
+    /// Accepts a packet; returns when its last bit arrives, or `None` if it is dropped.
     ///
     /// `now` never runs backwards.
     #[inline]
     pub fn offer(&mut self, now: Time, bytes: u32) -> Option<Time> {
         let start = match self.hot.busy_until <= now {
             true => {
-                // What waited has been sent; `wait` will see it.
+                // All waiting packets have been sent; `wait` will notice.
                 self.hot.is_marking = false;
                 now
             }
@@ -199,7 +200,7 @@ impl Port {
         Some(busy_until + hot.delay)
     }
 
-    /// What [`Link::serialization`] is, without a division for the usual rates.
+    /// [`Link::serialization`] without a division for the usual rates.
     #[inline]
     fn serialization(&self, bytes: u32) -> Time {
         if self.hot.byte_picos == 0 {
@@ -212,13 +213,13 @@ impl Port {
         }
     }
 
-    /// Whether the packet that was just offered is to be marked.
+    /// Whether the packet just offered should be marked.
     #[inline]
     pub fn is_marking(&self) -> bool {
         self.hot.is_marking
     }
 
-    /// Fails, and loses what it has; or works again, empty.
+    /// Fails and loses its packets, or works again and is empty.
     pub(crate) fn set_up(&mut self, now: Time, is_up: bool) {
         self.hot.is_down = !is_up;
         if !is_up {
@@ -236,7 +237,7 @@ impl Port {
         self.hot.is_down
     }
 
-    /// What says whether it has failed since.
+    /// A number that changes when the port fails.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.hot.generation
@@ -258,7 +259,7 @@ impl Port {
         self.hot.arrived += 1;
     }
 
-    /// What was done since the start.
+    /// Counts since the start.
     pub fn counters(&self) -> PortCounters {
         PortCounters {
             sent: self.hot.sent,
@@ -274,7 +275,7 @@ impl Port {
         &self.hot.rest.link
     }
 
-    /// Has what a packet needs brought nearer to the processor, if the port is busy too.
+    /// Prefetches the data that a packet needs, even if the port is busy.
     #[inline]
     pub(crate) fn ask(&self) {
         prefetch_index(slice::from_ref(&self.hot), 0);
@@ -316,7 +317,7 @@ mod tests {
         mark_bytes: u64::MAX,
     };
 
-    /// The slow twin: a server that is stepped from one event to the next.
+    /// The slow twin: a server that steps from one event to the next.
     struct Server {
         waiting: VecDeque<u32>,
         free_at: Time,
@@ -407,7 +408,7 @@ mod tests {
     #[test]
     fn who_starts_to_be_sent_waits_no_longer() {
         let mut port = Port::new(LINK);
-        // 2,000 bytes take 40 ns; two wait, which is as much as may.
+        // 2,000 bytes take 40 ns; two packets wait, which is the limit.
         for end in [40, 80, 120] {
             let arrival = Time::from_nanos(end) + LINK.delay;
             assert_eq!(port.offer(Time::ZERO, 2_000), Some(arrival));

@@ -1,4 +1,4 @@
-//! What happens next: events by time, those of one time in the order in which they were added.
+//! The event queue: events by time, and at equal times in the order of addition.
 //!
 //! ```text
 //!   current   the slot that is being taken from, with the order of its events, next at the end
@@ -10,32 +10,35 @@
 //!   far       what lies beyond these: a heap
 //! ```
 //!
-//! A hierarchical calendar queue. Nearly all events of a fabric lie a link's delay (1 µs) or a
-//! gateway's (40 µs) ahead, so adding is an append to a slot, and taking is a sort of some dozen or
-//! hundred events a slot. Timers of connections lie milliseconds ahead and go into spans; when the time
-//! reaches a span, its events are dealt out to the slots.
+//! It is a hierarchical calendar queue. Nearly all events of a fabric are a link's delay (1
+//! µs) or a gateway's (40 µs) ahead. So adding appends to a slot, and taking sorts some dozens
+//! or hundreds of events per slot. Timers of connections are milliseconds ahead and go into
+//! spans; when time reaches a span, its events are distributed to the slots.
 //!
-//! What is sorted are not the events but words: the time within the slot, and below it the place in
-//! the list. Since a slot's list is in the order of addition, the place decides among equal times,
-//! and events need no sequence number. What was dealt out was added before the slot came within the
-//! wheel, so it goes to the front; and what was in the heap before what was in the span.
+//! The sort is not of events but of words: the time within the slot in the high bits, the
+//! place in the list in the low ones. A slot's list is in the order of addition, so the place
+//! decides between equal times and events need no sequence number. Distributed events were
+//! added before the slot came within the wheel, so they go to the front. For the same reason
+//! events from the heap go before those from the span.
 //!
 //! 1. Events leave by (time, order of addition), exactly as from one heap.
-//! 2. Nothing is added before the time of the last event taken. It may be added before the current
-//!    slot, which opens as soon as somebody asks for the next time: then it is late.
-//! 3. Every event of the wheel lies in the 2,048 slots from the current one on; every early one in
-//!    what is left of the current span, and none of another is dealt out; every event of the spans
-//!    in the 2,047 spans after the current one.
-//! 4. Lists keep their memory, so that a queue that has seen its load does not allocate.
-//! 5. What is late was added after all of the current slot, and is later than it at equal times.
-//! 6. The next slot is of the current span, so that nothing will be dealt out to it. What is added to
-//!    it, or before it, goes to the wheel; it is sorted anew if that has something of it.
+//! 2. No event is added before the time of the last event taken. It may be before the current
+//!    slot, which opens when the next time is requested: then the event is late.
+//! 3. Every event of the wheel is in the 2,048 slots from the current one on. Every early
+//!    event is in the rest of the current span; no other span is distributed. Every event of
+//!    the spans is in the 2,047 spans after the current one.
+//! 4. Lists keep their memory, so a queue that has seen its load does not allocate.
+//! 5. A late event was added after all others of the current slot, and comes after them at
+//!    equal times.
+//! 6. The next slot is in the current span, so nothing will be distributed to it. Events added
+//!    to it, or before it, go to the wheel; if the wheel has some of it, it is sorted again.
 //!
-//! Cost: constant for each event, but for the sort. Against a binary heap see `benches/hops.rs`.
+//! Cost: constant for each event, apart from the sort. `benches/hops.rs` compares it with a
+//! binary heap.
 //!
-//! References: Brown, *Calendar Queues*, Communications of the ACM 31(10), 1988. Departures: slots
-//! are sorted when they are opened, their number and width are fixed, and the rest is in spans, then
-//! in a heap.
+//! References: Brown, *Calendar Queues*, Communications of the ACM 31(10), 1988. Departures:
+//! slots are sorted when they are opened, their number and width are fixed, and later events
+//! are in spans, then in a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -50,7 +53,7 @@ const WORD_BITS: usize = 64;
 /// A span is as many slots as the wheel has; there are as many spans as slots.
 const SPAN_BITS: u32 = SLOT_COUNT.trailing_zeros();
 
-/// The bits of a word of the order that hold the place in the list.
+/// The bits of an order word that hold the place in the list.
 const PLACE_BITS: u32 = 32;
 
 /// An event with its place in the order, in a heap.
@@ -93,7 +96,7 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-/// Events by time; ties in the order of addition.
+/// A queue of events by time; equal times in the order of addition.
 ///
 /// ```
 /// use thalweg_fabric::{EventQueue, Time};
@@ -111,24 +114,24 @@ pub struct EventQueue<T> {
     next: Opened<T>,
     late: BinaryHeap<Reverse<Entry<T>>>,
     wheel: Ring<T>,
-    /// Of the current span only.
+    /// Events of the current span only.
     early: Ring<T>,
     spans: Ring<T>,
     far: BinaryHeap<Reverse<Entry<T>>>,
     /// The number of the current slot since the start of time.
     slot: u64,
-    /// Events added, and taken.
+    /// Number of events added, and taken.
     added: u64,
     taken: u64,
 }
 
-/// A slot whose events have an order.
+/// A slot whose events are sorted.
 #[derive(Clone, Debug)]
 struct Opened<T> {
-    /// Since the start of time.
+    /// Its number since the start of time.
     slot: u64,
     events: Vec<(Time, T)>,
-    /// For what is left of the events: the time within the slot, then the place; descending.
+    /// For each remaining event: the time within the slot, then the place; descending.
     order: Vec<u64>,
 }
 
@@ -146,7 +149,7 @@ impl<T: Copy> Opened<T> {
         self.order.clear();
     }
 
-    /// Takes what the lists have of a slot, after what it has already.
+    /// Takes a slot's events from the lists, after those it already has.
     fn fill(&mut self, slot: u64, early: &mut Ring<T>, wheel: &mut Ring<T>) {
         let sorted = self.events.len();
         self.slot = slot;
@@ -167,7 +170,7 @@ impl<T: Copy> Opened<T> {
         self.order.sort_unstable_by_key(|&word| Reverse(word));
     }
 
-    /// The event that is `after` the next.
+    /// The event `after` places behind the next.
     #[inline]
     fn get(&self, after: usize) -> Option<(Time, T)> {
         let index = self.order.len().checked_sub(after + 1)?;
@@ -175,7 +178,7 @@ impl<T: Copy> Opened<T> {
     }
 }
 
-/// Lists of events by the number of a slot or span, of which 2,048 in sequence have room.
+/// Lists of events by the number of a slot or span; holds 2,048 consecutive numbers.
 #[derive(Clone, Debug)]
 struct Ring<T> {
     lists: Vec<Vec<(Time, T)>>,
@@ -205,7 +208,7 @@ impl<T: Copy> Ring<T> {
         self.occupied[index / WORD_BITS] &= !(1 << (index % WORD_BITS));
     }
 
-    /// The least number that has events; all lie in the 2,048 from `first` on.
+    /// The least number with events; all are in the 2,048 from `first` on.
     fn next(&self, first: u64) -> Option<u64> {
         let start = first as usize % SLOT_COUNT;
         let words = self.occupied.len();
@@ -229,7 +232,7 @@ impl<T: Copy> Ring<T> {
 }
 
 impl<T: Copy> EventQueue<T> {
-    /// An empty queue, at time zero.
+    /// Creates an empty queue at time zero.
     pub fn new() -> EventQueue<T> {
         EventQueue {
             current: Opened::new(),
@@ -252,7 +255,7 @@ impl<T: Copy> EventQueue<T> {
         self.added += 1;
         let slot = slot_of(time);
         let ahead = slot.wrapping_sub(self.slot);
-        // Neither late nor beyond: what is late is so far ahead that it is behind.
+        // Neither late nor beyond the wheel: for a late event the subtraction wraps.
         if ahead.wrapping_sub(1) < SLOT_COUNT as u64 - 1 {
             return self.wheel.push(slot, time, event);
         }
@@ -299,8 +302,8 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// An event that is likely to be the one `after` the next, in this slot or the next one that has
-    /// events; for who wants to look ahead.
+    /// The event probably `after` places behind the next, from the current or the next opened
+    /// slot; for looking ahead.
     #[inline]
     pub fn upcoming(&self, after: usize) -> Option<T> {
         let event = match after.checked_sub(self.current.order.len()) {
@@ -310,17 +313,17 @@ impl<T: Copy> EventQueue<T> {
         event.map(|(_, event)| event)
     }
 
-    /// Events in the queue.
+    /// The number of events in the queue.
     pub fn len(&self) -> usize {
         (self.added - self.taken) as usize
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.added == self.taken
     }
 
-    /// Opens the next slot that has events if the current one is used up.
+    /// Opens the next slot with events if the current one is used up.
     #[inline]
     fn prepare(&mut self) -> Option<()> {
         if self.current.order.is_empty() && self.late.is_empty() {
@@ -353,7 +356,7 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// The next slot that has events; deals out spans up to its own.
+    /// The next slot with events; distributes spans up to its own.
     fn next_slot(&mut self) -> Option<u64> {
         loop {
             let near = earliest(self.wheel.next(self.slot), self.early.next(self.slot));
@@ -370,7 +373,8 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
-    /// Goes on to the start of a span, before which there is no event, and deals out its events.
+    /// Advances to the start of a span, before which there is no event, and distributes its
+    /// events.
     fn deal_out(&mut self, span: u64) {
         self.slot = span << SPAN_BITS;
         let mut dealt = std::mem::take(&mut self.current.events);
@@ -429,8 +433,8 @@ mod tests {
         }
     }
 
-    /// What matters: the same time, the same slot, the next, the end of the wheel, the next spans,
-    /// the end of the spans, beyond.
+    /// The relevant distances: the same time, the same slot, the next, the end of the wheel,
+    /// the next spans, the end of the spans, beyond.
     fn ahead() -> impl Strategy<Value = u64> {
         let slot = 1_u64 << SLOT_BITS;
         let wheel = slot * SLOT_COUNT as u64;
@@ -444,7 +448,7 @@ mod tests {
             0..4 * wheel,
             spans - 2 * wheel..spans + 2 * wheel,
             0..3 * spans,
-            // Ends of slots and spans, exactly.
+            // Exact ends of slots and spans.
             (0..5_u64).prop_map(move |count| count * wheel),
             (0..5_u64).prop_map(move |count| count * wheel + wheel - slot),
         ]

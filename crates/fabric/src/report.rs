@@ -1,6 +1,6 @@
-//! What a run came to.
+//! The results of a run.
 //!
-//! | figure | is |
+//! | figure | meaning |
 //! | --- | --- |
 //! | `hit_rate` | 1 - packets at gateways / packets sent |
 //! | `mean_fct_us` | of flows, first transmission to last delivery; not weighted |
@@ -9,16 +9,16 @@
 //! | `stretch` | switches that a sent packet passes |
 //! | `switch_bytes` | bytes that came to a switch, outer headers removed |
 //!
-//! Control packets of the protocol count neither as sent nor as hops or bytes.
+//! Control packets of the protocol do not count as sent, as hops or as bytes.
 
-/// Hits by where the switch is.
+/// Hits by the layer of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Layers {
     /// At cores.
     pub core: u64,
-    /// At spines, gateway spines among them.
+    /// At spines, including gateway spines.
     pub spine: u64,
-    /// At ToRs, gateway ToRs among them.
+    /// At ToRs, including gateway ToRs.
     pub tor: u64,
 }
 
@@ -31,15 +31,15 @@ pub enum Drop {
     TtlExpired,
     /// The link had failed, or failed while the packet was on it or waited for it.
     LinkDown,
-    /// Its outer destination is no node, or cannot be reached.
+    /// Its outer destination is not a node, or is unreachable.
     NoRoute,
     /// The gateway knows no such machine.
     UnknownDestination,
     /// A misdelivered packet found no gateway.
     NoGateway,
-    /// A control packet came to a host or gateway.
+    /// A control packet reached a host or gateway.
     UnexpectedControl,
-    /// A switch took it for forged.
+    /// A switch classified it as forged.
     Forged,
     /// The queue to a ToR's control plane was full (Bluebird).
     ControlPlaneFull,
@@ -68,7 +68,7 @@ impl Drop {
         Drop::GatewayFull,
     ];
 
-    /// What it is called in tables.
+    /// The reason's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Drop::QueueFull => "queue_full",
@@ -101,18 +101,18 @@ impl Drops {
     }
 }
 
-/// The figures of one of several tenants.
+/// The figures of one tenant, if there are several.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct TenantReport {
-    /// Packets that it sent.
+    /// Packets that the tenant sent.
     pub packets_sent: u64,
-    /// Times that one of them came to a gateway.
+    /// Times that one of its packets reached a gateway.
     pub gateway_packets: u64,
-    /// As of all, of its own packets.
+    /// As in [`Report`], over its packets.
     pub hit_rate: f64,
-    /// As of all, of its own flows.
+    /// As in [`Report`], over its flows.
     pub mean_fct_us: f64,
-    /// As of all, of its own flows.
+    /// As in [`Report`], over its flows.
     pub mean_first_packet_us: f64,
 }
 
@@ -121,17 +121,17 @@ pub struct TenantReport {
 pub struct Report {
     /// Packets that tenants sent.
     pub packets_sent: u64,
-    /// Packets that came to their machine.
+    /// Packets that reached their machine.
     pub delivered: u64,
-    /// Times that a packet came to a gateway.
+    /// Times that a packet reached a gateway.
     pub gateway_packets: u64,
     /// Packets that their host resolved.
     pub host_resolved: u64,
     /// Packets that went through a ToR's control plane.
     pub control_plane_packets: u64,
-    /// Times that a packet came to a host without the machine.
+    /// Times that a packet reached a host without the machine.
     pub misdelivered: u64,
-    /// When the last of these came, in µs.
+    /// The time of the last misdelivery, in µs.
     pub last_misdelivered_us: Option<f64>,
     /// Decisions to send an invalidation packet.
     pub invalidations: u64,
@@ -139,17 +139,17 @@ pub struct Report {
     pub learning_packets: u64,
     /// Packets delivered after a later one of their flow.
     pub reordered: u64,
-    /// Segments of data that TCP sent again.
+    /// Data segments that TCP sent again.
     pub retransmitted: u64,
-    /// Times that a sender of TCP waited for an acknowledgement in vain.
+    /// Time-outs of TCP senders.
     pub timeouts: u64,
-    /// Times that a sender of TCP found a loss without waiting.
+    /// Losses that TCP senders found without a time-out.
     pub recoveries: u64,
-    /// Connections that sent everything and were closed by both ends.
+    /// Connections that sent everything and that both ends closed.
     pub connections_finished: u64,
     /// Connections that gave up.
     pub connections_failed: u64,
-    /// Packets dropped, control packets among them.
+    /// Packets dropped, including control packets.
     pub drops: Drops,
     /// See the table above.
     pub hit_rate: f64,
@@ -161,7 +161,7 @@ pub struct Report {
     pub mean_packet_latency_us: f64,
     /// See the table above.
     pub stretch: f64,
-    /// Times that a packet of a tenant came to a switch.
+    /// Times that a tenant's packet reached a switch.
     pub packet_hops: u64,
     /// See the table above; by switch.
     pub switch_bytes: Vec<u64>,
@@ -169,6 +169,6 @@ pub struct Report {
     pub hits_by_layer: Layers,
     /// Hits of the first packets of flows.
     pub first_hits_by_layer: Layers,
-    /// Of each tenant, if there are several.
+    /// Figures of each tenant, if there are several.
     pub tenants: Vec<TenantReport>,
 }

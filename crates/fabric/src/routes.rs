@@ -1,15 +1,15 @@
 //! Equal-cost next hops between switches, computed once.
 //!
-//! A search in breadth from each switch gives distances; the next hops towards it are a switch's
-//! ports that lead one step nearer, in the order of the ports. Servers and gateways need no routes
-//! of their own: their ToR's serve. Equal sets of ports are stored once. Whoever asks for the routes
-//! may say for a pair of switches which ports it wants instead.
+//! A breadth-first search from each switch gives distances. A switch's next hops towards it
+//! are the ports that lead one step nearer, in the order of the ports. Servers and gateways
+//! need no routes: those of their ToR serve. Equal sets of ports are stored once. The caller
+//! may choose other ports for a pair of switches.
 //!
-//! 1. Every next hop is one step nearer, but where other ports were asked for; so no route has a
-//!    loop, and each is a shortest one.
-//! 2. A set is empty for the switch itself and for switches that cannot be reached.
+//! 1. Every next hop is one step nearer, except where the caller chose other ports; so no
+//!    route has a loop, and each is a shortest one.
+//! 2. A set is empty for the switch itself and for unreachable switches.
 //!
-//! Cost: eight bytes for each pair of switches; building takes a look at every link for each switch.
+//! Cost: eight bytes for each pair of switches; building visits every link for each switch.
 
 use std::collections::HashMap;
 
@@ -30,15 +30,16 @@ struct Range {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
     switch_count: usize,
-    /// By switch, then by destination.
+    /// Indexed by switch, then by destination.
     table: Vec<Range>,
     /// The sets, one after the other.
     ports: Vec<PortId>,
 }
 
 impl Routes {
-    /// Routes among so many switches; `links` gives the ports of one, each with the switch it
-    /// leads to, and `instead` those that one takes to another whatever is nearer.
+    /// Computes routes among `switches` switches. `links` gives a switch's ports, each with
+    /// the switch it leads to; `instead` gives the ports from one switch to another that
+    /// override the nearest ones.
     pub(crate) fn new(
         switches: u32,
         links: impl Fn(u32) -> Vec<(PortId, u32)>,
@@ -76,7 +77,7 @@ impl Routes {
         routes
     }
 
-    /// Has a pair's entry brought nearer.
+    /// Prefetches a pair's entry.
     #[inline]
     pub(crate) fn ask(&self, switch: NodeId, destination: NodeId) {
         let index = switch.0 as usize * self.switch_count + destination.0 as usize;
@@ -91,7 +92,7 @@ impl Routes {
     }
 }
 
-/// Steps from each switch to `destination`, and the switches in that order.
+/// Computes the steps from each switch to `destination`, and the switches in that order.
 fn measure(
     destination: usize,
     neighbors: &[Vec<(PortId, u32)>],

@@ -1,19 +1,20 @@
-//! What switches and hosts do in each scheme but SwitchV2P, whose agents are `thalweg-v2p`'s.
+//! The behaviour of switches and hosts in each scheme except SwitchV2P, which is
+//! `thalweg-v2p`.
 //!
 //! | scheme | state | file |
 //! | --- | --- | --- |
 //! | NoCache, Direct | none | |
 //! | LocalLearning, GwCache | a direct-mapped cache in each switch, or each gateway ToR | `learning.rs` |
 //! | Bluebird | an LRU cache and a control plane in each ToR | `bluebird.rs` |
-//! | OnDemand | what each host knows | `on_demand.rs` |
+//! | OnDemand | each host's knowledge | `on_demand.rs` |
 //! | Controller | an LRU cache in each switch, a matrix of traffic, an integer program | `controller/` |
 //!
-//! None of them has tags: a packet is resolved or not, and a host that gets one by mistake sends it
-//! after the machine. Costs and delays are those of the published code and of section 5; where the
-//! text says otherwise there is a choice.
+//! None of them has tags: a packet is resolved or not, and a host that receives one by mistake
+//! sends it after the machine. Costs and delays are those of the published code and of section
+//! 5; where the text differs there is an option.
 //!
 //! 1. A switch rewrites the destination of a packet only while it is a gateway's.
-//! 2. Nothing here allocates for a packet, but for LRU caches and tables of hosts that grow.
+//! 2. Handling a packet allocates nothing, except that LRU caches and tables of hosts grow.
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, section 5 and appendix A.
@@ -40,14 +41,14 @@ use crate::config::{Config, Scheme, SwitchV2p};
 use crate::tenants::partitions_of;
 use crate::topology::{NodeId, NodeKind, Topology};
 
-/// What the switches of a run have in them, by switch.
+/// The state in the switches of a run, by switch.
 #[derive(Clone, Debug)]
 pub(crate) enum Caches {
     /// Switches that only forward.
     Absent,
     /// Agents of SwitchV2P.
     Protocol(Vec<SwitchAgent>),
-    /// Caches that learn what passes.
+    /// Caches that learn from passing packets.
     Learning(Vec<Option<LearningCache>>),
     /// ToRs with a control plane.
     Bluebird(Vec<Option<ControlPlane>>),
@@ -56,7 +57,7 @@ pub(crate) enum Caches {
 }
 
 impl Caches {
-    /// The caches of a scheme, empty.
+    /// Creates the empty caches of a scheme.
     pub(crate) fn new(
         topology: &Topology,
         config: &Config,
@@ -104,7 +105,7 @@ impl Caches {
 }
 
 impl Caches {
-    /// Gateways have moved: agents have other roles, and caches at gateways are where they are now.
+    /// Follows a move of gateways: agents change roles, and caches at gateways move.
     pub(crate) fn follow_gateways(
         &mut self,
         topology: &Topology,
@@ -156,7 +157,7 @@ fn switch_config(
     }
 }
 
-/// The same with the lines that a list says, if there is one.
+/// Replaces the number of lines by the list's, if there is one.
 fn with_entries(mut config: SwitchConfig, entries: Option<&[u32]>) -> SwitchConfig {
     let said = entries.and_then(|entries| entries.get(config.id.0 as usize));
     if let Some(&said) = said {
@@ -165,10 +166,10 @@ fn with_entries(mut config: SwitchConfig, entries: Option<&[u32]>) -> SwitchConf
     config
 }
 
-/// What a switch without the protocol made of a packet.
+/// The result of a packet at a switch without the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolution {
-    /// It goes on as it is.
+    /// It goes on unchanged.
     AsIs,
     /// It goes to this host.
     To(Address),
@@ -182,12 +183,12 @@ impl From<Option<Address>> for Resolution {
     }
 }
 
-/// A lookup of an unresolved packet, or what is to be learned of a resolved one.
+/// An unresolved packet to look up, or a resolved one to learn from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) data: &'a Data,
     pub(crate) is_unresolved: bool,
     pub(crate) outer_destination: Address,
-    /// On the wire.
+    /// The size on the wire.
     pub(crate) bytes: u32,
 }

@@ -1,4 +1,4 @@
-//! How large a fabric is: its counts, the two of the paper, and what cannot be built.
+//! The size of a fabric: its counts, the paper's two, and the limits.
 //!
 //! The limits are those of the addresses (`topology.rs`): 84 pods, 256 cores, 256 ToRs and 256
 //! spines a pod, 256 endpoints a ToR.
@@ -17,7 +17,7 @@ pub struct FatTree {
     pub tors_per_pod: u32,
     /// Spines of a pod.
     pub spines_per_pod: u32,
-    /// Cores that a spine is linked to; there are this times the spines of a pod of them.
+    /// Cores that a spine is linked to; the fabric has this times `spines_per_pod` cores.
     pub core_links_per_spine: u32,
     /// Servers of a ToR.
     pub servers_per_tor: u32,
@@ -54,7 +54,7 @@ impl FatTree {
         }
     }
 
-    /// Leaves that are linked to every spine; the last leaf has the gateways.
+    /// A fabric in which each leaf is linked to every spine; the last leaf has the gateways.
     pub fn leaf_spine(leaves: u32, spines: u32, servers: u32, gateways: u32) -> FatTree {
         FatTree {
             pods: 1,
@@ -67,7 +67,7 @@ impl FatTree {
         }
     }
 
-    /// Whether there are addresses for all nodes, and links between them.
+    /// Checks that all nodes have addresses, and links between them.
     ///
     /// # Errors
     /// If a size is out of range.
@@ -116,16 +116,16 @@ impl FatTree {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// A size for which there are no addresses, or nothing to build.
+    /// A size without addresses, or with nothing to build.
     #[error("{count} {what}: give from {least} to {most}")]
     Size {
-        /// Of what.
+        /// The kind of count.
         what: &'static str,
-        /// How many were asked for.
+        /// The requested number.
         count: u32,
-        /// The least that can be.
+        /// The least number allowed.
         least: u32,
-        /// The most that can be.
+        /// The greatest number allowed.
         most: u32,
     },
     /// Gateways on a ToR that does not exist.
@@ -133,10 +133,10 @@ pub enum TopologyError {
     NoSuchTor {
         /// The ToR.
         tor: u32,
-        /// How many there are.
+        /// The number of ToRs.
         tors: u32,
     },
-    /// Gateway ToRs twice or in another order, which would be another numbering of gateways.
+    /// Gateway ToRs repeated or out of order, which would number gateways differently.
     #[error("give the ToRs that have gateways in ascending order, each once")]
     GatewayOrder,
 }

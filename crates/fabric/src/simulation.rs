@@ -1,4 +1,4 @@
-//! A run: packets go from node to node until nothing is left to do.
+//! Runs a simulation: packets go from node to node until no event is left.
 //!
 //! ```text
 //!   step():  a machine moves | a host sends | an event: a packet arrives, or leaves an endpoint
@@ -8,16 +8,17 @@
 //!           at a host      delivered; or misdelivered, and leaves after 10 µs          (1 or 2)
 //! ```
 //!
-//! Packets under way lie in a slab, as the protocol sees them, with what a run must know of them;
-//! events name them by index. At one time, moves come first, then what hosts send in the order of
-//! the trace, then events in the order in which they were made.
+//! Packets under way are in a slab, in the protocol's form with the run's own data; events
+//! name them by index. At equal times, moves come first, then packets that hosts send in the
+//! order of the trace, then events in the order in which they were made.
 //!
 //! 1. The same configuration, trace and seed give the same report.
-//! 2. At each moment: packets of tenants and of the protocol that were made = delivered + consumed +
+//! 2. At each moment: packets of tenants and of the protocol made = delivered + consumed +
 //!    dropped, with a reason + under way ([`Simulation::census`]).
 //! 3. A hop allocates nothing, once slab, queue and ports have seen their load.
-//! 4. Every packet takes a shortest path to its outer destination, as it is at each switch; but for
-//!    invalidation packets to spines in `artifact` ([`Topology::with_published_routes`]).
+//! 4. At each switch every packet takes a shortest path to its current outer destination,
+//!    except invalidation packets to spines in `artifact`
+//!    ([`Topology::with_published_routes`]).
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, section 5, and its published code.
@@ -59,7 +60,7 @@ use flights::Flights;
 use transport::Tcp;
 use watch::Watch;
 
-/// A packet under way; what every hop needs comes first, in a line of the processor's cache.
+/// A packet under way; the data of every hop comes first, in one cache line of the processor.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Flight {
@@ -67,27 +68,27 @@ struct Flight {
     path: u64,
     /// The node of the outer destination.
     destination: NodeId,
-    /// On the wire.
+    /// The size on the wire.
     bytes: u32,
-    /// How often the link it is on had failed when it came there.
+    /// The link's number of failures when the packet entered it.
     link_generation: u32,
-    /// The flow's index; of no meaning for control packets.
+    /// The flow's index; meaningless for control packets.
     flow: u32,
-    /// The machine it is for, by index; of no meaning for control packets.
+    /// The index of the destination machine; meaningless for control packets.
     machine: u32,
     /// The packet's number in its flow.
     sequence: u32,
     sent_at: Time,
-    /// Whether it is a tenant's.
+    /// Whether it is a tenant's packet.
     is_data: bool,
-    /// The time to live; the packet's is of no meaning but while an agent has it.
+    /// The time to live; the packet's own is valid only while an agent handles it.
     ttl: u8,
-    /// The packet as the protocol sees it.
+    /// The packet in the protocol's form.
     packet: Packet,
 }
 
 impl Flight {
-    /// Lends the packet to an agent, which may reset its time to live, and change its tags.
+    /// Lends the packet to an agent, which may reset its time to live and change its tags.
     #[inline]
     fn lend<T>(&mut self, charge: TagCharge, to: impl FnOnce(&mut Packet) -> T) -> T {
         self.packet.ttl = self.ttl;
@@ -99,11 +100,11 @@ impl Flight {
     }
 }
 
-/// What tags add to a packet's bytes on the wire.
+/// The bytes that tags add to a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TagCharge {
     Nothing,
-    /// What the option takes.
+    /// The option's length.
     Option {
         is_versioned: bool,
     },
@@ -135,7 +136,7 @@ struct Move {
     to: NodeId,
 }
 
-/// What is counted while the run goes on.
+/// Counts during the run.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     sent: u64,
@@ -157,16 +158,16 @@ struct Tally {
     first_hits: Layers,
 }
 
-/// Where all packets are that were ever made.
+/// The fates of all packets ever made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Census {
     /// Packets of tenants.
     pub sent: u64,
     /// Packets of the protocol.
     pub control: u64,
-    /// Packets that came to their machine.
+    /// Packets that reached their machine.
     pub delivered: u64,
-    /// Control packets that came to their switch.
+    /// Control packets that reached their switch.
     pub consumed: u64,
     /// Packets dropped.
     pub dropped: u64,
@@ -174,7 +175,7 @@ pub struct Census {
     pub in_flight: u64,
 }
 
-/// A fabric at work.
+/// A running fabric.
 ///
 /// ```
 /// use thalweg_fabric::{Config, FatTree, Placement, Scheme, Simulation, Time, TraceLine};
@@ -197,14 +198,14 @@ pub struct Simulation {
     inner_bytes: u32,
     tag_charge: TagCharge,
     ports: Vec<Port>,
-    /// Whether they, and what else a hop needs, exceed the processor's cache.
+    /// Whether the ports, and other data of a hop, exceed the processor's cache.
     is_large: bool,
     queue: EventQueue<Packed>,
     flights: Flights,
     caches: Caches,
-    /// What hosts remember, if the scheme has them remember something.
+    /// The hosts' memory, in schemes where hosts remember.
     host_memory: Option<HostMemory>,
-    /// Moves that the database, or what hosts remember, will follow later.
+    /// Moves that the database, or the hosts' memory, will follow later.
     late_places: VecDeque<(Time, u32, Address)>,
     failures: Failures,
     gateway_moves: GatewayMoves,
@@ -219,21 +220,21 @@ pub struct Simulation {
     moves: Vec<Move>,
     next_move: usize,
     flows: Vec<Flow>,
-    /// `None` if what is sent is datagrams.
+    /// `None` if hosts send datagrams.
     tcp: Option<Tcp>,
     random: Pcg64,
     now: Time,
     switch_bytes: Vec<u64>,
     tally: Tally,
-    /// How long gateways are busy, by endpoint, if they have a rate.
+    /// Until when each gateway is busy, by endpoint, if gateways have a rate.
     gateway_free_at: Vec<Time>,
     gateway_service: Option<GatewayService>,
-    /// The packet whose way is noted.
+    /// The watched packet's way.
     way: Option<Box<Way>>,
 }
 
 impl Simulation {
-    /// Does the next thing; `false` if there is none.
+    /// Handles the next event; `false` if none is left.
     #[inline]
     pub fn step(&mut self) -> bool {
         const NEVER: Time = Time::from_picos(u64::MAX);
@@ -268,12 +269,12 @@ impl Simulation {
         true
     }
 
-    /// Goes on until nothing is left to do.
+    /// Runs until no event is left.
     pub fn run(&mut self) {
         while self.step() {}
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -283,12 +284,12 @@ impl Simulation {
         &self.topology
     }
 
-    /// What a port has done.
+    /// The counters of a port.
     pub fn port_counters(&self, port: PortId) -> PortCounters {
         self.ports[port.0 as usize].counters()
     }
 
-    /// What the switches' agents have done, by switch; nothing if the scheme has none.
+    /// The counters of the switches' agents, by switch; empty if the scheme has none.
     pub fn switch_counters(&self) -> impl Iterator<Item = &Counters> {
         let agents = match &self.caches {
             Caches::Protocol(agents) => agents.as_slice(),
@@ -297,10 +298,10 @@ impl Simulation {
         agents.iter().map(SwitchAgent::counters)
     }
 
-    /// Has the switches' agents note what caches of other sizes would hit, up to so many lines.
+    /// Makes the switches' agents record what caches of up to `most_entries` lines would hit.
     ///
     /// # Panics
-    /// If that is none, or more than 2^30.
+    /// If `most_entries` is 0 or more than 2^30.
     pub fn measure_demand(&mut self, most_entries: usize) {
         if let Caches::Protocol(agents) = &mut self.caches {
             let all = agents.iter_mut();
@@ -308,7 +309,7 @@ impl Simulation {
         }
     }
 
-    /// What they have noted, by switch; nothing if they were not asked, or the scheme has none.
+    /// The records of [`Simulation::measure_demand`], by switch; empty if there are none.
     pub fn demand(&self) -> impl Iterator<Item = &Demand> {
         let agents = match &self.caches {
             Caches::Protocol(agents) => agents.as_slice(),
@@ -317,7 +318,7 @@ impl Simulation {
         agents.iter().filter_map(SwitchAgent::demand)
     }
 
-    /// How good the controller's plans were; `None` if there is no controller.
+    /// The quality of the controller's plans; `None` if there is no controller.
     pub fn controller(&self) -> Option<ControllerReport> {
         match &self.caches {
             Caches::Planned(planner) => Some(planner.report()),
@@ -325,7 +326,7 @@ impl Simulation {
         }
     }
 
-    /// Where all packets are.
+    /// The fates of all packets.
     pub fn census(&self) -> Census {
         Census {
             sent: self.tally.sent,
@@ -337,7 +338,7 @@ impl Simulation {
         }
     }
 
-    /// The figures up to now.
+    /// The results so far.
     pub fn report(&self) -> Report {
         let tally = &self.tally;
         let ratio = |part: f64, whole: u64| part / whole.max(1) as f64;
@@ -381,7 +382,7 @@ impl Simulation {
         report
     }
 
-    /// Counts a packet that came to a gateway.
+    /// Counts a packet that reached a gateway.
     #[inline]
     fn count_at_gateway(&mut self, flow: u32) {
         self.tally.gateway_packets += 1;
@@ -403,7 +404,7 @@ impl Simulation {
         }
     }
 
-    /// Moves a machine: the database, the old host and the new one know at once.
+    /// Moves a machine: the database, the old host and the new one learn it at once.
     fn move_machine(&mut self) {
         let Move { at, machine, to } = self.moves[self.next_move];
         self.next_move += 1;
@@ -423,7 +424,7 @@ impl Simulation {
     }
 }
 
-/// What is known of a tenant before its flows are looked at.
+/// The report of a tenant before its flows are summed.
 fn tenant_report(gateway_packets: &u64) -> TenantReport {
     TenantReport {
         gateway_packets: *gateway_packets,

@@ -1,30 +1,30 @@
-//! Several tenants in one fabric: whose flow is whose, and how switches divide their memory.
+//! Several tenants in one fabric: the tenant of each flow, and the division of memory.
 //!
-//! A trace knows no tenants. Each tenant has all machines of the placement, at the same virtual
-//! addresses; the second tenant's are one server further on than the first's, and so on, so that a
-//! mapping that got to another tenant would lead to a host without the machine. Which tenant a flow
-//! is of is drawn from its number, by the tenants' weights: all have traffic of one kind, and one has
-//! more of it than another.
+//! A trace has no tenants. Each tenant has all machines of the placement, at the same virtual
+//! addresses. The second tenant's are one server further on than the first's, and so on, so
+//! that a mapping that reached another tenant would lead to a host without the machine. A
+//! flow's tenant is drawn from its number, by the tenants' weights: all tenants have the same
+//! kind of traffic in different amounts.
 //!
-//! 1. A flow's number and the weights decide whose it is, nothing else.
+//! 1. A flow's tenant depends only on its number and the weights.
 
 use thalweg_v2p::{Partitions, Vni};
 
 use crate::ecmp::mixed;
 use crate::flows::vni_of;
 
-/// A tenant beside others.
+/// A tenant among several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tenant {
-    /// Its part of the flows, in proportion to the others'.
+    /// Its share of the flows, relative to the others'.
     pub traffic: u32,
-    /// Its part of the lines of each switch, in proportion to the others', where they are divided.
+    /// Its share of the lines of each switch, relative to the others', if they are divided.
     pub memory: u32,
 }
 
-/// Whose a flow is.
+/// The tenants' shares of the flows.
 pub(crate) struct TrafficShares {
-    /// The sum of all weights up to that of each tenant.
+    /// For each tenant, the sum of all weights up to its own.
     sums: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ impl TrafficShares {
         }
     }
 
-    /// The position of a flow's tenant; 0 if there is one at most.
+    /// The position of a flow's tenant; 0 if there is at most one.
     pub(crate) fn of_flow(&self, number: u32) -> u32 {
         let total = match self.sums.last() {
             Some(&total) if total > 0 => total,
@@ -51,9 +51,9 @@ impl TrafficShares {
     }
 }
 
-/// The partitions that tenants ask for.
+/// The partitions that the tenants' weights give.
 ///
-/// `None` if there are none to be made: nobody has memory.
+/// `None` if no tenant has memory.
 pub(crate) fn partitions_of(tenants: &[Tenant]) -> Option<Partitions> {
     let shares = tenants.iter().enumerate();
     let shares = shares.map(|(tenant, said)| (vni_of(tenant), said.memory));

@@ -1,7 +1,8 @@
 //! Simulated time: picoseconds since the start, in 64 bits.
 //!
-//! A byte takes 80 ps at 100 Gb/s and 20 ps at 400 Gb/s, so picoseconds hold it exactly. 64 bits
-//! last for 213 days. Points and spans are one type: a span is the time since the start.
+//! A byte takes 80 ps at 100 Gb/s and 20 ps at 400 Gb/s, so picoseconds represent it exactly.
+//! 64 bits last for 213 days. Points and spans are one type: a span is the time since the
+//! start.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -27,12 +28,12 @@ impl Time {
     /// The start.
     pub const ZERO: Time = Time(0);
 
-    /// So many picoseconds.
+    /// A time of `picos` picoseconds.
     pub const fn from_picos(picos: u64) -> Time {
         Time(picos)
     }
 
-    /// So many nanoseconds.
+    /// A time of `nanos` nanoseconds.
     ///
     /// # Panics
     /// Past 213 days.
@@ -40,7 +41,7 @@ impl Time {
         Time(nanos.checked_mul(PICOS_PER_NANO).expect("within 213 days"))
     }
 
-    /// So many microseconds.
+    /// A time of `micros` microseconds.
     ///
     /// # Panics
     /// Past 213 days.
@@ -63,13 +64,13 @@ impl Time {
         self.0 as f64 / PICOS_PER_MICRO as f64
     }
 
-    /// The last whole nanosecond.
+    /// The time truncated to whole nanoseconds.
     #[inline]
     pub const fn whole_nanos(self) -> Time {
         Time(self.0 / PICOS_PER_NANO * PICOS_PER_NANO)
     }
 
-    /// The point as the protocol's agents know it, in whole nanoseconds.
+    /// The time as the protocol's agents' type, truncated to nanoseconds.
     #[inline]
     pub const fn to_instant(self) -> Instant {
         Instant::from_nanos(self.0 / PICOS_PER_NANO)
@@ -99,7 +100,7 @@ impl AddAssign for Time {
     }
 }
 
-/// The span between two points; zero if they are the other way round.
+/// The span between two points; zero if `earlier` is later.
 impl Sub for Time {
     type Output = Time;
 

@@ -7,15 +7,17 @@
 //!   endpoints      ..        by ToR: its servers, then its gateways
 //! ```
 //!
-//! A leaf-spine fabric is one pod without cores. Nodes are numbered in the order of the drawing, so
-//! that a switch's number is its identifier in the protocol, and the paper's order (cores, spines,
-//! ToRs). A port is one direction of a link; the ports of a node are numbered together, upwards
-//! first, in the order of their peers, which is the order in which equal routes are chosen from.
+//! A leaf-spine fabric is one pod without cores. Nodes are numbered in the order of the
+//! drawing, so a switch's number is its identifier in the protocol, in the paper's order
+//! (cores, spines, ToRs). A port is one direction of a link. The ports of a node are numbered
+//! together, upwards first, in the order of their peers. Equal routes are listed in that
+//! order.
 //!
-//! Addresses, with P pods: an endpoint is `(pod+1).tor.index.1`, the index counting servers, then
-//! gateways; a ToR `(P+pod+1).0.tor.2`, a spine `(2P+pod+1).spine.0.1`, a core `255.core.0.1`. So a
-//! node is found from its address by arithmetic. This is what the published code of SwitchV2P does,
-//! and it limits a fabric to 84 pods of 256 ToRs with 256 endpoints each.
+//! Addresses, with P pods: an endpoint is `(pod+1).tor.index.1`, where the index counts
+//! servers, then gateways; a ToR is `(P+pod+1).0.tor.2`, a spine `(2P+pod+1).spine.0.1`, a
+//! core `255.core.0.1`. So a node is computed from its address. This is the scheme of
+//! SwitchV2P's published code. It limits a fabric to 84 pods of 256 ToRs with 256 endpoints
+//! each.
 //!
 //! 1. Ports come in pairs: the peer of a port's peer is the node that the port belongs to.
 //! 2. An endpoint has one port, to its ToR.
@@ -37,11 +39,11 @@ const CORE_BYTE: u32 = 255;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
-/// One direction of a link, at the node that sends.
+/// One direction of a link, at the sending node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortId(pub u32);
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NodeKind {
     /// A switch; its number is its identifier.
@@ -59,7 +61,7 @@ struct Ends {
     peer: NodeId,
 }
 
-/// A fabric: who is linked to whom, and the shortest ways.
+/// A fabric: the links between nodes, and the shortest routes.
 ///
 /// ```
 /// use thalweg_fabric::{FatTree, Topology};
@@ -83,7 +85,7 @@ pub struct Topology {
     first_endpoints: Vec<u32>,
     servers: Vec<NodeId>,
     gateways: Vec<NodeId>,
-    /// Of these, those that are not at work.
+    /// The gateways that are not at work.
     idle_gateways: Vec<NodeId>,
     routes: Routes,
     has_published_routes: bool,
@@ -117,38 +119,39 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The same with the routes of SwitchV2P's published code.
+    /// Replaces the routes by those of SwitchV2P's published code.
     ///
-    /// They are shortest ones, but to a spine of another pod, which only invalidation packets go to:
-    /// there every way up is as good as the other, so that most packets come to a spine beside the
-    /// one they are for, and go on to it by a ToR. After a failure all routes are shortest ones.
+    /// They are shortest ones, except to a spine of another pod, which only invalidation
+    /// packets go to. There all uplinks are equal, so that most packets reach another spine of
+    /// that pod, and go on to the right one by a ToR. After a failure all routes are shortest
+    /// ones.
     pub fn with_published_routes(mut self) -> Topology {
         self.has_published_routes = true;
         self.reroute(|_| true);
         self
     }
 
-    /// Nodes in all: switches first.
+    /// Number of nodes; switches come first.
     pub fn node_count(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Switches; nodes below this number are switches.
+    /// Number of switches; nodes below this number are switches.
     pub fn switch_count(&self) -> usize {
         self.kinds.len() - self.attached.len()
     }
 
-    /// Ports in all, two for each link.
+    /// Number of ports, two for each link.
     pub fn port_count(&self) -> usize {
         self.links.len()
     }
 
-    /// The pods.
+    /// Number of pods.
     pub fn pod_count(&self) -> u32 {
         self.shape.pods
     }
 
-    /// What a node is.
+    /// The kind of a node.
     #[inline]
     pub fn kind(&self, node: NodeId) -> NodeKind {
         self.kinds[node.0 as usize]
@@ -187,7 +190,7 @@ impl Topology {
         self.links[port.0 as usize].peer
     }
 
-    /// The node that sends by a port.
+    /// The node that sends on a port.
     #[inline]
     pub fn owner(&self, port: PortId) -> NodeId {
         self.links[port.0 as usize].owner
@@ -218,7 +221,7 @@ impl Topology {
         }
     }
 
-    /// Computes next hops anew, over ports that work.
+    /// Recomputes next hops over the ports that work.
     pub(crate) fn reroute(&mut self, is_up: impl Fn(PortId) -> bool) {
         let counts = Counts::of(&self.shape);
         let mut ports = (0..self.port_count() as u32).map(PortId);
@@ -236,7 +239,7 @@ impl Topology {
         });
     }
 
-    /// From a spine or ToR to a spine of another pod: all ports upwards.
+    /// All uplinks, if the route is from a spine or ToR to a spine of another pod.
     fn ways_up(&self, switch: u32, destination: u32, counts: Counts) -> Option<Vec<PortId>> {
         let spines = counts.cores..counts.cores + counts.spines;
         let pod = self.pod_of(NodeId(switch))?;
@@ -250,7 +253,7 @@ impl Topology {
         Some(self.ports(NodeId(switch)).take(count as usize).collect())
     }
 
-    /// What a node is called.
+    /// The name of a node.
     pub fn name(&self, node: NodeId) -> NodeName {
         let counts = Counts::of(&self.shape);
         let place = |list: &[NodeId]| list.binary_search(&node).unwrap_or_default() as u32;
@@ -268,7 +271,7 @@ impl Topology {
         NodeName { class, number }
     }
 
-    /// The node of a name, if the fabric has it.
+    /// The node with a name, if the fabric has it.
     pub fn node_named(&self, NodeName { class, number }: NodeName) -> Option<NodeId> {
         let counts = Counts::of(&self.shape);
         let (first, count) = match class {
@@ -287,13 +290,13 @@ impl Topology {
         ports.filter(move |&port| self.owner(port) == node || self.peer(port) == node)
     }
 
-    /// Has what [`Topology::peer`] reads brought nearer.
+    /// Prefetches the data of [`Topology::peer`].
     #[inline]
     pub(crate) fn ask_peer(&self, port: PortId) {
         prefetch_index(&self.links, port.0 as usize);
     }
 
-    /// Has what [`Topology::next_ports`] reads brought nearer.
+    /// Prefetches the data of [`Topology::next_ports`].
     #[inline]
     pub(crate) fn ask_next_ports(&self, switch: NodeId, destination: NodeId) {
         match (destination.0 as usize).checked_sub(self.switch_count()) {
@@ -305,9 +308,10 @@ impl Topology {
         }
     }
 
-    /// The ports of a switch by which a node is nearest; empty if it is the switch itself.
+    /// The ports of a switch that are nearest to a node; empty if the node is the switch
+    /// itself.
     ///
-    /// Ports are numbered upwards from the first; they need not be neighbors.
+    /// Ports are in ascending order, not necessarily consecutive.
     #[inline]
     pub fn next_ports(&self, switch: NodeId, destination: NodeId) -> &[PortId] {
         match (destination.0 as usize).checked_sub(self.switch_count()) {
@@ -347,7 +351,7 @@ impl Topology {
         Some(NodeId(number))
     }
 
-    /// What the protocol's agents are told.
+    /// The directory for the protocol's agents.
     pub fn directory(&self) -> Arc<Directory> {
         let is_idle = |node: &NodeId| self.idle_gateways.contains(node);
         let at_work = self.gateways.iter().filter(|node| !is_idle(node));
@@ -363,7 +367,7 @@ impl Topology {
         Arc::new(directory.with_idle_gateways(idle))
     }
 
-    /// Says which ToRs' gateways are at work, and gives the switches the roles that follow.
+    /// Sets which ToRs' gateways are at work, and updates the roles of the switches.
     pub(crate) fn set_gateways_at_work(&mut self, tors: &[u32]) {
         let counts = Counts::of(&self.shape);
         let first_tor = counts.cores + counts.spines;
@@ -425,7 +429,7 @@ impl Topology {
                     &mut self.gateways
                 }
                 .push(node);
-                // The ToR's port is known when the ports are.
+                // The ToR's port is known once the ports are numbered.
                 let tor = NodeId(counts.cores + counts.spines + tor);
                 self.attached.push((tor, PortId(0)));
             }
@@ -509,7 +513,7 @@ fn tor_role(has_gateways: bool) -> Role {
     }
 }
 
-/// Of a spine, by whether a ToR below it has gateways.
+/// The role of a spine, by whether a ToR below it has gateways.
 fn spine_role(has_gateways: bool) -> Role {
     match has_gateways {
         true => Role::GatewaySpine,
@@ -517,7 +521,7 @@ fn spine_role(has_gateways: bool) -> Role {
     }
 }
 
-/// How many switches of each kind there are.
+/// The number of switches of each kind.
 #[derive(Clone, Copy)]
 struct Counts {
     cores: u32,

@@ -1,11 +1,12 @@
-//! The files of SwitchV2P's published traces: what is sent, and where machines are.
+//! Reads the files of SwitchV2P's published traces: the traffic, and the placement of
+//! machines.
 //!
-//! A trace has no header, and on each line `source,destination,start,flow,bytes`: two machines, the
-//! time in nanoseconds (with or without a fraction), the number of the flow and a size. A line is a
-//! flow of TCP or a packet of UDP. A placement is JSON: an object of one list for each server, in
-//! order of the numbers in the names of the keys, of the machines on it.
+//! A trace has no header, and on each line `source,destination,start,flow,bytes`: two
+//! machines, the time in nanoseconds (with or without a fraction), the number of the flow and
+//! a size. A line is a TCP flow or a UDP packet. A placement is JSON: an object with a list of
+//! machines for each server, in the order of the numbers in the key names.
 //!
-//! Readers take a name for what they read, which errors show with line and remedy.
+//! Readers take the name of their input, which errors show with line and remedy.
 
 use std::io::{BufRead, Read};
 
@@ -18,11 +19,11 @@ const PICOS_DIGITS: usize = 3;
 /// A line of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceLine {
-    /// The machine that sends.
+    /// The sending machine.
     pub source: u32,
-    /// The machine it is for.
+    /// The receiving machine.
     pub destination: u32,
-    /// When.
+    /// The start time.
     pub start: Time,
     /// The number of the flow.
     pub flow: u32,
@@ -34,14 +35,14 @@ pub struct TraceLine {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// It cannot be read at all.
+    /// The input cannot be read.
     #[error("{file}:{line}: {error}; check the file, and that it is not compressed")]
     Unreadable {
         /// Its name.
         file: String,
-        /// The line that was to be read, from 1.
+        /// The line being read, from 1.
         line: usize,
-        /// What went wrong.
+        /// The cause.
         error: std::io::Error,
     },
     /// A line does not have five columns.
@@ -54,7 +55,7 @@ pub enum TraceError {
         /// Columns found.
         found: usize,
     },
-    /// A column is no such number.
+    /// A column is not a valid number.
     #[error("{file}:{line}: {column} `{text}` is {problem}")]
     Number {
         /// The file.
@@ -63,12 +64,12 @@ pub enum TraceError {
         line: usize,
         /// The column's name.
         column: &'static str,
-        /// What stands there.
+        /// The text in the column.
         text: String,
-        /// What is wrong, and what to write.
+        /// The fault, and what to write.
         problem: &'static str,
     },
-    /// A placement is not the JSON that it should be.
+    /// A placement is not valid JSON of the expected form.
     #[error(
         "{file}:{line}: {problem}; write {{\"p1\": [\"0\", \"1\"], \"p2\": [..]}}, a list for each server"
     )]
@@ -77,12 +78,12 @@ pub enum TraceError {
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
 }
 
-/// Reads a trace, in the order of its lines; empty lines are nothing.
+/// Reads a trace in the order of its lines; empty lines are skipped.
 ///
 /// # Errors
 /// At the first line that is not five numbers.
@@ -144,7 +145,7 @@ fn parse_line(text: &str, file: &str, line: usize) -> Result<TraceLine, TraceErr
     })
 }
 
-/// Nanoseconds with a fraction, of which three digits count.
+/// Parses nanoseconds with a fraction; the first three digits of the fraction count.
 fn parse_nanos(text: &str) -> Option<Time> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if fraction.is_empty() || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -163,14 +164,14 @@ fn parse_nanos(text: &str) -> Option<Time> {
     Some(Time::from_picos(total))
 }
 
-/// Which machines are on which server: a list for each server.
+/// The machines of each server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     servers: Vec<Vec<u32>>,
 }
 
 impl Placement {
-    /// So many machines on so many servers, in order, each server about as many as any other.
+    /// Places `machines` machines on `servers` servers, in order and as evenly as possible.
     pub fn even(machines: u32, servers: u32) -> Placement {
         let start = |server: u32| {
             let share = u64::from(machines) * u64::from(server) / u64::from(servers.max(1));
@@ -185,7 +186,7 @@ impl Placement {
     /// Reads the JSON of a placement.
     ///
     /// # Errors
-    /// If it cannot be read, is something else, or has a machine twice.
+    /// If it cannot be read, has another form, or has a machine twice.
     pub fn read(mut reader: impl Read, file: &str) -> Result<Placement, TraceError> {
         let mut text = String::new();
         let read = reader.read_to_string(&mut text);

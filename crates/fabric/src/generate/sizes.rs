@@ -1,11 +1,11 @@
-//! How large flows are: quantiles of the published traces' sizes.
+//! Sizes of flows: quantiles of the published traces' sizes.
 
-/// Sizes of flows, by quantiles, between which they are taken to be even.
+/// Sizes of flows by quantiles, with a uniform distribution between them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sizes(&'static [(f64, u64)]);
 
 impl Sizes {
-    /// Of the published Hadoop trace.
+    /// The published Hadoop trace.
     pub const HADOOP: Sizes = Sizes(&[
         (0.0, 1),
         (0.01, 100),
@@ -30,7 +30,7 @@ impl Sizes {
         (1.0, 9_992_117),
     ]);
 
-    /// Of the published WebSearch trace.
+    /// The published WebSearch trace.
     pub const WEB_SEARCH: Sizes = Sizes(&[
         (0.0, 7),
         (0.05, 3_531),
@@ -54,7 +54,7 @@ impl Sizes {
         (1.0, 29_938_393),
     ]);
 
-    /// The size below which a share of all flows is; 0 to 1.
+    /// The size below which this share of all flows is; `share` is 0 to 1.
     pub fn quantile(self, share: f64) -> u64 {
         let next = self.0.partition_point(|(quantile, _)| *quantile < share);
         let next = next.clamp(1, self.0.len() - 1);

@@ -1,4 +1,4 @@
-//! Bluebird: ToRs resolve everything, what they have in a cache at once, the rest slowly.
+//! Bluebird: ToRs resolve everything, cached mappings at once and the others slowly.
 //!
 //! ```text
 //!   unresolved ---> route cache ---- hit ---> to the host
@@ -7,17 +7,17 @@
 //!                                                                     '--> 2 ms ---> into the cache
 //! ```
 //!
-//! The route cache is LRU. The control plane knows where every machine is, so a packet that went
-//! through it is right at the moment when it leaves. What finds the queue full is dropped. Gateways
-//! are not used, though hosts address them.
+//! The route cache is LRU. The control plane knows every machine's place, so a packet that
+//! went through it is right when it leaves. A packet that finds the queue full is dropped.
+//! Gateways are not used, though hosts address them.
 //!
-//! In the published code 250 ns pass between two packets of the link to the control plane, and
-//! `artifact` has them; the paper (section 5) says nothing of it, and `paper` has none.
+//! In the published code 250 ns pass between two packets on the link to the control plane, and
+//! `artifact` has this gap. The paper (section 5) does not mention it, and `paper` has none.
 //!
-//! 1. An insertion takes effect 2 ms after its packet left, with where the machine is then. They are
-//!    done when a packet comes or a machine moves, in order, which nobody can tell from doing them
-//!    in time.
-//! 2. A packet that is being sent to the control plane no longer counts against the queue.
+//! 1. An insertion takes effect 2 ms after its packet left, with the machine's place at that
+//!    time. Insertions are applied in order when a packet arrives or a machine moves, which
+//!    has the same effect as applying them on time.
+//! 2. A packet being sent to the control plane no longer counts against the queue.
 //!
 //! Reference: Arumugam et al., *Bluebird: High-performance SDN for Bare-metal Cloud Services*, NSDI
 //! 2022, as far as section 5 of SwitchV2P's paper describes it.
@@ -32,25 +32,25 @@ use crate::Time;
 
 const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
 
-/// The figures of a ToR.
+/// The settings of a ToR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bluebird {
     /// Entries of a ToR's route cache.
     pub entries: u32,
-    /// Of the link to the control plane.
+    /// The rate of the link to the control plane.
     pub rate_bps: u64,
-    /// That may wait for this link.
+    /// Bytes that may wait for this link.
     pub queue_bytes: u64,
-    /// Of the control plane, after the link.
+    /// The latency of the control plane, after the link.
     pub latency: Time,
-    /// Between two packets of the link.
+    /// The gap between two packets on the link.
     pub gap: Time,
-    /// From when a packet leaves the control plane until its mapping is in the cache.
+    /// The time from when a packet leaves the control plane until its mapping is cached.
     pub insertion: Time,
 }
 
 impl Bluebird {
-    /// As section 5 has it.
+    /// The settings of section 5.
     pub const fn paper(entries: u32) -> Bluebird {
         Bluebird {
             entries,
@@ -62,7 +62,7 @@ impl Bluebird {
         }
     }
 
-    /// As the published code has it.
+    /// The settings of the published code.
     pub const fn artifact(entries: u32) -> Bluebird {
         Bluebird {
             gap: Time::from_nanos(250),
@@ -71,10 +71,10 @@ impl Bluebird {
     }
 }
 
-/// What became of a packet that missed.
+/// The fate of a packet that missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Diverted {
-    /// It leaves the control plane then.
+    /// It leaves the control plane at this time.
     Until(Time),
     /// The queue was full.
     Dropped,
@@ -85,17 +85,17 @@ pub(crate) enum Diverted {
 pub(crate) struct ControlPlane {
     settings: Bluebird,
     routes: RecentCache,
-    /// Keys that will be in the cache, and when.
+    /// Keys to be inserted, and when.
     insertions: VecDeque<(Time, Key)>,
-    /// Packets that wait: when they begin to be sent, and their bytes.
+    /// Waiting packets: the start of their sending, and their bytes.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
-    /// When the link is free.
+    /// The time at which the link is free.
     free_at: Time,
 }
 
 impl ControlPlane {
-    /// An empty one.
+    /// Creates an empty cache and control plane.
     pub(crate) fn new(settings: Bluebird) -> ControlPlane {
         ControlPlane {
             settings,
@@ -125,7 +125,7 @@ impl ControlPlane {
         }
     }
 
-    /// Does the insertions that are due, before the database changes.
+    /// Applies the insertions that are due, before the database changes.
     pub(crate) fn catch_up(&mut self, database: &Database, now: Time) {
         while let Some(&(due, key)) = self.insertions.front()
             && due <= now
@@ -200,7 +200,7 @@ mod tests {
         Resolution::Diverted(Diverted::Until(Time::from_nanos(nanos)))
     }
 
-    /// 1,000 bytes take 400 ns of 20 Gb/s.
+    /// 1,000 bytes take 400 ns at 20 Gb/s.
     #[test]
     fn packets_wait_for_the_link_and_then_for_the_processor() {
         let truth = Database::new();
@@ -249,7 +249,7 @@ mod tests {
         ));
         let at_last = ask(&mut tor, 5, 1_000, due, &truth);
         assert_eq!(at_last, Resolution::To(address(71)));
-        // The machine moves; the cache is not told.
+        // The machine moves; the cache does not learn it.
         tor.catch_up(&truth, due);
         truth.place(key(5), address(72));
         let stale = ask(&mut tor, 5, 1_000, due, &truth);
@@ -268,7 +268,7 @@ mod tests {
             ask(&mut tor, to, 100, at, &truth);
             at += Time::from_micros(3_000);
         }
-        // 2 went for 3, as 1 was used after it.
+        // 3 displaced 2, because 1 was used after it.
         assert_eq!(
             ask(&mut tor, 1, 100, at, &truth),
             Resolution::To(address(71))

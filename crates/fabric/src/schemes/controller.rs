@@ -1,25 +1,26 @@
-//! Caches that a controller fills: what an allocation by one mind, late, would come to.
+//! Caches filled by a central controller, which shows the value of a global but delayed
+//! allocation.
 //!
 //! ```text
 //!   every 150 or 300 µs:   matrix of what went to gateways ---> integer program ---> the caches
 //! ```
 //!
-//! ToRs count the packets of their own hosts that are addressed to gateways, by way and
-//! destination. The controller reads the counts, which begin anew, finds the placement of mappings
-//! that would have served these packets best (`program.rs`), and puts it into the caches, at once
-//! and without cost, which makes it a bound and no system (section 5). A cache keeps what was used
-//! last, so what a plan leaves out stays while there is room.
+//! ToRs count the packets of their own hosts that are addressed to gateways, by route and
+//! destination. The controller reads and resets the counts. It finds the placement of mappings
+//! that would have served these packets best (`program.rs`), and installs it in the caches at
+//! once and without cost. So it is a bound and not a system (section 5). A cache is LRU, so
+//! mappings that a plan omits stay while there is room.
 //!
-//! | cost of a packet | if a switch on its way has the mapping | else |
+//! | cost of a packet | if a switch on its route has the mapping | otherwise |
 //! | --- | --- | --- |
 //! | [`ControllerCost::Relaxed`] | 8; if its gateway is in its own rack, the links to its machine | 40 |
 //! | [`ControllerCost::Exact`] | links to the first such switch, and from there to the machine | links to the gateway, 40, links from there |
 //!
-//! The first is the published code's, which leaves the exact one out as too slow; the second is
+//! The first is the published code's, which omits the exact one as too slow. The second is
 //! appendix A.1's, with a link and a µs as one unit.
 //!
-//! The search for the best plan is limited by its steps, not by time, so that a run is the same on
-//! every machine. What was proven of each plan is in [`ControllerReport`].
+//! The search for the best plan is limited by its steps, not by time, so that a run is the
+//! same on every machine. [`ControllerReport`] says what was proven of the plans.
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, appendices A.1 and A.2.
@@ -38,32 +39,32 @@ use crate::Time;
 use crate::ecmp::Ecmp;
 use crate::topology::{NodeId, Topology};
 
-/// What a packet costs that a cache on its way resolves.
+/// The cost of a packet that a cache on its route resolves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControllerCost {
-    /// The same, wherever on the way that is: the published code's.
+    /// Constant along the route: the published code's.
     Relaxed,
-    /// The links of its way: appendix A.1's.
+    /// The links of its route: appendix A.1's.
     Exact,
 }
 
-/// The figures of a controller.
+/// The settings of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Controller {
     /// Entries of a switch.
     pub entries: u32,
-    /// Between two plans.
+    /// The time between two plans.
     pub interval: Time,
-    /// What is minimized.
+    /// The cost to minimize.
     pub cost: ControllerCost,
-    /// What resolving at a gateway costs, in links.
+    /// The cost of resolving at a gateway, in links.
     pub gateway_cost: u32,
-    /// Steps of branch and bound for a plan.
+    /// Branch-and-bound steps for a plan.
     pub step_limit: u64,
 }
 
 impl Controller {
-    /// The published code's, at one of its intervals.
+    /// The published code's controller, at one of its intervals.
     pub const fn artifact(entries: u32, interval: Time) -> Controller {
         Controller {
             entries,
@@ -74,7 +75,7 @@ impl Controller {
         }
     }
 
-    /// Appendix A.1's.
+    /// The controller of appendix A.1.
     pub const fn paper(entries: u32, interval: Time) -> Controller {
         Controller {
             cost: ControllerCost::Exact,
@@ -83,25 +84,25 @@ impl Controller {
     }
 }
 
-/// How good plans were.
+/// The quality of the plans.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ControllerReport {
-    /// Plans for which there was something to decide.
+    /// Plans with a decision to make.
     pub plans: u64,
     /// Of these, plans that were proven best.
     pub proven: u64,
-    /// Plans for which nothing was proven: too large, or the steps were used up.
+    /// Plans with nothing proven: too large, or out of steps.
     pub unproven: u64,
-    /// The largest share by which a plan may be from the best, of those with a bound.
+    /// The largest relative distance from the best plan, among plans with a bound.
     pub largest_gap: f64,
 }
 
-/// A way from a rack to a gateway, and for whom.
+/// A route from a rack to a gateway, and the destination key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Stream {
     tor: NodeId,
     gateway: NodeId,
-    /// What chooses among equal routes.
+    /// The hash that chooses among equal routes.
     path: u64,
     key: Key,
 }
@@ -117,7 +118,7 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Empty caches; the first plan is due at once.
+    /// Creates empty caches; the first plan is due at once.
     pub(crate) fn new(settings: Controller, switch_count: usize) -> Planner {
         Planner {
             settings,
@@ -128,7 +129,7 @@ impl Planner {
         }
     }
 
-    /// Resolves a packet, if the switch was given its mapping.
+    /// Resolves a packet if the switch has its mapping.
     pub(crate) fn handle(&mut self, question: Question<'_>, switch: NodeId) -> Resolution {
         match question.is_unresolved {
             true => {
@@ -150,17 +151,17 @@ impl Planner {
         *self.matrix.entry(stream).or_default() += 1;
     }
 
-    /// When the next plan is due.
+    /// The time of the next plan.
     pub(crate) fn next_plan(&self) -> Time {
         self.next_plan
     }
 
-    /// How good plans were.
+    /// The quality of the plans so far.
     pub(crate) fn report(&self) -> ControllerReport {
         self.report
     }
 
-    /// Makes a plan of what was counted, and puts it into the caches.
+    /// Makes a plan from the counts, and installs it in the caches.
     pub(crate) fn plan(&mut self, topology: &Topology, ecmp: Ecmp, database: &Database) {
         self.next_plan += self.settings.interval;
         let mut streams: Vec<(Stream, u64)> = self.matrix.drain().collect();
@@ -204,7 +205,7 @@ impl Planner {
         }
     }
 
-    /// The switches on a stream's way, and what each would save.
+    /// The switches on a stream's route, and the saving at each.
     fn options(
         &self,
         stream: Stream,
@@ -238,7 +239,7 @@ impl Planner {
     }
 }
 
-/// What the published code takes for the links of every packet that a cache resolves.
+/// The number of links that the published code assumes for every packet resolved by a cache.
 const RELAXED: u32 = 8;
 
 /// The switches from a rack to a gateway.
@@ -258,7 +259,7 @@ fn way_of(stream: Stream, topology: &Topology, ecmp: Ecmp) -> Option<SmallVec<[N
     Some(way)
 }
 
-/// Links from a switch to a host.
+/// The number of links from a switch to a host.
 fn steps(topology: &Topology, switch: NodeId, host: NodeId) -> Option<u32> {
     let (mut at, mut steps) = (switch, 0);
     while at != host {
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
     use crate::FatTree;
 
-    /// What a packet costs, against the table of cases that the published code has.
+    /// Compares the costs of packets with the published code's table of cases.
     #[test]
     fn ways_and_links_are_those_of_the_fabric() {
         let topology = Topology::new(&FatTree::ft8_10k(1)).unwrap();
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(savings(Relaxed, 0, 0, 60), [34]);
         assert_eq!(savings(Relaxed, 1, 0, 4), [32; 3]);
         assert_eq!(savings(Relaxed, 4, 0, 4), [32; 5]);
-        // To another pod's gateway, for one's own rack: 6 + 40 + 6 without a cache.
+        // To another pod's gateway, for the sender's own rack: 6 + 40 + 6 without a cache.
         let costs = [2, 4, 6, 8, 10].map(|cost| 52 - cost);
         assert_eq!(savings(Exact, 4, 0, 16), costs);
         // For the gateway's rack: 6 + 40 + 2.

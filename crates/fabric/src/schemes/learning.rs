@@ -1,12 +1,12 @@
 //! A cache that learns every mapping that passes: LocalLearning and GwCache.
 //!
-//! An unresolved packet is looked up; of a resolved one the destination's mapping is put in,
-//! whatever is in its way (section 3.1, "local greedy approach"). It is the cache of SwitchV2P,
-//! direct-mapped and indexed by CRC-32, with the access bits unused. In the published code each
-//! switch has a seed of its own in LocalLearning, and all have seed 0 in GwCache.
+//! It looks up an unresolved packet. From a resolved packet it inserts the destination's
+//! mapping, whatever it displaces (section 3.1, "local greedy approach"). It is SwitchV2P's
+//! cache, direct-mapped and indexed by CRC-32, with the access bits unused. In the published
+//! code each switch has its own seed in LocalLearning, and all have seed 0 in GwCache.
 //!
-//! The paper's GwCache stands for Sailfish (Pan et al., SIGCOMM 2021) as far as it has its caches at
-//! the gateways; Sailfish's are filled by a controller.
+//! The paper's GwCache represents Sailfish (Pan et al., SIGCOMM 2021) in that its caches are
+//! at the gateways; a controller fills Sailfish's.
 
 use thalweg_v2p::{Admission, Cache, CacheConfig, Mapping, Version};
 
@@ -17,7 +17,7 @@ use super::{Question, Resolution};
 pub(crate) struct LearningCache(Cache);
 
 impl LearningCache {
-    /// An empty cache of so many lines.
+    /// Creates an empty cache of `entries` lines.
     pub(crate) fn new(entries: u32, seed: u32) -> LearningCache {
         LearningCache(Cache::new(&CacheConfig {
             seed,
@@ -57,7 +57,7 @@ mod tests {
         Address::from_ipv4(number.into())
     }
 
-    /// Against a map from the index, as the published code computes it, to the last pair.
+    /// Compares with a map from the published code's index to the last pair.
     #[test]
     fn the_last_mapping_of_a_line_is_there() {
         let mut random = Pcg64::seed_from_u64(1);

@@ -1,18 +1,18 @@
-//! What hosts remember: OnDemand, and gateways that hand busy mappings to hosts.
+//! The hosts' memory: OnDemand, and gateways that hand busy mappings to hosts.
 //!
-//! A host that knows where a machine is sends to it; else it sends by the gateway.
+//! A host that knows a machine's place sends there; otherwise it sends by the gateway.
 //!
-//! | | a host knows | and pays |
+//! | | a host knows | cost |
 //! | --- | --- | --- |
-//! | [`OnDemand::Artifact`] | every machine that it had a packet from, and those that packets came to it for; if machines move, these too, from the start | 40 µs, once, for the first packet that it sends by what it knows |
-//! | [`OnDemand::Paper`] | a machine for which so many of its packets went by a gateway | the gateway's 40 µs until then |
+//! | [`OnDemand::Artifact`] | every machine that sent it a packet, and the destinations of packets that reached it; machines that will move, from the start | 40 µs, once, for the first packet that it sends directly |
+//! | [`OnDemand::Paper`] | a machine once a threshold of its packets went by a gateway | the gateway's 40 µs until then |
 //!
-//! The first is the published code's. It has one truth for all hosts and gateways, which follows a
-//! move 1,000 µs later. The second is what section 5 says ("all the translations are cached at the
-//! host after the first miss"), with the threshold of section 1's Andromeda and section 5's Zeta
-//! ("the threshold to offload the rule") as a parameter: a host gets a mapping when the gateway
-//! lets the packet go, keeps it as it is, and is told of a move 1,000 µs later ("the rule
-//! installment takes in the order of milliseconds").
+//! The first is the published code's. It has one truth for all hosts and gateways, which
+//! follows a move 1,000 µs later. The second is section 5's ("all the translations are cached
+//! at the host after the first miss"). Its parameter is the threshold of section 1's Andromeda
+//! and section 5's Zeta ("the threshold to offload the rule"). A host gets a mapping when the
+//! gateway forwards the packet, keeps it unchanged, and learns of a move 1,000 µs later ("the
+//! rule installment takes in the order of milliseconds").
 
 use std::collections::HashMap;
 
@@ -20,51 +20,51 @@ use thalweg_v2p::{Address, Key};
 
 use crate::Time;
 
-/// Which hosts know what.
+/// The rule by which hosts learn mappings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnDemand {
-    /// As the published code has it.
+    /// The published code's rule.
     Artifact,
-    /// As the text has it.
+    /// The text's rule.
     Paper {
-        /// Packets of a host for a machine that go by a gateway before the host gets its mapping;
-        /// 1 in section 5.
+        /// Packets of a host for a machine that go by a gateway before the host gets its
+        /// mapping; 1 in section 5.
         threshold_packets: u32,
     },
 }
 
-/// How long until hosts know of a move.
+/// The time until hosts learn of a move.
 pub(crate) const HOST_UPDATE: Time = Time::from_micros(1_000);
 
-/// What the first packet of a host costs in `artifact`.
+/// The cost of a host's first packet in `artifact`.
 const FIRST_PACKET: Time = Time::from_micros(40);
 
-/// What hosts remember, and what gateways have counted for them.
+/// The mappings that hosts remember, and the gateways' counts for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostMemory {
     threshold_packets: Option<u32>,
-    /// By host and machine; the place is of meaning in `paper` only.
+    /// By host and machine; the place is meaningful in `paper` only.
     known: HashMap<(u32, Key), Address>,
     counts: HashMap<(u32, Key), u32>,
-    /// By host, whether it has paid.
+    /// By host, whether it has paid for the first packet.
     has_paid: Vec<bool>,
     /// Machines that every host knows.
     everywhere: Vec<Key>,
 }
 
-/// What a host knows of a machine.
+/// A host's knowledge of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Known {
-    /// Nothing: to the gateway.
+    /// Nothing: send to the gateway.
     Nothing,
-    /// Wherever the truth of all hosts says, after a while.
+    /// The place according to the shared truth, after a delay.
     Shared(Time),
-    /// At this host, as it remembers.
+    /// The remembered place.
     At(Address),
 }
 
 impl HostMemory {
-    /// Hosts that know nothing but of these machines.
+    /// Creates hosts that know only the machines `movers`.
     pub(crate) fn new(kind: OnDemand, host_count: usize, movers: Vec<Key>) -> HostMemory {
         let threshold_packets = match kind {
             OnDemand::Artifact => None,
@@ -82,7 +82,7 @@ impl HostMemory {
         }
     }
 
-    /// What a host that is about to send knows.
+    /// The knowledge of a host that is about to send.
     pub(crate) fn ask(&mut self, host: u32, key: Key) -> Known {
         let known = self.known.get(&(host, key));
         if self.threshold_packets.is_some() {
@@ -95,7 +95,7 @@ impl HostMemory {
         Known::Shared(if has_paid { Time::ZERO } else { FIRST_PACKET })
     }
 
-    /// A packet has come to a host, be it the right one or not.
+    /// Notes that a packet reached a host, whether or not it is the right one.
     pub(crate) fn receive(&mut self, host: u32, here: Address, source: Key, destination: Key) {
         if self.threshold_packets.is_none() {
             self.known.insert((host, source), here);
@@ -103,7 +103,7 @@ impl HostMemory {
         }
     }
 
-    /// A gateway lets a packet of a host go, to where the machine is.
+    /// Notes that a gateway forwards a host's packet to the machine's place.
     pub(crate) fn resolve(&mut self, host: u32, key: Key, place: Address) {
         let Some(threshold) = self.threshold_packets else {
             return;
@@ -115,7 +115,7 @@ impl HostMemory {
         }
     }
 
-    /// Hosts that know a machine hear where it is now.
+    /// Tells hosts that know a machine its new place.
     pub(crate) fn update(&mut self, key: Key, place: Address) {
         for ((_, known), at) in &mut self.known {
             if *known == key {
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(memory.ask(0, key(2)), Known::Shared(then));
         assert_eq!(memory.ask(1, key(1)), Known::Nothing);
         assert_eq!(memory.ask(1, key(9)), Known::Shared(first));
-        // Gateways hand nothing out.
+        // Gateways hand out no mappings.
         memory.resolve(1, key(4), address(71));
         assert_eq!(memory.ask(1, key(4)), Known::Nothing);
     }

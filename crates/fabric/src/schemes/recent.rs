@@ -1,12 +1,12 @@
-//! A cache that keeps what was used last: where Bluebird's ToRs and the controller's switches look.
+//! An LRU cache of mappings for Bluebird's ToRs and the controller's switches.
 //!
-//! The capacity is a limit, not memory taken at the start: the largest of the paper's sizes is 192K
-//! entries a switch, of which a run uses few.
+//! The capacity is a limit, not memory allocated at the start: the paper's largest size is
+//! 192K entries a switch, of which a run uses few.
 
 use lru::LruCache;
 use thalweg_v2p::{Address, Key};
 
-/// Places of the keys used last.
+/// Places of the most recently used keys.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentCache {
     places: LruCache<Key, Address>,
@@ -14,7 +14,7 @@ pub(crate) struct RecentCache {
 }
 
 impl RecentCache {
-    /// An empty cache; without capacity it stays empty.
+    /// Creates an empty cache; with capacity 0 it stays empty.
     pub(crate) fn new(capacity_entries: u32) -> RecentCache {
         RecentCache {
             places: LruCache::unbounded(),
@@ -22,12 +22,12 @@ impl RecentCache {
         }
     }
 
-    /// Where a key is, which is then the one used last.
+    /// Looks up a key, which becomes the most recently used.
     pub(crate) fn find(&mut self, key: Key) -> Option<Address> {
         self.places.get(&key).copied()
     }
 
-    /// Puts a mapping in, in place of the one that was not used for longest.
+    /// Inserts a mapping; displaces the least recently used one if full.
     pub(crate) fn put(&mut self, key: Key, place: Address) {
         self.places.put(key, place);
         if self.places.len() > self.capacity_entries {

@@ -1,5 +1,6 @@
-//! Looking ahead: what later events will need is asked for, so that it is in the processor's cache by
-//! then. Nothing is decided here, and a wrong guess costs only time.
+//! Prefetches the data of later events, so that it is in the processor's cache when they come.
+//!
+//! It decides nothing, and a wrong guess costs only time.
 //!
 //! ```text
 //!   events ahead   what is asked for
@@ -10,8 +11,8 @@
 //!    2             at a switch the next port, at an endpoint both machines of the connection
 //! ```
 //!
-//! Each stage reads what an earlier one has asked for. In a fabric that fits the processor's cache
-//! most of that costs more than it spares, and two stages are enough.
+//! Each stage reads data that an earlier one has prefetched. In a fabric that fits the
+//! processor's cache most stages cost more than they save, and two are enough.
 
 use prefetch_index::prefetch_index;
 
@@ -19,13 +20,13 @@ use super::{Event, Simulation};
 use crate::schemes::Caches;
 use crate::topology::{NodeId, NodeKind, PortId};
 
-/// How many events are handled while memory answers.
+/// The distances, in events handled while memory answers.
 const LINK: usize = 10;
 const PACKET: usize = 7;
 const PLACES: usize = 4;
 const NEXT: usize = 2;
 
-/// The same in a small fabric.
+/// The distances in a small fabric.
 const SMALL_PACKET: usize = 8;
 const SMALL_PLACES: usize = 4;
 
@@ -139,7 +140,7 @@ impl Simulation {
     fn ask_for_endpoint(&self, flight: u32, node: NodeId, kind: NodeKind) {
         let under_way = &self.flights[flight as usize];
         self.flights.ask_all(flight);
-        // A host's agent is asked only for packets that are not for its machines.
+        // A host's agent is needed only for packets that are not for its machines.
         if kind == NodeKind::Gateway {
             prefetch_index(&self.endpoints, self.endpoint_index(node));
         }
@@ -164,7 +165,7 @@ impl Simulation {
         }
     }
 
-    /// Of the connection: who answers is one of them, who is answered the other.
+    /// Prefetches both machines of the connection: the one that answers and the one answered.
     #[inline]
     fn ask_for_machines(&self, flight: u32) {
         if let Some(tcp) = &self.tcp

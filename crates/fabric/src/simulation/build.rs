@@ -1,4 +1,4 @@
-//! From a configuration and a trace to a run at time zero.
+//! Builds a run at time zero from a configuration and a trace.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::schemes::{Caches, HostMemory};
 use crate::topology::{NodeKind, PortId, Topology};
 use crate::{Tenant, Time, TraceLine};
 
-/// With so many ports they fit a processor's second cache, of 1 or 2 MiB.
+/// Up to this many ports fit a processor's second-level cache of 1 or 2 MiB.
 const SMALL_PORT_COUNT: usize = 4_096;
 
 impl Simulation {
     /// Builds the fabric, places the machines, and sorts what will be sent.
     ///
     /// # Errors
-    /// If the configuration or the trace names what is not there.
+    /// If the configuration or the trace names something that does not exist.
     pub fn new(config: &Config, trace: &[TraceLine]) -> Result<Simulation, ConfigError> {
         let mut topology = match config.ecmp {
             Ecmp::Artifact => Topology::new(&config.shape)?.with_published_routes(),
@@ -107,7 +107,7 @@ fn tcp_of(config: &Config) -> Option<Tcp> {
 }
 
 impl Tally {
-    /// Nothing counted yet; of each tenant, if there are several.
+    /// Creates zero counts; also per tenant if there are several.
     fn of(config: &Config) -> Tally {
         Tally {
             tenant_gateway_packets: match config.tenants.len() {
@@ -192,7 +192,7 @@ fn endpoints_of(
     directory: &Arc<Directory>,
     machines: &mut Machines,
 ) -> (Vec<Endpoint>, Database) {
-    // Without caches in the switches, hosts send on what is misdelivered ("follow-me").
+    // Without caches in the switches, hosts send on misdelivered packets ("follow-me").
     let profile = match config.scheme {
         Scheme::SwitchV2p(settings) => settings.profile,
         _ => Profile::Artifact,

@@ -1,6 +1,6 @@
-//! What can happen next, in one word: two bits say what, 30 where, 32 to which packet.
+//! An event in one word: two bits for the kind, 30 for the location, 32 for the packet.
 //!
-//! A queue holds hundreds of thousands of them, and a word is written and read at once.
+//! A queue holds hundreds of thousands of events, and a word is written and read at once.
 
 use crate::tcp::Towards;
 use crate::topology::{NodeId, PortId};
@@ -11,13 +11,13 @@ const PACKET_BITS: u32 = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// A packet has come by a port's link.
+    /// A packet arrives over a port's link.
     Arrive { flight: u32, port: PortId },
     /// A packet leaves a server or gateway.
     Leave { flight: u32, node: NodeId },
     /// A packet leaves a switch's control plane.
     Resume { flight: u32, switch: NodeId },
-    /// A timer of one end of a connection.
+    /// A timer of a connection's end expires.
     Timer {
         connection: u32,
         generation: Generation,
@@ -25,12 +25,13 @@ pub(super) enum Event {
     },
 }
 
-/// Which of the connections that had this memory one after the other is meant.
+/// A number that tells apart the connections that used the same memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Generation(u32);
 
 impl Generation {
-    /// As many as an event holds beside the end; then they begin anew, after which no event is left.
+    /// The number of values that fit an event beside the end; they repeat only after older
+    /// events are gone.
     const COUNT: u32 = 1 << (WHERE_BITS - 1);
 
     pub(super) fn next(self) -> Generation {

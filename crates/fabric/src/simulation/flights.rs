@@ -1,10 +1,10 @@
-//! Packets under way, by index, in one list with a list of free places.
+//! Packets under way, by index: one list with a list of free places.
 //!
-//! It is what the crate `slab` does, but for one thing: a place can be asked for ahead of time, so
-//! that it is in the processor's cache when its event comes ([`Flights::ask`]). That needs the list
-//! as a slice.
+//! It works like the crate `slab`, except that a place can be prefetched ([`Flights::ask`]),
+//! so that it is in the processor's cache when its event comes. That needs the list as a
+//! slice.
 //!
-//! 1. `len` = places - free ones; a place that is free is not read.
+//! 1. `len` = places - free places; a free place is never read.
 
 use std::ops::{Index, IndexMut};
 
@@ -26,7 +26,7 @@ impl Flights {
         self.all.len() - self.free.len()
     }
 
-    /// Puts a packet where the last one was that is gone: its place is near.
+    /// Inserts a packet in the place most recently freed, which is likely cached.
     #[inline]
     pub(super) fn insert(&mut self, flight: Flight) -> usize {
         match self.free.pop() {
@@ -41,19 +41,19 @@ impl Flights {
         }
     }
 
-    /// Takes a packet out, which is there.
+    /// Removes a packet, which must be present.
     #[inline]
     pub(super) fn remove(&mut self, place: usize) {
         self.free.push(place as u32);
     }
 
-    /// Has the start of a place brought nearer, with what a switch without a cache needs.
+    /// Prefetches the start of a place: enough for a switch without a cache.
     #[inline]
     pub(super) fn ask(&self, place: u32) {
         prefetch_index(&self.all, place as usize);
     }
 
-    /// Has all of a place brought nearer.
+    /// Prefetches all of a place.
     #[inline]
     pub(super) fn ask_all(&self, place: u32) {
         let first = std::slice::from_ref(&self.all[place as usize].path);

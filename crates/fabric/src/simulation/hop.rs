@@ -1,4 +1,4 @@
-//! What happens to a packet at a node, and on the way to the next.
+//! Handles a packet at a node, and sends it to the next.
 
 use rand::RngCore;
 use thalweg_v2p::{
@@ -12,11 +12,11 @@ use crate::report::{Drop, Layers};
 use crate::schemes::Caches;
 use crate::topology::{NodeId, NodeKind, PortId};
 
-/// Bytes that a control packet carries, beside the outer headers.
+/// The payload of a control packet in bytes, beside the outer headers.
 const CONTROL_BYTES: u32 = 64;
 
 impl Simulation {
-    /// A packet has come to the end of a port's link.
+    /// Handles a packet at the end of a port's link.
     #[inline]
     pub(super) fn arrive(&mut self, flight: u32, port: PortId) {
         let link = &mut self.ports[port.0 as usize];
@@ -32,7 +32,7 @@ impl Simulation {
         }
     }
 
-    /// A packet leaves a server or gateway by its only port.
+    /// Sends a packet from a server or gateway by its only port.
     pub(super) fn leave(&mut self, flight: u32, node: NodeId) {
         if self.way.is_some() {
             self.way_leave(flight, node);
@@ -113,7 +113,7 @@ impl Simulation {
         self.pass_on(flight, switch);
     }
 
-    /// Decrements the time to live and sends.
+    /// Decrements the time to live and forwards the packet.
     #[inline]
     pub(super) fn pass_on(&mut self, flight: u32, switch: NodeId) {
         let under_way = &mut self.flights[flight as usize];
@@ -124,7 +124,7 @@ impl Simulation {
         self.forward(flight, switch);
     }
 
-    /// Sends a packet by one of the ports that are nearest to its destination.
+    /// Sends a packet by one of the ports nearest to its destination.
     #[inline]
     fn forward(&mut self, flight: u32, switch: NodeId) {
         match self.next_port(&self.flights[flight as usize], switch) {
@@ -133,7 +133,7 @@ impl Simulation {
         }
     }
 
-    /// The port by which a switch sends a packet; `None` if there is no way.
+    /// The port by which a switch sends a packet; `None` if there is no route.
     #[inline]
     pub(super) fn next_port(&self, under_way: &Flight, switch: NodeId) -> Option<PortId> {
         match self.topology.next_ports(switch, under_way.destination) {
@@ -143,7 +143,7 @@ impl Simulation {
         }
     }
 
-    /// The protocol's step; control packets that come of it are sent at once.
+    /// Runs the protocol's step; sends the resulting control packets at once.
     #[inline]
     fn ask_agent(&mut self, flight: u32, switch: NodeId, role: Role, port: PortId) -> Verdict {
         let from = self.topology.owner(port);
@@ -188,7 +188,7 @@ impl Simulation {
         }
     }
 
-    /// Finds the node and the path of a packet whose outer addresses were changed.
+    /// Finds the node and the path of a packet whose outer addresses changed.
     ///
     /// # Panics
     /// If there is no such node: all addresses that agents write are the topology's.
@@ -232,7 +232,7 @@ impl Simulation {
         let machine = under_way.is_data.then_some(under_way.machine as usize);
         let machine = machine.map(|machine| &self.machines.all[machine]);
         if machine.is_some_and(|machine| machine.node == node) {
-            // Its host's agent would say the same, and would have to search for the machine.
+            // Its host's agent would do the same, but would have to look up the machine.
             return self.deliver(flight);
         }
         let place = machine.map(|machine| machine.place);
@@ -278,7 +278,7 @@ impl Simulation {
         }
     }
 
-    /// How long a packet waits until a gateway begins with it; `None` if too many wait.
+    /// The time until a gateway starts on a packet; `None` if too many wait.
     #[inline]
     fn wait_for_gateway(&mut self, endpoint: usize) -> Option<Time> {
         let Some(service) = self.gateway_service else {
@@ -294,7 +294,7 @@ impl Simulation {
         Some(wait)
     }
 
-    /// Keeps a packet at an endpoint for a while, after which it is sent as it is now.
+    /// Holds a packet at an endpoint for `delay`, after which it is sent as it is now.
     fn hold(&mut self, flight: u32, node: NodeId, delay: Time) {
         self.address_anew(flight);
         let event = Event::Leave { flight, node };

@@ -1,5 +1,4 @@
-//! The schemes in a run: what a host writes onto a packet, what a switch without the protocol does
-//! with it, and what is done from time to time.
+//! The schemes in a run: packets of hosts, switches without the protocol, and periodic work.
 
 use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version};
 
@@ -14,8 +13,8 @@ use crate::schemes::{Caches, Diverted, HOST_UPDATE, Known, Question, Resolution}
 use crate::topology::{NodeId, NodeKind, PortId};
 
 impl Simulation {
-    /// A packet from a machine to a virtual address as its host sends it, and how long the host
-    /// takes; `None` if there is nobody to send it to.
+    /// A machine's packet to a virtual address as its host sends it, and the host's delay;
+    /// `None` if there is no destination to send it to.
     pub(super) fn packet_of(
         &mut self,
         source: Machine,
@@ -61,7 +60,8 @@ impl Simulation {
         Some((packet, delay))
     }
 
-    /// The slow twin of [`Simulation::packet_of`]: the host's agent, which looks everything up.
+    /// The slow twin of [`Simulation::packet_of`]: compares with the host's agent, which looks
+    /// up all.
     fn is_what_the_host_sends(&self, source: Machine, packet: &Packet) -> bool {
         let host = &self.endpoints[self.endpoint_index(source.node)];
         let (Endpoint::Host(host), Body::Data(data)) = (host, &packet.body) else {
@@ -71,7 +71,8 @@ impl Simulation {
         host.packet_from(key, data.inner_destination, packet.flow) == Some(*packet)
     }
 
-    /// A switch that has a cache, but not the protocol: whether the packet goes on now.
+    /// Handles a packet at a switch with a cache but no protocol; returns whether it goes on
+    /// now.
     pub(super) fn ask_cache(
         &mut self,
         flight: u32,
@@ -135,7 +136,8 @@ impl Simulation {
         }
     }
 
-    /// A packet leaves the control plane of a switch, which knows where its machine is.
+    /// Sends on a packet that leaves a switch's control plane, which knows the machine's
+    /// place.
     pub(super) fn resume(&mut self, flight: u32, switch: NodeId) {
         let packet = &mut self.flights[flight as usize].packet;
         let place = match &packet.body {
@@ -150,7 +152,7 @@ impl Simulation {
         self.pass_on(flight, switch);
     }
 
-    /// When something is due that neither a packet nor the configuration brings about.
+    /// The time of the next late update, failure, gateway move or plan.
     #[inline]
     pub(super) fn next_upkeep(&self) -> Time {
         let late = self.late_places.front();
@@ -169,7 +171,7 @@ impl Simulation {
         }
     }
 
-    /// Does what is due.
+    /// Does the work of [`Simulation::next_upkeep`] that is due.
     pub(super) fn keep_up(&mut self) {
         self.now = self.next_upkeep();
         while self
@@ -209,7 +211,7 @@ impl Simulation {
         }
     }
 
-    /// Gateways move: everybody is told, and switches have other roles.
+    /// Moves gateways: updates the directories of agents and the roles of switches.
     fn move_gateways(&mut self) {
         self.gateway_moves.take();
         let at_work = self.gateway_moves.at_work();
@@ -227,7 +229,7 @@ impl Simulation {
             .follow_gateways(&self.topology, self.scheme, &directory);
     }
 
-    /// A link or switch fails or is mended, or routes follow it.
+    /// Handles the failure or repair of a link or switch, or the rerouting after it.
     fn follow_failure(&mut self) {
         match self.failures.take() {
             Some(Effect::Ports { ports, is_up }) => {
@@ -243,7 +245,7 @@ impl Simulation {
         }
     }
 
-    /// A machine is somewhere else: who knows at once, and who later. Gives the version of it.
+    /// Notes a machine's move: updates the database now or later. Returns its version.
     pub(super) fn note_move(&mut self, machine: u32, place: Address) -> Version {
         if let Caches::Bluebird(tors) = &mut self.caches {
             for tor in tors.iter_mut().flatten() {
@@ -260,14 +262,14 @@ impl Simulation {
         }
     }
 
-    /// Tells the database, and whoever has the same from the machine.
+    /// Updates the database, and the machine's cached place.
     fn place(&mut self, machine: u32, place: Address) -> Version {
         let machine = &mut self.machines.all[machine as usize];
         machine.place = place;
         self.database.place(machine.key(), place)
     }
 
-    /// What a host learns from a packet that came to it.
+    /// Updates a host's memory by a packet that reached it.
     pub(super) fn remember_at_host(&mut self, flight: u32, node: NodeId) {
         if self.topology.kind(node) != NodeKind::Server {
             return;
@@ -280,7 +282,7 @@ impl Simulation {
         }
     }
 
-    /// What the sender's host is told of a packet that leaves a gateway.
+    /// Updates the memory of the sender's host by a packet that leaves a gateway.
     pub(super) fn remember_at_gateway(&mut self, flight: u32, node: NodeId) {
         if self.topology.kind(node) != NodeKind::Gateway {
             return;

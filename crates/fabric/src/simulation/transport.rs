@@ -1,12 +1,12 @@
-//! What hosts send: datagrams as the trace has them, or connections of TCP.
+//! The traffic of hosts: datagrams from the trace, or TCP connections.
 //!
-//! A connection has both ends, since everything of a flow is in one place here; a segment goes
-//! through the network with a packet and finds its connection by number. When both ends are done the
-//! connection's memory is the next one's, under another generation, so that what still comes for the
-//! old one is known to be late and is nothing.
+//! A connection holds both ends, because the simulation has a whole flow in one place. A
+//! segment travels with a packet and finds its connection by number. When both ends are done
+//! the connection's memory is reused under another generation. Late segments of the old one
+//! are then recognized and ignored.
 //!
-//! An end has at most one timer event that counts, at or before its deadline; one that comes too
-//! early looks again.
+//! An end has at most one valid timer event, at or before its deadline; an early one is
+//! planned again.
 
 use prefetch_index::prefetch_index;
 
@@ -21,7 +21,7 @@ use crate::tcp::{Receiver, Segment, Sender, TcpConfig, Towards, numbers_of};
 const INNER_IP_BYTES: u32 = 20;
 const NEVER: Time = Time::from_picos(u64::MAX);
 
-/// What a packet of TCP carries.
+/// The TCP content of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
     pub(super) segment: Segment,
@@ -29,7 +29,7 @@ pub(super) struct Load {
     generation: Generation,
     /// For captures.
     numbers: Numbers,
-    /// It met a queue longer than the mark.
+    /// Whether it met a queue longer than the mark.
     pub(super) is_marked: bool,
 }
 
@@ -40,13 +40,13 @@ struct Connection {
     flow: u32,
     source: u32,
     destination: u32,
-    /// The next timer event of sender and receiver.
+    /// The next timer events of sender and receiver.
     planned: [Time; 2],
     sender: Sender,
     receiver: Receiver,
 }
 
-/// What connections have come to.
+/// Counts of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TcpTally {
     pub(super) retransmitted: u64,
@@ -62,7 +62,7 @@ pub(super) struct Tcp {
     config: TcpConfig,
     connections: Vec<Connection>,
     free: Vec<u32>,
-    /// By flight.
+    /// Indexed by flight.
     loads: Vec<Load>,
     pub(super) tally: TcpTally,
 }
@@ -78,7 +78,7 @@ impl Tcp {
         }
     }
 
-    /// What is counted, with that of connections that are not over.
+    /// The counts, including those of open connections.
     pub(super) fn tally_now(&self) -> TcpTally {
         let mut tally = self.tally;
         let open = self.connections.iter().filter(|known| known.is_open);
@@ -86,13 +86,13 @@ impl Tcp {
         tally
     }
 
-    /// Has what a packet carries brought nearer.
+    /// Prefetches the content of a packet.
     #[inline]
     pub(super) fn ask(&self, flight: u32) {
         prefetch_index(&self.loads, flight as usize);
     }
 
-    /// Has the connection of a packet brought nearer, if it has one.
+    /// Prefetches the connection of a packet, if it has one.
     #[inline]
     pub(super) fn ask_connection(&self, flight: u32) {
         if let Some(load) = self.loads.get(flight as usize) {
@@ -108,7 +108,7 @@ impl Tcp {
         Some([known.source, known.destination])
     }
 
-    /// What a packet carries, for a capture.
+    /// The content of a packet, for a capture.
     pub(super) fn content(&self, flight: u32) -> Content<'_> {
         match self.loads.get(flight as usize) {
             Some(load) => Content::Segment(&load.segment, load.numbers, &self.config),
@@ -211,13 +211,13 @@ impl Simulation {
         }
     }
 
-    /// Which way a delivered packet went: 0 from whoever opened the flow, 1 back.
+    /// The direction of a delivered packet: 0 from the end that opened the flow, 1 back.
     pub(super) fn direction_of(&self, flight: u32) -> usize {
         let load = self.tcp.as_ref().map(|tcp| &tcp.loads[flight as usize]);
         load.map_or(0, |load| load.segment.towards as usize)
     }
 
-    /// Hands a delivered segment to its end.
+    /// Passes a delivered segment to its end.
     pub(super) fn receive_segment(&mut self, flight: u32) {
         let now = self.now;
         let Some(tcp) = &mut self.tcp else {
@@ -239,7 +239,7 @@ impl Simulation {
         self.transmit_segments(load.connection);
     }
 
-    /// A timer of a connection's end.
+    /// Handles a timer of a connection's end.
     pub(super) fn handle_timer(&mut self, connection: u32, generation: Generation, end: Towards) {
         let now = self.now;
         let Some(tcp) = &mut self.tcp else {
@@ -258,7 +258,8 @@ impl Simulation {
         self.transmit_segments(connection);
     }
 
-    /// Sends what both ends have to send, plans their timers, and ends what is over.
+    /// Sends the due segments of both ends, plans their timers, and ends a finished
+    /// connection.
     fn transmit_segments(&mut self, connection: u32) {
         let index = connection as usize;
         loop {

@@ -1,4 +1,4 @@
-//! Ports that are watched: what they accept is kept for the caller.
+//! Watched ports: the packets that they accept are kept for the caller.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use crate::Time;
 use crate::capture::{Captured, Content, SNAP_BYTES, frame_of};
 use crate::topology::PortId;
 
-/// Records that wait to be taken, at most.
+/// The most records that wait to be collected.
 const CAPACITY: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Watch {
 }
 
 impl Simulation {
-    /// Keeps what a port accepts from now on, for [`Simulation::poll_captured`].
+    /// From now on keeps the packets that a port accepts, for [`Simulation::poll_captured`].
     ///
     /// # Panics
     /// If there is no such port.
@@ -35,12 +35,12 @@ impl Simulation {
         self.watch.as_mut()?.records.pop_front()
     }
 
-    /// Packets of watched ports that were not kept, because 65,536 waited to be taken.
+    /// Packets of watched ports that were lost because 65,536 were waiting.
     pub fn captures_missed(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| watch.missed)
     }
 
-    /// Keeps a packet that a port has accepted and that will arrive at `arrival`.
+    /// Records a packet that a port has accepted and that will arrive at `arrival`.
     pub(super) fn record(&mut self, flight: u32, port: PortId, arrival: Time) {
         let Some(watch) = &mut self.watch else {
             return;

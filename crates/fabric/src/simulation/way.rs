@@ -1,7 +1,8 @@
-//! One packet's way, hop by hop: what each node made of it.
+//! Records one packet's way, hop by hop: what each node did with it.
 //!
-//! A run is asked to watch a packet before it begins. What a switch of the protocol did is read off
-//! its counters, before and after, so that the protocol need not know that somebody looks.
+//! The caller asks for it before the run starts. The actions of a protocol switch are read
+//! from the changes of its counters, so the protocol does not need to know that it is
+//! observed.
 
 use std::fmt::Write;
 
@@ -13,28 +14,28 @@ use crate::report::Drop;
 use crate::schemes::Caches;
 use crate::topology::NodeId;
 
-/// What happened to the packet that is watched, at one node.
+/// The watched packet's treatment at one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketStep {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Where: `ToR 3`, `server 17`, counted from 0.
+    /// The node: `ToR 3`, `server 17`, counted from 0.
     pub node: String,
-    /// What, in words.
+    /// A description.
     pub what: String,
 }
 
-/// The packet that is watched.
+/// The watched packet and its way.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The number that the trace gives its flow.
+    /// Its flow's number in the trace.
     flow: u32,
     /// Its number in the flow.
     sequence: u32,
     steps: Vec<PacketStep>,
 }
 
-/// What a switch and a packet were like.
+/// The state of a switch and a packet before the switch handles it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     destination: NodeId,
@@ -44,8 +45,8 @@ pub(super) struct Look {
 }
 
 impl Simulation {
-    /// Notes the way of a packet from now on: of a flow by the trace's number, the so-many-th
-    /// packet, from 0; of a connection the packets of both ends are counted.
+    /// From now on records the way of packet `sequence`, from 0, of the trace's flow `flow`.
+    /// In a connection the packets of both ends are counted.
     pub fn watch_packet(&mut self, flow: u32, sequence: u32) {
         let steps = Vec::new();
         self.way = Some(Box::new(Way {
@@ -55,7 +56,7 @@ impl Simulation {
         }));
     }
 
-    /// The way of the packet that is watched, up to now.
+    /// The way of the watched packet so far.
     pub fn packet_steps(&self) -> &[PacketStep] {
         self.way.as_deref().map_or(&[], |way| &way.steps)
     }
@@ -88,7 +89,7 @@ impl Simulation {
             .to_string()
     }
 
-    /// The packet is about to be sent for the first time.
+    /// Notes that the packet is about to be sent for the first time.
     #[cold]
     pub(super) fn way_send(&mut self, flight: u32, node: NodeId) {
         if !self.is_watched(flight) {
@@ -104,7 +105,7 @@ impl Simulation {
         self.note(node, format!("sends {bytes} bytes {text} to {to}"));
     }
 
-    /// The packet has come to a switch, which has not looked at it.
+    /// Notes the state when the packet reached a switch that has not yet handled it.
     #[cold]
     pub(super) fn way_before(&self, flight: u32, switch: NodeId) -> Option<Look> {
         if !self.is_watched(flight) {
@@ -127,7 +128,7 @@ impl Simulation {
         }
     }
 
-    /// The switch has looked at it.
+    /// Notes what the switch did with the packet.
     #[cold]
     pub(super) fn way_after(&mut self, flight: u32, switch: NodeId, before: Look) {
         let under_way = &self.flights[flight as usize];
@@ -154,7 +155,7 @@ impl Simulation {
         self.note(switch, text);
     }
 
-    /// The packet has come to a server or gateway.
+    /// Notes that the packet reached a server or gateway.
     #[cold]
     pub(super) fn way_endpoint(&mut self, flight: u32, node: NodeId) {
         if !self.is_watched(flight) {
@@ -173,7 +174,7 @@ impl Simulation {
         self.note(node, what.to_owned());
     }
 
-    /// The packet leaves a server or gateway where it had come to.
+    /// Notes that the packet leaves a server or gateway that it had reached.
     #[cold]
     pub(super) fn way_leave(&mut self, flight: u32, node: NodeId) {
         let was_just_sent = |step: &PacketStep| step.at == self.now;
@@ -183,7 +184,7 @@ impl Simulation {
         }
     }
 
-    /// The packet is dropped.
+    /// Notes that the packet is dropped.
     #[cold]
     pub(super) fn way_drop(&mut self, flight: u32, reason: Drop) {
         if self.is_watched(flight) {
@@ -197,7 +198,7 @@ fn addresses(data: &Data) -> String {
     format!("from {} for {}", data.inner_source, data.inner_destination)
 }
 
-/// Whether a packet says where it was misdelivered, and whether it carries a mapping.
+/// Whether a packet has a misdelivery tag, and whether it carries a mapping.
 fn tags_of(body: &Body) -> (bool, bool) {
     match body {
         Body::Data(data) => (data.tags.misdelivery.is_some(), data.tags.carried.is_some()),
@@ -210,10 +211,10 @@ fn append(text: &mut String, what: &str) {
     write!(text, "{comma}{what}").expect("a string takes everything");
 }
 
-/// A count, and what it means if it has risen.
+/// A count, and its meaning if it has risen.
 type Counted = (fn(&Counters) -> u64, &'static str);
 
-/// What an agent has counted for one packet.
+/// The description of an agent's counts for one packet.
 fn difference(before: &Counters, now: &Counters) -> String {
     let counts: [Counted; 15] = [
         (|of| of.hits, "hit"),

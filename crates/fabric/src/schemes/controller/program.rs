@@ -1,4 +1,4 @@
-//! Which switches should have which mappings: an integer program.
+//! Decides which switches get which mappings, by an integer program.
 //!
 //! ```text
 //!   K(s, t) in {0, 1}        switch s has the mapping of target t
@@ -10,17 +10,19 @@
 //!              sum over t of K(s, t) <= entries        memory
 //! ```
 //!
-//! Savings never grow along a way, so the best y is the first switch that has the mapping, which is
-//! where the packet is resolved. Where all savings of a demand are equal, one y with
-//! `y <= sum of K` says the same.
+//! Savings never grow along a route, so the best y is the first switch that has the mapping,
+//! which is where the packet is resolved. If all savings of a demand are equal, one y with `y
+//! <= sum of K` is enough.
 //!
-//! A switch with room for all that pass gets all, before anything is solved. The rest goes to
-//! `microlp`, with what a greedy choice gives as the first solution; if nothing better is found
-//! within the steps, that is the answer. Programs past [`MAX_VARIABLES`] are not solved at all.
-//! (HiGHS would be faster, but its bindings want CMake and libclang where they are built.)
+//! A switch with room for all passing mappings gets them all before anything is solved. The
+//! rest goes to `microlp`, with a greedy choice as the first solution; if no better one is
+//! found within the steps, the greedy choice is the answer. Programs with more than
+//! [`MAX_VARIABLES`] variables are not solved at all. (HiGHS would be faster, but its bindings
+//! need CMake and libclang to build.)
 //!
-//! Reference: Zeno, Chen, Silberstein, SIGCOMM 2024, appendix A.1. Departure: the text limits the
-//! sum over all switches by one switch's memory, which cannot be meant; here each has its own limit.
+//! Reference: Zeno, Chen, Silberstein, SIGCOMM 2024, appendix A.1. Departure: the text limits
+//! the sum over all switches by one switch's memory, which cannot be meant; here each has its
+//! own limit.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -28,39 +30,40 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
 use smallvec::SmallVec;
 
-/// Variables of a program that is solved; the rest of the time would go into one of them.
+/// The most variables of a program that is solved; larger ones would take nearly all of the
+/// run time.
 const MAX_VARIABLES: usize = 60_000;
 
-/// Packets that go one way to one target.
+/// Packets with the same route and target.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Demand {
-    /// For whom.
+    /// The target.
     pub(super) target: u32,
-    /// The switches of the way, and what each saves a packet.
+    /// The switches on the route, and the saving per packet at each.
     pub(super) options: SmallVec<[(u32, u32); 5]>,
-    /// Packets.
+    /// The number of packets.
     pub(super) weight: u64,
 }
 
-/// What is known of how good a plan is.
+/// What is proven about a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Proof {
-    /// There is none better.
+    /// No plan is better.
     Best,
-    /// The best is better by this share at most.
+    /// The best plan is better by at most this share.
     Within(f64),
-    /// Nothing.
+    /// Nothing is proven.
     None,
 }
 
-/// Which switch gets which target, in order.
+/// The chosen pairs of switch and target, sorted.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Plan {
     pub(super) placed: Vec<(u32, u32)>,
     pub(super) proof: Proof,
 }
 
-/// The placement that saves most, as far as the steps go.
+/// Finds the placement that saves most, within the step limit.
 pub(super) fn solve(demands: &[Demand], switches: usize, entries: u32, steps: u64) -> Plan {
     let demands = merged(demands);
     let mut candidates: BTreeMap<(u32, u32), usize> = BTreeMap::new();
@@ -92,7 +95,7 @@ pub(super) fn solve(demands: &[Demand], switches: usize, entries: u32, steps: u6
     Plan { placed, proof }
 }
 
-/// Demands with the same way and target as one.
+/// Merges demands with the same route and target.
 fn merged(demands: &[Demand]) -> Vec<Demand> {
     let mut sums: BTreeMap<Demand, u64> = BTreeMap::new();
     for demand in demands {
@@ -113,7 +116,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Which of the pairs at switches without room for all are to be placed.
+    /// Chooses the pairs to place at switches without room for all.
     fn choose(&mut self, contested: &[(u32, u32)], steps: u64) -> (Vec<(u32, u32)>, Proof) {
         if contested.is_empty() {
             return (Vec::new(), Proof::Best);
@@ -127,10 +130,10 @@ impl Program<'_> {
             .unwrap_or((greedy, Proof::None))
     }
 
-    /// Places one pair after the other, always one that saves most with what is there.
+    /// Places pairs one by one, each time the one that saves most given those already placed.
     ///
-    /// What a pair saves only sinks as others are placed, so a pair whose last known saving is
-    /// still its saving is the best.
+    /// A pair's saving only falls as others are placed. So a pair whose last known saving is
+    /// still current is the best.
     fn greedy(&self, contested: &[(u32, u32)]) -> Vec<(u32, u32)> {
         let mut of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         let mut saved = vec![0_u32; self.demands.len()];
@@ -182,7 +185,7 @@ impl Program<'_> {
         placed
     }
 
-    /// Branch and bound; `None` if nothing was found.
+    /// Branch and bound; `None` if no solution was found.
     fn search(
         &self,
         contested: &[(u32, u32)],
@@ -264,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// What a placement saves.
+    /// The saving of a placement.
     fn value(demands: &[Demand], placed: &[(u32, u32)]) -> u64 {
         let saved = demands.iter().map(|demand| {
             let found = demand
@@ -276,7 +279,7 @@ mod tests {
         saved.sum()
     }
 
-    /// The best value there is, by trying everything.
+    /// The best value by exhaustive search.
     fn best(demands: &[Demand], pairs: &[(u32, u32)], entries: u32) -> u64 {
         let mut best = 0;
         for bits in 0..1_u32 << pairs.len() {
@@ -351,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Many demands for few lines: without steps there is a plan all the same, and not a bad one.
+    /// Many demands for few lines: even without steps there is a plan, and a good one.
     #[test]
     fn without_steps_the_greedy_plan_stands() {
         let mut random = Pcg64::seed_from_u64(2);
