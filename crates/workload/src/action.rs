@@ -1,4 +1,4 @@
-//! Actions as the generators know them, and their text.
+//! Actions of generated rules, and their text.
 
 use std::fmt::{self, Write};
 
@@ -11,7 +11,7 @@ pub struct FieldSlice {
     pub field: Field,
     /// The lowest bit, counted from the least significant.
     pub start: u32,
-    /// How many bits.
+    /// The number of bits.
     pub count: u32,
 }
 
@@ -36,20 +36,20 @@ impl fmt::Display for FieldSlice {
     }
 }
 
-/// A port that is not a number.
+/// A port without a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReservedPort {
-    /// Where the packet came from.
+    /// The port that the packet came in by.
     InPort,
-    /// All others.
+    /// All other ports.
     All,
-    /// All others that flood.
+    /// All other ports that flood.
     Flood,
-    /// Where a learning switch would send it.
+    /// The port that a learning switch would choose.
     Normal,
 }
 
-/// One action of a rule; a rule without actions drops.
+/// An action of a rule; a rule without actions drops.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Action {
@@ -59,47 +59,47 @@ pub enum Action {
     OutputRegister(u8),
     /// Send to a reserved port.
     OutputReserved(ReservedPort),
-    /// Send so many bytes of the packet to the controller.
+    /// Send this many bytes of the packet to the controller.
     Controller(u16),
     /// Overwrite a field.
     SetField(Field, u128),
     /// Overwrite the masked bits of a field (`value`, `mask`).
     SetMasked(Field, u128, u128),
-    /// Overwrite a field by the action of OpenFlow 1.0 that is named after it.
+    /// Overwrite a field by the OpenFlow 1.0 action named after it.
     Modify(Field, u128),
     /// Write a constant into bits of a field.
     Load(u64, FieldSlice),
-    /// Copy bits (`source`, `destination`), as many on both sides.
+    /// Copy bits (`source`, `destination`); both have the same number of bits.
     Move(FieldSlice, FieldSlice),
-    /// Put bits on the stack.
+    /// Push bits onto the stack.
     Push(FieldSlice),
-    /// Take bits from the stack.
+    /// Pop bits from the stack.
     Pop(FieldSlice),
     /// Push a tag with this EtherType and VLAN 0.
     PushVlan(u16),
     /// Remove the outermost tag.
     PopVlan,
-    /// Set the tag's identifier, with a new tag if there is none.
+    /// Set the tag's identifier; adds a tag if there is none.
     SetVlanId(u16),
-    /// Set the tag's priority, with a new tag if there is none.
+    /// Set the tag's priority; adds a tag if there is none.
     SetVlanPriority(u8),
-    /// Push a label, which makes this the EtherType.
+    /// Push a label and set this EtherType.
     PushMpls(u16),
-    /// Remove the outermost label, which makes this the EtherType.
+    /// Remove the outermost label and set this EtherType.
     PopMpls(u16),
-    /// Decrement the time to live; a packet at its end is not forwarded.
+    /// Decrement the time to live; an expired packet is not forwarded.
     DecTtl,
-    /// Decrement the label's time to live, likewise.
+    /// Decrement the label's time to live; an expired packet is not forwarded.
     DecMplsTtl,
     /// Write the masked bits of the metadata (`value`, `mask`).
     WriteMetadata(u64, u64),
-    /// Hand the packet to a group.
+    /// Send the packet to a group.
     Group(u32),
-    /// Search another table, then go on with the next action.
+    /// Look up another table, then continue with the next action.
     Resubmit(u8),
-    /// The same, with this as the input port for the time being.
+    /// Look up another table with this input port, then continue with the next action.
     ResubmitFrom(u32, u8),
-    /// Act on a copy.
+    /// Apply actions to a copy.
     Clone(Vec<Action>),
     /// End all processing.
     Exit,
@@ -107,7 +107,7 @@ pub enum Action {
     ClearActions,
     /// Add to the action set.
     WriteActions(Vec<Action>),
-    /// Go on in a later table; always last.
+    /// Continue in a later table; always last.
     Goto(u8),
 }
 
@@ -149,7 +149,7 @@ impl fmt::Display for Action {
 }
 
 impl Action {
-    /// The actions that write a constant into a field.
+    /// Writes the actions that set a field to a constant.
     fn write_assignment(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Action::SetField(field, value) => {
@@ -181,7 +181,7 @@ fn write_nested(f: &mut fmt::Formatter<'_>, name: &str, list: &[Action]) -> fmt:
     f.write_char(')')
 }
 
-/// Writes actions with commas between them.
+/// Writes actions separated by commas.
 pub(crate) fn write_list(f: &mut impl fmt::Write, list: &[Action]) -> fmt::Result {
     for (index, action) in list.iter().enumerate() {
         if index > 0 {

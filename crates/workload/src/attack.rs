@@ -1,11 +1,11 @@
-//! Packets that are chosen to make others' packets dear, and the others.
+//! Attack packets chosen to make other packets expensive, and packets of the victims.
 //!
-//! | case | what is chosen |
+//! | case | choice of packets |
 //! | --- | --- |
-//! | [`AttackCase::explosion`] | each packet differs from what three rules allow in another bit of each of three fields, so that no two have the same mask: *tuple space explosion* (Csikor et al., CoNEXT 2019; CVE-2019-25076) |
-//! | [`AttackCase::sources`] | each packet has a source address of its own, and so an entry |
+//! | [`AttackCase::explosion`] | each packet differs from three allowed values in another bit of each of three fields, so that no two have the same mask: *tuple space explosion* (Csikor et al., CoNEXT 2019; CVE-2019-25076) |
+//! | [`AttackCase::sources`] | each packet has its own source address, and so its own entry |
 //!
-//! Both attacker and victim come in by port 1, which is the worse for the victim.
+//! Attacker and victim both come in by port 1, which is the worst case for the victim.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -17,34 +17,34 @@ use crate::error::WorkloadError;
 use crate::flows::Flow;
 use crate::seed::{Random, stream};
 
-/// Rules, and packets of those who meet them.
+/// Rules, and the packets of victims and attacker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AttackCase {
     /// The rules, in `ovs-ofctl add-flows` syntax.
     pub rules: String,
-    /// Packets of flows that are there before the attack.
+    /// Packets of flows that exist before the attack.
     pub victim: Vec<Vec<u8>>,
-    /// Packets of flows that begin when it is under way.
+    /// Packets of flows that begin during the attack.
     pub newcomer: Vec<Vec<u8>>,
     /// The attacker's packets.
     pub attacker: Vec<Vec<u8>>,
 }
 
-/// Packets of an explosion.
+/// The number of packets of an explosion.
 const EXPLOSION: usize = 8_192;
 
-/// The port of the service, the source address and the source port that may pass.
+/// The service port, the source address and the source port that are allowed.
 const SERVICE: u16 = 80;
 const ALLOWED_PORT: u16 = 12_345;
 const ALLOWED_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 10);
 const ALLOWED_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10);
 
-/// The port of another service, whose flows nobody has seen before the attack.
+/// The port of another service, which has no flows before the attack.
 const LATER_SERVICE: u16 = 443;
 
 impl AttackCase {
-    /// A list of rules that allows a port, an address and a port; 8,192 packets that fail each of
-    /// them in another bit; and `flows` flows of a service that it allows.
+    /// Rules that allow a port, an address and a port; 8,192 packets that miss each of them in
+    /// another bit; and `flows` flows of an allowed service.
     ///
     /// # Errors
     /// When `flows` is zero or above 16 million.
@@ -102,15 +102,16 @@ impl AttackCase {
         })
     }
 
-    /// A rule that writes the source address, so that each has an entry; `flows` addresses of the
-    /// victim, and as many that come later; `attackers` of the attacker.
+    /// A rule that copies the source address, so that each address has an entry; `flows`
+    /// addresses of the victim, as many that come later, and `attackers` addresses of the
+    /// attacker.
     ///
     /// # Errors
     /// When a number is zero or above 16 million.
     pub fn sources(flows: usize, attackers: usize, seed: u64) -> Result<Self, WorkloadError> {
         WorkloadError::check("the number of flows", flows as u64, 1, 1 << 24)?;
         WorkloadError::check("the number of attackers", attackers as u64, 1, 1 << 24)?;
-        // What is written must be known, so all bits of the address are in the mask.
+        // A copied value must be known, so the whole address is in the mask.
         let rules = "actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],output:2\n";
         let mut random = stream(seed, "sources");
         let base = u64::from(random.random::<u8>()) << 32;
@@ -136,7 +137,8 @@ pub fn packet_of_source(source: u64) -> Vec<u8> {
     flow.packet(Flow::SMALLEST_PACKET_BYTES)
 }
 
-/// A number that has the bits of another down to a bit from the top, that bit flipped, and any below.
+/// A number with the leading bits of `number`, the given bit flipped, and random bits below
+/// it.
 fn flipped(random: &mut Random, number: u128, bit: u32, width: u32) -> u128 {
     let place = width - 1 - bit;
     let below = (1_u128 << place) - 1;

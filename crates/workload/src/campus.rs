@@ -1,5 +1,7 @@
-//! Entries and packets for a P4 program that bridges, routes, filters, translates and guards: the
-//! four cases that B-Cache was measured on, as `examples/p4/switch.p4` has them.
+//! Entries and packets for a P4 program that bridges, routes, filters, translates and guards.
+//!
+//! They are the four cases of B-Cache's measurements, as `examples/p4/switch.p4` implements
+//! them.
 //!
 //! ```text
 //!   stations in 8 domains at 16 ports --> smac, dmac, ipsg        one entry a station in each
@@ -8,14 +10,14 @@
 //!   translations of four kinds        --> nat_*, nat_rewrite
 //! ```
 //!
-//! A packet is one that a station sends: to another station of its domain, to a route, or by a
-//! translation; so the entries that it meets are there. Some are denied, and some go to all. Text is
-//! commands as simple_switch_CLI takes them.
+//! A station sends each packet: to another station of its domain, to a route, or by a
+//! translation. So the entries that it meets exist. Some packets are denied, and some go to
+//! all. The text is commands of simple_switch_CLI.
 //!
 //! 1. The same case, size and seed give the same entries and packets.
 //! 2. No two entries of a table have the same key.
-//! 3. Each table has as many entries as asked for, or as it takes, but for those about ports and
-//!    domains, which have as many as there are of these.
+//! 3. Each table has the requested number of entries, or its maximum. Tables about ports and
+//!    domains have one entry for each of these.
 //!
 //! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
 //! Plane*, figure 8.
@@ -33,7 +35,7 @@ const PORTS: u32 = 16;
 const FIRST_DOMAIN: u32 = 100;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// As many entries as a table of the program takes.
+/// The capacity of a table of the program.
 const TABLE_MAX: usize = 16_384;
 const ACL_MAX: usize = 4_096;
 const NAT_MAX: usize = 4_096;
@@ -48,7 +50,7 @@ struct Station {
     is_tagged: bool,
 }
 
-/// A prefix, and its next hop.
+/// The prefix of a route.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     address: u32,
@@ -76,10 +78,10 @@ pub struct Campus {
 }
 
 impl Campus {
-    /// A network for a case (1 to 4), with so many entries a table.
+    /// A network for a case (1 to 4), with `entries` entries per table.
     ///
     /// # Panics
-    /// If there is no such case, or no entry is wanted.
+    /// If there is no such case, or `entries` is 0.
     pub fn new(case: u8, entries: usize, seed: u64) -> Campus {
         assert!((1..=4).contains(&case), "the cases are 1 to 4, not {case}");
         assert!(entries > 0, "a network has a station at least");
@@ -89,7 +91,7 @@ impl Campus {
             let domain = number % DOMAINS;
             let is_tagged = random.random_range(0..4) == 0;
             let side = DOMAINS * random.random_range(0..PORTS / DOMAINS);
-            // A port's own domain has no tag there; its neighbour has.
+            // A port's own domain is untagged there; its neighbour domain is tagged.
             let port = 1
                 + side
                 + if is_tagged {
@@ -124,7 +126,7 @@ impl Campus {
         }
     }
 
-    /// Packets without end, each with its port.
+    /// An endless sequence of packets, each with its port.
     pub fn packets(&self, seed: u64) -> impl Iterator<Item = (u32, Vec<u8>)> + '_ {
         let mut random = stream(seed, "campus packets");
         std::iter::from_fn(move || Some(self.packet(&mut random)))
@@ -133,7 +135,7 @@ impl Campus {
     /// A station, and a route that it can reach.
     fn pair(&self, index: usize) -> (&Station, &Route) {
         let station = &self.stations[index % self.stations.len()];
-        // Virtual routers have the even domains and routes, or the odd ones.
+        // One virtual router has the even domains and routes, the other the odd ones.
         let parity = station.domain as usize % 2;
         let route = (index * 2 + parity) % self.routes.len();
         (station, &self.routes[route])
@@ -151,7 +153,8 @@ impl Campus {
         let index = index % self.translations;
         let pool = |first: u32| (first << 24) + index as u32;
         let flow = match random.random_range(0..kinds) {
-            // To a station of the same domain, which may be the sender: that ends at its port.
+            // To a station of the same domain; if that is the sender, the packet ends at its
+            // own port.
             0..30 => {
                 let step = DOMAINS as usize * random.random_range(0..64);
                 let other = (station.number as usize + step) % self.stations.len();
@@ -177,7 +180,7 @@ impl Campus {
     }
 }
 
-/// Addresses, protocol and ports of a packet.
+/// The addresses, protocol and ports of a packet.
 type FlowTo = ([u8; 6], u32, u8, u16, u16);
 
 impl Station {
@@ -198,7 +201,7 @@ impl Station {
         dotted(self.address_bits())
     }
 
-    /// A packet of this station, of 60 bytes at least, with right checksums.
+    /// A packet of this station, at least 60 bytes long, with correct checksums.
     fn frame(&self, (mac, to, protocol, sport, dport): FlowTo) -> Vec<u8> {
         let mut frame = mac.to_vec();
         frame.extend(self.mac_bytes());
@@ -259,7 +262,7 @@ fn vid(domain: u32) -> u32 {
     FIRST_DOMAIN + domain
 }
 
-/// The domain whose packets have no tag at a port.
+/// The domain whose packets are untagged at a port.
 fn own_domain(port: u32) -> u32 {
     (port - 1) % DOMAINS
 }

@@ -1,7 +1,7 @@
 //! Rule changes over a generated pipeline, and their text.
 //!
-//! The text is what `ovs-ofctl bundle` reads, one change a line, extended by two things: a packet
-//! position in front, and braces around changes that are atomic together.
+//! The text is the input of `ovs-ofctl bundle`, one change per line, with two extensions: a
+//! packet position in front, and braces around changes that are atomic together.
 //!
 //! ```text
 //! # a comment
@@ -13,22 +13,23 @@
 //! }
 //! ```
 //!
-//! - `@N` means: before packet `N` of the sequence, counted from 0. Without it a change follows
-//!   the one in front of it at once. Positions never fall.
-//! - `add RULE` and `modify_strict RULE` take a whole rule; `delete_strict SELECTOR` a table, a
-//!   priority and a match. "Strict" means that exactly this rule is meant.
-//! - `bundle {`, changes one a line, `}`: all of them or none, seen by no packet in part.
+//! - `@N` means: before packet `N` of the sequence, counted from 0. A change without it
+//!   follows the previous change at once. Positions never decrease.
+//! - `add RULE` and `modify_strict RULE` take a whole rule; `delete_strict SELECTOR` takes a
+//!   table, a priority and a match. "Strict" means exactly this rule.
+//! - `bundle {`, changes one per line, `}`: all or none; no packet sees a part of them.
 //!
-//! Four mixes, each over what is really in the pipeline at that moment:
+//! There are four mixes, each over the current rules of the pipeline:
 //!
-//! 1. *route-flap*: routes go and, some changes later, come back with another next hop;
-//! 2. *acl-insert*: access-list rules come, at a priority of their own; the oldest inserted one
-//!    goes when there are more than 64 of them;
-//! 3. *mac-move*: a host shows up at another port;
+//! 1. *route-flap*: routes are removed and, some changes later, return with another next hop;
+//! 2. *acl-insert*: access-list rules are added, at unused priorities; the oldest added one is
+//!    removed when there are more than 64;
+//! 3. *mac-move*: a host appears at another port;
 //! 4. *random*: all of these, and bundles of several.
 //!
 //! At no time do two rules of a table overlap at equal priority, and a strict delete or modify
-//! always names a rule that exists: the source keeps track. The memory is that of the live rules.
+//! always names an existing rule: the source keeps track. Its memory is that of the live
+//! rules.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -48,7 +49,7 @@ use crate::seed::{Random, index_below, pick, stream};
 pub enum Operation {
     /// The rule is added.
     Add(Rule),
-    /// The rule of this table, priority and match is removed; its actions are not looked at.
+    /// The rule of this table, priority and match is removed; its actions are ignored.
     DeleteStrict(Rule),
     /// The rule of this table, priority and match gets these actions.
     ModifyStrict(Rule),
@@ -67,12 +68,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Operations that take effect together; its [`Display`](fmt::Display) is one line, or a bundle.
+/// Operations that take effect together; its [`Display`](fmt::Display) is a line or a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The packet in front of which it happens; without one, right after the change before it.
+    /// The packet before which it happens; without one, it follows the previous change.
     pub position: Option<u64>,
-    /// What is done, in order; more than one makes a bundle.
+    /// The operations in order; more than one makes a bundle.
     pub operations: Vec<Operation>,
 }
 
@@ -92,25 +93,25 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes as a changes file.
+/// The changes as the text of a changes file.
 pub fn changes_text(changes: &[Change]) -> String {
     changes.iter().map(|change| format!("{change}\n")).collect()
 }
 
-/// Which changes happen.
+/// A mix of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChangeMix {
-    /// Routes go and come back.
+    /// Routes are removed and return.
     RouteFlap,
-    /// Access-list rules come, and later go.
+    /// Access-list rules are added and later removed.
     AclInsert,
     /// Hosts move to other ports.
     MacMove,
-    /// All of these, also several at once.
+    /// All of these, sometimes several at once.
     Random,
 }
 
-/// Routes that are away at a time, and access-list rules that were inserted.
+/// The most routes removed at a time, and the most added access-list rules.
 const BACKLOG: usize = 64;
 
 /// An endless, seeded source of changes to a pipeline.
@@ -130,7 +131,7 @@ pub struct ChangeSource {
     interval_packets: Option<u64>,
     emitted: u64,
     ports: Vec<u32>,
-    /// Live routes, and those away, the longest away first.
+    /// Live routes, and removed ones, the longest removed first.
     routes: Vec<Rule>,
     away: VecDeque<Rule>,
     /// Live hosts.
@@ -139,7 +140,7 @@ pub struct ChangeSource {
 }
 
 impl ChangeSource {
-    /// Prepares to change `pipeline`, which is what the rules are before the first change.
+    /// Prepares to change `pipeline`, whose rules are those before the first change.
     ///
     /// # Errors
     /// When the pipeline has no rules of the kind that the mix works on.
@@ -160,11 +161,11 @@ impl ChangeSource {
         };
         let wants = |kind| mix == kind || mix == ChangeMix::Random;
         let mut routes = of_role(TableRole::Routing);
-        // Default routes stay: they are what keeps packets on their template.
+        // Default routes stay: they keep packets on their template.
         routes.retain(|rule| rule.matches.term(Field::IpDst).is_some());
         let hosts = of_role(TableRole::Bridging);
         let mut acl = of_role(TableRole::Acl);
-        // Above the list stand rules for marked packets, which are no models for others.
+        // Above the list are rules for marked packets, which are no models for new rules.
         acl.retain(|rule| rule.priority <= ACL_PRIORITIES.1);
         if wants(ChangeMix::RouteFlap) && routes.len() <= BACKLOG {
             return Err(WorkloadError::NothingToChange("routing"));
@@ -188,7 +189,7 @@ impl ChangeSource {
         })
     }
 
-    /// Puts a change in front of every `interval` packets, the first after `interval`.
+    /// Places a change before every `interval` packets, the first after `interval` packets.
     pub fn every_packets(mut self, interval: u64) -> Self {
         self.interval_packets = Some(interval);
         self
@@ -221,13 +222,13 @@ impl ChangeSource {
         }
     }
 
-    /// A route goes, or the longest away comes back by another way.
+    /// Removes a route, or restores the longest removed one with another next hop.
     fn flap_route(&mut self) -> Operation {
         let returns =
             self.away.len() == BACKLOG || (!self.away.is_empty() && self.random.random_ratio(1, 2));
         if returns {
             let mut route = self.away.pop_front().expect("checked to be there");
-            // The next hop of any other route of the table is a next hop that exists.
+            // The next hop of any other route of the table exists.
             let table = route.table;
             let other = pick(&mut self.random, &self.routes);
             if other.table == table && other.next_table() == route.next_table() {
@@ -242,14 +243,14 @@ impl ChangeSource {
         Operation::DeleteStrict(route)
     }
 
-    /// The port in a host's rule changes: the register that carries it is the one it sets.
+    /// Changes a host's port: the register in its rule that holds the port.
     fn move_host(&mut self) -> Operation {
         let place = index_below(&mut self.random, self.ports.len());
         let index = index_below(&mut self.random, self.hosts.len());
         let host = &mut self.hosts[index];
         for action in &mut host.actions {
             if let Action::SetField(Field::Register(_), value) = action {
-                // A move to where it is would be no change.
+                // A move to the same port would be no change.
                 let stays = *value == self.ports[place].into();
                 let place = if stays {
                     (place + 1) % self.ports.len()
@@ -279,12 +280,12 @@ impl Iterator for ChangeSource {
     }
 }
 
-/// The access list: where there is room, and what was inserted.
+/// The access list: its free priorities, and the added rules.
 struct AclState {
     filters: FilterSource,
     /// Live matches by table and priority.
     levels: HashMap<(u8, u16), Vec<Match>>,
-    /// Rules that show in which table, for which metadata and with which actions rules may stand.
+    /// Existing rules that show the table, metadata and actions of possible rules.
     models: Vec<Rule>,
     inserted: VecDeque<Rule>,
 }
@@ -323,7 +324,7 @@ impl AclState {
         Operation::Add(rule)
     }
 
-    /// A rule for a place where nothing overlaps it at its priority.
+    /// A rule that overlaps no other at its priority.
     fn draw_rule(&mut self, random: &mut Random) -> Rule {
         loop {
             let model = pick(random, &self.models);
@@ -361,7 +362,7 @@ mod tests {
         ChangeMix::Random,
     ];
 
-    /// Applies changes to a plain list, and refuses all that the essay rules out.
+    /// Applies changes to a plain list, and refuses those that the essay rules out.
     fn apply(live: &mut Vec<Rule>, operation: &Operation) {
         let place = |live: &[Rule], rule: &Rule| {
             let same = |other: &&Rule| {

@@ -1,6 +1,6 @@
-//! What a generator can refuse.
+//! Errors of the generators.
 
-/// A workload that cannot be made as asked.
+/// A workload that cannot be generated as requested.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -10,32 +10,32 @@ pub enum WorkloadError {
          ask for fewer, or spread them over more tables"
     )]
     TooFewPriorities {
-        /// How many rules were to be placed.
+        /// The number of rules to place.
         rules: usize,
-        /// How many priorities there were.
+        /// The number of priorities.
         priorities: usize,
     },
-    /// A number is outside what the generator can do.
+    /// A number is outside the generator's range.
     #[error("{what} is {value}, but must lie within {low} to {high}; choose a value in that range")]
     OutOfRange {
         /// The parameter.
         what: &'static str,
         /// The value given.
         value: u64,
-        /// The smallest that works.
+        /// The smallest allowed value.
         low: u64,
-        /// The largest that works.
+        /// The largest allowed value.
         high: u64,
     },
-    /// So many different flows do not exist, or are too rare to find.
+    /// The requested number of different flows does not exist, or is too rare to find.
     #[error(
         "only {found} different flows were found where {wanted} were asked for; \
          ask for fewer, or for a larger pipeline"
     )]
     TooFewFlows {
-        /// How many were asked for.
+        /// The requested number.
         wanted: usize,
-        /// How many were found before giving up.
+        /// The number found before giving up.
         found: usize,
     },
     /// A distribution with this parameter does not exist.

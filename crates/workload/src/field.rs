@@ -1,7 +1,7 @@
 //! The fields that generated rules match and write, with their names in `ovs-ofctl` syntax.
 //!
-//! This is a vocabulary for *text*: it knows how a value is written (a MAC address, a prefix, a
-//! number), not where it stands in a packet. The switch has field descriptors of its own.
+//! This is a vocabulary for *text*: it knows how a value is written (a MAC address, a prefix,
+//! a number), not its position in a packet. The switch has its own field descriptors.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Field {
-    /// The port the packet came in by, 32 bits; never masked.
+    /// The input port, 32 bits; never masked.
     InPort,
     /// The OpenFlow metadata, 64 bits.
     Metadata,
@@ -126,7 +126,7 @@ impl Field {
         u128::MAX >> (128 - self.width_bits())
     }
 
-    /// The name in a match.
+    /// The field's name in a match.
     pub const fn match_name(self) -> &'static str {
         match self {
             Field::EthSrc => "dl_src",
@@ -141,7 +141,7 @@ impl Field {
         }
     }
 
-    /// The name in an action (`set_field`, `move`).
+    /// The field's name in an action (`set_field`, `move`).
     pub const fn action_name(self) -> &'static str {
         const REGISTERS: [&str; 16] = [
             "reg0", "reg1", "reg2", "reg3", "reg4", "reg5", "reg6", "reg7", "reg8", "reg9",
@@ -195,7 +195,7 @@ impl Field {
     /// The action of OpenFlow 1.0 that writes the field.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such action.
     pub(crate) const fn modify_name(self) -> &'static str {
         match self {
             Field::EthSrc => "mod_dl_src",
@@ -232,7 +232,7 @@ impl Field {
         matches!(self.width_bits(), 128)
     }
 
-    /// Writes `value` as an action or an exact match would.
+    /// Writes `value` as in an action or an exact match.
     pub(crate) fn write_value(self, f: &mut impl fmt::Write, value: u128) -> fmt::Result {
         if self.is_ethernet_address() {
             let bytes = (value as u64).to_be_bytes();
@@ -252,7 +252,7 @@ impl Field {
         }
     }
 
-    /// Writes `value/mask` as a match would, with a prefix length where it can.
+    /// Writes `value/mask` as in a match, with a prefix length if possible.
     pub(crate) fn write_masked(
         self,
         f: &mut impl fmt::Write,
@@ -284,7 +284,7 @@ impl Field {
     }
 }
 
-/// The five ways in which `ip_frag` can be matched.
+/// The name of each of the five ways to match `ip_frag`.
 fn fragment_name(value: u128, mask: u128) -> &'static str {
     match (value, mask) {
         (0, 3) => "no",

@@ -1,8 +1,8 @@
-//! Flows, drawn from traversals and the rules on them.
+//! Draws flows from traversals and their rules.
 //!
-//! A flow is made by walking a template forwards. At every table one rule that leads to the
-//! template's next table is chosen, and what it matches is added to what the flow must look like;
-//! what it writes is remembered, because later rules match the rewritten packet:
+//! A flow is made by a walk along a template. At every table one rule that leads to the
+//! template's next table is chosen, and its match is added to the requirements of the flow.
+//! Its writes are remembered, because later rules match the rewritten packet:
 //!
 //! ```text
 //! known := nothing, written := nothing
@@ -12,17 +12,18 @@
 //! flow := known, the free bits filled from pools
 //! ```
 //!
-//! Rules are found through an index by the table's join fields, so that a draw costs the same in
-//! a pipeline of a thousand rules and of half a million.
+//! Rules are found by an index over the table's join fields, so a draw costs the same in a
+//! pipeline of a thousand rules as in one of half a million.
 //!
-//! 1. Templates are served in proportion to their weights, exactly: after `n` flows each has had
-//!    its share of `n`, give or take one.
-//! 2. A flow takes its template's tables up to the access list, whose rules alone may end it early
-//!    (see the invariants of [`Pipeline`]). This rests on three properties of the generated
-//!    pipelines: rules of one table with different next tables differ in what the walk has fixed;
-//!    all routes of a routing instance lead to one table, so an access-list rule may move a
-//!    destination address out of the route that was chosen; and a default route exists.
-//! 3. Flows are different from each other.
+//! 1. Templates are served exactly in proportion to their weights: after `n` flows each has
+//!    had its share of `n`, give or take one.
+//! 2. A flow takes its template's tables up to the access list, whose rules alone may end it
+//!    early (see the invariants of [`Pipeline`]). This rests on three properties of the
+//!    generated pipelines. Rules of one table with different next tables differ in fields that
+//!    the walk has fixed. All routes of a routing instance lead to one table, so an
+//!    access-list rule may move a destination address out of the chosen route. And a default
+//!    route exists.
+//! 3. All flows are different.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -37,7 +38,7 @@ use crate::pipeline::{Pipeline, TableRole, Template};
 use crate::rule::Rule;
 use crate::seed::{Random, pick, stream};
 
-/// An IPv4 flow: everything that its packets have in common.
+/// An IPv4 flow: the common part of its packets.
 ///
 /// ```
 /// use thalweg_workload::Flow;
@@ -47,7 +48,7 @@ use crate::seed::{Random, pick, stream};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
-    /// The port its packets come in by.
+    /// The input port of its packets.
     pub in_port: u32,
     /// Ethernet source.
     pub eth_src: MacAddress,
@@ -74,7 +75,7 @@ pub struct Flow {
 }
 
 impl Default for Flow {
-    /// UDP from 10.0.0.1 to 20.0.0.1 without a tag, in by port 1.
+    /// UDP from 10.0.0.1 to 20.0.0.1, untagged, input port 1.
     fn default() -> Self {
         Flow {
             in_port: 1,
@@ -94,10 +95,11 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// The length of a packet that makes a 64-byte frame once its check sequence is added.
+    /// The length of a packet whose frame, with its check sequence, has 64 bytes.
     pub const SMALLEST_PACKET_BYTES: usize = 60;
 
-    /// A packet of `length_bytes`, or of its headers if those are longer; the payload is zeros.
+    /// A packet of `length_bytes`, or of its headers if those are longer; the payload is
+    /// zeros.
     pub fn packet(&self, length_bytes: usize) -> Vec<u8> {
         let payload_bytes = length_bytes.saturating_sub(self.header_bytes());
         let mut builder = PacketBuilder::ethernet(self.eth_src, self.eth_dst);
@@ -129,19 +131,19 @@ impl Flow {
     }
 }
 
-/// What flows should look like.
+/// The properties of the flows to draw.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowConfig {
-    /// How many flows.
+    /// The number of flows.
     pub count: usize,
-    /// The share of flows made for an access-list rule; the rest meets one by chance only.
+    /// The share of flows drawn for an access-list rule; the others meet one only by chance.
     pub acl_share: f64,
     /// The seed.
     pub seed: u64,
 }
 
 impl FlowConfig {
-    /// `count` flows, half of them made for an access-list rule.
+    /// `count` flows, half of them drawn for an access-list rule.
     pub const fn new(count: usize, seed: u64) -> Self {
         FlowConfig {
             count,
@@ -151,10 +153,10 @@ impl FlowConfig {
     }
 }
 
-/// Draws `config.count` different flows; the second of each pair is the index of its template.
+/// Draws `config.count` different flows, each with the index of its template.
 ///
 /// # Errors
-/// When so many different flows cannot be found.
+/// When that many different flows cannot be found.
 pub fn draw_flows(
     pipeline: &Pipeline,
     config: &FlowConfig,
@@ -164,8 +166,8 @@ pub fn draw_flows(
     let mut flows = Vec::with_capacity(config.count);
     while flows.len() < config.count {
         let template = source.next_template();
-        // Most draws can be finished, and pools of hosts and ports are wide: a long run of
-        // failures means that the flows are used up.
+        // Most draws succeed, and pools of hosts and ports are wide: a long run of failures
+        // means that the flows are used up.
         let fresh = (0..256).find_map(|_| source.draw(template).filter(|flow| seen.insert(*flow)));
         let Some(flow) = fresh else {
             return Err(WorkloadError::TooFewFlows {
@@ -188,7 +190,7 @@ pub struct FlowSource<'a> {
 }
 
 impl<'a> FlowSource<'a> {
-    /// Prepares to draw flows; `config.count` is not looked at.
+    /// Prepares to draw flows; ignores `config.count`.
     pub fn new(pipeline: &'a Pipeline, config: &FlowConfig) -> Self {
         FlowSource {
             pipeline,
@@ -199,7 +201,7 @@ impl<'a> FlowSource<'a> {
         }
     }
 
-    /// The template whose turn it is: smooth weighted round-robin.
+    /// The template whose turn it is, by smooth weighted round-robin.
     pub fn next_template(&mut self) -> usize {
         let weights = self
             .pipeline
@@ -216,7 +218,7 @@ impl<'a> FlowSource<'a> {
         richest
     }
 
-    /// A flow of a template, or nothing when the rules chosen on the way exclude each other.
+    /// Draws a flow of a template; `None` when the chosen rules exclude each other.
     pub fn draw(&mut self, template: usize) -> Option<Flow> {
         let Template { tables, ports, .. } = &self.pipeline.templates[template];
         let mut walk = Walk::default();
@@ -225,7 +227,7 @@ impl<'a> FlowSource<'a> {
             walk.learn(Field::InPort, port.into(), Field::InPort.full_mask(), false);
         }
         for (place, table) in tables.iter().enumerate() {
-            // The last table decides where the packet leaves, which is the rules' affair.
+            // The last table's rules decide the output port; none is chosen here.
             let Some(next) = tables.get(place + 1) else {
                 break;
             };
@@ -269,10 +271,10 @@ impl<'a> FlowSource<'a> {
     }
 }
 
-/// The values of a table's join fields; nothing where unknown or not matched.
+/// The values of a table's join fields; `None` where unknown or not matched.
 type JoinKey = (Option<u128>, Option<u128>);
 
-/// What a rule is wanted for.
+/// The purpose of a rule in a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Goal {
     /// An access-list rule, whether it permits or drops.
@@ -318,7 +320,7 @@ impl RuleIndex {
             for goal in [goal, aimed].into_iter().flatten() {
                 add(goal, key);
                 if key.1.is_some() {
-                    // For walks that know the first join field only.
+                    // For walks that know only the first join field.
                     add(goal, (key.0, None));
                 }
             }
@@ -332,7 +334,7 @@ impl RuleIndex {
     }
 }
 
-/// Whether a mask settles a join field: a VLAN is settled without its priority bits.
+/// Whether a mask settles a join field; a VLAN does not need its priority bits.
 const fn covers_join(join: Field, mask: u128) -> bool {
     let needed = if matches!(join, Field::VlanTci) {
         0x1fff
@@ -342,16 +344,16 @@ const fn covers_join(join: Field, mask: u128) -> bool {
     mask & needed == needed
 }
 
-/// What is known about one field of the packet as it arrives.
+/// The known bits of one field of the arriving packet.
 struct Known {
     field: Field,
     value: u128,
     mask: u128,
-    /// Bits that come from a route and may still be changed.
+    /// Bits that come from a route and may still change.
     soft: u128,
 }
 
-/// Which tag the packet shows at this point of the walk.
+/// The tag that the packet shows at this point of the walk.
 #[derive(Clone, Copy, Default)]
 enum Tag {
     #[default]
@@ -360,17 +362,17 @@ enum Tag {
     Written(u128),
 }
 
-/// Where the value of a field comes from at this point of the walk.
+/// The source of a field's value at this point of the walk.
 enum Origin {
     Constant(u128),
-    /// The packet as it arrived; its second tag goes by [`INNER_TAG`].
+    /// The arriving packet; its second tag is called [`INNER_TAG`].
     Ingress(Field),
 }
 
-/// The name under which the second tag is kept: matches never name this field.
+/// The name under which the second tag is stored; no match uses this field.
 const INNER_TAG: Field = Field::VlanVid;
 
-/// What a flow must look like so far, and what was written on the way.
+/// The requirements of a flow so far, and the values written on the way.
 #[derive(Default)]
 struct Walk {
     known: Vec<Known>,
@@ -401,7 +403,7 @@ impl Walk {
         found.map_or((0, 0), |known| (known.value, known.mask))
     }
 
-    /// The keys under which rules may be found, the most telling first.
+    /// The keys under which rules may be found, the most specific first.
     fn join_keys(&self, joins: &[Field]) -> [JoinKey; 3] {
         let mut values = joins.iter().map(|join| match self.origin(*join) {
             Origin::Constant(value) => Some(value),
@@ -415,7 +417,7 @@ impl Walk {
         [(first, second), (first, None), (None, None)]
     }
 
-    /// Adds a rule to the walk, or leaves it as it was when the rule does not agree with it.
+    /// Adds a rule to the walk; leaves the walk unchanged if the rule does not agree with it.
     fn take(&mut self, rule: &Rule, role: TableRole) -> bool {
         let agrees = rule
             .matches
@@ -481,7 +483,7 @@ impl Walk {
         }
     }
 
-    /// A flow that agrees with everything known, the rest drawn from pools.
+    /// A flow that meets all requirements, with the rest drawn from pools.
     fn finish(&self, random: &mut Random) -> Flow {
         let fill = |field, free: u128| {
             let (value, mask) = self.known(field);
@@ -534,12 +536,12 @@ impl Walk {
     }
 }
 
-/// A port of a client.
+/// A random port of a client.
 fn free_port(random: &mut Random) -> u128 {
     random.random_range(1024..=65535_u32).into()
 }
 
-/// A port of a server.
+/// A random port of a server.
 fn known_port(random: &mut Random) -> u128 {
     const PORTS: [u16; 8] = [80, 443, 53, 22, 8080, 3306, 123, 5432];
     u128::from(*pick(random, &PORTS))

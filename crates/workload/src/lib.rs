@@ -1,9 +1,8 @@
 //! Seeded generators of rules, pipelines, traffic and changes.
 //!
-//! Everything that a switch can be fed with, from a seed and nothing else. The crate stands apart
-//! from the switch: rules and changes leave it as *text* (`ovs-ofctl` syntax), packets as *bytes*,
-//! so that the same workload can be given to any switch, and no generator can lean on what it is
-//! there to test.
+//! It generates every input of a switch from a seed alone. It does not depend on the switch:
+//! rules and changes are *text* (`ovs-ofctl` syntax), packets are *bytes*. So the same
+//! workload can be given to any switch, and no generator can rely on the code it tests.
 //!
 //! ```text
 //!   ClassBench files ─┐
@@ -16,11 +15,12 @@
 //!   RandomPipeline, PacketSource: small and hostile, for tests of soundness
 //! ```
 //!
-//! 1. The same seed and sizes give the same output. Between machines this holds as far as their
-//!    `powf` agrees, which Zipf ranks, burst lengths and ClassBench's favourite ports use.
+//! 1. The same seed and sizes give the same output. Between machines this holds as far as
+//!    their `powf` agrees; Zipf ranks, burst lengths and the ports favoured by ClassBench use
+//!    it.
 //! 2. No two rules of a table overlap at equal priority, which OpenFlow leaves undefined.
-//! 3. Rules and changes are what `ovs-ofctl` accepts: prerequisites are matched, and no more tags
-//!    are pushed than a switch takes.
+//! 3. `ovs-ofctl` accepts all rules and changes: prerequisites are matched, and no more tags
+//!    are pushed than a switch accepts.
 
 mod action;
 mod attack;

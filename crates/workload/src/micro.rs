@@ -1,15 +1,15 @@
 //! The small cases of the forwarding benchmark: rules and flows that isolate one cost.
 //!
-//! | case | what is isolated |
+//! | case | isolated cost |
 //! | --- | --- |
 //! | [`MicroCase::flows`] | exact-match caches: many five-tuples, one megaflow |
-//! | [`MicroCase::masks`] | the megaflow lookup: exactly so many masks, 50 megaflows each |
-//! | [`MicroCase::macs`] | the size of the megaflow cache: each source address its own megaflow |
+//! | [`MicroCase::masks`] | the megaflow lookup: an exact number of masks, 50 megaflows each |
+//! | [`MicroCase::macs`] | the size of the megaflow cache: one megaflow per source address |
 //!
-//! The masks come from one bit pattern a group: the rules of group `k` match `tp_src=0x0/k`, so
-//! the masks of two groups differ for every two numbers, while all packets have zeros there.
-//! The ten tables of the third case, 3,771 rules with drops that never match but must be ruled
-//! out, make each miss expensive.
+//! Each group of [`MicroCase::masks`] has one bit pattern: the rules of group `k` match
+//! `tp_src=0x0/k`. So any two groups have different masks, while all packets have zeros there.
+//! The ten tables of the third case make each miss expensive: they have 3,771 rules, with
+//! drops that never match but must be ruled out.
 
 use std::net::Ipv4Addr;
 
@@ -24,10 +24,10 @@ use crate::flows::Flow;
 use crate::rule::{Match, Rule, rules_text};
 use crate::seed::{Random, pick, stream};
 
-/// Destinations of every group of [`MicroCase::masks`].
+/// The number of destinations of every group of [`MicroCase::masks`].
 pub const DESTINATIONS_PER_MASK: u16 = 50;
 
-/// Rules with the flows that are sent through them, in by port 1 and out by port 2.
+/// Rules, and the flows sent through them from port 1 to port 2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MicroCase {
     /// The rules.
@@ -37,7 +37,7 @@ pub struct MicroCase {
 }
 
 impl MicroCase {
-    /// `count` random five-tuples under one rule, so that one megaflow covers all of them.
+    /// `count` random five-tuples under one rule, so that one megaflow covers them all.
     ///
     /// # Errors
     /// When `count` is zero or above 16 million.
@@ -49,7 +49,8 @@ impl MicroCase {
             .with(Field::EthType, 0x0800_u16)
             .with(Field::IpProtocol, 17_u8);
         let rules = vec![Rule::new(0, 10, udp, vec![Action::Output(2)])];
-        // The low half of the source address counts, so that no two flows are equal.
+        // The low bits of the source address come from a counter, so that no two flows are
+        // equal.
         let scramble = random.random_range(0..1_u32 << 24);
         let flows = (0..count as u32)
             .map(|index| Flow {
@@ -92,7 +93,7 @@ impl MicroCase {
                 Flow {
                     ip_src: Ipv4Addr::from(0x1e00_0000 | random.random_range(0..1_u32 << 24)),
                     ip_dst: Ipv4Addr::from(0x0a00_0000 | group << 16 | destination << 8 | host),
-                    // The five bits that groups look at are zero.
+                    // The five bits that groups match are zero.
                     source_port: random.random::<u16>() & !0x1f,
                     destination_port: random.random(),
                     ..Flow::default()
@@ -141,7 +142,7 @@ impl MicroCase {
     }
 }
 
-/// Destination ports that the ten tables know.
+/// The destination ports in the rules of the ten tables.
 const SERVICES: [u16; 6] = [80, 443, 53, 22, 8080, 3306];
 
 /// Ten tables: port, source, destination, two lists, routes, services, code points, marks.
@@ -206,13 +207,13 @@ fn push_l2_tables(rules: &mut Vec<Rule>, random: &mut Random) {
         let matches = udp()
             .with_prefix(Field::IpSrc, address, length)
             .with(Field::UdpDst, port);
-        // Priorities of their own: prefixes of different lengths overlap.
+        // Separate priorities: prefixes of different lengths overlap.
         push(3, 1000 + index as u16, matches, vec![]);
     }
     push(3, 0, Match::any(), vec![Action::Goto(4)]);
 }
 
-/// Routes of table 4, so many that there are 3,771 rules in all.
+/// The number of routes in table 4, for a total of 3,771 rules.
 const ROUTES: usize = 963;
 
 /// Table 4: routes, the longest prefix first.
@@ -232,7 +233,7 @@ fn push_routes(rules: &mut Vec<Rule>, random: &mut Random) {
     rules.push(Rule::new(4, 0, Match::any(), vec![Action::Goto(5)]));
 }
 
-/// Tables 5 to 9: services, code points, marks, denied pairs, the way out.
+/// Tables 5 to 9: services, code points, marks, denied pairs, output.
 fn push_marks(rules: &mut Vec<Rule>, random: &mut Random) {
     let mut push = |table, priority, matches, actions| {
         rules.push(Rule::new(table, priority, matches, actions));

@@ -1,19 +1,21 @@
-//! One table of rules that match what OpenFlow 1.0 matches: ports, MAC addresses, VLANs, IP, L4.
+//! One table of rules that match the fields of OpenFlow 1.0: ports, MAC addresses, VLANs, IP,
+//! L4.
 //!
-//! ClassBench's sets match five fields. Tables of switches in a data centre match others, and
-//! mostly whole values: which hosts there are, on which port, in which VLAN, and what they may say
-//! to each other. The kinds of rules and their shares follow the two tables of a cloud's switches
-//! that ClassBench-ng describes (Matoušek et al., ANCS 2017; seeds `of1` and `of2`), where about
-//! half of the rules name an Ethernet destination, both IP addresses and a protocol. These tables
-//! have no VLANs and few input ports; every tenth rule here has one, which is our choice.
+//! ClassBench's sets match five fields. Tables of switches in a data centre match other
+//! fields, mostly as whole values: the hosts, their ports, their VLANs, and the allowed
+//! traffic between them. The kinds of rules and their shares follow the two tables of a
+//! cloud's switches that ClassBench-ng describes (Matoušek et al., ANCS 2017; seeds `of1` and
+//! `of2`). About half of their rules match an Ethernet destination, both IP addresses and a
+//! protocol. These tables have no VLANs and few input ports; here every tenth rule has one,
+//! which is our choice.
 //!
 //! ```text
 //!   hosts: a MAC address, an IP address, a VLAN and a port each, eight rules a host
 //!   for each rule: a kind by its share; one or two hosts, and what the kind says of them
 //! ```
 //!
-//! Rules of one mask never overlap, because they differ; so all rules of a mask have one priority,
-//! and masks of more bits have higher ones.
+//! Rules of one mask never overlap, because they differ. So all rules of a mask have one
+//! priority, and masks of more bits have higher ones.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,7 +27,7 @@ use crate::field::Field;
 use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick, stream, weighted_index};
 
-/// The part of a kind that a rule matches.
+/// A field that a kind of rule matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     InPort,
@@ -46,7 +48,7 @@ use Part::{
     Vlan,
 };
 
-/// Kinds of rules, with their shares of a thousand.
+/// Kinds of rules, with their shares in a thousand.
 const KINDS: [(&[Part], u32); 16] = [
     (&[EthDst, IpDst, Protocol, IpSrc], 400),
     (&[EthDst, IpDst, IpSrc], 130),
@@ -69,12 +71,12 @@ const KINDS: [(&[Part], u32); 16] = [
     (&[Vlan, EthSrc, EthDst], 30),
 ];
 
-/// Rules for each host.
+/// The number of rules per host.
 const RULES_PER_HOST: usize = 8;
-/// Draws of rules that are there already, after which there are too few kinds.
+/// Repeated draws after which the generator gives up.
 const REPEATS_MAX: usize = 100_000;
 
-/// What a host is known by.
+/// The addresses, VLAN and port of a host.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     mac: u64,
@@ -95,7 +97,7 @@ impl Host {
     }
 }
 
-/// Makes `count` different rules of table 0 that match fields of all layers, the narrow ones first.
+/// Makes `count` different rules of table 0 over fields of all layers, narrow ones first.
 ///
 /// # Errors
 /// If `count` is 0 or above a million.

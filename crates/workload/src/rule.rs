@@ -1,11 +1,11 @@
-//! A rule as the generators know it, and its text.
+//! A generated rule, and its text.
 //!
-//! A generated rule is made of typed terms and actions, because generators must ask two questions
-//! that text cannot answer: do two matches overlap, and what does a packet look like that meets
-//! this rule? Its [`Display`](fmt::Display) is one line in `ovs-ofctl add-flows` syntax, which is
-//! all that the switch ever sees of it.
+//! A generated rule consists of typed terms and actions, because generators ask two questions
+//! that text cannot answer: whether two matches overlap, and how a packet that meets the rule
+//! looks. Its [`Display`](fmt::Display) is one line in `ovs-ofctl add-flows` syntax; the
+//! switch sees nothing else.
 //!
-//! 1. The terms of a [`Match`] are sorted by field, one term a field.
+//! 1. The terms of a [`Match`] are sorted by field, one term per field.
 //! 2. A term's value has no bit outside its mask.
 
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use std::fmt::{self, Write};
 use crate::action::{Action, write_list};
 use crate::field::{Field, prefix_mask};
 
-/// One field's part in a match.
+/// The part of a match on one field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Term {
     /// The field.
@@ -96,7 +96,7 @@ impl Match {
         Some(&self.terms[found])
     }
 
-    /// The value of `field` when all of its bits are matched.
+    /// The value of `field` if all its bits are matched.
     pub fn exact(&self, field: Field) -> Option<u128> {
         self.term(field)
             .filter(|term| term.mask == field.full_mask())
@@ -105,7 +105,7 @@ impl Match {
 
     /// Whether some packet could meet both matches.
     pub fn overlaps(&self, other: &Match) -> bool {
-        // A merge of two sorted lists: only fields in both can keep the matches apart.
+        // Merges two sorted lists: only fields in both can make the matches disjoint.
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
             match a.field.cmp(&b.field) {
@@ -123,7 +123,7 @@ impl Match {
         true
     }
 
-    /// The keyword that stands for the EtherType and protocol, and whether it covers the protocol.
+    /// The keyword for the EtherType and protocol, and whether it includes the protocol.
     fn keyword(&self) -> Option<(&'static str, bool)> {
         let protocol = self.exact(Field::IpProtocol);
         Some(match (self.exact(Field::EthType)?, protocol) {
@@ -161,21 +161,21 @@ impl fmt::Display for Match {
     }
 }
 
-/// A rule: where it stands, what it matches, what it does.
+/// A rule: its table and priority, its match, and its actions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Rule {
-    /// The table it stands in.
+    /// Its table.
     pub table: u8,
-    /// Higher wins.
+    /// Its priority; higher wins.
     pub priority: u16,
-    /// Which packets it is for.
+    /// The packets it applies to.
     pub matches: Match,
-    /// What happens to them; nothing means drop.
+    /// Its actions; an empty list drops.
     pub actions: Vec<Action>,
 }
 
 impl Rule {
-    /// A rule of these parts.
+    /// Creates a rule.
     pub fn new(table: u8, priority: u16, matches: Match, actions: Vec<Action>) -> Self {
         Rule {
             table,
@@ -185,7 +185,7 @@ impl Rule {
         }
     }
 
-    /// The table that the rule sends packets on to.
+    /// The table to which the rule sends packets.
     pub fn next_table(&self) -> Option<u8> {
         match self.actions.last() {
             Some(Action::Goto(table)) => Some(*table),
@@ -193,16 +193,16 @@ impl Rule {
         }
     }
 
-    /// Whether the rules stand in one table, at one priority, with matches that overlap.
+    /// Whether the rules share a table and a priority and their matches overlap.
     ///
-    /// OpenFlow leaves open which of two such rules wins, so no generator makes them.
+    /// OpenFlow does not define which of two such rules wins, so no generator makes them.
     pub fn is_ambiguous_with(&self, other: &Rule) -> bool {
         self.table == other.table
             && self.priority == other.priority
             && self.matches.overlaps(&other.matches)
     }
 
-    /// The table, priority and match, as `delete_strict` names a rule.
+    /// Writes the table, priority and match, by which `delete_strict` names a rule.
     pub(crate) fn write_selector(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, "table={},priority={}", self.table, self.priority)?;
         if !self.matches.terms().is_empty() {
@@ -223,7 +223,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rules as a rules file: one a line.
+/// The rules as the text of a rules file, one per line.
 pub fn rules_text(rules: &[Rule]) -> String {
     let mut text = String::with_capacity(rules.len() * 96);
     for rule in rules {

@@ -1,13 +1,13 @@
-//! Chance, from a seed.
+//! Random number streams from a seed.
 //!
-//! Every generator of this crate draws from streams made here: one seed and one label give one
-//! stream. Streams of different labels are independent, so that asking for more of one thing (say
-//! more routes) leaves the others (say the ACL) as they were.
+//! Every generator of this crate draws from streams made here: a seed and a label give a
+//! stream. Streams of different labels are independent, so that more draws for one purpose
+//! (say routes) leave the others (say the ACL) unchanged.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The generator behind every draw: small, fast, its integers the same on every machine.
+/// The random number generator: small, fast, its integers the same on every machine.
 pub(crate) type Random = Pcg64Mcg;
 
 /// The stream of `seed` for the purpose `label`.
@@ -20,18 +20,18 @@ pub(crate) fn stream(seed: u64, label: &str) -> Random {
     Random::seed_from_u64(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A uniform index below `count`, which is above zero.
+/// A uniform index below `count`, which must be positive.
 pub(crate) fn index_below(random: &mut Random, count: usize) -> usize {
-    // Drawn as 64 bits so that 32-bit machines see the same sequence.
+    // Draws 64 bits, so that 32-bit machines get the same sequence.
     random.random_range(0..count as u64) as usize
 }
 
-/// A uniform element of `items`, which is not empty.
+/// A uniform element of `items`, which must not be empty.
 pub(crate) fn pick<'a, T>(random: &mut Random, items: &'a [T]) -> &'a T {
     &items[index_below(random, items.len())]
 }
 
-/// The index of one of `weights`, each with a probability in proportion to it.
+/// A random index into `weights`, with probability proportional to its weight.
 pub(crate) fn weighted_index(
     random: &mut Random,
     weights: impl Iterator<Item = u32> + Clone,

@@ -1,10 +1,12 @@
-//! In which order the packets of many flows arrive.
+//! The order in which the packets of many flows arrive.
 //!
 //! A [`Sequence`] is an endless iterator of flow indexes. Four shapes:
 //!
-//! - *round-robin*: 0, 1, 2, ... and again: the worst case of every cache smaller than the flows;
-//! - *uniform*: every packet any flow: no locality beyond the number of flows;
-//! - *Zipf*: the flow of rank `k` has a share in proportion to `k^-s`; popularity without bursts;
+//! - *round-robin*: 0, 1, 2, ... and again: the worst case of every cache smaller than the
+//!   flows;
+//! - *uniform*: every packet of a random flow: no locality beyond the number of flows;
+//! - *Zipf*: the flow of rank `k` has a share proportional to `k^-s`: popularity without
+//!   bursts;
 //! - *bursts*: flows start, send, pause and end, as in traces.
 //!
 //! The bursts, in pseudo-code, with `active` a table of a fixed number of flows:
@@ -18,14 +20,16 @@
 //!     if none are left: slot's flow := the next flow, packets left := Pareto
 //! ```
 //!
-//! So flow sizes are heavy-tailed, bursts of different flows interleave, and the distance between
-//! two bursts of a flow, counted in other flows, is mostly short: the three properties of traces
-//! that caches live on (Zhang et al., *On the Characteristics and Origins of Internet Flow Rates*,
-//! SIGCOMM 2002; Jain, *Characteristics of Destination Address Locality*, 1990).
+//! So flow sizes are heavy-tailed, bursts of different flows interleave, and the distance
+//! between two bursts of a flow, counted in other flows, is mostly short. Caches depend on
+//! these three properties of traces (Zhang et al., *On the Characteristics and Origins of
+//! Internet Flow Rates*, SIGCOMM 2002; Jain, *Characteristics of Destination Address
+//! Locality*, 1990).
 //!
-//! Memory is bounded by the active flows, never by the number of flows or packets; which flow
-//! has which rank is a permutation that is computed, not stored. A packet costs O(1); a new burst
-//! moves its slot to the front, O(active) in the worst case and a few entries in the median.
+//! Memory is bounded by the active flows, not by the number of flows or packets; the
+//! assignment of ranks to flows is a permutation that is computed, not stored. A packet costs
+//! O(1). A new burst moves its slot to the front: O(active) in the worst case and a few
+//! entries in the median.
 
 use rand::Rng;
 use rand_distr::{Distribution, Pareto, Zipf};
@@ -38,26 +42,28 @@ use crate::seed::{Random, stream};
 pub enum SequenceKind {
     /// Each flow in turn.
     RoundRobin,
-    /// Each packet any flow.
+    /// Each packet belongs to a random flow.
     Uniform,
-    /// Popularity in proportion to rank to the power of minus `exponent`.
+    /// Popularity is proportional to rank to the power of minus `exponent`.
     Zipf {
         /// Zero is uniform, one is Zipf's law; not negative.
         exponent: f64,
     },
     /// Interleaved bursts of flows with heavy-tailed sizes.
     Bursts {
-        /// Flows under way at a time, from 1 up.
+        /// The number of flows under way at a time, at least 1.
         active_flows: usize,
-        /// The mean number of packets in a burst, from 1 up.
+        /// The mean number of packets in a burst, at least 1.
         mean_burst_packets: f64,
-        /// The shape of the Pareto distribution of flow sizes; 1.2 is typical, smaller is wilder.
+        /// The shape of the Pareto distribution of flow sizes; 1.2 is typical, smaller is more
+        /// skewed.
         size_shape: f64,
     },
 }
 
 impl SequenceKind {
-    /// Bursts as in a trace of a data-centre edge: 256 flows at a time, four packets a burst.
+    /// Bursts as in a trace of a data-centre edge: 256 flows at a time, four packets per
+    /// burst.
     pub const TRACE: SequenceKind = SequenceKind::Bursts {
         active_flows: 256,
         mean_burst_packets: 4.0,
@@ -157,7 +163,7 @@ impl Iterator for Sequence {
     }
 }
 
-/// A permutation of `0..count` in constant memory: a walk with a stride coprime to the count.
+/// A permutation of `0..count` in constant memory: steps with a stride coprime to the count.
 struct Permutation {
     count: u64,
     start: u64,
@@ -256,7 +262,7 @@ impl Bursts {
         let flow = self.active[0].flow;
         self.active[0].packets_left -= 1;
         if self.active[0].packets_left == 0 {
-            // A flow that starts goes to the back: what is hot stays at the front.
+            // A starting flow goes to the back, so that hot flows stay at the front.
             self.burst_left = 0;
             let fresh = self.start_flow(random);
             self.active[0] = fresh;

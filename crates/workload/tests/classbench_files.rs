@@ -1,7 +1,8 @@
-//! The ClassBench sets of the shared data folder parse, whole, and become unambiguous rules.
+//! Parses the whole ClassBench sets of the shared data folder; their rules must be
+//! unambiguous.
 //!
-//! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
-//! beside the workspace, and a missing one fails the test.
+//! Built only with the feature `shared-data`. The folder is `$THALWEG_SHARED`, else
+//! `../shared` beside the workspace; if it is missing, the test fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
@@ -62,7 +63,7 @@ fn every_file_parses_and_reads_back() {
     }
 }
 
-/// A distribution over texts, as shares of one.
+/// A distribution over texts, as fractions of one.
 fn shares<'a>(items: impl Iterator<Item = (String, u32)> + 'a) -> BTreeMap<String, f64> {
     let mut shares = BTreeMap::new();
     let mut total = 0.0;
@@ -76,7 +77,7 @@ fn shares<'a>(items: impl Iterator<Item = (String, u32)> + 'a) -> BTreeMap<Strin
     shares
 }
 
-/// The share of the items that would have to be others for the two to be the same.
+/// The share of the items that must change to make the two equal.
 fn distance(left: &BTreeMap<String, f64>, right: &BTreeMap<String, f64>) -> f64 {
     let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
     let share = |of: &BTreeMap<String, f64>, name| of.get(name).copied().unwrap_or(0.0);
@@ -107,7 +108,7 @@ fn ports(shape: &Shape) -> BTreeMap<String, f64> {
     shares(exact.map(|(port, weight)| (port.to_string(), *weight)))
 }
 
-/// Rules, and different masks among them.
+/// The numbers of rules, and of different masks among them.
 fn rules_and_masks(filters: &[Filter]) -> (f64, f64) {
     let matches: Vec<Match> = filters
         .iter()
@@ -123,7 +124,8 @@ fn rules_and_masks(filters: &[Filter]) -> (f64, f64) {
     (matches.len() as f64, masks.len() as f64)
 }
 
-/// The largest share of filters whose prefixes on one side do not overlap: what one iSet covers.
+/// The largest share of filters whose prefixes on one side do not overlap: one iSet's
+/// coverage.
 fn apart(filters: &[Filter], side: fn(&Filter) -> thalweg_workload::Prefix) -> f64 {
     let mut ranges: Vec<(u128, u128)> = filters
         .iter()
@@ -141,7 +143,7 @@ fn apart(filters: &[Filter], side: fn(&Filter) -> thalweg_workload::Prefix) -> f
     f64::from(count) / filters.len() as f64
 }
 
-/// The shapes were counted in the largest sets. The smaller ones they have not seen.
+/// The shapes were counted in the largest sets. The smaller ones are new to them.
 #[test]
 fn generated_sets_resemble_the_real_ones() {
     for (profile, size, tolerance) in [

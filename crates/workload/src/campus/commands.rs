@@ -80,7 +80,7 @@ impl Campus {
         self.groups(text);
     }
 
-    /// What is for the router, and who gets copies of what is for several.
+    /// The multicast groups: packets for the router, and the copies of multicast packets.
     fn groups(&self, text: &mut String) {
         let mut node = 0;
         for domain in 0..DOMAINS {
@@ -166,7 +166,7 @@ impl Campus {
         }
     }
 
-    /// A route is of one virtual router, if there are several.
+    /// The virtual router of a route, if there are several.
     fn vrf_key(&self, route: usize) -> String {
         match self.case {
             4 => format!("{} ", 1 + route % 2),

@@ -1,8 +1,8 @@
-//! From filters to rules: ranges become masks, the order becomes priorities.
+//! Converts filters to rules: ranges become masks, the order becomes priorities.
 //!
-//! A filter set may be longer than there are priorities (65,536), but only *overlapping* filters
-//! need different ones. [`priorities_in_order`] therefore lets neighbours share a priority as
-//! long as no two of them overlap, which keeps "the first that matches wins" exactly.
+//! A filter set may be longer than the number of priorities (65,536), but only *overlapping*
+//! filters need different ones. So [`priorities_in_order`] lets neighbours share a priority as
+//! long as no two of them overlap, which preserves "the first match wins" exactly.
 
 use super::protocol::{SCTP, TCP, UDP};
 use super::{Filter, Prefix};
@@ -11,10 +11,10 @@ use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::rule::{Match, Rule};
 
-/// What becomes of the sixth field of a filter.
+/// The treatment of a filter's sixth field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Extra {
-    /// Left out, as the literature's five-tuple classifiers do.
+    /// Left out, as five-tuple classifiers in the literature do.
     #[default]
     Ignore,
     /// Matched as `tcp_flags` and `icmp_type`.
@@ -25,7 +25,7 @@ impl Filter {
     /// The matches that together cover the filter; no two of them overlap.
     pub fn matches(&self, extra: Extra) -> Vec<Match> {
         let addresses = self.address_match();
-        // Ports of no protocol in particular are those of TCP and of UDP.
+        // A filter with ports but no protocol applies to TCP and UDP.
         let protocols: &[Option<u8>] = match self.protocol {
             None if self.has_ports() => &[Some(TCP), Some(UDP)],
             _ => &[self.carrier()],
@@ -69,7 +69,7 @@ impl Filter {
 
     fn with_extra(&self, base: Match, protocol: Option<u8>, extra: Extra) -> Match {
         let (value, mask) = ((self.flags >> 8) as u8, u128::from(self.flags_mask >> 8));
-        // The sixth field is about the protocol that the filter names, not about its carrier.
+        // The sixth field refers to the protocol that the filter names, not to its carrier.
         match (
             extra,
             protocol.filter(|number| self.protocol.is_none_or(|own| own == *number)),
@@ -100,7 +100,7 @@ impl Filter {
 
 /// Turns filters into rules of one table, the first filter at the highest priority.
 ///
-/// `actions` is asked once a filter, with its index.
+/// `actions` is called once per filter, with its index.
 ///
 /// # Errors
 /// When the filters overlap so much that 65,000 priorities do not suffice.
@@ -122,7 +122,8 @@ pub fn filter_rules(
     Ok(rules)
 }
 
-/// Falling priorities within `lowest..=highest` for `groups`, equal only where none overlap.
+/// Descending priorities within `lowest..=highest` for `groups`, equal only where none
+/// overlap.
 pub(crate) fn priorities_in_order(
     groups: &[Vec<Match>],
     lowest: u16,
@@ -130,7 +131,7 @@ pub(crate) fn priorities_in_order(
 ) -> Result<Vec<u16>, WorkloadError> {
     let available = usize::from(highest - lowest) + 1;
     let mut priorities = Vec::with_capacity(groups.len());
-    // Share a priority among as few as possible first: rules are then told apart at a glance.
+    // Prefer that few rules share a priority, so that rules are easy to tell apart.
     for largest_share in [1, 2, 4, 8, 16, 32, 64] {
         if groups.len() > available * largest_share {
             continue;
@@ -221,7 +222,7 @@ mod tests {
         ] {
             assert_eq!(matches(&line(protocol), Extra::Ignore), [expected]);
         }
-        // Without ports there is nothing to carry.
+        // Without ports no carrier is needed.
         let line = "@1.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 8/0xFF";
         let expected = ["ip,nw_src=1.0.0.0/8,nw_proto=8"];
         assert_eq!(matches(line, Extra::Ignore), expected);

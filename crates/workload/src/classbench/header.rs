@@ -1,10 +1,10 @@
-//! Headers that filters are asked about.
+//! Headers to classify by a filter set.
 //!
 //! A [`Header`] is the five-tuple of one packet. [`Filter::header`] draws one that the filter
-//! matches: every address, port and protocol that it leaves open is drawn evenly. So headers that
-//! are drawn from evenly drawn filters have no locality, neither in time nor in address, but that
-//! of the filters themselves. A filter above may match them too: what is drawn is a question, not
-//! an answer.
+//! matches: every open address, port and protocol is drawn uniformly. So headers from
+//! uniformly drawn filters have no locality, in time or in address, beyond that of the
+//! filters. An earlier filter may match the header too: the drawn filter need not be the
+//! classifier's answer.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use super::protocol::{SCTP, TCP, UDP};
 use super::{Filter, PortRange, Prefix, WITH_PORTS};
 
 /// A five-tuple; its [`Display`](fmt::Display) is a line of a trace as ClassBench's
-/// `trace_generator` writes them: numbers between tabs, addresses as numbers too.
+/// `trace_generator` writes them: numbers separated by tabs, addresses as numbers too.
 ///
 /// ```
 /// use thalweg_workload::Header;
@@ -40,7 +40,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Length of the packets, if their headers leave room for a payload.
+    /// The length of packets, if their headers leave room for a payload.
     const PACKET_BYTES: usize = 60;
 
     /// The header of a UDP packet.
@@ -54,7 +54,7 @@ impl Header {
         }
     }
 
-    /// A packet with this header, on Ethernet, without a tag.
+    /// An untagged Ethernet packet with this header.
     ///
     /// # Panics
     /// If the addresses are of two families.
@@ -93,11 +93,11 @@ impl fmt::Display for Header {
 }
 
 impl Filter {
-    /// A header that the filter matches.
+    /// Draws a header that the filter matches.
     ///
-    /// The sixth field of the filter is left out of account.
+    /// Ignores the sixth field of the filter.
     pub fn header(&self, random: &mut impl Rng) -> Header {
-        // A filter for ports of no protocol in particular is one for TCP and UDP.
+        // A filter with ports but no protocol applies to TCP and UDP.
         let protocol = self
             .carrier()
             .unwrap_or([TCP, UDP][random.random_range(0..2)]);

@@ -1,12 +1,12 @@
-//! ClassBench filter sets: read, turned into matches, and imitated.
+//! Parses ClassBench filter sets, converts them to matches, and imitates them.
 //!
-//! ClassBench (Taylor and Turner, *ClassBench: A Packet Classification Benchmark*, INFOCOM 2005)
-//! makes filter sets with the structure of real access lists (`acl1`), firewalls (`fw1`) and IP
-//! chains (`ipc1`). [`parse_filters`] reads its files; a [`Shape`] says what a set is like, counted or
-//! by hand, and [`Shape::filters`] imitates it, so that nothing from outside is needed;
-//! [`Filter::matches`] and [`filter_rules`] turn filters into rules.
+//! ClassBench (Taylor and Turner, *ClassBench: A Packet Classification Benchmark*, INFOCOM
+//! 2005) makes filter sets with the structure of real access lists (`acl1`), firewalls (`fw1`)
+//! and IP chains (`ipc1`). [`parse_filters`] parses its files. A [`Shape`] describes a set,
+//! counted or written by hand, and [`Shape::filters`] imitates the set, so no external files
+//! are needed. [`Filter::matches`] and [`filter_rules`] turn filters into rules.
 //!
-//! One line is one filter, the first that matches wins, fields are parted by tabs:
+//! One line is one filter, the first match wins, and tabs separate fields:
 //!
 //! ```text
 //! @1.2.3.0/24  5.6.7.8/32  0 : 65535  80 : 80  0x06/0xFF  0x0000/0x0200
@@ -14,18 +14,19 @@
 //!                          ports      ports
 //! ```
 //!
-//! Addresses may be IPv6, as ClassBench-ng writes them (Matoušek et al., *ClassBench-ng: Recasting
-//! ClassBench after a Decade of Network Evolution*, ANCS 2017).
+//! Addresses may be IPv6, as ClassBench-ng writes them (Matoušek et al., *ClassBench-ng:
+//! Recasting ClassBench after a Decade of Network Evolution*, ANCS 2017).
 //!
 //! The high byte of the flags is TCP's flag byte for TCP and the message type for ICMP.
 //!
-//! OpenFlow has masks but no ranges, so a port range becomes the fewest prefix masks that cover
-//! it ([`PortRange::prefixes`]): at most 30 of them, and a filter with two ranges has their
-//! product. All rules of one filter share its priority; they cannot overlap.
+//! OpenFlow has masks but no ranges, so a port range becomes the fewest prefix masks that
+//! cover it ([`PortRange::prefixes`]): at most 30 of them, and a filter with two ranges needs
+//! their product. All rules of one filter share its priority; they cannot overlap.
 //!
-//! A filter is a five-tuple whatever its protocol, and anonymised sets have ports for protocols
-//! without ports (`fw4` for 2 to 8). Rules match ports of TCP, UDP and SCTP only, so such a filter is
-//! carried by one of these: its rules and its packets have that protocol ([`Filter::carrier`]).
+//! A filter is a five-tuple whatever its protocol, and anonymised sets have ports for
+//! protocols without ports (`fw4` for 2 to 8). Rules match only ports of TCP, UDP and SCTP, so
+//! such a filter is carried by one of these: its rules and its packets have that protocol
+//! ([`Filter::carrier`]).
 
 mod convert;
 mod header;
@@ -51,7 +52,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::field::prefix_mask;
 
-/// A prefix of IPv4 or IPv6 addresses; the address has no bit below its length.
+/// A prefix of IPv4 or IPv6 addresses; the address has no bit below the prefix length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prefix {
     address: u128,
@@ -60,7 +61,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The IPv4 prefix of `length` bits (at most 32) that holds `address`.
+    /// The IPv4 prefix of `length` bits (at most 32) that contains `address`.
     ///
     /// # Panics
     /// When `length` is above 32.
@@ -68,7 +69,7 @@ impl Prefix {
         Prefix::of_width(address.into(), length, 32)
     }
 
-    /// The IPv6 prefix of `length` bits (at most 128) that holds `address`.
+    /// The IPv6 prefix of `length` bits (at most 128) that contains `address`.
     ///
     /// # Panics
     /// When `length` is above 128.
@@ -76,7 +77,7 @@ impl Prefix {
         Prefix::of_width(address, length, 128)
     }
 
-    /// The prefix of addresses of `width` bits; bits above the width are cut off.
+    /// The prefix of addresses of `width` bits; ignores bits above the width.
     pub(crate) fn of_width(address: u128, length: u8, width: u8) -> Self {
         assert!(
             length <= width,
@@ -109,7 +110,7 @@ impl Prefix {
         prefix_mask(self.length as u32, self.width as u32)
     }
 
-    /// The bits that its addresses may differ in.
+    /// The bits in which its addresses may differ.
     pub const fn free_bits(self) -> u128 {
         prefix_mask(self.width as u32, self.width as u32) & !self.mask()
     }
@@ -124,7 +125,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// A range of ports, both ends included, never empty.
+/// A range of ports, including both ends; never empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PortRange {
     low: u16,
@@ -138,7 +139,7 @@ impl PortRange {
         high: u16::MAX,
     };
 
-    /// The range from `low` to `high`, or nothing when it would be empty.
+    /// The range from `low` to `high`; `None` if it would be empty.
     pub const fn new(low: u16, high: u16) -> Option<Self> {
         if low <= high {
             Some(PortRange { low, high })
@@ -165,7 +166,7 @@ impl PortRange {
         self.high
     }
 
-    /// The fewest (value, mask) pairs, masks being prefixes, that cover the range exactly.
+    /// The fewest (value, mask) pairs that cover the range exactly; all masks are prefixes.
     ///
     /// ```
     /// use thalweg_workload::PortRange;
@@ -217,11 +218,12 @@ pub struct Filter {
     pub protocol: Option<u8>,
     /// The sixth field, as in the file.
     pub flags: u16,
-    /// Which bits of `flags` matter.
+    /// The bits of `flags` that matter.
     pub flags_mask: u16,
 }
 
-/// The protocols whose ports a rule can match; a protocol `n` without any is carried by item `n % 3`.
+/// The protocols whose ports a rule can match; another protocol `n` is carried by item `n %
+/// 3`.
 const WITH_PORTS: [u8; 3] = [protocol::TCP, protocol::UDP, protocol::SCTP];
 
 /// Numbers of IP protocols.
@@ -232,12 +234,12 @@ mod protocol {
 }
 
 impl Filter {
-    /// Whether it asks for some ports and not for others.
+    /// Whether it restricts the ports.
     pub fn has_ports(&self) -> bool {
         self.source_ports != PortRange::ANY || self.destination_ports != PortRange::ANY
     }
 
-    /// The protocol that its rules match: its own unless it asks for ports that no rule can match.
+    /// The protocol of its rules: its own, unless it restricts ports that no rule can match.
     ///
     /// ```
     /// let text = "@1.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x07/0xFF";
@@ -269,7 +271,7 @@ impl fmt::Display for Filter {
 mod tests {
     use super::*;
 
-    /// Every range over a coarse set of ends, and many odd ones, against counting ports.
+    /// Ranges between coarse and odd ends, compared with counting ports.
     #[test]
     fn prefixes_cover_a_range_exactly_once_and_are_the_fewest() {
         let ends = [

@@ -1,10 +1,10 @@
-//! The reader of ClassBench files: a cursor over a line, with the column of what it refuses.
+//! Parses ClassBench files with a cursor over a line, which gives the column of an error.
 
 use std::net::Ipv6Addr;
 
 use super::{Filter, PortRange, Prefix};
 
-/// Why a ClassBench file was refused, and where.
+/// Why and where a ClassBench file was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}:{column}: {problem}")]
 pub struct FilterError {
@@ -14,28 +14,28 @@ pub struct FilterError {
     pub line: usize,
     /// The column in bytes, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub problem: FilterProblem,
 }
 
-/// What can be wrong with a ClassBench line, and what to do about it.
+/// The faults of a ClassBench line, with their remedies.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterProblem {
-    /// Something else stands here.
+    /// The line has something else here.
     #[error("expected {0}; a line reads `@SRC/LEN DST/LEN LO : HI LO : HI PROTO/MASK FLAGS/MASK`")]
     Expected(&'static str),
     /// A number does not fit its field.
     #[error("{number} is above {limit}, the largest {what}; give a smaller one")]
     TooLarge {
-        /// What the number is for.
+        /// The meaning of the number.
         what: &'static str,
         /// The number.
         number: u64,
-        /// The largest that fits.
+        /// The largest allowed.
         limit: u64,
     },
-    /// A range whose ends are the wrong way round.
+    /// The ends of a range are in the wrong order.
     #[error("the port range {low} : {high} is empty; write the lower port first")]
     EmptyRange {
         /// The first end.
@@ -51,7 +51,7 @@ pub enum FilterProblem {
     ProtocolMask(u8),
 }
 
-/// Reads a whole ClassBench file; empty lines are skipped.
+/// Parses a whole ClassBench file; empty lines are skipped.
 ///
 /// `file` is only used to name the text in errors.
 ///
@@ -63,7 +63,7 @@ pub enum FilterProblem {
 /// ```
 ///
 /// # Errors
-/// The first line that is not a filter, with its line, column and what is wrong with it.
+/// The first line that is not a filter, with its line, column and fault.
 pub fn parse_filters(file: &str, text: &str) -> Result<Vec<Filter>, FilterError> {
     let mut filters = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -82,10 +82,10 @@ pub fn parse_filters(file: &str, text: &str) -> Result<Vec<Filter>, FilterError>
     Ok(filters)
 }
 
-/// A problem and the byte of the line where it stands.
+/// A fault, and its byte position in the line.
 type Refusal = (usize, FilterProblem);
 
-/// One line; the sixth field may be missing, as in older ClassBench files.
+/// Parses one line; the sixth field may be missing, as in older ClassBench files.
 fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
     cursor.parse_symbol('@', "`@`, which starts a filter")?;
     let source = cursor.parse_prefix()?;
@@ -117,7 +117,7 @@ fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
     })
 }
 
-/// A place in a line.
+/// A position in a line.
 struct Cursor<'a> {
     line: &'a str,
     place: usize,
@@ -150,7 +150,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// A number, decimal or after `0x` hexadecimal.
+    /// Parses a number, decimal or, after `0x`, hexadecimal.
     fn parse_number(&mut self, what: &'static str, limit: u64) -> Result<u64, Refusal> {
         let start = self.skip_space();
         let radix = if self.rest().starts_with(b"0x") || self.rest().starts_with(b"0X") {
@@ -206,7 +206,7 @@ impl Cursor<'_> {
         Ok(Prefix::new(address, length))
     }
 
-    /// A prefix whose address takes the next `bytes` of the line.
+    /// Parses a prefix whose address takes the next `bytes` bytes of the line.
     fn parse_ipv6_prefix(&mut self, bytes: usize) -> Result<Prefix, Refusal> {
         let text = &self.line[self.place..self.place + bytes];
         let address: Result<Ipv6Addr, _> = text.parse();

@@ -1,14 +1,14 @@
-//! The profiles that need no file, and what a [`FilterSource`](super::FilterSource) knows of them.
+//! The built-in profiles, and the recipes that a [`FilterSource`](super::FilterSource) uses.
 //!
-//! The weights, out of a thousand, were counted in the public `acl1`, `fw1` and `ipc1` sets of
-//! about 10,000 filters. Port classes are ClassBench's: WC any port, HI 1024 and above, LO below
-//! 1024, AR another range, EM one port.
+//! The weights, in a thousand, were counted in the public `acl1`, `fw1` and `ipc1` sets of
+//! about 10,000 filters. Port classes are ClassBench's: WC any port, HI 1024 and above, LO
+//! below 1024, AR another range, EM one port.
 
 use std::str::FromStr;
 
 use super::shape::PortClass;
 
-/// Which kind of filter set to imitate.
+/// The kind of filter set to imitate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
     /// An access list: long prefixes, TCP, no source ports.
@@ -25,7 +25,7 @@ pub enum Profile {
     Ipc6,
 }
 
-/// A protocol with its port classes, and how often they occur.
+/// A protocol with its port classes, and their weight.
 pub(super) struct Service {
     pub(super) weight: u32,
     pub(super) protocol: Option<u8>,
@@ -47,7 +47,7 @@ const fn service(
     }
 }
 
-/// Everything that the generator knows about a profile.
+/// The parameters of a profile.
 pub(super) struct Recipe {
     /// (prefix length, weight) of sources.
     pub(super) source_lengths: &'static [(u8, u32)],
@@ -55,11 +55,11 @@ pub(super) struct Recipe {
     pub(super) destination_lengths: &'static [(u8, u32)],
     /// Chance in a thousand that a source occurs in an earlier filter.
     pub(super) source_reuse: u32,
-    /// The same of a destination.
+    /// The same for a destination.
     pub(super) destination_reuse: u32,
     /// Protocols and port classes.
     pub(super) services: &'static [Service],
-    /// Ports of the exact class, the frequent ones first.
+    /// Ports of the exact class, frequent ones first.
     pub(super) ports: &'static [u16],
     /// Ranges of the range class.
     pub(super) ranges: &'static [(u16, u16)],
@@ -271,7 +271,7 @@ const IPC1: Recipe = Recipe {
 };
 
 impl Profile {
-    /// All there are.
+    /// All profiles.
     pub const ALL: [Profile; 6] = [
         Profile::Acl1,
         Profile::Fw1,
@@ -293,7 +293,8 @@ impl Profile {
         }
     }
 
-    /// What to draw tables of pipelines by. Those route IPv4, so there is none of IPv6.
+    /// The recipe for tables of pipelines. Pipelines route IPv4, so IPv6 profiles use the IPv4
+    /// recipes.
     pub(super) const fn recipe(self) -> &'static Recipe {
         match self {
             Profile::Acl1 | Profile::Acl6 => &ACL1,

@@ -1,24 +1,24 @@
-//! The generator of filter sets: as many filters, or as make so many rules, of a [`Shape`].
+//! Generates filter sets of a [`Shape`], of a given number of filters or of rules.
 //!
-//! What makes classification hard is not single fields but how they combine, repeat and nest, so
-//! five things of a real set are kept:
+//! Classification is hard because of the way fields combine, repeat and nest, not because of
+//! single fields. So five properties of a real set are preserved:
 //!
-//! 1. *lengths*: source and destination lengths come in pairs, as often as in the set with these
-//!    classes of ports;
-//! 2. *sharing*: of a set of this size, so many prefixes are distinct. Which share is right depends
-//!    on the size, in no regular way: of ClassBench's acl1 with 6,291 filters 43 % of the sources
-//!    are distinct, with 61,898 all. So the shape says it for several sizes, and the generator
+//! 1. *lengths*: source and destination lengths come in pairs, with the set's frequencies for
+//!    the same classes of ports;
+//! 2. *sharing*: the share of distinct prefixes in a set of this size. It depends on the size,
+//!    in no regular way: in ClassBench's acl1 with 6,291 filters 43 % of the sources are
+//!    distinct, with 61,898 all. So the shape gives it for several sizes, and the generator
 //!    interpolates between them by the logarithm of the size;
-//! 3. *popularity*: what is shared is shared unevenly: of `n` prefixes of a length, the one at
-//!    place `n u^2` is taken again, for an even `u`, so that a tenth of them have a third of the
+//! 3. *popularity*: prefixes are shared unevenly: of `n` prefixes of a length, the one at
+//!    place `n u^2` is reused, for a uniform `u`, so that a tenth of them have a third of the
 //!    uses;
 //! 4. *nesting*: a tenth of the new prefixes lie within, or around, an address used before;
-//! 5. *services*: protocol and port classes are drawn together, ports by how often they occur.
+//! 5. *services*: protocol and port classes are drawn together, ports by frequency.
 //!
-//! ClassBench itself grows two address tries with a skew for each level and a correlation between
-//! them (Taylor and Turner, INFOCOM 2005, section IV). `tests/classbench_files.rs` compares the
-//! outcome with its sets. Filters are sorted from narrow to wide, so that wide ones do not hide the
-//! rest; ClassBench leaves some hidden.
+//! ClassBench itself grows two address tries with a skew for each level and a correlation
+//! between them (Taylor and Turner, INFOCOM 2005, section IV). `tests/classbench_files.rs`
+//! compares the result with its sets. Filters are sorted from narrow to wide, so that wide
+//! ones do not hide the others; in ClassBench's sets some are hidden.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -28,22 +28,22 @@ use super::shape::{LengthShare, PortClass, PortShares, Shape, Sharing};
 use super::{Extra, Filter, PortRange, Prefix, Profile};
 use crate::seed::{Random, index_below, stream};
 
-/// Makes `count` different filters in the manner of `profile`, narrow ones first.
+/// Makes `count` different filters like those of `profile`, narrow ones first.
 pub fn generate_filters(profile: Profile, count: usize, seed: u64) -> Vec<Filter> {
     Shape::built_in(profile).filters(count, seed)
 }
 
-/// Draws before a repeated filter is forced apart by fresh addresses.
+/// Draws before a repeated filter gets fresh addresses.
 const DRAWS: usize = 32;
 
-/// Filters that are drawn to see how many rules one becomes.
+/// Filters drawn to estimate the number of rules per filter.
 const TRIAL: usize = 2_000;
 
 impl Shape {
-    /// So many different filters of this shape, narrow ones first.
+    /// Makes `count` different filters of this shape, narrow ones first.
     ///
     /// # Panics
-    /// If the shape was not checked, and cannot be drawn from.
+    /// If filters cannot be drawn from the shape; a checked shape never panics.
     pub fn filters(&self, count: usize, seed: u64) -> Vec<Filter> {
         let mut source = SetSource::new(self, count, seed);
         let mut filters: Vec<Filter> = (0..count).map(|_| source.next_filter()).collect();
@@ -51,16 +51,17 @@ impl Shape {
         filters
     }
 
-    /// Different filters that become `rules` rules, if need be a few less; narrow ones first.
+    /// Makes different filters that become `rules` rules, or slightly fewer; narrow ones
+    /// first.
     ///
     /// # Panics
-    /// If the shape was not checked, and cannot be drawn from.
+    /// If filters cannot be drawn from the shape; a checked shape never panics.
     pub fn filters_for_rules(&self, rules: usize, seed: u64) -> Vec<Filter> {
         let size = |filter: &Filter| filter.matches(Extra::Ignore).len();
         let trial: usize = self.filters(TRIAL, seed).iter().map(size).sum();
         let mut source = SetSource::new(self, rules * TRIAL / trial, seed);
         let (mut filters, mut left, mut refused) = (Vec::new(), rules, 0);
-        // One that is too large leaves its room to others.
+        // A filter that is too large is skipped, so that smaller ones fill the room.
         while left > 0 && refused < 1_000 {
             let filter = source.next_filter();
             match left.checked_sub(size(&filter)) {
@@ -75,7 +76,7 @@ impl Shape {
         filters
     }
 
-    /// Sharing in a set of so many filters.
+    /// The sharing in a set of `filters` filters.
     fn sharing_of(&self, filters: usize) -> Sharing {
         let filters = filters.max(1) as u32;
         let above = self.sharing.partition_point(|one| one.filters < filters);
@@ -111,11 +112,11 @@ fn sort_by_width(filters: &mut [Filter]) {
     });
 }
 
-/// A source of different filters, for a set whose size is known.
+/// A source of different filters, for a set of known size.
 struct SetSource<'a> {
     shape: &'a Shape,
     random: Random,
-    /// The pairs of lengths with each two classes of ports.
+    /// The pairs of lengths for each pair of port classes.
     pairs: BTreeMap<(PortClass, PortClass), (Vec<&'a LengthShare>, Weights)>,
     services: Weights,
     flags: Option<Weights>,
@@ -244,22 +245,22 @@ impl<'a> PortSource<'a> {
 /// The prefixes used so far on one side, by length, and the addresses they came from.
 struct AddressPool {
     width: u8,
-    /// The chance of a prefix that is not one of those before.
+    /// The chance of a new prefix.
     fresh: f64,
     by_length: Vec<Vec<u128>>,
     addresses: Vec<u128>,
 }
 
 impl AddressPool {
-    /// For `count` draws with such a distribution of lengths, so that of a thousand prefixes
-    /// `distinct` are distinct, or as many as that allows.
+    /// Creates a pool for `count` draws with lengths weighted by `by_length`, so that
+    /// `distinct` of a thousand prefixes are distinct, as far as the lengths allow.
     fn new(width: u8, by_length: &[u64], count: usize, distinct: u32) -> AddressPool {
         let total: u64 = by_length.iter().sum();
         let wanted = count as f64 * f64::from(distinct) / 1_000.0;
         let expected = |fresh: f64| -> f64 {
             let of_length = |(length, weight): (usize, &u64)| {
                 let uses = count as f64 * *weight as f64 / total as f64;
-                // There are only so many short prefixes, and any use finds one at least.
+                // Short prefixes are limited in number, and any use has at least one prefix.
                 (uses * fresh)
                     .max(uses.min(1.0))
                     .min(2_f64.powi(length as i32))
@@ -295,10 +296,10 @@ impl AddressPool {
         prefix
     }
 
-    /// Any address, or one near another.
+    /// Draws a random address, or one near an earlier one.
     fn address(&self, random: &mut Random) -> u128 {
         let mut address: u128 = random.random();
-        // Global addresses of IPv6 begin with these three bits (RFC 4291, section 2.4).
+        // Global IPv6 addresses begin with these three bits (RFC 4291, section 2.4).
         let (fixed, kept) = match self.width {
             32 => (0, random.random_range(8..=24_u32)),
             _ => {
@@ -307,7 +308,7 @@ impl AddressPool {
             }
         };
         if !self.addresses.is_empty() && random.random_ratio(1, 10) {
-            // Keep some leading bits of an address used before: a sibling, a child or a parent.
+            // Keep some leading bits of an earlier address: a sibling, a child or a parent.
             let old = self.addresses[index_below(random, self.addresses.len())];
             let mask = u128::MAX << (u32::from(self.width) - kept.max(fixed));
             address = (old & mask) | (address & !mask);
@@ -316,7 +317,7 @@ impl AddressPool {
     }
 }
 
-/// Indexes drawn in proportion to their weights.
+/// Draws indexes in proportion to their weights.
 struct Weights {
     /// The sums of the weights up to each index.
     sums: Vec<u64>,

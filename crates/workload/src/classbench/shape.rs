@@ -1,9 +1,10 @@
-//! What a filter set looks like, as data: the parameters of the generator, counted or chosen.
+//! Describes a filter set as data: the parameters of the generator, counted or written by
+//! hand.
 //!
-//! A [`Shape`] has what makes a set of filters hard or easy to classify by: how long prefixes are
-//! (sources and destinations together), how many filters share one, which protocols come with which
-//! classes of ports, and which ports these are. It is counted in a set ([`Shape::of`]), or written
-//! by hand, as lines of a key and what it says:
+//! A [`Shape`] has the properties that make a set of filters hard or easy to classify: the
+//! lengths of prefixes (source and destination together), the sharing of prefixes, the
+//! combinations of protocols and port classes, and the ports. It is counted from a set
+//! ([`Shape::of`]), or written by hand, as lines of a key and its values:
 //!
 //! ```text
 //! family ipv4                              or ipv6
@@ -21,8 +22,8 @@
 //! The classes of ports are ClassBench's (Taylor and Turner, INFOCOM 2005, section III): `any`,
 //! `high` (1024 and above), `low` (below 1024), `range` (another range) and `exact`.
 //!
-//! 1. A checked shape can be drawn from: it has lengths within its family, services, and a port or
-//!    range for every class that a service names.
+//! 1. Filters can be drawn from a checked shape: it has lengths within its family, services,
+//!    and a port or range for every class that a service names.
 
 use super::{PortRange, Profile};
 
@@ -64,23 +65,23 @@ impl PortClass {
     }
 }
 
-/// A protocol with its port classes, and how often they occur together.
+/// A protocol with its port classes, and their weight together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceShare {
-    /// The protocol; none for any.
+    /// The protocol; `None` for any.
     pub protocol: Option<u8>,
     /// The class of the source ports.
     pub source: PortClass,
     /// The class of the destination ports.
     pub destination: PortClass,
-    /// How often.
+    /// The weight.
     pub weight: u32,
 }
 
-/// Lengths that occur together with classes of ports, and how often.
+/// Lengths that occur together with classes of ports, and their weight.
 ///
-/// ClassBench's seeds have them by classes too: there are fewer different masks than if ports and
-/// prefixes knew nothing of each other.
+/// ClassBench's seeds also list lengths by port classes: there are fewer different masks than
+/// if ports and prefixes were independent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LengthShare {
     /// The classes of source and destination ports.
@@ -89,27 +90,27 @@ pub struct LengthShare {
     pub source: u8,
     /// The length of the destination.
     pub destination: u8,
-    /// How often.
+    /// The weight.
     pub weight: u32,
 }
 
-/// How many filters share a prefix.
+/// The sharing of prefixes in a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sharing {
-    /// In a set of so many filters,
+    /// The number of filters in the set.
     pub filters: u32,
-    /// so many of a thousand have a source that none before has,
+    /// Of a thousand filters, how many have a source that no earlier one has.
     pub sources: u32,
-    /// and so many such a destination.
+    /// Of a thousand filters, how many have a destination that no earlier one has.
     pub destinations: u32,
 }
 
 /// The ports of one side, by class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortShares {
-    /// Ports of the class `exact`, with how often they occur.
+    /// Ports of the class `exact`, with their weights.
     pub exact: Vec<(u16, u32)>,
-    /// Ranges of the class `range`, with how often they occur.
+    /// Ranges of the class `range`, with their weights.
     pub ranges: Vec<(PortRange, u32)>,
 }
 
@@ -124,9 +125,9 @@ pub struct PortShares {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Whether addresses are of IPv6.
+    /// Whether addresses are IPv6.
     pub is_ipv6: bool,
-    /// By rising number of filters.
+    /// In ascending order of filters.
     pub sharing: Vec<Sharing>,
     /// Lengths of source and destination, by classes of ports.
     pub lengths: Vec<LengthShare>,
@@ -136,7 +137,7 @@ pub struct Shape {
     pub source_ports: PortShares,
     /// Destination ports.
     pub destination_ports: PortShares,
-    /// Flags, mask and how often, of TCP filters; there may be none.
+    /// Flags, mask and weight of TCP filters; may be empty.
     pub tcp_flags: Vec<(u16, u16, u32)>,
 }
 
@@ -150,7 +151,7 @@ fn error<T>(what: impl Into<String>) -> Result<T, ShapeError> {
 }
 
 impl Default for Shape {
-    /// A shape of IPv4 that says nothing yet.
+    /// An empty IPv4 shape.
     fn default() -> Shape {
         Shape {
             is_ipv6: false,
@@ -165,7 +166,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The shape of a profile that needs no file.
+    /// The shape of a built-in profile.
     pub fn built_in(profile: Profile) -> Shape {
         let text = match profile {
             Profile::Acl1 | Profile::Acl6 => include_str!("profiles/acl1.profile"),
@@ -183,7 +184,7 @@ impl Shape {
         }
     }
 
-    /// Whether filters can be drawn from it.
+    /// Checks that filters can be drawn from the shape.
     ///
     /// # Errors
     /// If something is missing, or outside its range.
@@ -237,7 +238,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Bits of an address.
+    /// The bits of an address.
     pub(super) fn width(&self) -> u8 {
         if self.is_ipv6 { 128 } else { 32 }
     }

@@ -1,9 +1,9 @@
-//! Filters without end, for tables of generated pipelines.
+//! An endless source of filters, for tables of generated pipelines.
 //!
-//! Who draws from here does not know how many filters it will need, and wants some of them to fall
-//! on destinations that its other tables know. So this source keeps less of a real set than
-//! [`Shape::filters`](super::Shape::filters) does: lengths of sources and destinations are drawn
-//! apart, and how many filters share a prefix is one number, that of a set of 10,000.
+//! Its callers do not know how many filters they need, and want some of them to match
+//! destinations in their other tables. So it preserves less of a real set than
+//! [`Shape::filters`](super::Shape::filters): source and destination lengths are drawn
+//! independently, and the sharing of prefixes is one number, that of a set of 10,000.
 //!
 //! 1. *lengths*: source and destination prefix lengths follow the set's distribution;
 //! 2. *sharing*: a prefix occurs in many filters, with the set's share of distinct ones;
@@ -19,10 +19,10 @@ use super::shape::PortClass;
 use super::{Filter, PortRange, Prefix, Profile};
 use crate::seed::{Random, index_below, pick, stream, weighted_index};
 
-/// Draws before a repeated filter is forced apart by fresh host addresses.
+/// Draws before a repeated filter gets fresh host addresses.
 const DRAWS: usize = 16;
 
-/// An endless source of filters, repeats included but rare.
+/// An endless source of filters; repeats are possible but rare.
 pub(crate) struct FilterSource {
     recipe: &'static Recipe,
     random: Random,
@@ -42,7 +42,7 @@ impl FilterSource {
         }
     }
 
-    /// Makes destinations fall on these prefixes, or within them, more often than not.
+    /// Makes most destinations fall on or within these prefixes.
     pub(crate) fn with_destinations(mut self, prefixes: impl Iterator<Item = Prefix>) -> Self {
         for prefix in prefixes {
             self.destinations.remember(prefix);
@@ -107,7 +107,7 @@ fn draw_ports(random: &mut Random, recipe: &Recipe, class: PortClass) -> PortRan
             let (low, high) = *pick(random, recipe.ranges);
             range(low, high)
         }
-        // One port in five is nobody's favourite; else the rank is log-uniform, as Zipf's is.
+        // One port in five is uniform; otherwise the rank is log-uniform, like Zipf's.
         PortClass::Exact if random.random_ratio(1, 5) => PortRange::exactly(random.random()),
         PortClass::Exact => {
             let rank = (recipe.ports.len() as f64).powf(random.random::<f64>()) as usize - 1;
@@ -143,7 +143,7 @@ impl AddressPool {
         }
         let mut address: u32 = random.random();
         if !self.addresses.is_empty() && random.random_ratio(1, 2) {
-            // Keep some leading bits of an address used before: a sibling, a child or a parent.
+            // Keep some leading bits of an earlier address: a sibling, a child or a parent.
             let kept = random.random_range(8..=24_u32);
             let old = self.addresses[index_below(random, self.addresses.len())];
             let mask = u32::MAX << (32 - kept);

@@ -1,21 +1,21 @@
-//! Whole pipelines: what the tables are, the rules in them, and the ways through.
+//! Generates whole pipelines: the tables, their rules, and the ways through.
 //!
-//! A [`Pipeline`] is a description (tables, what they match, where they lead) with its rules and
-//! its *traversal templates*: the sequences of tables that packets take, with weights. The
-//! templates are what [`FlowSource`](crate::FlowSource) draws flows from, and the roles of the
-//! tables are what [`ChangeSource`](crate::ChangeSource) picks rules by.
+//! A [`Pipeline`] is a description (tables, their fields, their next tables) with its rules
+//! and its *traversal templates*: the sequences of tables that packets take, with weights.
+//! [`FlowSource`](crate::FlowSource) draws flows from the templates, and
+//! [`ChangeSource`](crate::ChangeSource) picks rules by the roles of the tables.
 //!
 //! Three generators, all from a rule count and a seed ([`PipelineKind::generate`]):
 //!
-//! | kind | tables | templates | after |
+//! | kind | tables | templates | model |
 //! | --- | --- | --- | --- |
 //! | [`Ofd`](OfdConfig) | 10 | 5 | Cord's OF-DPA |
 //! | [`Psc`](PscConfig) | 7 | 2 | the L2L3-ACL pipeline of PISCES |
-//! | [`Synthetic`](SyntheticConfig) | any | any | nothing; as deep as one likes |
+//! | [`Synthetic`](SyntheticConfig) | any | any | none; any depth |
 //!
-//! What holds for every generated pipeline, and is tested:
+//! Invariants of every generated pipeline, all tested:
 //!
-//! 1. The number of rules is the number asked for.
+//! 1. The number of rules is the requested number.
 //! 2. No two rules of a table overlap at equal priority.
 //! 3. A goto leads to a later table, one that the table's description names.
 //! 4. A flow drawn for a template visits the template's tables, in order; only a drop by an
@@ -43,14 +43,14 @@ use crate::error::WorkloadError;
 use crate::field::Field;
 use crate::rule::{Rule, rules_text};
 
-/// What the rules of a table are for.
+/// The purpose of a table's rules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TableRole {
-    /// Sorts packets by where they came in, or readies them to go out.
+    /// Sorts packets by input, or prepares them for output.
     Classify,
-    /// Ethernet destinations: one rule a host.
+    /// Ethernet destinations: one rule per host.
     Bridging,
-    /// IPv4 prefixes, the longest wins; every rule but a drop leads to the same table.
+    /// IPv4 prefixes, the longest wins; every rule except a drop leads to the same table.
     Routing,
     /// Five-tuples, ordered by priority; a drop ends the traversal.
     Acl,
@@ -63,26 +63,26 @@ pub struct Table {
     pub id: u8,
     /// Its name.
     pub name: String,
-    /// What its rules are for.
+    /// The purpose of its rules.
     pub role: TableRole,
     /// The fields its rules match.
     pub fields: Vec<Field>,
     /// The tables its rules lead to.
     pub next: Vec<u8>,
-    /// The fields, at most two, that earlier tables have settled when a packet comes here.
+    /// At most two fields that earlier tables have settled when a packet arrives here.
     pub joins: Vec<Field>,
 }
 
-/// One way through the tables.
+/// One path through the tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {
     /// Its name.
     pub name: String,
-    /// How many flows take it, in proportion to the other templates.
+    /// Its share of the flows, relative to the other templates.
     pub weight: u32,
     /// The tables, in order.
     pub tables: Vec<u8>,
-    /// The ports that lead to it; empty when any may.
+    /// The input ports that lead to it; empty if all do.
     pub ports: Vec<u32>,
 }
 
@@ -97,45 +97,45 @@ pub struct Template {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pipeline {
-    /// What kind it is.
+    /// The name of its kind.
     pub name: String,
-    /// The tables, by rising number.
+    /// The tables in ascending order.
     pub tables: Vec<Table>,
-    /// The ways through.
+    /// The paths through the tables.
     pub templates: Vec<Template>,
     /// The rules.
     pub rules: Vec<Rule>,
-    /// The groups, one a line in `ovs-ofctl add-groups` syntax; mostly empty.
+    /// The groups, one per line in `ovs-ofctl add-groups` syntax; mostly empty.
     pub groups: Vec<String>,
-    /// The ports that packets come in by and leave by.
+    /// The input and output ports.
     pub ports: Vec<u32>,
 }
 
 impl Pipeline {
-    /// The rules in `ovs-ofctl add-flows` syntax, one a line.
+    /// The rules in `ovs-ofctl add-flows` syntax, one per line.
     pub fn rules_text(&self) -> String {
         rules_text(&self.rules)
     }
 
-    /// The groups in `ovs-ofctl add-groups` syntax, one a line.
+    /// The groups in `ovs-ofctl add-groups` syntax, one per line.
     pub fn groups_text(&self) -> String {
         self.groups.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// The table of this number.
+    /// The table with this number.
     pub fn table(&self, id: u8) -> Option<&Table> {
         self.tables.iter().find(|table| table.id == id)
     }
 }
 
-/// Which pipeline to generate.
+/// The kind of pipeline to generate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PipelineKind {
     /// Cord's OF-DPA, 10 tables, 5 templates.
     Ofd,
     /// The L2L3-ACL pipeline of PISCES, 7 tables, 2 templates.
     Psc,
-    /// As many tables and templates as asked for.
+    /// Any number of tables and templates.
     Synthetic {
         /// The number of tables.
         tables: u8,
@@ -145,10 +145,10 @@ pub enum PipelineKind {
 }
 
 impl PipelineKind {
-    /// Generates a pipeline of exactly `rules` rules, its sizes chosen in proportion.
+    /// Generates a pipeline of exactly `rules` rules, with sizes in proportion.
     ///
     /// # Errors
-    /// When the kind cannot have so few rules, or so many.
+    /// When the kind does not allow so few or so many rules.
     pub fn generate(self, rules: usize, seed: u64) -> Result<Pipeline, WorkloadError> {
         match self {
             PipelineKind::Ofd => OfdConfig::with_rules(rules, seed)?.generate(),

@@ -1,7 +1,7 @@
-//! What the rules of a pipeline are about: ports, VLANs, hosts, routes and an access list.
+//! The objects behind a pipeline's rules: ports, VLANs, hosts, routes and an access list.
 //!
 //! Ports count from 1, VLANs from 2. Every port is an access port of one VLAN and carries some
-//! others tagged; a VLAN's members are the ports on either side of that.
+//! others tagged; the members of a VLAN are its access ports and its tagged ports.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::field::Field;
 use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick, stream, weighted_index};
 
-/// The address that packets to be routed are sent to.
+/// The address of the router; packets to it are routed.
 pub(crate) const ROUTER_MAC: u64 = 0x02ff_ff00_0001;
 /// Host `i` has this address plus `i`.
 pub(crate) const HOST_MAC: u64 = 0x0200_0000_0000;
@@ -31,7 +31,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Refuses sizes that would make ports carry a VLAN twice.
+    /// Refuses sizes with which ports would carry a VLAN twice.
     pub(crate) fn check(&self) -> Result<(), WorkloadError> {
         WorkloadError::check("the number of ports", self.ports.into(), 2, 4096)?;
         WorkloadError::check(
@@ -57,7 +57,7 @@ impl Network {
         2..self.vlans + 2
     }
 
-    /// The VLAN of untagged packets of a port.
+    /// The VLAN of a port's untagged packets.
     pub(crate) fn native_vlan(&self, port: u32) -> u16 {
         2 + (port % u32::from(self.vlans)) as u16
     }
@@ -98,7 +98,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// A port of the VLAN, or any when it has none.
+    /// A random port of the VLAN, or any port if it has none.
     pub(crate) fn pick_port(&self, random: &mut Random, ports: u32) -> u32 {
         let count = self.access.len() + self.tagged.len();
         if count == 0 {
@@ -113,7 +113,7 @@ impl Members {
             .expect("index below count")
     }
 
-    /// Sends to every member: tagged first, then without the tag.
+    /// Sends to every member: first tagged, then untagged.
     pub(crate) fn flood_actions(&self) -> Vec<Action> {
         let mut actions: Vec<Action> = self.tagged.iter().copied().map(Action::Output).collect();
         if !self.access.is_empty() {
@@ -161,16 +161,16 @@ pub(crate) fn draw_routes(count: usize, instances: u32, seed: u64) -> Vec<(u32, 
     routes
 }
 
-/// What an access list is made of.
+/// The parameters of an access list.
 pub(crate) struct AclSpec<'a> {
     pub(crate) table: u8,
-    /// Where permitted packets go on.
+    /// The next table of permitted packets.
     pub(crate) next: u8,
     pub(crate) count: usize,
     pub(crate) profile: Profile,
-    /// What every rule matches besides the five-tuple, a join field of the table.
+    /// A join field of the table that every rule matches besides the five-tuple.
     pub(crate) base: Option<(Field, u64)>,
-    /// Prefixes that destinations should fall on.
+    /// Prefixes that destinations should fall into.
     pub(crate) destinations: &'a [(u32, Prefix)],
     pub(crate) seed: u64,
 }

@@ -17,11 +17,12 @@
 //! | bridged | 0 10 20 50 60 210 | 30 |
 //! | coloured (a marked DSCP) | 0 10 20 30 60 65 210 | 10 |
 //!
-//! OF-DPA keeps the next hop in groups that run after the policy ACL. Here the routing rule does
-//! what its group would (both addresses, the VLAN, the TTL) and leaves the output port in `reg0`,
-//! a list of receivers as a number in `reg2`; table 210 sends, popping the tag at access ports.
-//! The VRF is in `reg1`, the outer VLAN of a packet with two tags in the metadata. MPLS, OAM and
-//! overlay tables are left out. With `groups`, lists of receivers become groups of type `all`.
+//! OF-DPA keeps the next hop in groups that run after the policy ACL. Here the routing rule
+//! does the group's work (both addresses, the VLAN, the TTL) and leaves the output port in
+//! `reg0`; a list of receivers is a number in `reg2`. Table 210 sends, popping the tag at
+//! access ports. The VRF is in `reg1`, the outer VLAN of a packet with two tags in the
+//! metadata. MPLS, OAM and overlay tables are left out. With `groups`, lists of receivers
+//! become groups of type `all`.
 
 use std::collections::HashSet;
 
@@ -42,39 +43,40 @@ use crate::seed::{pick, stream};
 /// The sizes of an OFD pipeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfdConfig {
-    /// Ports, from 2 up.
+    /// Number of ports, at least 2.
     pub ports: u32,
-    /// VLANs, from 1 up.
+    /// Number of VLANs, at least 1.
     pub vlans: u16,
-    /// VLANs that every port carries with a tag, fewer than there are VLANs.
+    /// Number of tagged VLANs on every port; fewer than there are VLANs.
     pub tagged_vlans_per_port: u16,
-    /// Inner VLANs of packets with two tags, for every port; fewer than there are VLANs.
+    /// Number of inner VLANs of packets with two tags, on every port; fewer than there are
+    /// VLANs.
     pub inner_vlans_per_port: u16,
-    /// Routing instances; ports belong to them in turn.
+    /// Number of routing instances; ports are assigned to them in turn.
     pub vrfs: u32,
-    /// Hosts in the bridging table.
+    /// Number of hosts in the bridging table.
     pub macs: usize,
-    /// Unicast routes besides one default route for every VRF.
+    /// Number of unicast routes besides one default route for every VRF.
     pub routes: usize,
-    /// Multicast groups.
+    /// Number of multicast groups.
     pub multicast_groups: u32,
-    /// Code points, at most 8, whose packets visit the colour table.
+    /// Number of code points, at most 8, whose packets visit the colour table.
     pub colours: u8,
-    /// Rules of the policy ACL besides those for colours.
+    /// Number of rules of the policy ACL besides those for colours.
     pub acl_rules: usize,
-    /// What the ACL looks like.
+    /// The profile of the ACL.
     pub acl_profile: Profile,
     /// Whether lists of receivers are groups.
     pub groups: bool,
-    /// The seed of everything drawn.
+    /// The seed.
     pub seed: u64,
 }
 
-/// Code points that may be coloured: expedited and assured forwarding.
+/// Code points for colours: expedited and assured forwarding.
 const COLOURS: [u8; 8] = [46, 34, 26, 18, 36, 28, 20, 12];
-/// Outer VLANs of packets with two tags start here, above all others.
+/// The first outer VLAN of packets with two tags, above all others.
 const OUTER_VLAN: u16 = LAST_VLAN + 2;
-/// Numbers of multicast receiver lists in `reg2`; those of floods are VLAN identifiers.
+/// The first number of multicast receiver lists in `reg2`; flood lists use VLAN identifiers.
 const MULTICAST_LIST: u32 = 0x10000;
 
 const PORT: Field = Field::Register(0);
@@ -111,7 +113,7 @@ impl OfdConfig {
         Ok(config)
     }
 
-    /// How many rules the pipeline will have.
+    /// The number of rules of the pipeline.
     pub fn rule_count(&self) -> usize {
         let (ports, vlans) = (self.ports as usize, usize::from(self.vlans));
         let (vrfs, lists) = (self.vrfs as usize, self.multicast_groups as usize);
@@ -299,7 +301,7 @@ impl Build<'_> {
             self.push(10, 100, from_port.clone().with_vlan(outer), strip);
             for step in 1..=u32::from(self.config.inner_vlans_per_port) {
                 let vlan = 2 + ((u32::from(native) + step) % u32::from(self.config.vlans)) as u16;
-                // Customers number their VLANs as they like; the pipeline maps them to its own.
+                // Customers choose their own VLAN numbers; the pipeline maps them to its own.
                 let customer = 100 + step as u16;
                 let matches = from_port
                     .clone()
@@ -346,7 +348,7 @@ impl Build<'_> {
                 Action::DecTtl,
                 Action::Goto(60),
             ];
-            // The tag is there since table 10; a rule that writes its VLAN must say so.
+            // The tag is present since table 10; a rule that writes its VLAN must match it.
             let matches = Match::ipv4()
                 .with(VRF, vrf)
                 .with_masked(Field::VlanTci, 0x1000_u16, 0x1000)
@@ -411,7 +413,7 @@ impl Build<'_> {
         self.push(65, 0, Match::any(), vec![Action::Goto(210)]);
     }
 
-    /// The egress rules; returns the groups they use.
+    /// Adds the egress rules; returns the groups they use.
     fn push_egress(&mut self) -> Vec<String> {
         let mut lists: Vec<(u32, Vec<Action>)> = Vec::new();
         for members in &self.members {
@@ -435,7 +437,7 @@ impl Build<'_> {
                 groups.push(group_line(number, &actions));
                 actions = vec![Action::Group(number)];
             }
-            // The tag is there since table 10; a rule that pops it must say so.
+            // The tag is present since table 10; a rule that pops it must match it.
             let listed = Match::any().with(LIST, number);
             let listed = listed.with_masked(Field::VlanTci, 0x1000_u16, 0x1000);
             self.push(210, 300, listed, actions);
@@ -456,13 +458,14 @@ impl Build<'_> {
     }
 }
 
-/// A group of type `all` that has one bucket for every output, tag handling included.
+/// A group of type `all` with one bucket for every output, including tag handling.
 fn group_line(number: u32, actions: &[Action]) -> String {
     let mut line = format!("group_id={number},type=all");
     let mut prefix = "";
     for action in actions {
         match action {
-            // Every later bucket starts from the packet as it was, so each pops for itself.
+            // Every bucket starts from the original packet, so each later one pops the tag
+            // itself.
             Action::PopVlan => prefix = "pop_vlan,",
             other => line.push_str(&format!(",bucket=actions={prefix}{other}")),
         }

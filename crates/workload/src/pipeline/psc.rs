@@ -5,8 +5,8 @@
 //!                                  └───────────────┘
 //! ```
 //!
-//! The tables are numbered from 0, where a switch starts; the literature counts them from 1. A
-//! route rewrites the packet to a next hop whose address stands in the switching table, which
+//! Tables are numbered from 0, the switch's first; the literature counts them from 1. A route
+//! rewrites the packet to a next hop. The next hop's address is in the switching table, which
 //! alone knows ports (`reg0`). After Shahbaz et al., *PISCES: A Programmable,
 //! Protocol-Independent Software Switch*, SIGCOMM 2016, section 5.
 
@@ -26,23 +26,23 @@ use crate::seed::{pick, stream};
 /// The sizes of a PSC pipeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PscConfig {
-    /// Ports, from 2 up.
+    /// Number of ports, at least 2.
     pub ports: u32,
-    /// VLANs, from 1 up.
+    /// Number of VLANs, at least 1.
     pub vlans: u16,
-    /// VLANs that every port carries with a tag, fewer than there are VLANs.
+    /// Number of tagged VLANs on every port; fewer than there are VLANs.
     pub tagged_vlans_per_port: u16,
-    /// Next hops, at least one.
+    /// Number of next hops, at least 1.
     pub next_hops: u32,
-    /// Hosts in the switching table, at least one.
+    /// Number of hosts in the switching table, at least 1.
     pub macs: usize,
-    /// Routes besides the default route.
+    /// Number of routes besides the default route.
     pub routes: usize,
-    /// Rules of the ACL.
+    /// Number of rules of the ACL.
     pub acl_rules: usize,
-    /// What the ACL looks like.
+    /// The profile of the ACL.
     pub acl_profile: Profile,
-    /// The seed of everything drawn.
+    /// The seed.
     pub seed: u64,
 }
 
@@ -73,7 +73,7 @@ impl PscConfig {
         Ok(config)
     }
 
-    /// How many rules the pipeline will have.
+    /// The number of rules of the pipeline.
     pub fn rule_count(&self) -> usize {
         let (ports, vlans) = (self.ports as usize, usize::from(self.vlans));
         let ingress = ports * (1 + usize::from(self.tagged_vlans_per_port)) + 1;
@@ -210,7 +210,7 @@ impl Build<'_> {
         self.push(1, 0, Match::any(), vec![Action::Goto(3)]);
     }
 
-    /// Next hops, the routes to them, and hosts.
+    /// Adds hosts, next hops, and the routes to them; returns the routes.
     fn push_switching(&mut self) -> Vec<(u32, Prefix)> {
         let config = self.config;
         let mut random = stream(config.seed, "hosts");
@@ -242,7 +242,7 @@ impl Build<'_> {
                 Action::DecTtl,
                 Action::Goto(3),
             ];
-            // The tag is there since table 0; a rule that writes its VLAN must say so.
+            // The tag is present since table 0; a rule that writes its VLAN must match it.
             let matches = Match::ipv4()
                 .with_masked(Field::VlanTci, 0x1000_u16, 0x1000)
                 .with_prefix(Field::IpDst, prefix.address(), prefix.length().into());

@@ -1,11 +1,11 @@
-//! A pipeline as deep as one likes.
+//! A pipeline of any depth.
 //!
 //! The first table sorts packets by port into traversals, whose number it writes into the
 //! metadata; the last sends them out. Each table between has one subject, in turn: Ethernet
-//! source, Ethernet destination, IPv4 source, IPv4 destination, an access list, UDP destination
-//! port. A traversal visits the first table, a random half of the middle ones, and the last.
-//! Every rule matches the metadata, so the traversals share tables but not rules, and which way a
-//! packet goes depends on its port alone.
+//! source, Ethernet destination, IPv4 source, IPv4 destination, an access list, UDP
+//! destination port. A traversal visits the first table, a random half of the middle ones, and
+//! the last. Every rule matches the metadata. So the traversals share tables but not rules,
+//! and a packet's traversal depends on its port alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -23,17 +23,17 @@ use crate::seed::stream;
 /// The sizes of a synthetic pipeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntheticConfig {
-    /// Tables, 3 to 250.
+    /// Number of tables, 3 to 250.
     pub tables: u8,
-    /// Traversals, 1 to 200 and no more than the middle tables have subsets.
+    /// Number of traversals, 1 to 200, and at most the number of subsets of the middle tables.
     pub traversals: u8,
-    /// Rules in all.
+    /// Total number of rules.
     pub rules: usize,
-    /// The seed of everything drawn.
+    /// The seed.
     pub seed: u64,
 }
 
-/// What a middle table matches.
+/// The subject of a middle table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     EthSrc,
@@ -53,12 +53,12 @@ const SUBJECTS: [Subject; 6] = [
     Subject::UdpDst,
 ];
 
-/// Ports that lead to each traversal.
+/// Number of ports that lead to each traversal.
 const PORTS_PER_TRAVERSAL: u32 = 2;
-/// The port that all traversals leave by is one above those that lead in.
+/// The first input port. The output port of all traversals is one above the input ports.
 const FIRST_PORT: u32 = 1;
 
-/// The ports that lead to traversal `number`, which counts from 1.
+/// The input ports of traversal `number`, which counts from 1.
 fn ports_of(number: u32) -> impl Iterator<Item = u32> {
     let first = FIRST_PORT + (number - 1) * PORTS_PER_TRAVERSAL;
     first..first + PORTS_PER_TRAVERSAL
@@ -90,7 +90,7 @@ impl SyntheticConfig {
         let mut stations_left = stations;
         for (number, path) in (1_u8..).zip(&paths) {
             for step in path.windows(2).skip(1) {
-                // Even shares; what does not divide goes to the last stations.
+                // Even shares; the last stations get the remainder.
                 let share = rest / stations_left;
                 rest -= share;
                 stations_left -= 1;
@@ -116,7 +116,7 @@ impl SyntheticConfig {
         })
     }
 
-    /// Different sequences of tables, all from the first to the last.
+    /// Draws different sequences of tables, all from the first to the last.
     fn draw_paths(&self) -> Vec<Vec<u8>> {
         let mut random = stream(self.seed, "paths");
         let mut paths = Vec::new();
@@ -194,7 +194,7 @@ struct Build {
 }
 
 impl Build {
-    /// The first and the last table.
+    /// Adds the first and the last table.
     fn push_ends(&mut self, paths: &[Vec<u8>]) {
         let leave = FIRST_PORT + PORTS_PER_TRAVERSAL * paths.len() as u32;
         for (number, path) in (1_u32..).zip(paths) {
@@ -218,7 +218,7 @@ impl Build {
         self.rules.push(Rule::new(last, 0, Match::any(), vec![]));
     }
 
-    /// `count` rules and a miss for one traversal in one table.
+    /// Adds `count` rules and a miss for one traversal in one table.
     fn push_station(
         &mut self,
         traversal: u8,
@@ -262,7 +262,7 @@ impl Build {
     }
 }
 
-/// Different matches on one subject, with priorities that keep overlapping ones apart.
+/// Different matches on one subject, with priorities that separate overlapping ones.
 fn subject_matches(subject: Subject, base: &Match, count: usize, seed: u64) -> Vec<(u16, Match)> {
     let prefixes = |field| {
         let with_prefix = |(_, prefix): (u32, crate::classbench::Prefix)| {
@@ -288,7 +288,7 @@ fn subject_matches(subject: Subject, base: &Match, count: usize, seed: u64) -> V
         Subject::EthDst => hosts(Field::EthDst),
         Subject::IpSrc => prefixes(Field::IpSrc),
         Subject::IpDst => prefixes(Field::IpDst),
-        // There are 65,536 ports only: beyond that, pairs of ports.
+        // There are only 65,536 ports: larger counts use pairs of ports.
         Subject::UdpDst | Subject::Acl => (0..count as u32)
             .map(|index| {
                 let udp = base.clone().with(Field::EthType, 0x0800_u16);

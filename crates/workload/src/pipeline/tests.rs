@@ -1,4 +1,4 @@
-//! The promises of [`super`]'s essay, for every kind of pipeline.
+//! Tests the invariants of [`super`]'s essay for every kind of pipeline.
 
 use std::collections::HashMap;
 
@@ -50,10 +50,10 @@ fn the_seed_decides() {
     }
 }
 
-/// Rules by which bits they match.
+/// Rules grouped by the bits that they match.
 type Shapes<'a> = HashMap<Vec<(Field, u128)>, Vec<&'a Rule>>;
 
-/// Rules of one table and priority, pair by pair; equal masks are told apart by a set.
+/// Compares rules of one table and priority pair by pair; equal masks are checked with a set.
 fn assert_unambiguous(rules: &[Rule]) {
     let mut levels: HashMap<(u8, u16), Shapes<'_>> = HashMap::new();
     for rule in rules {

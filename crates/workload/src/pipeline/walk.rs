@@ -1,4 +1,4 @@
-//! A slow, obvious walk of a flow through generated rules: what the tests compare flows with.
+//! A slow, obvious walk of a flow through generated rules; the tests' oracle.
 
 use crate::action::Action;
 use crate::field::Field;
@@ -6,7 +6,7 @@ use crate::flows::Flow;
 use crate::pipeline::Pipeline;
 use crate::rule::Rule;
 
-/// A packet as rules see it.
+/// A packet in the form that rules match.
 struct State {
     flow: Flow,
     tags: Vec<u16>,

@@ -24,10 +24,10 @@ const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
     }
 }
 
-/// The number that leads back to the first table (OpenFlow 1.0 `OFPP_TABLE`).
+/// The reserved port number that leads back to the first table (OpenFlow 1.0 `OFPP_TABLE`).
 const TABLE: u16 = 0xfff9;
 
-/// Moves between fields of every packet.
+/// Moves between fields that every packet has.
 const COMMON_MOVES: &[(FieldSlice, FieldSlice)] = &[
     (
         FieldSlice::whole(Register(0)),
@@ -125,7 +125,7 @@ pub(super) fn draw_actions(
     list.actions
 }
 
-/// A list under construction, with what is known about the packet at its end.
+/// A list under construction, and the known properties of the packet at its end.
 struct ActionList<'a> {
     config: &'a RandomConfig,
     actions: Vec<Action>,
@@ -156,11 +156,12 @@ impl<'a> ActionList<'a> {
         self.actions.extend(action);
     }
 
-    /// A register gets the number of a reserved port, or of one next to these, and is sent to.
+    /// Sets a register to the number of a reserved port, or of one next to these, and outputs
+    /// to it.
     fn push_reserved(&mut self, random: &mut Random) {
         let number = random.random_range(0..4);
         let ports = 0xfff7..=0xffff_u16;
-        // Few walks lead in a circle: those take thousands of lookups.
+        // Keep loops rare: such walks take thousands of lookups.
         let port = match random.random_range(ports.clone()) {
             TABLE if random.random_ratio(3, 4) => *ports.end(),
             port => port,

@@ -1,7 +1,7 @@
 //! Actions that only broad pipelines have.
 //!
-//! Each is one that a switch accepts at its place: [`Shape`] follows what the list so far does to
-//! the packet, and each field needs what [`Shape::writable`] says.
+//! A switch accepts each at its place in the list. [`Shape`] tracks the effect of earlier
+//! actions on the packet, and [`Shape::writable`] says which fields exist.
 
 use rand::Rng;
 
@@ -20,25 +20,25 @@ use Field::{
     UdpDst, UdpSrc, VlanTci,
 };
 
-/// What is known of a packet where an action stands.
+/// The known properties of a packet at some action of a list.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) eth_type: Option<u128>,
-    /// Of a packet that certainly has the transport header.
+    /// The protocol, if the packet certainly has the transport header.
     pub(super) protocol: Option<u128>,
-    /// Tags that are certainly there; a switch refuses to push a third.
+    /// Tags that are certainly present; a switch refuses to push a third.
     pub(super) tags: u8,
-    /// Whether there certainly is none.
+    /// Whether there certainly is no tag.
     is_untagged: bool,
-    /// Labels pushed by the list.
+    /// Number of labels pushed by the list.
     labels: u8,
-    /// Whether the outermost label is the last, where that is known.
+    /// Whether the outermost label is the last, if known.
     is_bottom: Option<bool>,
     message: Option<u128>,
 }
 
 impl Shape {
-    /// What a match says.
+    /// The properties that a match implies.
     pub(super) fn of(matches: &Match, protocol: Option<u128>) -> Shape {
         let tag = matches.term(Field::VlanTci);
         let is_code_zero = matches.exact(Icmpv6Code) == Some(0);
@@ -87,10 +87,10 @@ impl Shape {
         fields
     }
 
-    /// Takes in that bits of the outer tag are written, of which bit 12 says whether there is one.
+    /// Notes a write to bits of the outer tag; bit 12 says whether there is one.
     ///
-    /// A switch that checks a list takes any write for one of the whole tag, so that nothing may
-    /// rest on what was known before.
+    /// A switch that checks a list treats any write as one of the whole tag, so earlier
+    /// knowledge about the tag must be dropped.
     fn write_tag(&mut self, value: u128, mask: u128) {
         let is_decided = mask & 0x1000 != 0;
         let has_tag = is_decided && value & 0x1000 != 0;
@@ -107,7 +107,7 @@ impl Shape {
     }
 }
 
-/// One more action for a list of `table`, if the draw fits there.
+/// Draws one more action for a list of `table`; `None` if the draw does not fit.
 pub(super) fn draw_action(
     random: &mut Random,
     config: &RandomConfig,
@@ -150,7 +150,7 @@ pub(super) fn draw_action(
     })
 }
 
-/// Places that bits are taken from and put into, all of 16 bits.
+/// Slices of 16 bits to read or write.
 fn slices(shape: &Shape) -> Vec<FieldSlice> {
     let low = |field| FieldSlice {
         field,
@@ -162,7 +162,7 @@ fn slices(shape: &Shape) -> Vec<FieldSlice> {
     wide.map(low).collect()
 }
 
-/// A constant written in one of the four ways to say so.
+/// A write of a constant, in one of the four notations.
 fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Action {
     let field = *pick(random, &shape.writable());
     let value = draw_value(random, field, config.ports);
@@ -177,7 +177,7 @@ fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Acti
         && !matches!(field, ArpOp | IcmpType | IcmpCode | Icmpv6Type | Icmpv6Code);
     match random.random_range(0..4_u8) {
         _ if field == MplsTtl => Action::Modify(field, value),
-        // Values above 255 are refused, and bits of it with them.
+        // Values above 255 are refused, as are writes of single bits.
         _ if field == ArpOp => Action::SetField(field, value),
         0 if has_old_name => Action::Modify(field, value),
         1 if is_maskable => {
@@ -196,7 +196,7 @@ fn draw_write(random: &mut Random, config: &RandomConfig, shape: &Shape) -> Acti
     }
 }
 
-/// A write to the outer tag, which may add it or remove it.
+/// A write to the outer tag, which may add or remove it.
 fn draw_tag_write(random: &mut Random, shape: &mut Shape) -> Action {
     let value = match random.random_range(0..3_u8) {
         0 => 0,
@@ -228,10 +228,11 @@ fn draw_tag_write(random: &mut Random, shape: &mut Shape) -> Action {
     action
 }
 
-/// A tag or label that comes or goes, or a TTL.
+/// Adds or removes a tag or label, or changes a TTL.
 fn draw_header_change(random: &mut Random, shape: &mut Shape) -> Option<Action> {
     Some(match random.random_range(0..10_u8) {
-        // On packets of which nothing is known, a newer OpenFlow always pushes a tag for these.
+        // If nothing is known about the packet, a newer OpenFlow always pushes a tag for
+        // these.
         0 if shape.tags > 0 || shape.is_untagged => {
             (shape.tags, shape.is_untagged) = (shape.tags.max(1), false);
             Action::SetVlanId(*pick(random, &super::pool::VLANS))
@@ -272,7 +273,7 @@ fn draw_header_change(random: &mut Random, shape: &mut Shape) -> Option<Action> 
     })
 }
 
-/// Instructions on the action set, which stand behind all other actions but the goto.
+/// Instructions on the action set, which follow all other actions except the goto.
 pub(super) fn draw_action_set(
     random: &mut Random,
     config: &RandomConfig,

@@ -1,9 +1,9 @@
-//! Random groups: what broad pipelines hand packets to.
+//! Random groups for the rules of broad pipelines.
 //!
-//! A bucket holds an action *set* (OpenFlow 1.5.1, section 5.6), but says so by a list in any order,
-//! in which actions may come twice, or be ones that no set can hold. A group may lead to one of a
-//! higher number, and to the last table, whose rules use no groups; so every walk ends. It may watch
-//! ports, of which one does not exist, and groups of higher numbers.
+//! A bucket holds an action *set* (OpenFlow 1.5.1, section 5.6). Here it is written as a list
+//! in any order, with repeated actions and actions that no set can hold. A group may lead to
+//! one with a higher number, and to the last table, whose rules use no groups; so every walk
+//! ends. It may watch ports, of which one does not exist, and groups with higher numbers.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use crate::action::{Action, FieldSlice, ReservedPort, write_list};
 use crate::field::{Field, prefix_mask};
 use crate::seed::{Random, index_below, pick, stream};
 
-/// Numbers of groups that rules hand packets to: 1 to this one.
+/// The last number of the groups used by rules, which start at 1.
 pub(super) const GROUPS: u32 = 5;
 
-/// Numbers of all groups: those above [`GROUPS`] are named and watched by buckets alone.
+/// The last number of all groups; only buckets name or watch those above [`GROUPS`].
 const ALL_GROUPS: u32 = 8;
 
-/// A group, and what its buckets do.
+/// A group and its buckets.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RandomGroup {
     /// Its number.
     pub id: u32,
-    /// Whether only buckets name it, so that it can go away while rules stay.
+    /// Whether only buckets name it, so that it can be removed while rules stay.
     pub is_inner: bool,
-    /// `all`, `indirect`, `ff` or `select`, with the way to select.
+    /// `all`, `indirect`, `ff` or `select`, with the selection method.
     pub kind: &'static str,
     /// Its buckets.
     pub buckets: Vec<RandomBucket>,
@@ -40,11 +40,11 @@ pub struct RandomGroup {
 pub struct RandomBucket {
     /// Its share of a select group's packets.
     pub weight: Option<u16>,
-    /// The port that it watches, if it watches one.
+    /// The port that it watches, if any.
     pub watch_port: Option<u32>,
-    /// The group that it watches.
+    /// The group that it watches, if any.
     pub watch_group: Option<u32>,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
@@ -130,8 +130,8 @@ fn draw_watched(random: &mut Random, config: &RandomConfig, id: u32, bucket: &mu
     }
 }
 
-/// Gives the buckets of a select group their shares; one of them has all, unless
-/// [`RandomConfig::selects`].
+/// Sets the weights of a select group's buckets; without [`RandomConfig::selects`] one has
+/// all.
 fn draw_shares(random: &mut Random, config: &RandomConfig, id: u32, buckets: &mut [RandomBucket]) {
     let favourite = index_below(random, buckets.len());
     for (index, bucket) in buckets.iter_mut().enumerate() {
@@ -171,7 +171,7 @@ fn draw_bucket(random: &mut Random, config: &RandomConfig, id: u32) -> Vec<Actio
     actions
 }
 
-/// A write to what every packet has, to all of it or to a part.
+/// A write to all or part of a field that every packet has.
 fn draw_write(random: &mut Random, config: &RandomConfig) -> Action {
     let fields = [
         Field::EthSrc,
@@ -210,7 +210,7 @@ fn byte(field: Field, start: u32) -> FieldSlice {
     }
 }
 
-/// What no action set can hold.
+/// An action that no action set can hold.
 fn draw_ignored(random: &mut Random, config: &RandomConfig) -> Action {
     let port = random.random_range(1..=config.ports);
     match random.random_range(0..5_u8) {

@@ -1,4 +1,4 @@
-//! Random matches: a kind of packet, then some of the fields that such a packet has.
+//! Random matches: a kind of packet, then some of the fields of such a packet.
 
 use rand::Rng;
 
@@ -8,7 +8,7 @@ use crate::field::{Field, prefix_mask};
 use crate::rule::Match;
 use crate::seed::{Random, pick, weighted_index};
 
-/// A kind of packet that a match can be about, with the fields it makes matchable.
+/// A kind of packet for a match, and the fields it allows to match.
 struct Kind {
     weight: u32,
     eth_type: Option<u16>,
@@ -127,7 +127,7 @@ const KINDS: &[Kind] = &[
     kind(1, Some(0x88b5), None, &[]),
 ];
 
-/// Kinds that only broad pipelines have, so that the others stay what they were.
+/// Kinds that only broad pipelines have, so that other pipelines stay the same.
 const BROAD_KINDS: &[Kind] = &[
     kind(6, IPV4, Some(132), &[IpSrc, IpFragment, SctpSrc, SctpDst]),
     kind(3, IPV6, Some(132), &[Ipv6Src, Ipv6Label, SctpSrc, SctpDst]),
@@ -150,7 +150,7 @@ const BROAD_KINDS: &[Kind] = &[
 pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
     let (fields, ports) = (&config.fields, config.ports);
     let allows = |field: &Field| fields.contains(field);
-    // A kind none of whose own fields may be matched would only restrict the type.
+    // A kind without any allowed field of its own would only restrict the type.
     let broad = if config.is_broad { BROAD_KINDS } else { &[] };
     let kinds: Vec<&Kind> = KINDS.iter().chain(broad).collect();
     let weights = kinds.iter().map(|kind| {
@@ -182,7 +182,7 @@ pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
     matches
 }
 
-/// Whether the match is of fragments without a transport header.
+/// Whether the match is for fragments without a transport header.
 pub(super) fn is_later_fragment(matches: &Match) -> bool {
     matches
         .term(IpFragment)
@@ -206,7 +206,7 @@ fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Ma
             0 => matches.with_masked(field, 0_u8, 0x1000),
             1 => matches.with_masked(field, 0x1000_u16, 0x1000),
             _ => {
-                // Without the presence bit a mask would speak of tags that are not there.
+                // Without the presence bit a mask would include absent tags.
                 let mask = whole_priority(draw_mask(random, field) | 0x1000);
                 matches.with_masked(field, draw_value(random, field, ports), mask)
             }
@@ -218,7 +218,7 @@ fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Ma
     }
 }
 
-/// The mask of a tag with all bits of its priority or none, as OpenFlow 1.1 and later have it.
+/// The mask of a tag with all bits of its priority or none, as in OpenFlow 1.1 and later.
 const fn whole_priority(mask: u128) -> u128 {
     if mask & 0xe000 == 0xe000 {
         mask
@@ -261,7 +261,8 @@ fn draw_mask(random: &mut Random, field: Field) -> u128 {
         _ if !is_maskable => field.full_mask(),
         0..5 => field.full_mask(),
         5..8 => prefix_mask(random.random_range(1..=width), width),
-        // Four leading ones: `ovs-ofctl` reads an IPv6 mask that starts with a digit as a length.
+        // Four leading ones: `ovs-ofctl` reads an IPv6 mask that starts with a digit as a
+        // length.
         _ if width == 128 => random.random::<u128>() | prefix_mask(4, width),
         _ => random.random::<u128>() & field.full_mask(),
     }

@@ -1,19 +1,18 @@
 //! Small random pipelines, hostile packets and changes, for tests of soundness.
 //!
-//! Where [`pipeline`](crate::Pipeline) imitates what people run, this module looks for what they
-//! do not: rules on any field with any mask, rewrites that later tables match, resubmits, and
-//! packets that are cut, padded, tagged twice or plainly broken. All values come from small pools
-//! ([`pool`]), the same for rules, rewrites and packets, so that they really meet: with wide
+//! While [`pipeline`](crate::Pipeline) imitates real pipelines, this module generates unusual
+//! ones: rules on any field with any mask, rewrites that later tables match, resubmits, and
+//! packets that are truncated, padded, tagged twice or malformed. Rules, rewrites and packets
+//! take all values from the same small pools ([`pool`]), so that they do meet: with wide
 //! values nearly every packet would miss nearly every rule, and no test would test anything.
 //!
 //! 1. At no time do two rules of a table overlap at equal priority, which OpenFlow leaves
 //!    undefined.
-//! 2. A rule is one that a switch accepts: fields have their prerequisites, and actions change
-//!    only what the match says is there (or what an earlier action pushed).
-//! 3. A goto or resubmit leads to a later table, so every walk ends. Only a field that says `TABLE`
-//!    leads back, rarely: such a walk ends where a switch ends it.
-//! 4. A draw costs about as much as the text or the bytes it makes; nothing is retried without
-//!    bound.
+//! 2. A switch accepts every rule: fields have their prerequisites, and actions change only
+//!    what the match guarantees (or an earlier action pushed).
+//! 3. A goto or resubmit leads to a later table, so every walk ends. Only a field with the
+//!    value `TABLE` leads back, rarely: such a walk ends where a switch ends it.
+//! 4. A draw costs about as much as the text or bytes it makes; retries are bounded.
 
 mod actions;
 mod broad;
@@ -33,25 +32,25 @@ use crate::field::Field;
 use crate::rule::{Rule, rules_text};
 use crate::seed::{Random, index_below, stream};
 
-/// What random pipelines are made of.
+/// The parameters of random pipelines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RandomConfig {
-    /// Tables, numbered from 0; 1 to 250.
+    /// Number of tables, from 0; 1 to 250.
     pub tables: u8,
-    /// Rules in every table to start with; changes keep about as many.
+    /// Initial number of rules per table; changes keep about as many.
     pub rules_per_table: usize,
-    /// Ports, numbered from 1; also those that packets come in by.
+    /// Number of ports, from 1; packets come in by these ports.
     pub ports: u32,
-    /// The fields that rules may match, besides the EtherType and protocol they need for it.
+    /// The fields that rules may match, besides the EtherType and protocol that those need.
     pub fields: Vec<Field>,
     /// Whether rules rewrite packets and registers.
     pub rewrites: bool,
     /// Whether rules resubmit.
     pub resubmits: bool,
-    /// Whether rules use what is rarer as well: groups, action sets, labels, stacks, reserved
+    /// Whether rules also use rarer features: groups, action sets, labels, stacks, reserved
     /// ports, masked writes, and more protocols.
     pub is_broad: bool,
-    /// Whether select groups have several buckets to choose from; else one has all packets.
+    /// Whether select groups have several buckets with weight; if not, one gets all packets.
     pub selects: bool,
 }
 
@@ -158,7 +157,7 @@ pub struct RandomPipeline {
 }
 
 impl RandomPipeline {
-    /// A pipeline of this seed.
+    /// Generates the pipeline of a seed.
     ///
     /// # Errors
     /// When a size is out of range.
@@ -180,24 +179,25 @@ impl RandomPipeline {
         Ok(pipeline)
     }
 
-    /// The rules as they are now, in no particular order.
+    /// The current rules, in no particular order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The groups that rules use, and those that these use; none unless the pipeline is broad.
+    /// The groups that rules use, and those that these use; empty unless the pipeline is
+    /// broad.
     ///
     /// Changes leave them as they are.
     pub fn groups(&self) -> &[RandomGroup] {
         &self.groups
     }
 
-    /// The rules as they are now, in `ovs-ofctl add-flows` syntax.
+    /// The current rules, in `ovs-ofctl add-flows` syntax.
     pub fn rules_text(&self) -> String {
         rules_text(&self.rules)
     }
 
-    /// Draws a change and makes it: one in four is a bundle of up to five operations.
+    /// Draws and applies a change: one in four is a bundle of up to five operations.
     pub fn next_change(&mut self) -> Change {
         let several = self.random.random_ratio(1, 4);
         let count = if several {
@@ -207,7 +207,7 @@ impl RandomPipeline {
         };
         let mut operations = Vec::with_capacity(count);
         while operations.len() < count {
-            // An add can fail for want of a priority, a delete for want of a rule; never both.
+            // An add can fail for lack of a priority, a delete for lack of a rule; never both.
             operations.extend(self.draw_operation());
         }
         Change {
@@ -218,7 +218,7 @@ impl RandomPipeline {
 
     fn draw_operation(&mut self) -> Option<Operation> {
         let wanted = self.config.rules_per_table * usize::from(self.config.tables);
-        // Below the wanted number adds are likelier, above it deletes.
+        // Below the wanted number adds are more likely, above it deletes.
         let adds = self.random.random_range(0..2 * wanted) >= self.rules.len();
         if adds {
             let table = self.random.random_range(0..self.config.tables);
@@ -247,7 +247,7 @@ impl RandomPipeline {
         )
     }
 
-    /// A rule that is not ambiguous with those there are; rarely none.
+    /// Draws a rule that is not ambiguous with the existing ones; rarely `None`.
     fn draw_rule(&mut self, table: u8) -> Option<Rule> {
         let matches = matches::draw_match(&mut self.random, &self.config);
         let actions = actions::draw_actions(&mut self.random, &self.config, table, &matches);

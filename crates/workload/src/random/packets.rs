@@ -1,10 +1,11 @@
 //! Random and hostile packets over the pools that random rules match.
 //!
-//! A packet is built well-formed, layer by layer, then perhaps damaged. Named cases, each of which
-//! has bitten some switch, come up all the time: IP protocol 0 (CVE-2023-1668), padding behind
-//! the IP packet (CVE-2020-35498), neighbour discovery with broken options (CVE-2023-5366), first
-//! and later fragments, extension headers, tags absent, once and more, ARP of any operation,
-//! frames with a length in place of the type, MPLS, and packets cut anywhere.
+//! A packet is built well-formed, layer by layer, then perhaps damaged. Named cases, each of
+//! which has broken some switch, occur frequently: IP protocol 0 (CVE-2023-1668), padding
+//! behind the IP packet (CVE-2020-35498), neighbour discovery with broken options
+//! (CVE-2023-5366), first and later fragments, extension headers, zero, one or more tags, ARP
+//! of any operation, frames with a length in place of the type, MPLS, and packets truncated
+//! anywhere.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -17,12 +18,12 @@ use thalweg_packet::wire::{
 use super::{RandomConfig, pool};
 use crate::seed::{Random, index_below, pick, stream, weighted_index};
 
-/// A packet, and the port it comes in by.
+/// A packet and its input port.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RandomPacket {
     /// The port.
     pub in_port: u32,
-    /// The bytes, from the Ethernet header on; perhaps fewer than that header has.
+    /// The bytes, from the Ethernet header on; perhaps shorter than that header.
     pub bytes: Vec<u8>,
 }
 
@@ -32,13 +33,13 @@ pub struct PacketSource {
     random: Random,
 }
 
-/// All the ways to cut `bytes` short, from nothing to all of it.
+/// All prefixes of `bytes`, from empty to complete.
 pub fn truncations(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     (0..=bytes.len()).map(|length| &bytes[..length])
 }
 
 impl PacketSource {
-    /// A source of packets that come in by the ports of `config`.
+    /// Creates a source of packets for the ports of `config`.
     pub fn new(config: &RandomConfig, seed: u64) -> Self {
         PacketSource {
             ports: config.ports,
@@ -46,7 +47,7 @@ impl PacketSource {
         }
     }
 
-    /// A packet, in one case out of five damaged.
+    /// The next packet, damaged in one case out of five.
     pub fn next_packet(&mut self) -> RandomPacket {
         let mut packet = self.next_whole_packet();
         let bytes = &mut packet.bytes;
@@ -57,7 +58,7 @@ impl PacketSource {
                 bytes[place] = self.random.random();
             }
             3 => {
-                // Lengths and offsets live in the first bytes of headers; bits of them flip.
+                // Lengths and offsets are in the first bytes of headers; flip bits there.
                 let place = index_below(&mut self.random, bytes.len().min(64));
                 bytes[place] ^= 1 << self.random.random_range(0..8_u8);
             }
@@ -66,7 +67,7 @@ impl PacketSource {
         packet
     }
 
-    /// A packet that is not damaged, though it may be strange.
+    /// The next undamaged packet, which may still be unusual.
     pub fn next_whole_packet(&mut self) -> RandomPacket {
         let in_port = self.random.random_range(1..=self.ports);
         let mut builder = PacketBuilder::ethernet(self.mac(), self.mac());
@@ -118,7 +119,7 @@ impl PacketSource {
         Ipv6Addr::from(*pick(&mut self.random, &pool::IPV6))
     }
 
-    /// LLC and SNAP, LLC alone, and lengths that lie.
+    /// LLC and SNAP, LLC alone, and wrong lengths.
     fn length_frame(&mut self, builder: PacketBuilder) -> Vec<u8> {
         if self.random.random() {
             let builder = builder.snap();
@@ -185,7 +186,7 @@ impl PacketSource {
     fn later_fragment(&mut self, builder: PacketBuilder) -> PacketBuilder {
         let protocol = *pick(&mut self.random, &[IpProtocol::TCP, IpProtocol::UDP]);
         let more = self.random.random();
-        // Payload that looks like ports: reading it as such is the mistake to catch.
+        // Payload that looks like ports: parsing it as such is the mistake to catch.
         builder
             .fragment(7, 8, more)
             .protocol(protocol)
@@ -252,7 +253,7 @@ impl PacketSource {
             source_link_layer: has_source.then(|| self.mac()),
             target_link_layer: has_target.then(|| self.mac()),
         };
-        // Options behind: none, of length zero, longer than the packet, a repeated one, a stub.
+        // Options: none, of length zero, longer than the packet, repeated, or truncated.
         let options: &[&[u8]] = &[
             &[],
             &[],
@@ -324,7 +325,7 @@ mod tests {
                 .any(|packet| packet.bytes.get(12..14) == Some(&type_bytes));
             assert!(found, "{eth_type:#x}");
         }
-        // Small pools: different packets are many, yet far fewer than there could be.
+        // The pools are small: many packets differ, yet far fewer than there could be.
         let distinct: HashSet<_> = packets.iter().map(|packet| &packet.bytes).collect();
         assert!(distinct.len() > 30_000);
     }

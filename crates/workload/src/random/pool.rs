@@ -1,7 +1,7 @@
 //! The values that random rules, rewrites and packets share.
 //!
-//! Each pool is small and holds the edges of its field: zero, all ones, group addresses, and
-//! values that agree in a prefix, so that masks separate some of them and not others.
+//! Each pool is small and holds the extremes of its field: zero, all ones, group addresses,
+//! and values with a common prefix, so that masks separate some of them and not others.
 
 use rand::Rng;
 
@@ -46,13 +46,13 @@ pub(super) const ICMP_TYPES: [u8; 5] = [0, 3, 8, 11, 255];
 pub(super) const ICMPV6_TYPES: [u8; 7] = [1, 128, 129, 133, 135, 136, 255];
 pub(super) const CODES: [u8; 3] = [0, 1, 255];
 pub(super) const TCP_FLAGS: [u16; 5] = [0, 0x002, 0x010, 0x012, 0xfff];
-/// Operations above 255 exist in packets; a rule sees only the low byte.
+/// Packets have operations above 255; a rule sees only the low byte.
 pub(super) const ARP_OPS: [u16; 6] = [0, 1, 2, 3, 8, 0x0101];
 pub(super) const LABELS: [u32; 4] = [0, 3, 16, 0xfffff];
-/// What registers are set to: small numbers, and what moves bring into them.
+/// Values of registers: small numbers, and values that moves copy into them.
 pub(super) const REGISTER: [u32; 8] = [0, 1, 2, 3, 0x0a00_0001, 0x0a00_0101, 80, u32::MAX];
 
-/// A value of `field`, which is at home in a rule or a rewrite.
+/// A value of `field` for a rule or a rewrite.
 pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 {
     match field {
         Field::InPort => random.random_range(1..=ports).into(),

@@ -1,4 +1,4 @@
-//! Counting: the shape of filters that are there.
+//! Counts the shape of existing filters.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::super::{Filter, PortRange};
 use super::{LengthShare, PortClass, PortShares, ServiceShare, Shape, Sharing};
 
 impl Shape {
-    /// The shape of a set; its size is the one of which sharing is known.
+    /// The shape of a set; it has the sharing for the set's own size only.
     pub fn of(filters: &[Filter]) -> Shape {
         let per_mille = |distinct: usize| (1_000 * distinct).div_ceil(filters.len().max(1)) as u32;
         let sources: HashSet<_> = filters.iter().map(|filter| filter.source).collect();
@@ -96,7 +96,7 @@ impl PortShares {
     }
 }
 
-/// How often each item occurs.
+/// The number of occurrences of each item.
 fn counts<T: Ord>(items: impl Iterator<Item = Option<T>>) -> BTreeMap<T, u32> {
     let mut counts = BTreeMap::new();
     for item in items.flatten() {

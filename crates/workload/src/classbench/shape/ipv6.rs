@@ -1,10 +1,10 @@
-//! Shapes of IPv6, from those of IPv4.
+//! Derives IPv6 shapes from IPv4 shapes.
 //!
-//! No set of real filters for IPv6 is public that would be large enough to count. So the services,
-//! the sharing and the mixture of wide and narrow prefixes are those of IPv4, and only lengths are
-//! exchanged, by what a prefix stands for:
+//! No public set of real IPv6 filters is large enough to count. So the services, the sharing
+//! and the mixture of wide and narrow prefixes are those of IPv4, and only lengths are
+//! replaced, by the meaning of a prefix:
 //!
-//! | IPv4 | stands for | IPv6 |
+//! | IPv4 | meaning | IPv6 |
 //! | --- | --- | --- |
 //! | 30 to 32 bits | a host, or a few | 126 to 128 |
 //! | 25 to 29 | a subnet | 64 |
@@ -12,15 +12,16 @@
 //! | 1 to 15 | a large part of all addresses | 3 (all global ones) and 20 |
 //! | 0 | everything | 0 |
 //!
-//! Routes: of the prefixes in the IPv6 routing table nearly half have 48 bits, 32 and 44 come next,
-//! and the mean was 43.2 bits in October 2024 (Huston, *AS6447 IPv6 BGP Table Data*,
-//! bgp.potaroo.net). The weights below are rounded to that mean; they are no count of one day.
+//! Routes: nearly half of the prefixes in the IPv6 routing table have 48 bits, 32 and 44 come
+//! next, and the mean was 43.2 bits in October 2024 (Huston, *AS6447 IPv6 BGP Table Data*,
+//! bgp.potaroo.net). The weights below are rounded to that mean; they are not the count of one
+//! day.
 
 use std::collections::BTreeMap;
 
 use super::{LengthShare, Shape};
 
-/// Lengths of networks with a route, and their shares of a thousand.
+/// Lengths of networks with a route, and their shares in a thousand.
 pub(super) const ROUTES: [(u8, u32); 12] = [
     (28, 12),
     (29, 25),
@@ -37,7 +38,7 @@ pub(super) const ROUTES: [(u8, u32); 12] = [
 ];
 
 impl Shape {
-    /// The shape with lengths of IPv6 in place of those of IPv4.
+    /// Replaces IPv4 lengths by IPv6 lengths.
     pub(super) fn to_ipv6(&self) -> Shape {
         let mut lengths: BTreeMap<_, u64> = BTreeMap::new();
         for one in &self.lengths {
@@ -48,7 +49,7 @@ impl Shape {
                 }
             }
         }
-        // Shares are of a thousand each, so weights are of a million.
+        // Both shares are in a thousand, so weights are in a million.
         let lengths = lengths.into_iter();
         let lengths = lengths.map(|((ports, source, destination), weight)| LengthShare {
             ports,

@@ -1,4 +1,4 @@
-//! Shapes as lines of a key and what it says: read, and written.
+//! Parses and writes shapes as lines of a key and its values.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::{
     CLASSES, LengthShare, PortClass, PortShares, ServiceShare, Shape, ShapeError, Sharing, error,
 };
 
-/// The keys of lines, in the order in which they are written.
+/// The keys of lines, in the order of writing.
 pub const SHAPE_KEYS: [&str; 9] = [
     "family",
     "sharing",
@@ -22,10 +22,10 @@ pub const SHAPE_KEYS: [&str; 9] = [
 ];
 
 impl Shape {
-    /// Adds what one line says, without its key.
+    /// Adds one line's values; `line` excludes the key.
     ///
     /// # Errors
-    /// If there is no such key, or the line cannot be read.
+    /// If there is no such key, or the line is malformed.
     pub fn add(&mut self, key: &str, line: &str) -> Result<(), ShapeError> {
         match key {
             "family" => {
@@ -82,7 +82,7 @@ impl Shape {
         Ok(())
     }
 
-    /// The shape as keys and lines, as [`Shape::add`] takes them.
+    /// The shape as keys and lines that [`Shape::add`] accepts.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let family = if self.is_ipv6 { "ipv6" } else { "ipv4" };
         let mut lines = vec![("family", family.to_owned())];
@@ -164,7 +164,7 @@ fn parts<const N: usize>(line: &str) -> Result<[u32; N], ShapeError> {
     numbers.try_into().map_err(wrong)
 }
 
-/// The words `what=weight` of a line; a word without a weight has an empty one.
+/// The words `item=weight` of a line; a word without a weight has an empty one.
 fn weighted(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let words = line.split_whitespace();
     words.map(|word| word.split_once('=').unwrap_or((word, "")))
