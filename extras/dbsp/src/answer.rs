@@ -1,10 +1,10 @@
-//! An answer put together: steps of a walk as a trace of rules and a list of effects.
+//! Builds an answer from the steps of a walk: the rules met, and a list of effects.
 //!
-//! The circuit knows the steps, each a walk and the rule that won. An answer is made of them when
-//! somebody asks; it can be compared with the interpreter's.
+//! The circuit knows the steps: the walk at each lookup, and the rule that won. The answer is
+//! built on demand, and can be compared with the interpreter's.
 //!
-//! 1. Reasons for drops come first, each once with its count, the latest last; rewrites that
-//!    nothing follows are left out. So two equal answers are equal values.
+//! 1. Reasons for drops come first, each once with its count, the latest last; rewrites with
+//!    no later output are left out. So two equal answers are equal values.
 
 use thalweg_packet::PortId;
 use thalweg_pipeline::{DropReason, Effect, RuleId, TableId};
@@ -13,29 +13,29 @@ use crate::perform::{Shape, perform};
 use crate::rows::NO_RULE;
 use crate::view::StepRows;
 
-/// What the query says of a recorded packet.
+/// The query's answer for a recorded packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The lookups in order, and the rule that won each.
+    /// The lookups in order, and the winning rule of each.
     pub lookups: Vec<(TableId, Option<RuleId>)>,
-    /// What is done with the packet, or why it cannot be said.
+    /// The outcome for the packet, or why the query does not know it.
     pub end: End,
 }
 
-/// How a walk ends.
+/// The end of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// With these effects.
+    /// The walk ends with these effects.
     Effects(Vec<Effect>),
-    /// The packet has to be parsed anew, which no query over its recorded words can do.
+    /// The packet must be parsed again, which no query over its recorded words can do.
     Recirculates,
-    /// There are more lookups than the circuit has steps.
+    /// The walk has more lookups than the circuit has steps.
     TooDeep,
     /// A field holds the number of `all`, `flood` or `normal`, which are not modelled.
     Floods,
 }
 
-/// Puts an answer together.
+/// Builds an answer.
 pub(crate) fn assemble(
     shape: &Shape,
     steps: &[StepRows],
@@ -82,7 +82,7 @@ fn count(drops: &mut Vec<(DropReason, u32)>, reason: DropReason) {
     drops.push((reason, before + 1));
 }
 
-/// Invariant 1.
+/// Finishes the list of effects (invariant 1).
 fn finish(
     mut effects: Vec<Effect>,
     mut drops: Vec<(DropReason, u32)>,

@@ -1,4 +1,4 @@
-//! The circuit: relations in, steps of walks out.
+//! The circuit: takes relations of rules and packets, and yields the steps of walks.
 //!
 //! ```text
 //!   masks, by table ──┬─ union ─────────┐
@@ -16,30 +16,34 @@
 //!                                          └ perform ─> walks in front of step i + 1
 //! ```
 //!
-//! Every arrow is a stream of changes (Z-sets: rows with weights), every join and `max` is
-//! incremental, so a transaction costs what changes, and not what there is. This is tuple space
-//! search as a query: a rule is joined with the headers that agree with it on its mask, by
-//! equality. A join by table with the match as a filter would need no row for each mask, but every
-//! change of a rule would look at every walk in its table.
+//! Every arrow is a stream of changes (Z-sets: rows with weights), and every join and `max` is
+//! incremental. So a transaction costs in proportion to the changes, not to the stored rows.
+//! This is tuple space search as a query: a rule is joined by equality with the headers that
+//! agree with it on its mask. A join by table with the match as a filter would need no row per
+//! mask, but every change of a rule would visit every walk in its table.
 //!
-//! That a table sees only the words it has masks for keeps changes small: a route that gets another
-//! next hop changes all walks behind it, but no header of the access list, which looks at addresses
-//! that the route did not touch.
+//! A table sees only the bits in its masks, which keeps changes small. If a route gets another
+//! next hop, all walks behind it change, but no header of the access list: it matches
+//! addresses that the route did not touch.
 //!
-//! 1. All steps have the same form, and the table is data. So every traversal of at most as many
-//!    lookups as there are steps is answered by the same circuit, also one never seen before.
-//! 2. A walk has exactly one winner at each step: below the rules of a table is the row of a miss.
-//! 3. A join key may be the same by chance; the join with the rules compares words.
-//! 4. Every rule's mask is among the masks. They are a relation of their own, and not the distinct
-//!    masks of the rules, so that one whose last rule goes may stay: taking it out, and putting it
-//!    in again when the rule comes back, would each be a row for every header in the table.
-//! 5. The mask of a rule lies within the union of its table's masks, so whoever has a header is
-//!    matched by the same rules as the header itself.
+//! 1. All steps have the same form, and the table is data. So the same circuit answers every
+//!    traversal of at most as many lookups as there are steps, including new ones.
+//! 2. A walk has exactly one winner at each step: the row of a miss is below the rules of a
+//!    table.
+//! 3. Join keys may collide by chance; the join with the rules compares words.
+//! 4. Every rule's mask is among the masks. The masks are a separate relation, not the
+//!    distinct masks of the rules, so that a mask may stay when its last rule is removed.
+//!    Removing it, and inserting it again when the rule returns, would each cost a row per
+//!    header of the table.
+//! 5. The mask of a rule lies within the union of its table's masks, so all walks with a
+//!    header match the same rules as the header.
 //!
-//! Costs, for a table with `H` headers and `M` masks: `H * M` rows (a key, and a pointer to the
-//! header); a rule whose mask is there already, the headers that agree with it on its mask, and the
-//! walks of those for which it wins or won; a mask that is new, `H` rows; one that reaches bits
-//! that no other has, every header of the table anew.
+//! Costs, for a table with `H` headers and `M` masks:
+//! - `H * M` rows (a key, and a pointer to the header);
+//! - for a rule with a known mask, the headers that agree with it on its mask, and the walks
+//!   of those for which it wins or won;
+//! - for a new mask, `H` rows; if it has bits that no other has, every header of the table
+//!   again.
 //!
 //! References: Budiu et al., *DBSP: Automatic Incremental View Maintenance for Rich Query
 //! Languages*, VLDB 2023; Srinivasan et al., *Packet Classification using Tuple Space Search*,
@@ -61,13 +65,13 @@ use crate::rows::{HeaderRow, RuleRow, WalkRow, join_key};
 type Walk = Arc<WalkRow>;
 type Header = Arc<HeaderRow>;
 type Rule = Arc<RuleRow>;
-/// A table, and a mask of its rules.
+/// A table, and a mask of one of its rules.
 type Mask = Tup2<u8, Vec<u64>>;
 type Winners = OrdIndexedZSet<Walk, Rule>;
-/// By entry and step: what was looked up, and what won.
+/// By entry and step: the walk at the lookup, and the winning rule.
 type Steps = OrdIndexedZSet<Tup2<u32, u8>, Tup2<Walk, Rule>>;
 
-/// A circuit in its thread, with what goes in and what comes out.
+/// A circuit in its own thread, with its inputs and outputs.
 pub(crate) struct Circuit {
     handle: DBSPHandle,
     masks: ZSetHandle<Mask>,
@@ -76,7 +80,7 @@ pub(crate) struct Circuit {
     steps: OutputHandle<SpineSnapshot<Steps>>,
 }
 
-/// A step of an entry that came or went.
+/// A step of an entry that was added or removed.
 pub(crate) struct StepChange {
     pub(crate) entry: u32,
     pub(crate) step: u8,
@@ -86,7 +90,7 @@ pub(crate) struct StepChange {
 }
 
 impl Circuit {
-    /// A circuit of so many steps, without rules or walks.
+    /// Creates a circuit of `steps` steps, without rules or walks.
     pub(crate) fn new(shape: &Arc<Shape>, steps: usize) -> Result<Circuit, dbsp::Error> {
         let shape = Arc::clone(shape);
         let build = move |circuit: &mut RootCircuit| Ok(build(circuit, &shape, steps));
@@ -100,22 +104,22 @@ impl Circuit {
         })
     }
 
-    /// From the next transaction on there are rules with this mask (invariant 4).
+    /// Adds a mask with the next transaction (invariant 4).
     pub(crate) fn push_mask(&self, table: u8, mask: Vec<u64>) {
         self.masks.push(Tup2(table, mask), 1);
     }
 
-    /// A rule comes (1) or goes (-1) with the next transaction.
+    /// Adds (1) or removes (-1) a rule with the next transaction.
     pub(crate) fn push_rule(&self, rule: Rule, weight: ZWeight) {
         self.rules.push(rule, weight);
     }
 
-    /// A recorded packet comes (1) or goes (-1) with the next transaction.
+    /// Adds (1) or removes (-1) a recorded packet with the next transaction.
     pub(crate) fn push_walk(&self, walk: Walk, weight: ZWeight) {
         self.walks.push(walk, weight);
     }
 
-    /// Makes one transaction of what was pushed; `each` sees what it changed.
+    /// Runs one transaction of all pushed rows; calls `each` for every changed step.
     pub(crate) fn transact(&mut self, mut each: impl FnMut(StepChange)) -> Result<(), dbsp::Error> {
         self.handle.transaction()?;
         let changes = self.steps.concat().consolidate();
@@ -194,7 +198,7 @@ fn build(circuit: &mut RootCircuit, shape: &Arc<Shape>, steps: usize) -> Handles
     )
 }
 
-/// Adds a mask to the union of those before.
+/// Adds a mask to a union.
 fn add_mask(union: &mut Vec<u64>, mask: &Vec<u64>, _weight: ZWeight) {
     union.resize(mask.len().max(union.len()), 0);
     union
@@ -203,7 +207,7 @@ fn add_mask(union: &mut Vec<u64>, mask: &Vec<u64>, _weight: ZWeight) {
         .for_each(|(all, one)| *all |= one);
 }
 
-/// How unions of parts of a table's masks come together.
+/// Combines unions of parts of a table's masks.
 #[derive(Clone)]
 struct Union;
 

@@ -1,4 +1,4 @@
-//! The clocks of the benchmark, and how much memory the process has.
+//! The clocks of the benchmark, and the process's memory.
 
 use std::time::Instant;
 
@@ -11,17 +11,17 @@ pub(crate) struct Moment {
     wall: Instant,
 }
 
-/// What has passed.
+/// Elapsed times.
 #[derive(Clone, Copy)]
 pub(crate) struct Passed {
     /// Processor time of all threads of the process.
     pub(crate) processor_us: f64,
-    /// Time on the wall.
+    /// Wall-clock time.
     pub(crate) wall_us: f64,
 }
 
 impl Moment {
-    /// Now.
+    /// Reads both clocks.
     pub(crate) fn now() -> Moment {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         Moment {
@@ -30,7 +30,7 @@ impl Moment {
         }
     }
 
-    /// What has passed since.
+    /// The times elapsed since this moment.
     pub(crate) fn passed(self) -> Passed {
         let now = Moment::now();
         Passed {
@@ -40,7 +40,7 @@ impl Moment {
     }
 }
 
-/// Bytes of the process that are in memory; 0 where the system does not say.
+/// The process's resident memory in bytes; 0 if the system does not report it.
 pub(crate) fn resident_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|word| word.parse().ok());

@@ -1,18 +1,18 @@
-//! What a change of one rule costs this maintainer, as `thalweg bench update` asks it of the
-//! others.
+//! Measures this maintainer's cost for a change of one rule, as `thalweg bench update` does
+//! for others.
 //!
-//! Packets of flows through a generated pipeline are recorded. Then single rules are changed, drawn
-//! from those that the packets have met: one is deleted, comes back, or gets the actions of another
-//! that leads to the same table. A change is timed from the delta that the pipeline has published
-//! to the answers that are right again: rows, transaction, and what the view takes over. The
-//! pipeline's own work is not in it.
+//! Packets of flows through a generated pipeline are recorded. Then single rules are changed,
+//! drawn from those that the packets have met: one is deleted, restored, or gets the actions
+//! of another that leads to the same table. The time runs from the delta that the pipeline has
+//! published until the answers are correct again: rows, transaction, and the update of the
+//! view. The pipeline's own work is excluded.
 //!
-//! The circuit has a thread of its own and others that merge what it stores, so the time is the
-//! processor time of all threads, and the time on the wall stands beside it. The first row of every
-//! size is the baseline: the interpreter asked again about every packet, one thread.
+//! The circuit has its own thread and others that merge stored rows, so the time is the
+//! processor time of all threads; wall-clock time is beside it. The first row of every size is
+//! the baseline: the interpreter answers every packet again, on one thread.
 //!
-//! A row also says what a new packet costs (traversals are data), and what a circuit costs that is
-//! built anew (for a walk of more lookups than there are steps). At the end all answers are
+//! A row also has the cost of a new packet (traversals are data), and of rebuilding the
+//! circuit (for a walk of more lookups than there are steps). At the end all answers are
 //! compared with the interpreter's.
 
 mod bench;
@@ -23,14 +23,14 @@ use clap::Parser;
 use clap::ValueEnum;
 use thalweg_workload::PipelineKind;
 
-/// What the program takes.
+/// Arguments of the program.
 #[derive(Parser, Debug)]
 #[command(about = "Time to update of a view of recorded packets, kept by DBSP")]
 struct Arguments {
     /// The pipeline
     #[arg(long, value_enum, default_value_t = Kind::Ofd)]
     pipeline: Kind,
-    /// Rules in it
+    /// Rules in the pipeline
     #[arg(long, value_name = "N", default_value_t = 12_000)]
     rules: usize,
     /// Recorded packets, one row each
@@ -39,18 +39,18 @@ struct Arguments {
     /// Changes for each row
     #[arg(long, value_name = "N", default_value_t = 500)]
     updates: usize,
-    /// Lookups that a walk may have
+    /// Most lookups of a walk
     #[arg(long, value_name = "N", default_value_t = 7)]
     steps: usize,
-    /// Seed of everything
+    /// Seed of pipeline, flows and changes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object and nothing else
+    /// Print only one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Which pipeline.
+/// The kind of pipeline.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Kind {
     /// Cord's OF-DPA

@@ -1,15 +1,15 @@
-//! What a rule does to a walk: the function between one lookup and the next.
+//! Applies a rule to a walk: the function between one lookup and the next.
 //!
-//! The circuit calls it to get from the walks of one step to those of the next, and the view calls
-//! it again to say which effects that had. It is a second telling of what
-//! `thalweg_pipeline::interpret` says of the modelled actions, on plain words: no provenance and no
-//! mask, since a recorded packet has neither.
+//! The circuit calls it to get from the walks of one step to those of the next, and the view
+//! calls it again for the effects. It reimplements `thalweg_pipeline::interpret` for the
+//! modelled actions, on plain words, without provenance or mask, since a recorded packet has
+//! neither.
 //!
-//! 1. The result depends on the walk, the rule and the layout alone, so that a row that is
-//!    retracted takes exactly those rows along that it once led to.
-//! 2. Which ports there are decides about effects, never about the next lookup.
-//! 3. A packet that would have to be parsed anew (a third tag comes to light and something reads
-//!    it) ends here; the answer says so.
+//! 1. The result depends on the walk, the rule and the layout alone, so a retracted row
+//!    retracts exactly the rows that it once led to.
+//! 2. The existing ports affect effects, never the next lookup.
+//! 3. A walk ends here if its packet must be parsed again (a third tag appears and an action
+//!    reads it); the answer says so.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use thalweg_pipeline::{TableId, Write};
 use crate::programs::Programs;
 use crate::rows::{Frame, RuleRow, WalkRow};
 
-/// What all walks of a view have in common.
+/// The data that all walks of a view share.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) layout: Arc<Layout>,
@@ -29,21 +29,22 @@ pub(crate) struct Shape {
     pub(crate) programs: Programs,
 }
 
-/// What came of a rule.
+/// The result of a rule.
 #[derive(Debug, Default)]
 pub(crate) struct Deed {
-    /// In front of the next lookup; `None` if there is none.
+    /// The walk at the next lookup; `None` if there is none.
     pub(crate) next: Option<WalkRow>,
     pub(crate) effects: Vec<Effect>,
-    /// Sends that did not happen, in order.
+    /// Outputs that failed, in order.
     pub(crate) drops: Vec<DropReason>,
     /// Invariant 3.
     pub(crate) is_frozen: bool,
-    /// Whether a field sent the packet where it depends on all ports or on stations.
+    /// Whether a field sent the packet to a destination that depends on all ports or on
+    /// stations.
     pub(crate) floods: bool,
 }
 
-/// How an action leaves its list.
+/// How processing continues after an action.
 enum Next {
     Continue,
     EndList,
@@ -52,7 +53,7 @@ enum Next {
     Resubmit(TableId, Option<PortId>),
 }
 
-/// Does what the rule says; `has_port` tells which ports there are.
+/// Applies a rule; `has_port` says which ports exist.
 pub(crate) fn perform(
     shape: &Shape,
     walk: &WalkRow,
@@ -86,7 +87,7 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// Does the list, then those that wait for it, up to the next lookup.
+    /// Runs the list, then the lists that wait for it, up to the next lookup.
     fn run(&mut self, mut frame: Frame) {
         loop {
             let list = self.shape.programs.get(frame.program);
@@ -175,7 +176,7 @@ impl Machine<'_> {
                     Err(_) => self.deed.drops.push(DropReason::NoSuchPort),
                 }
             }
-            // Only a field leads here: a list that names one of these has been given no number.
+            // Only a field leads here: a list that names one of these gets no number.
             Output::All | Output::Flood | Output::Normal => self.deed.floods = true,
         }
         Next::Continue
@@ -226,7 +227,7 @@ impl Machine<'_> {
     }
 }
 
-/// Writes to fields and tags.
+/// Writes fields and tags.
 impl Machine<'_> {
     fn set_field(&mut self, write: Write) {
         if write.field == f::VLAN_TCI {
@@ -280,7 +281,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Bit 12 of the tag's field says whether there is a tag, so a write may add or remove one.
+    /// Bit 12 of the tag's field says whether there is a tag, so a write may add or remove
+    /// one.
     fn write_tag(&mut self, value: u16, mask: u16) {
         let had_tag = self.has_tag(f::VLAN_TCI);
         let has_tag = match mask & f::VLAN_PRESENT {
@@ -346,7 +348,7 @@ impl Machine<'_> {
     }
 }
 
-/// Words.
+/// Reads and writes words.
 impl Machine<'_> {
     fn read(&self, field: FieldId) -> u128 {
         let layout = &self.shape.layout;
@@ -369,7 +371,7 @@ impl Machine<'_> {
     }
 }
 
-/// Whether an action can be done without knowing headers behind those already changed.
+/// Whether an action needs no headers behind those already changed.
 fn is_blind(action: &Action) -> bool {
     match action {
         Action::Output(output) => !matches!(output, Output::Field(_) | Output::Table),

@@ -1,55 +1,55 @@
-//! Lists of actions by number, and which of them this crate can do.
+//! Numbers lists of actions, and checks that they are modelled.
 //!
-//! Rules hold their list as a number. A number is given out once and never taken back, so that rows
-//! of the past mean what they meant; memory is that of all lists ever seen, each once.
+//! Rules hold their list as a number. A number is assigned once and never reused, so that old
+//! rows keep their meaning; memory holds each list ever seen once.
 //!
-//! | done | refused, by name |
+//! | modelled | refused, by name |
 //! | --- | --- |
 //! | `output` to a port, `in_port`, `LOCAL`, `TABLE`, controller, field | `all`, `flood`, `normal` |
 //! | `set_field`, `load`, `move`, `write_metadata` | `push`, `pop` |
 //! | `push_vlan`, `pop_vlan`, `dec_ttl` | `mod_vlan_vid`, `mod_vlan_pcp`, everything of MPLS |
 //! | `goto_table`, `resubmit`, `exit`, `note`, nothing | groups, `clone`, action sets |
 //!
-//! Groups, floods and `normal` read what is no rule; each would be a relation of its own, and a
-//! join. Copies and action sets make a walk a tree.
+//! Groups, floods and `normal` read inputs that are not rules; each would need its own
+//! relation and a join. Copies and action sets turn a walk into a tree.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use thalweg_pipeline::{Action, Actions, Output, Subfield};
 
-/// Writes and sends that a list may have: in [`MAX_STEPS`](crate::MAX_STEPS) steps they stay within
-/// the interpreter's own bound on effects.
+/// The most writes and outputs of a list: over [`MAX_STEPS`](crate::MAX_STEPS) steps they stay
+/// within the interpreter's own bound on effects.
 const MAX_EFFECTS: usize = thalweg_pipeline::interpret::MAX_EFFECTS / crate::MAX_STEPS;
 
-/// Work that a list may take, in the interpreter's units: likewise, of its 65,536.
+/// The most work of a list, in the interpreter's units: its bound is 65,536 for all steps.
 const MAX_WORK: usize = 65_536 / crate::MAX_STEPS;
 
-/// Bits that are copied as one number.
+/// The most bits copied as one number.
 const MAX_MOVE_BITS: u16 = 128;
 
-/// Something that the circuit does not model.
+/// A feature that the circuit does not model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsupported {
     /// An action of a rule.
     #[error("the query does not model {0}; use a native maintainer for such rules")]
     Action(&'static str),
-    /// Too much in one list.
+    /// A list with too many effects or too much work.
     #[error(
         "a list of {effects} writes and sends, {work} units of work, is too long; \
              the query takes {MAX_EFFECTS} and {MAX_WORK}"
     )]
     List {
-        /// Its writes and sends.
+        /// Its writes and outputs.
         effects: usize,
-        /// What the interpreter would count for it.
+        /// Its work in the interpreter's units.
         work: usize,
     },
-    /// An input that is no rule has changed.
+    /// An input other than rules has changed.
     #[error("the query does not follow changes of {0}; make a new view")]
     Input(&'static str),
-    /// Rows of an older layout mean nothing in the new one.
+    /// Rows of an older layout are invalid in the new one.
     #[error("keys have another layout since this change; make a new view and record again")]
     Layout,
 }
@@ -60,27 +60,27 @@ pub(crate) struct Programs {
     lists: RwLock<Vec<Actions>>,
 }
 
-/// The numbers of the lists, for whoever gives them out.
+/// The numbers of known lists, for assigning new ones.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     known: HashMap<Actions, u32>,
 }
 
 impl Programs {
-    /// Number 0 is the empty list.
+    /// Creates programs in which number 0 is the empty list.
     pub(crate) fn new() -> Programs {
         Programs {
             lists: RwLock::new(vec![Actions::from([])]),
         }
     }
 
-    /// The list of a number.
+    /// The list with a number.
     pub(crate) fn get(&self, number: u32) -> Actions {
         let lists = self.lists.read().expect("nobody panics while writing");
         lists[number as usize].clone()
     }
 
-    /// The number of a list, a new one if need be.
+    /// The number of a list; assigns a new one if needed.
     pub(crate) fn number(
         &self,
         numbers: &mut Numbers,
@@ -101,7 +101,7 @@ impl Programs {
     }
 }
 
-/// Whether every action of a list is modelled; the first that is not is named.
+/// Checks that every action of a list is modelled; the error names the first that is not.
 pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
     let (mut effects, mut work) = (0, 0);
     for action in actions {

@@ -1,24 +1,25 @@
-//! The rows of the relations: rules, walks under way, and what tables look at of them.
+//! The rows of the relations: rules, walks, and the headers that tables match.
 //!
-//! A row is shared by reference count, because a header stands once for every mask of its table, and
-//! a walk at every operator of its step. It is a value all the same: order, equality and hash are
-//! those of what it holds, so a retracted row is found whoever made it.
+//! A row is shared by reference count, because a header occurs once for every mask of its
+//! table, and a walk at every operator of its step. It still behaves as a value: order,
+//! equality and hash are those of its content, so a retracted row is found wherever it was
+//! made.
 //!
-//! 1. A rule's rank orders the rules of a table as their precedence does; a miss has none, which is
-//!    below all of them.
-//! 2. What a rule matches is complete in its row, so a join needs nothing that lies outside of it.
-//! 3. A rule's actions are a number ([`Programs`](crate::programs::Programs)) that always stands
-//!    for the same list. So what a row says stays the same, however often it is asked.
+//! 1. A rule's rank orders the rules of a table as their precedence does; a miss has no rank,
+//!    which orders it below all rules.
+//! 2. A rule's row contains its whole match, so a join needs no other data.
+//! 3. A rule's actions are a number ([`Programs`](crate::programs::Programs)) that always
+//!    means the same list. So a row's meaning never changes.
 
 use feldera_macros::IsNone;
 use rkyv::{Archive, Deserialize, Serialize};
 use size_of::SizeOf;
 use thalweg_pipeline::Precedence;
 
-/// Stands for "no rule" where a rule's number is asked for.
+/// The rule number of a row that is no rule.
 pub(crate) const NO_RULE: u32 = u32::MAX;
 
-/// A rule of a table, or what happens in it when no rule matches.
+/// A rule of a table, or the row of a miss.
 #[derive(
     Clone,
     Default,
@@ -36,7 +37,7 @@ pub(crate) const NO_RULE: u32 = u32::MAX;
 )]
 #[archive_attr(derive(PartialEq, Eq, PartialOrd, Ord))]
 pub(crate) struct RuleRow {
-    /// First, so that the greatest row of a set is the rule that wins (invariant 1).
+    /// The first field, so that the greatest row of a set is the winning rule (invariant 1).
     pub(crate) rank: Option<u64>,
     pub(crate) table: u8,
     /// The pipeline's number of the rule, or [`NO_RULE`].
@@ -48,7 +49,7 @@ pub(crate) struct RuleRow {
 }
 
 impl RuleRow {
-    /// What stands below all rules of a table: it matches whatever they do not.
+    /// The row below all rules of a table; it matches every header.
     pub(crate) fn miss(table: u8, words: usize) -> RuleRow {
         RuleRow {
             rank: None,
@@ -66,7 +67,7 @@ impl RuleRow {
     }
 }
 
-/// A list of actions that goes on when what it resubmitted to has ended.
+/// A list of actions that continues when the table it resubmitted to is done.
 #[derive(
     Clone,
     Default,
@@ -85,13 +86,13 @@ impl RuleRow {
 #[archive_attr(derive(PartialEq, Eq, PartialOrd, Ord))]
 pub(crate) struct Frame {
     pub(crate) program: u32,
-    /// The first action that is still to be done.
+    /// The next action.
     pub(crate) next: u32,
-    /// The table whose rule it is.
+    /// The table of its rule.
     pub(crate) table: u8,
 }
 
-/// A recorded packet in front of a lookup: where it is, and what its headers are by now.
+/// A recorded packet at a lookup: its table, and its current headers.
 #[derive(
     Clone,
     Default,
@@ -109,19 +110,19 @@ pub(crate) struct Frame {
 )]
 #[archive_attr(derive(PartialEq, Eq, PartialOrd, Ord))]
 pub(crate) struct WalkRow {
-    /// First, so that most comparisons end here.
+    /// The first field, so that most comparisons end here.
     pub(crate) entry: u32,
     pub(crate) table: u8,
-    /// A third tag has fallen out of the key.
+    /// Whether a third tag is outside the key.
     pub(crate) is_tag_hidden: bool,
-    /// The input port to go back to after this lookup, if the lookup sees another.
+    /// The input port to restore after this lookup, if the lookup sees another.
     pub(crate) in_port: Option<u32>,
     pub(crate) words: Vec<u64>,
-    /// The outermost list first.
+    /// Waiting lists, the outermost first.
     pub(crate) stack: Vec<Frame>,
 }
 
-/// What a table looks at of a walk: two walks with the same header meet the same rule.
+/// The part of a walk that a table matches: two walks with the same header meet the same rule.
 #[derive(
     Clone,
     Default,
@@ -144,7 +145,7 @@ pub(crate) struct HeaderRow {
 }
 
 impl HeaderRow {
-    /// The bits of `words` that any mask of the table has.
+    /// Keeps the bits of `words` that any mask of the table has.
     pub(crate) fn new(table: u8, words: &[u64], union: &[u64]) -> HeaderRow {
         let words = words.iter().zip(union).map(|(word, bits)| word & bits);
         HeaderRow {
@@ -157,9 +158,9 @@ impl HeaderRow {
 /// The multiplier of the golden ratio, as in Knuth, *The Art of Computer Programming*, 6.4.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a rule and a walk that it matches have in common, under the mask of the rule.
+/// The join key of a rule and a walk that it matches, under the rule's mask.
 ///
-/// Two that differ may have the same number: whoever joins by it compares the words as well.
+/// Different words may have the same key, so a join by it must compare the words as well.
 pub(crate) fn join_key(table: u8, mask: &[u64], words: &[u64]) -> u64 {
     let mut hash = u64::from(table).wrapping_mul(MULTIPLIER);
     for (index, (mask, word)) in mask.iter().zip(words).enumerate() {
@@ -174,10 +175,10 @@ pub(crate) fn join_key(table: u8, mask: &[u64], words: &[u64]) -> u64 {
     hash
 }
 
-/// A precedence as a number of the same order, which rows can hold.
+/// Converts a precedence to a number of the same order, which rows can hold.
 ///
-/// Ages are not to be had from outside, but precedences can be compared: the number is found bit by
-/// bit, from the highest.
+/// A precedence does not expose its age, but precedences can be compared: the number is found
+/// bit by bit, from the highest.
 pub(crate) fn rank(precedence: Precedence) -> u64 {
     let priority = precedence.priority();
     let youth = |bits: u64| Precedence::new(priority, AGE_MAX - bits);
@@ -192,7 +193,7 @@ pub(crate) fn rank(precedence: Precedence) -> u64 {
     u64::from(priority) << AGE_BITS | bits
 }
 
-/// The ages that a precedence has room for.
+/// The number of bits of an age.
 const AGE_BITS: u32 = 48;
 const AGE_MAX: u64 = (1 << AGE_BITS) - 1;
 

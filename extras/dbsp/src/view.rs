@@ -1,13 +1,13 @@
-//! The view: recorded packets with their answers, kept right by the circuit.
+//! The view: recorded packets and their answers, kept correct by the circuit.
 //!
-//! A view is made of a pipeline's rules. Packets are recorded in it under a number, and every
-//! published change is handed to it as the pipeline's delta; after each transaction it knows the
-//! steps of every recorded packet at that version, and says which packets those are that changed.
+//! A view is made from a pipeline's rules. Packets are recorded in it under numbers, and every
+//! published change is passed to it as the pipeline's delta. After each transaction it has the
+//! steps of every recorded packet at that version, and reports which packets changed.
 //!
-//! 1. A change is followed whole or not at all: what is not modelled is refused before anything of
-//!    the change has gone into the circuit.
-//! 2. Between two calls, the steps are those of the rules and packets that were handed in.
-//! 3. The row of a rule is kept here, so that it can be taken back when the pipeline has long
+//! 1. A change is followed whole or not at all: unmodelled features are refused before any
+//!    part of the change reaches the circuit.
+//! 2. Between two calls, the steps are those of the rules and packets passed so far.
+//! 3. The view keeps the row of each rule, so that it can be retracted after the pipeline has
 //!    forgotten the rule.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,20 +22,20 @@ use crate::perform::Shape;
 use crate::programs::{Numbers, Programs, Unsupported};
 use crate::rows::{RuleRow, WalkRow, rank};
 
-/// Steps that a circuit may have.
+/// The most steps of a circuit.
 pub const MAX_STEPS: usize = 64;
 
-/// A walk in front of a lookup, and the rule that won it.
+/// A walk at a lookup, and the winning rule.
 pub(crate) type StepRows = (Arc<WalkRow>, Arc<RuleRow>);
 
-/// Why a view cannot be made, or cannot follow.
+/// Why a view cannot be made or cannot follow a change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// Something is not modelled; the view is as it was.
+    /// A feature is not modelled; the view is unchanged.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// The circuit failed; the view is of no use any more.
+    /// The circuit failed; the view is unusable.
     #[error("the circuit failed, make a new view: {0}")]
     Circuit(String),
 }
@@ -73,19 +73,20 @@ pub struct View {
     circuit: Circuit,
     step_count: usize,
     rules: HashMap<RuleId, Arc<RuleRow>>,
-    /// The masks that the circuit has, by table.
+    /// The masks in the circuit, by table.
     masks: HashSet<(u8, Vec<u64>)>,
     recorded: HashMap<u32, Arc<WalkRow>>,
-    /// By entry, and then by step: the integral of what the circuit put out.
+    /// By entry, then by step: the integral of the circuit's output.
     steps: HashMap<u32, Vec<Option<StepRows>>>,
     ports: BTreeSet<PortId>,
 }
 
 impl View {
-    /// A view over the rules of a pipeline's newest version, for walks of at most `steps` lookups.
+    /// Creates a view over the rules of a pipeline's newest version, for walks of at most
+    /// `steps` lookups.
     ///
     /// # Errors
-    /// If a rule does what is not modelled, or the circuit cannot be made.
+    /// If a rule uses an unmodelled feature, or the circuit cannot be made.
     ///
     /// # Panics
     /// If `steps` is 0 or above [`MAX_STEPS`].
@@ -116,9 +117,9 @@ impl View {
         Ok(view)
     }
 
-    /// Records packets, each under a number, by their keys.
+    /// Records packets by their keys, each under a number.
     ///
-    /// A number that is in use is taken over. Says which packets have other steps than before.
+    /// A number in use is reassigned. Returns the packets whose steps changed.
     ///
     /// # Errors
     /// If the circuit fails.
@@ -147,7 +148,7 @@ impl View {
         self.transact()
     }
 
-    /// Forgets packets.
+    /// Removes packets.
     ///
     /// # Errors
     /// If the circuit fails.
@@ -160,15 +161,16 @@ impl View {
         self.transact().map(drop)
     }
 
-    /// Follows a change that `pipeline` has published last; says which packets changed, in order.
+    /// Follows the change that `pipeline` published last; returns the changed packets, in
+    /// order.
     ///
     /// # Errors
-    /// If the change does what is not modelled; then nothing happens (invariant 1).
+    /// If the change uses an unmodelled feature; then nothing happens (invariant 1).
     pub fn follow(&mut self, pipeline: &Pipeline, delta: &Delta) -> Result<Vec<u32>, ViewError> {
         if delta.has_new_layout {
             return Err(Unsupported::Layout.into());
         }
-        // Groups and stations are read by actions only that are refused.
+        // Only refused actions read groups and stations.
         if !delta.ports.is_empty() {
             return Err(Unsupported::Input("ports").into());
         }
@@ -184,9 +186,9 @@ impl View {
         self.transact()
     }
 
-    /// Makes another circuit, of so many steps, and puts everything into it.
+    /// Creates a new circuit of `steps` steps and loads everything into it.
     ///
-    /// Masks that no rule has any more are left out.
+    /// Masks without rules are left out.
     ///
     /// # Errors
     /// If the circuit cannot be made, or fails.
@@ -202,7 +204,7 @@ impl View {
         self.load()
     }
 
-    /// The answer to a recorded packet.
+    /// The answer for a recorded packet.
     pub fn answer(&self, entry: u32) -> Option<Answer> {
         let steps = self.steps.get(&entry)?;
         let steps: Vec<StepRows> = steps.iter().map_while(Clone::clone).collect();
@@ -210,7 +212,7 @@ impl View {
         Some(assemble(&self.shape, &steps, &has_port))
     }
 
-    /// How many packets are recorded.
+    /// The number of recorded packets.
     pub fn len(&self) -> usize {
         self.recorded.len()
     }
@@ -220,18 +222,18 @@ impl View {
         self.recorded.is_empty()
     }
 
-    /// Of how many steps the circuit is.
+    /// The number of steps of the circuit.
     pub fn step_count(&self) -> usize {
         self.step_count
     }
 
-    /// How many masks a table has in the circuit, that of its miss included.
+    /// The number of masks of a table in the circuit, including the miss's.
     pub fn mask_count(&self, table: TableId) -> usize {
         let masks = self.masks.iter();
         masks.filter(|(of, _)| *of == table.0).count()
     }
 
-    /// Puts all rules into an empty circuit, then all packets.
+    /// Loads all rules into an empty circuit, then all packets.
     fn load(&mut self) -> Result<(), ViewError> {
         let words = self.shape.layout.words();
         for table in 0..=u8::MAX {
@@ -255,7 +257,7 @@ impl View {
         self.circuit.push_rule(Arc::clone(row), 1);
     }
 
-    /// The rows of rules; refuses what is not modelled.
+    /// Makes the rows of rules; refuses unmodelled features.
     fn rows(
         &mut self,
         pipeline: &Pipeline,
@@ -279,7 +281,8 @@ impl View {
         Ok(rows)
     }
 
-    /// Invariant 2.
+    /// Runs a transaction and integrates its output (invariant 2); returns the changed
+    /// entries.
     fn transact(&mut self) -> Result<Vec<u32>, ViewError> {
         let mut changed = Vec::new();
         let steps = &mut self.steps;
@@ -307,7 +310,7 @@ fn integrate(steps: &mut HashMap<u32, Vec<Option<StepRows>>>, change: StepChange
     if change.is_new {
         of_entry[index] = Some(rows);
     } else if of_entry[index].as_ref() == Some(&rows) {
-        // What goes may come behind what takes its place.
+        // A removal may come after the addition that replaces it.
         of_entry[index] = None;
     }
 }

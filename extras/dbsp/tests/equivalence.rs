@@ -1,4 +1,5 @@
-//! The query's answers are the interpreter's, for every recorded packet and after every change.
+//! Compares the query's answers with the interpreter's, for every packet and after every
+//! change.
 
 mod lab;
 
@@ -32,7 +33,7 @@ fn random_pipelines_have_the_interpreters_answers() {
         let mut rules = RandomPipeline::new(&config, seed).expect("a sound configuration");
         let frames = random_frames(&config, seed, 200);
         let pipeline = pipeline(1..=config.ports, &rules.rules_text());
-        // Too few for some walks, so that the ends of circuits are met as well.
+        // Too few steps for some walks, so that the ends of circuits are tested too.
         let steps = [3, 10, 10, 10][seed as usize % 4];
         let mut lab = Lab::new(pipeline, frames, steps).expect("all actions are modelled");
         lab.compare(&mut counts, &format!("seed {seed}"));

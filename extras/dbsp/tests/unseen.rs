@@ -1,4 +1,4 @@
-//! What a view of recorded packets cannot see, and a cache of regions must.
+//! Shows what a view of recorded packets cannot see but a cache of regions must.
 
 mod lab;
 
@@ -36,17 +36,18 @@ fn an_insert_that_meets_the_region_and_not_the_sample_leaves_the_view_as_it_was(
     let insert = "add priority=2,ip,nw_dst=10.9.0.0/16,actions=drop";
     lab.change(insert, &mut counts, "the insert");
 
-    // The view is right about what was recorded, and says that nothing has changed.
+    // The view is right about the recorded packet, and reports no change.
     assert_eq!((counts.same, counts.changed), (1, 0));
     assert_eq!(lab.view.answer(0), Some(before));
-    // A packet of the region is answered otherwise from now on: the entry is wrong as it stands.
+    // Another packet of the region now has another answer: the entry is wrong as it stands.
     let reason = DropReason::Action;
     assert_eq!(
         at(&lab, &other).effects,
         [Effect::Drop { reason, copies: 1 }]
     );
     assert_ne!(at(&lab, &other).effects, entry.effects);
-    // The interpreter shows it on the sample too: there the answer stays, and the mask grows.
+    // With the recorded packet, the interpreter shows it too: the answer stays, and the mask
+    // grows.
     assert_eq!(at(&lab, &sample).effects, entry.effects);
     assert_ne!(at(&lab, &sample).mask, entry.mask);
 }

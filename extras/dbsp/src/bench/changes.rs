@@ -1,23 +1,23 @@
-//! Changes of single rules, drawn as `thalweg bench update` draws them.
+//! Changes of single rules, drawn as in `thalweg bench update`.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_pipeline::{Action, Actions, Change, Flow, Operation, Selector};
 
-/// Rules that may be away at a time.
+/// The most rules removed at a time.
 const AWAY_MAX: usize = 16;
 
 /// A seeded source of changes.
 pub(super) struct Changes {
     random: Pcg64Mcg,
-    /// The rules that packets have met, and those of them that are away.
+    /// The rules that packets have met, and those currently removed.
     used: Vec<Flow>,
     away: Vec<Flow>,
 }
 
 impl Changes {
-    /// Changes to these rules.
+    /// Creates a source of changes to these rules.
     pub(super) fn new(used: Vec<Flow>, seed: u64) -> Changes {
         Changes {
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -26,7 +26,7 @@ impl Changes {
         }
     }
 
-    /// A rule goes, comes back, or does what another does.
+    /// Removes a rule, restores one, or gives one another's actions.
     pub(super) fn next_change(&mut self) -> Change {
         let comes_back = !self.away.is_empty() && self.random.random_ratio(1, 3);
         if self.away.len() >= AWAY_MAX || comes_back {
@@ -47,7 +47,7 @@ impl Changes {
         Change::one(Operation::Delete(strict(&flow)))
     }
 
-    /// The actions of another rule of the same table that leads to the same table.
+    /// The actions of another rule of the same table with the same next table.
     fn other_actions(&mut self, index: usize) -> Option<Actions> {
         let flow = &self.used[index];
         for _ in 0..16 {

@@ -1,4 +1,4 @@
-//! Rows of the benchmark: a view is filled, changed, and compared at the end.
+//! Measures rows of the benchmark: fills a view, changes it, and compares at the end.
 
 mod changes;
 mod row;
@@ -16,22 +16,22 @@ use self::changes::Changes;
 pub(crate) use self::row::{Report, Row, Sample};
 use crate::clock::{Moment, Passed, resident_bytes};
 
-/// What one size of a view is measured with.
+/// The parameters for measuring one size of a view.
 pub(crate) struct Config {
     /// Recorded packets.
     pub(crate) entries: usize,
     /// Changes.
     pub(crate) updates: usize,
-    /// Lookups that a walk may have.
+    /// Most lookups of a walk.
     pub(crate) steps: usize,
-    /// Of flows and changes.
+    /// Seed of flows and changes.
     pub(crate) seed: u64,
 }
 
-/// How often what is measured beside the changes is repeated.
+/// Repetitions of the other measurements.
 const REPEATS: usize = 9;
 
-/// Measures one size; the baseline first.
+/// Measures one size; the baseline comes first.
 pub(crate) fn measure(generated: &Generated, config: &Config) -> Result<Vec<Row>> {
     let mut bench = Bench::new(generated, config)?;
     let baseline = bench.measure_interpreter();
@@ -132,7 +132,8 @@ impl Bench {
         Ok(delta)
     }
 
-    /// Transactions with nothing in them, and with a packet that was forgotten: a new one, that is.
+    /// Measures empty transactions, and transactions that record a forgotten, and so new,
+    /// packet.
     fn measure_records(&mut self) -> Result<(Vec<Passed>, Vec<Passed>)> {
         let stride = self.keys.len().div_ceil(20 * REPEATS);
         let (mut empty, mut record) = (Vec::new(), Vec::new());
@@ -154,7 +155,7 @@ impl Bench {
         Ok(start.passed().processor_us / 1e3)
     }
 
-    /// Every answer is the interpreter's.
+    /// Checks that every answer is the interpreter's.
     fn compare(&self) -> Result<()> {
         for (entry, key) in (0_u32..).zip(&self.keys) {
             let translation = translate(&self.pipeline, key, self.pipeline.version());

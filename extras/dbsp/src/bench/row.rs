@@ -1,4 +1,4 @@
-//! Rows, with the keys of `thalweg bench update`, so that they can stand in its table.
+//! Rows with the keys of `thalweg bench update`, so that they fit its table.
 
 use std::fmt;
 
@@ -6,49 +6,49 @@ use serde::Serialize;
 
 use crate::clock::Passed;
 
-/// What the program prints with `--json`.
+/// The output of the program with `--json`.
 #[derive(Serialize, Debug)]
 pub(crate) struct Report {
     /// The program.
     pub(crate) command: &'static str,
-    /// Of everything.
+    /// The seed.
     pub(crate) seed: u64,
     /// The pipeline's name.
     pub(crate) pipeline: String,
     /// The pipeline's rules.
     pub(crate) rules: usize,
-    /// One a maintainer, size and class.
+    /// One row per maintainer, size and class.
     pub(crate) rows: Vec<Row>,
 }
 
-/// One maintainer, one size, one class of changes.
+/// A row: one maintainer, one size, one class of changes.
 #[derive(Serialize, Debug)]
 pub(crate) struct Row {
     maintainer: &'static str,
     entries: usize,
-    /// Which changes: by the number of entries that they affected.
+    /// The class of changes, by the number of affected entries.
     class: &'static str,
     updates: usize,
-    /// In the mean.
+    /// The mean number of affected entries.
     affected: f64,
     /// Processor time of all threads.
     time_to_update_us: Quantiles,
-    /// The same on the wall.
+    /// Wall-clock time.
     wall_us: Quantiles,
     #[serde(flatten)]
     costs: Option<Costs>,
 }
 
-/// What a view costs besides.
+/// The other costs of a view.
 #[derive(Serialize, Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// Processor time of a transaction with nothing in it.
+    /// Processor time of an empty transaction.
     pub(crate) empty_us: Quantiles,
     /// Processor time of recording one packet.
     pub(crate) record_us: Quantiles,
-    /// Processor time of a circuit built anew, with all rules and packets.
+    /// Processor time of rebuilding the circuit with all rules and packets.
     pub(crate) rebuild_ms: f64,
-    /// Masks of the table that has the most.
+    /// The greatest number of masks of a table.
     pub(crate) masks_at_most: usize,
     /// Growth of the process while the view was filled.
     pub(crate) resident_bytes_per_entry: f64,
@@ -56,13 +56,13 @@ pub(crate) struct Costs {
 
 /// A timed change.
 pub(crate) struct Sample {
-    /// How long it took.
+    /// Its times.
     pub(crate) passed: Passed,
-    /// The recorded packets that have other steps since.
+    /// The recorded packets whose steps changed.
     pub(crate) affected: u64,
 }
 
-/// Of a number of measurements.
+/// Quantiles of several measurements.
 #[derive(Clone, Copy, Serialize, Debug)]
 pub(crate) struct Quantiles {
     median: f64,
@@ -71,7 +71,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Those of at least one measurement.
+    /// Quantiles of at least one measurement.
     pub(crate) fn of(times: impl Iterator<Item = f64>) -> Quantiles {
         let mut times: Vec<f64> = times.collect();
         times.sort_by(f64::total_cmp);
@@ -84,7 +84,7 @@ impl Quantiles {
     }
 }
 
-/// Changes by how many entries they affected: from, to.
+/// Classes of changes by the number of affected entries: from, to.
 const CLASSES: [(&str, u64, u64); 6] = [
     ("all", 0, u64::MAX),
     ("0", 0, 0),
@@ -94,11 +94,11 @@ const CLASSES: [(&str, u64, u64); 6] = [
     ("more", 201, u64::MAX),
 ];
 
-/// Changes that a row must have.
+/// The fewest changes for a row.
 const ROW_MIN: usize = 3;
 
 impl Row {
-    /// The interpreter asked about all entries.
+    /// The row of the interpreter, asked about all entries.
     pub(crate) fn baseline(entries: usize, passed: Vec<Passed>) -> Row {
         let samples = passed.into_iter().map(|passed| Sample {
             passed,
@@ -109,7 +109,7 @@ impl Row {
         Row::new("interpreter", entries, "all", &all, None)
     }
 
-    /// Rows of the changes of each class that has enough of them.
+    /// Rows for each class with enough changes.
     pub(crate) fn of_classes(entries: usize, samples: &[Sample], costs: Costs) -> Vec<Row> {
         let row = |(class, from, to): &(&'static str, u64, u64)| {
             let of_class = samples

@@ -1,4 +1,4 @@
-//! What the tests share: a pipeline with its view, driven by texts, and compared with the
+//! The tests' lab: a pipeline and its view, changed by texts and compared with the
 //! interpreter.
 
 use thalweg_dbsp::{Answer, End, View, ViewError};
@@ -8,34 +8,34 @@ use thalweg_pipeline::{StepKind, text, translate};
 
 /// A packet before it is recorded.
 pub(crate) struct Frame {
-    /// Where it comes in.
+    /// The input port.
     pub(crate) in_port: u32,
     /// Its bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A pipeline, a view of it, and what is recorded there: packet `n` under the number `n`.
+/// A pipeline, a view of it, and the recorded packets: packet `n` has the number `n`.
 pub(crate) struct Lab {
     /// The rules.
     pub(crate) pipeline: Pipeline,
-    /// What is tested.
+    /// The view under test.
     pub(crate) view: View,
     frames: Vec<Frame>,
     keys: Vec<Vec<u64>>,
 }
 
-/// How answers compared.
+/// Counts of comparisons.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// With the same rules and effects.
+    /// Answers with the same rules and effects.
     pub(crate) same: u64,
-    /// With the same rules up to a new parse.
+    /// Answers with the same rules up to a new parse.
     pub(crate) recirculated: u64,
-    /// With the same rules as far as the circuit goes.
+    /// Answers with the same rules as far as the circuit goes.
     pub(crate) too_deep: u64,
-    /// Packets that the view said had changed.
+    /// Packets that the view reported as changed.
     pub(crate) changed: u64,
-    /// Changes after which there is a new view, because keys had a new layout.
+    /// Changes that needed a new view, because keys had a new layout.
     pub(crate) new_layouts: u64,
 }
 
@@ -61,12 +61,12 @@ pub(crate) fn pipeline(ports: impl IntoIterator<Item = u32>, rules: &str) -> Pip
 fn apply(pipeline: &mut Pipeline, change: &Change) -> Delta {
     let delta = pipeline.apply(change, Instant::ZERO);
     let delta = delta.expect("generated changes are right");
-    // So that rules take the numbers of others, as they do in a running switch.
+    // Rule numbers are reused, as in a running switch.
     pipeline.reclaim(delta.version);
     delta
 }
 
-/// The key of a packet, unless it is too broken to have one.
+/// The key of a packet; `None` if it is too malformed to have one.
 pub(crate) fn key_of(pipeline: &Pipeline, frame: &Frame) -> Option<Vec<u64>> {
     let layout = pipeline.layout();
     let headers = Headers::parse(&frame.bytes).ok()?;
@@ -77,7 +77,7 @@ pub(crate) fn key_of(pipeline: &Pipeline, frame: &Frame) -> Option<Vec<u64>> {
 }
 
 impl Lab {
-    /// Records the packets over the rules; those without headers are left out.
+    /// Records the packets over the rules; packets without headers are skipped.
     pub(crate) fn new(
         pipeline: Pipeline,
         frames: Vec<Frame>,
@@ -106,7 +106,7 @@ impl Lab {
         assert_eq!(changed.len(), self.keys.len());
     }
 
-    /// Makes a change, lets the view follow, and compares every answer.
+    /// Applies a change, lets the view follow, and compares every answer.
     pub(crate) fn change(&mut self, text: &str, counts: &mut Counts, context: &str) {
         let before: Vec<Answer> = self.answers();
         let changes = text::parse_changes("change", text);
