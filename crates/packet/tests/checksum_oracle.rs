@@ -1,4 +1,4 @@
-//! Checksums against etherparse, and edited checksums against recomputed ones.
+//! Compares checksums with etherparse, and edited checksums with recomputed ones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use thalweg_packet::checksum::{
 };
 use thalweg_packet::wire::IpProtocol;
 
-/// The definition, word by word.
+/// The definition of the checksum, word by word.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {
@@ -19,7 +19,7 @@ fn naive(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Overwrites `N` bytes at `offset` and gives what stood there.
+/// Overwrites `N` bytes at `offset` and returns the old ones.
 fn replace<const N: usize>(bytes: &mut [u8], offset: usize, new: [u8; N]) -> [u8; N] {
     let slot = &mut bytes[offset..offset + N];
     let old = <[u8; N]>::try_from(&*slot).unwrap();
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(sum.checksum(), naive(&bytes));
     }
 
-    /// Data with its checksum in it is valid, and not once a word of it changed.
+    /// Data that includes its checksum is valid; after a change of one word it is not.
     #[test]
     fn valid_is_told_from_invalid(
         mut bytes in prop::collection::vec(any::<u8>(), 4..200), flip in 1_u16..0xffff,
@@ -80,18 +80,19 @@ proptest! {
         replace(&mut bytes, 0, sum.to_be_bytes());
         prop_assert!(Sum::default().with_bytes(&bytes).is_valid());
         let word = u16::from_be_bytes([bytes[2], bytes[3]]);
-        // A flip of all 16 bits is left out: it may swap the two zeros, which no sum can see.
+        // A flip of all 16 bits is left out: it may swap the two zeros, which no sum can
+        // detect.
         replace(&mut bytes, 2, (word ^ flip).to_be_bytes());
         prop_assert!(!Sum::default().with_bytes(&bytes).is_valid());
     }
 
-    /// Edits of every width, at any offset, one at a time and gathered.
+    /// Edits of every width, at any offset, one by one and combined.
     #[test]
     fn an_edited_checksum_is_the_recomputed_one(
         mut bytes in prop::collection::vec(any::<u8>(), 40..200), at in any::<[usize; 4]>(),
         a: u16, b: u32, c in any::<[u8; 6]>(), d: u128,
     ) {
-        // Data that is all zero is the exception that the module names.
+        // All-zero data is the exception named in the module, so avoid it.
         bytes.extend_from_slice(&[1, 1]);
         let before = checksum(&bytes);
         let [at_a, at_b, at_c, at_d] = at.map(|at| at % 24);

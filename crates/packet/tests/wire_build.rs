@@ -1,4 +1,4 @@
-//! The packet builder: whole packets against etherparse, and tunnels read back layer by layer.
+//! Tests of the packet builder: whole packets against etherparse, and tunnels read back.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -24,7 +24,7 @@ fn oracle_bytes<T>(
 }
 
 proptest! {
-    /// The same packet, built by the oracle's builder and by ours, is the same bytes.
+    /// The oracle's builder and ours produce the same bytes for the same packet.
     #[test]
     fn whole_packets_are_the_oracles(
         vlan_id in 0_u16..4096, ttl: u8, ports: [u16; 2], sequence: u32,
@@ -156,7 +156,7 @@ fn tunnels_are_read_back() {
     }
 }
 
-/// The checksum inside a tunnel is over the inner addresses.
+/// A checksum inside a tunnel covers the inner addresses.
 #[test]
 fn the_nearest_addresses_are_summed() {
     let packet = PacketBuilder::new()

@@ -1,4 +1,5 @@
-//! Known bytes: what standards fix and no oracle covers, and malformed packets that once hurt.
+//! Known bytes: rules of standards that no oracle covers, and malformed packets from past
+//! bugs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +23,7 @@ fn neighbor(options: &[u8]) -> Result<NeighborRepr, WireError> {
     NeighborView::new_checked(&solicitation(options)).and_then(|view| NeighborRepr::parse(&view))
 }
 
-/// CVE-2023-5366 and its kin: a malformed option takes the whole discovery part with it.
+/// CVE-2023-5366 and similar: a malformed option invalidates the whole discovery part.
 #[test]
 fn a_malformed_discovery_option_leaves_nothing() {
     let good = [1, 1, 2, 0, 0, 0, 0, 9];
@@ -78,7 +79,7 @@ fn discovery_is_told_from_other_messages() {
     );
 }
 
-/// Our discovery messages are smoltcp's, byte for byte with the checksum, and are read back.
+/// Our discovery messages equal smoltcp's byte for byte, checksum included, and read back.
 #[test]
 fn discovery_is_the_oracles() {
     let lladdr = Some(oracle::RawHardwareAddress::from(oracle::EthernetAddress(
@@ -137,7 +138,7 @@ fn discovery_is_the_oracles() {
     }
 }
 
-/// RFC 8200 section 4.5: behind the header of a later fragment is data.
+/// RFC 8200 section 4.5: the header of a later fragment is followed by data.
 #[test]
 fn a_later_fragment_ends_the_walk() {
     let fragment = |offset| {
@@ -167,7 +168,7 @@ fn a_later_fragment_ends_the_walk() {
     assert_eq!((walk.fragment_offset, walk.count), (Some(40), 2));
 }
 
-/// Two fragment headers: both are walked past, and the first is the one that is told.
+/// With two fragment headers, the walk passes both and reports the first.
 #[test]
 fn a_fragment_in_a_fragment() {
     let start = PacketBuilder::new()
@@ -212,7 +213,7 @@ fn the_walk_is_bounded() {
     assert_eq!(chain(EXTENSIONS_MAX + 1), Err(WireError::TooManyHeaders));
 }
 
-/// Lengths that contradict the bytes, in either direction (CVE-2020-35498 is about padding).
+/// Lengths that contradict the bytes are refused (CVE-2020-35498 is about padding).
 #[test]
 fn lengths_are_judged() {
     let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
@@ -247,7 +248,7 @@ fn lengths_are_judged() {
     );
 }
 
-/// RFC 768: a checksum field of zero is valid whatever the data, a computed zero is sent as ones.
+/// RFC 768: a checksum field of zero is always valid, and a computed zero is sent as ones.
 #[test]
 fn udp_checksums_of_zero() {
     let absent = [0, 1, 0, 2, 0, 9, 0, 0, 77];
@@ -266,7 +267,7 @@ fn udp_checksums_of_zero() {
     );
 }
 
-/// RFC 1042: SNAP of organisation zero is an Ethernet type; any other LLC has none.
+/// RFC 1042: SNAP of organisation zero names an Ethernet type; any other LLC has none.
 #[test]
 fn frames_with_a_length() {
     let ipv4 = EtherType::IPV4;
@@ -413,7 +414,7 @@ fn malformed_geneve_headers() {
     }
 }
 
-/// A malformed TCP option is reported, and ends the walk.
+/// A malformed TCP option is reported and ends the walk.
 #[test]
 fn malformed_tcp_options() {
     for bytes in [&[2, 1, 0, 0][..], &[2, 0], &[8, 11, 0, 0], &[5]] {
@@ -421,7 +422,7 @@ fn malformed_tcp_options() {
         assert_eq!(walk.next(), Some(Err(WireError::BadOption)), "{bytes:?}");
         assert_eq!(walk.next(), None);
     }
-    // A known kind of another length is still an option; the end hides what follows it.
+    // A known kind with another length is still an option; the end marker hides later bytes.
     let mut walk = TcpOptions::new(&[1, 2, 3, 9, 0, 2, 4, 5, 6]);
     assert_eq!(walk.next(), Some(Ok(TcpOption::NoOperation)));
     assert_eq!(
@@ -434,7 +435,7 @@ fn malformed_tcp_options() {
     assert_eq!(walk.next(), None);
 }
 
-/// RFC 826: address resolution of anything but IPv4 over Ethernet is not read.
+/// RFC 826: address resolution for anything but IPv4 over Ethernet is refused.
 #[test]
 fn foreign_arp_is_refused() {
     let frame = PacketBuilder::new()

@@ -1,7 +1,7 @@
-//! Wire formats against etherparse: its bytes read by us, our bytes equal to its bytes.
+//! Wire formats against etherparse: we read its bytes, and our bytes equal its bytes.
 //!
-//! Equal bytes and a parse that gives the representation back is both directions at once: what we
-//! emit is what the oracle emits, and so what the oracle parses.
+//! Equal bytes and a parse that returns the representation cover both directions: we emit what
+//! the oracle emits, and so what the oracle parses.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,8 @@ use thalweg_packet::wire::{
     walk_extensions,
 };
 
-/// What a representation emits, into a buffer of old bytes, so that a field left out would show.
+/// The bytes that a representation emits, over a dirty buffer so that a skipped field would
+/// show.
 macro_rules! emitted {
     ($repr:expr) => {{
         let repr = &$repr;
@@ -199,7 +200,8 @@ proptest! {
         prop_assert_eq!(ExtensionRepr::parse(&view), Ok(ours));
     }
 
-    /// Chains that the oracle takes: hop-by-hop options first, and no data behind a fragment's end.
+    /// Chains that the oracle accepts: hop-by-hop options first, no data behind a fragment's
+    /// end.
     #[test]
     fn ipv6_walk(
         kinds in prop::collection::vec(prop::sample::select(vec![43_u8, 44, 51, 60]), 0..7),

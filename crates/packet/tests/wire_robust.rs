@@ -1,7 +1,7 @@
-//! Bytes from outside: nothing panics, and what was accepted can be emitted and read again.
+//! Bytes from outside: nothing panics, and accepted bytes can be emitted and read again.
 //!
-//! The bytes are random ones with a plausible beginning, whole packets with bits flipped, and all
-//! of these cut at every length.
+//! The bytes are random with a plausible beginning, or whole packets with flipped bits, all
+//! cut at every length.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use thalweg_packet::checksum::Sum;
 use thalweg_packet::wire::*;
 
-/// Accept, read, emit, accept, read: the representation comes back.
+/// Accepts, reads, emits, accepts and reads: the representation comes back.
 macro_rules! survives {
     ($bytes:expr, $view:ident :: $check:ident, $repr:ident) => {
         if let Ok(view) = $view::$check($bytes)
@@ -62,7 +62,7 @@ fn headers_survive(bytes: &[u8]) {
     }
 }
 
-/// Calls what reads beyond the fixed part of a header, and checks where it ends.
+/// Calls the getters that read beyond the fixed header, and checks where they end.
 fn getters_stay_inside(bytes: &[u8]) {
     if let Ok(view) = Ipv4View::new_header_checked(bytes) {
         assert!(view.header_len() + view.payload().len() <= bytes.len().min(view.total_len()));
@@ -120,7 +120,7 @@ fn getters_stay_inside(bytes: &[u8]) {
     }
 }
 
-/// Options that were read, written again, are the bytes that they came from.
+/// Options that are read and written again give the original bytes.
 fn options_add_up(bytes: &[u8]) {
     let mut at = 0;
     for option in TcpOptions::new(bytes) {
@@ -140,7 +140,7 @@ fn all_lengths_survive(bytes: &[u8]) {
     }
 }
 
-/// First bytes that lead far into some parser.
+/// First bytes that lead deep into some parser.
 const BEGINNINGS: [&[u8]; 9] = [
     &[],
     &[0x45, 0, 0, 40],
@@ -232,7 +232,7 @@ proptest! {
         all_lengths_survive(&packet);
     }
 
-    /// What stands behind a packet changes nothing in how the packet is read.
+    /// Bytes behind a packet do not change how it is read.
     #[test]
     fn padding_is_not_read(
         index in 1_usize..3, padding in prop::collection::vec(any::<u8>(), 0..60),

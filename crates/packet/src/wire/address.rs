@@ -18,32 +18,32 @@ use std::str::FromStr;
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// The address of every station.
+    /// The broadcast address.
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
 
-    /// The address that means "not known".
+    /// The address that means "unknown".
     pub const ZERO: MacAddress = MacAddress([0; 6]);
 
-    /// Whether the address is a group's, broadcast among them (the I/G bit, section 8.2.2).
+    /// Whether the address is a group's, broadcast included (the I/G bit, section 8.2.2).
     #[inline]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether the address is every station's.
+    /// Whether the address is the broadcast address.
     #[inline]
     pub const fn is_broadcast(self) -> bool {
         self.to_u64() == 0xffff_ffff_ffff
     }
 
-    /// The address as a number of 48 bits, first byte most significant.
+    /// The address as a 48-bit number, first byte most significant.
     #[inline]
     pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// The address whose number is the low 48 bits of `number`.
+    /// The address from the low 48 bits of `number`.
     #[inline]
     pub const fn from_u64(number: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
@@ -78,7 +78,7 @@ impl FromStr for MacAddress {
         let mut parts = text.split([':', '-']);
         for octet in &mut octets {
             let part = parts.next().ok_or(ParseMacAddressError)?;
-            // `from_str_radix` would let a sign in.
+            // `from_str_radix` would accept a sign.
             if !(1..=2).contains(&part.len()) || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(ParseMacAddressError);
             }
@@ -91,7 +91,7 @@ impl FromStr for MacAddress {
     }
 }
 
-/// A text is not an Ethernet address.
+/// Error for a text that is not an Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an Ethernet address; write six hexadecimal octets, as in 02:00:00:00:00:0a")]
 pub struct ParseMacAddressError;

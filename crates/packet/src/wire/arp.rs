@@ -1,7 +1,7 @@
 //! Address resolution of IPv4 over Ethernet (RFC 826).
 //!
-//! The protocol can resolve any address over any link; switches and hosts only meet this pair,
-//! and anything else is refused with [`WireError::BadField`].
+//! The protocol can resolve any address over any link. Switches and hosts only meet this pair;
+//! anything else is refused with [`WireError::BadField`].
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ const TARGET_PROTOCOL: Field = 24..28;
 
 /// Ethernet, in the registry of hardware types (RFC 826, "ar$hrd").
 const HARDWARE_ETHERNET: u16 = 1;
-/// Bytes of an Ethernet address and of an IPv4 address.
+/// The lengths of an Ethernet address and of an IPv4 address, in bytes.
 const LENGTHS: [u8; 2] = [6, 4];
 
 /// A checked view of an ARP packet for IPv4 over Ethernet.
@@ -29,7 +29,7 @@ pub struct ArpView<'a> {
 }
 
 impl<'a> ArpView<'a> {
-    /// Bytes of the packet.
+    /// The length of the packet in bytes.
     pub const HEADER_LEN: usize = TARGET_PROTOCOL.end;
 
     /// Views `bytes` as an ARP packet.
@@ -51,7 +51,7 @@ impl<'a> ArpView<'a> {
         Ok(ArpView { bytes })
     }
 
-    /// What the packet asks or tells.
+    /// The operation: request or reply.
     #[inline]
     pub fn operation(&self) -> ArpOperation {
         ArpOperation(field::read_u16(self.bytes, OPERATION))
@@ -69,7 +69,7 @@ impl<'a> ArpView<'a> {
         Ipv4Addr::from(field::read::<4>(self.bytes, SENDER_PROTOCOL))
     }
 
-    /// The Ethernet address of the target; of no meaning in a request.
+    /// The Ethernet address of the target; meaningless in a request.
     #[inline]
     pub fn target_hardware(&self) -> MacAddress {
         MacAddress(field::read(self.bytes, TARGET_HARDWARE))
@@ -82,21 +82,21 @@ impl<'a> ArpView<'a> {
     }
 }
 
-/// What an ARP packet asks or tells.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ArpOperation(pub u16);
 
 impl ArpOperation {
-    /// Who has the target's address? (RFC 826, "ar$op")
+    /// A request for the target's Ethernet address (RFC 826, "ar$op").
     pub const REQUEST: ArpOperation = ArpOperation(1);
-    /// The sender has the address that was asked for.
+    /// A reply: the sender has the requested address.
     pub const REPLY: ArpOperation = ArpOperation(2);
 }
 
-/// What an ARP packet says.
+/// The fields of an ARP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArpRepr {
-    /// What the packet asks or tells.
+    /// The operation: request or reply.
     pub operation: ArpOperation,
     /// The Ethernet address of the sender.
     pub sender_hardware: MacAddress,

@@ -1,17 +1,18 @@
-//! A packet from its headers, outermost first: for tests, generators and examples.
+//! Builds a packet from its headers, outermost first, for tests, generators and examples.
 //!
-//! [`PacketBuilder`] keeps a list of headers. [`PacketBuilder::build`] writes them from the inside
-//! out, so that each header finds its payload in place, and with it its length, its checksum and
-//! the type of what follows. A method that names a header appends one; a method that names a field
-//! changes the last header that has such a field.
+//! [`PacketBuilder`] keeps a list of headers. [`PacketBuilder::build`] writes them from the
+//! inside out. So each header finds its payload in place, and with it its length, its checksum
+//! and the type of the next header. A method that names a header appends one. A method that
+//! names a field changes the last header that has such a field.
 //!
-//! 1. What is built is well-formed where a header determines it: lengths, checksums, types, the
-//!    bottom of a label stack. What a test wants broken, it breaks in the bytes.
-//! 2. Transport checksums use the addresses of the nearest IP header in front, and cover what is
-//!    in this packet; in fragments of a larger datagram they are therefore not the datagram's.
+//! 1. The result is well-formed in every field that follows from the headers: lengths,
+//!    checksums, types, the bottom of a label stack. A test that wants a broken packet changes
+//!    the bytes.
+//! 2. Transport checksums use the addresses of the nearest IP header in front, and cover the
+//!    bytes in this packet. In fragments they are therefore not the datagram's checksum.
 //!
-//! It allocates and is not for the hot path. It panics on what has no encoding, as its callers
-//! write packets down and do not receive them.
+//! The builder allocates and is not for the hot path. It panics on a packet that has no
+//! encoding, because its callers write packets down and do not receive them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,11 +23,11 @@ use super::{
     TcpRepr, UdpRepr, VlanRepr, VxlanRepr,
 };
 
-/// The type of a payload that was given none: local experimental (IEEE 802-2014 section 9.2.4).
+/// The default type of a payload: local experimental (IEEE 802-2014 section 9.2.4).
 const DEFAULT_ETHER_TYPE: EtherType = EtherType(0x88b5);
-/// The protocol of a payload that was given none: experimentation (RFC 3692 section 2.1).
+/// The default protocol of a payload: experimentation (RFC 3692 section 2.1).
 const DEFAULT_PROTOCOL: IpProtocol = IpProtocol(253);
-/// The time to live that RFC 1700 recommends, and most hosts use.
+/// The time to live that RFC 1700 recommends and most hosts use.
 const DEFAULT_TTL: u8 = 64;
 
 /// Builds a packet from headers and a payload.
@@ -64,7 +65,7 @@ impl PacketBuilder {
         PacketBuilder::default()
     }
 
-    /// Starts with an Ethernet header; the source comes first.
+    /// Starts with an Ethernet header; the first argument is the source.
     pub fn ethernet(source: MacAddress, destination: MacAddress) -> Self {
         PacketBuilder::new().inner_ethernet(source, destination)
     }
@@ -78,7 +79,7 @@ impl PacketBuilder {
         }))
     }
 
-    /// Makes the frame in front one of IEEE 802.3, with LLC and SNAP.
+    /// Turns the last frame into IEEE 802.3 with LLC and SNAP.
     pub fn snap(self) -> Self {
         self.push(Layer::Snap)
     }
@@ -127,7 +128,7 @@ impl PacketBuilder {
         })
     }
 
-    /// Sets the Ethernet type of the payload, where no header says it.
+    /// Sets the Ethernet type of the payload, where no header determines it.
     pub fn ether_type(mut self, ether_type: EtherType) -> Self {
         self.ether_type = Some(ether_type);
         self
@@ -226,7 +227,7 @@ impl PacketBuilder {
         })
     }
 
-    /// Forbids routers to fragment the last IPv4 packet.
+    /// Sets "don't fragment" in the last IPv4 header.
     pub fn dont_fragment(self) -> Self {
         self.set("dont_fragment", true, |layer| match layer {
             Layer::Ipv4 { repr, .. } => Some(&mut repr.dont_fragment),
@@ -250,7 +251,7 @@ impl PacketBuilder {
         })
     }
 
-    /// Appends an IPv6 extension header with a length, whose body follows that length.
+    /// Appends an IPv6 extension header; `body` follows its length field.
     pub fn extension(self, kind: IpProtocol, body: &[u8]) -> Self {
         self.push(Layer::Extension {
             kind,
@@ -258,7 +259,8 @@ impl PacketBuilder {
         })
     }
 
-    /// Makes the packet a fragment: in the IPv4 header, or by an IPv6 fragment header from here on.
+    /// Makes the packet a fragment, in the IPv4 header or by appending an IPv6 fragment
+    /// header.
     ///
     /// # Panics
     /// Without an IP header in front, or for an IPv4 identification over 16 bits.
@@ -284,7 +286,7 @@ impl PacketBuilder {
         }
     }
 
-    /// Sets the IP protocol of the payload, where no header says it.
+    /// Sets the IP protocol of the payload, where no header determines it.
     pub fn protocol(mut self, protocol: IpProtocol) -> Self {
         self.protocol = Some(protocol);
         self
@@ -358,7 +360,7 @@ impl PacketBuilder {
         })
     }
 
-    /// Leaves the checksum of the last UDP header absent.
+    /// Removes the checksum of the last UDP header.
     pub fn without_udp_checksum(self) -> Self {
         self.set("without_udp_checksum", false, |layer| match layer {
             Layer::Udp { has_checksum, .. } => Some(has_checksum),
@@ -424,7 +426,7 @@ impl PacketBuilder {
         self
     }
 
-    /// Appends the headers of `inner`, and takes its payload and types; its padding is left out.
+    /// Appends the headers of `inner` and takes its payload and types, but not its padding.
     pub fn encapsulating(mut self, inner: PacketBuilder) -> Self {
         self.layers.extend(inner.layers);
         self.payload = inner.payload;
@@ -434,16 +436,18 @@ impl PacketBuilder {
     }
 }
 
-/// The payload, and the end.
+/// The payload, and the final step.
 impl PacketBuilder {
-    /// Sets what follows the last header.
+    /// Sets the bytes behind the last header.
     pub fn payload(mut self, bytes: &[u8]) -> Self {
         self.payload = bytes.to_vec();
         self
     }
 
-    /// Pads the finished packet with zeros to `len_bytes`: 60 is the least an Ethernet frame has
-    /// (IEEE 802.3-2018 section 4A.4.2, less the check sequence).
+    /// Pads the finished packet with zeros to `len_bytes`.
+    ///
+    /// 60 is the shortest Ethernet frame (IEEE 802.3-2018 section 4A.4.2, without the check
+    /// sequence).
     pub fn pad_to(mut self, len_bytes: usize) -> Self {
         self.padded_len = len_bytes;
         self
@@ -468,7 +472,7 @@ impl PacketBuilder {
         bytes
     }
 
-    /// What the header at `index` has to know, `payload_len` bytes being behind it.
+    /// The context of the header at `index`, which has `payload_len` bytes behind it.
     fn neighbors(&self, index: usize, payload_len: usize) -> Neighbors {
         let next = self.layers.get(index + 1);
         let ether_type = match next {
@@ -498,7 +502,7 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets what `field` finds in the last header that has it.
+    /// Sets the value that `field` finds in the last header that has it.
     fn set<T>(
         mut self,
         name: &str,
@@ -509,7 +513,7 @@ impl PacketBuilder {
         self
     }
 
-    /// What `field` finds in the last header that has it.
+    /// Finds `field` in the last header that has it.
     fn last<'a, T>(&'a mut self, name: &str, field: impl FnMut(&'a mut Layer) -> Option<T>) -> T {
         let found = self.layers.iter_mut().rev().find_map(field);
         found.unwrap_or_else(|| panic!("{name} is set on a packet without such a header"))

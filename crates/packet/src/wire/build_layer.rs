@@ -1,4 +1,4 @@
-//! One header of a packet under construction: how long it is, what names it, how it is written.
+//! One header of a packet under construction: its length, its type number, its bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::checksum::Sum;
 
-/// A header, without what its neighbours decide: types, lengths, checksums.
+/// A header, without the fields that its neighbours determine: types, lengths, checksums.
 #[derive(Clone, Debug)]
 pub(super) enum Layer {
     Ethernet(EthernetRepr),
@@ -49,12 +49,12 @@ pub(super) enum Layer {
     },
 }
 
-/// What a header has to know of its neighbours.
+/// The facts about its neighbours that a header needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbors {
-    /// What follows, for a header that names it by an Ethernet type (or a length).
+    /// The next header, where an Ethernet type (or a length) names it.
     pub(super) ether_type: EtherType,
-    /// What follows, for a header that names it by an IP protocol.
+    /// The next header, where an IP protocol names it.
     pub(super) protocol: IpProtocol,
     /// Whether another label stack entry follows.
     pub(super) is_label_next: bool,
@@ -62,7 +62,7 @@ pub(super) struct Neighbors {
     pub(super) addresses: Option<Addresses>,
 }
 
-/// The addresses that a pseudo-header has.
+/// The addresses in a pseudo-header.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Addresses {
     V4(Ipv4Addr, Ipv4Addr),
@@ -70,7 +70,7 @@ pub(super) enum Addresses {
 }
 
 impl Layer {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Layer::Ethernet(repr) => repr.buffer_len(),
@@ -98,7 +98,7 @@ impl Layer {
         }
     }
 
-    /// The Ethernet type by which a header in front names this one.
+    /// The Ethernet type that the previous header uses for this one.
     pub(super) fn ether_type(&self) -> Option<EtherType> {
         match self {
             Layer::Ethernet(_) => Some(EtherType::ETHERNET),
@@ -111,7 +111,7 @@ impl Layer {
         }
     }
 
-    /// The IP protocol by which a header in front names this one.
+    /// The IP protocol that the previous header uses for this one.
     pub(super) fn protocol(&self) -> Option<IpProtocol> {
         match self {
             Layer::Ipv4 { .. } => Some(IpProtocol::IPV4),
@@ -136,7 +136,7 @@ impl Layer {
         }
     }
 
-    /// Writes the header at the start of `bytes`, behind which the rest of the packet is in place.
+    /// Writes the header at the start of `bytes`; the rest of the packet is already behind it.
     pub(super) fn emit(&self, neighbors: &Neighbors, bytes: &mut [u8]) {
         let payload_len = bytes.len() - self.len();
         let (ether_type, protocol) = (neighbors.ether_type, neighbors.protocol);
@@ -245,7 +245,7 @@ impl Layer {
 }
 
 impl Neighbors {
-    /// The pseudo-header of a transport header and payload of `len_bytes`.
+    /// The pseudo-header for a transport header and payload of `len_bytes`.
     fn pseudo_header(&self, protocol: IpProtocol, len_bytes: usize) -> Sum {
         let addresses = self
             .addresses

@@ -1,13 +1,13 @@
-//! The Ethernet header (IEEE 802.3-2018 section 3.2) and the types that it names.
+//! The Ethernet header (IEEE 802.3-2018 section 3.2) and its types.
 //!
 //! ```text
 //!   0            6            12      14
 //!   | destination | source     | type  | payload, then padding ...
 //! ```
 //!
-//! The last two bytes are a type from 1536 up, and below it the length of an IEEE 802.3 frame
-//! whose payload starts with LLC; [`crate::wire::FrameType`] tells them apart. The frame check
-//! sequence and the preamble never reach software and are not here.
+//! The last two bytes are a type if they are 1536 or more. Below that they are the length of
+//! an IEEE 802.3 frame whose payload starts with LLC; [`crate::wire::FrameType`] tells them
+//! apart. The frame check sequence and the preamble never reach software and are not here.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl<'a> EthernetView<'a> {
         Ok(EthernetView { bytes })
     }
 
-    /// The station or group the frame is for.
+    /// The station or group that the frame is for.
     #[inline]
     pub fn destination(&self) -> MacAddress {
         MacAddress(field::read(self.bytes, DESTINATION))
@@ -52,29 +52,29 @@ impl<'a> EthernetView<'a> {
         MacAddress(field::read(self.bytes, SOURCE))
     }
 
-    /// The type field as it stands, be it a type or a length.
+    /// The type field as stored, whether a type or a length.
     #[inline]
     pub fn ether_type(&self) -> EtherType {
         EtherType(field::read_u16(self.bytes, TYPE))
     }
 
-    /// The frame from its type field on, as [`crate::wire::FrameType::parse`] wants it.
+    /// The frame from its type field on, as [`crate::wire::FrameType::parse`] expects it.
     #[inline]
     pub fn from_type(&self) -> &'a [u8] {
         &self.bytes[TYPE.start..]
     }
 
-    /// What follows the header, padding included.
+    /// The bytes behind the header, padding included.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
     }
 }
 
-/// What an Ethernet header says.
+/// The fields of an Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetRepr {
-    /// The station or group the frame is for.
+    /// The station or group that the frame is for.
     pub destination: MacAddress,
     /// The station that sent the frame.
     pub source: MacAddress,
@@ -111,7 +111,7 @@ impl EthernetRepr {
     }
 }
 
-/// The type of what an Ethernet frame, a tag or a tunnel carries.
+/// The type of the payload of an Ethernet frame, a tag or a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EtherType(pub u16);
 
@@ -137,11 +137,11 @@ impl EtherType {
     /// Link Layer Discovery Protocol (IEEE 802.1AB-2016 section 7.3).
     pub const LLDP: EtherType = EtherType(0x88cc);
 
-    /// The least value that is a type; below it the field is, or should be, a length
-    /// (IEEE 802.3-2018 section 3.2.6).
+    /// The smallest value that is a type; smaller values are lengths (IEEE 802.3-2018 section
+    /// 3.2.6).
     pub const LEAST: EtherType = EtherType(0x0600);
 
-    /// Whether the value is the length of an IEEE 802.3 frame and no type.
+    /// Whether the value is the length of an IEEE 802.3 frame and not a type.
     #[inline]
     pub const fn is_length(self) -> bool {
         self.0 < Self::LEAST.0

@@ -1,14 +1,14 @@
-//! Fields in network byte order: how every view reads and every representation writes.
+//! Fields in network byte order, as views read and representations write them.
 //!
-//! These index like slices do: a range past the end is a bug of the caller, who has checked the
-//! length, and panics.
+//! These functions panic on a range past the end, as slices do. The caller has checked the
+//! length.
 
 use std::ops::Range;
 
-/// The name of a field: where its bytes are.
+/// A field's byte range.
 pub(super) type Field = Range<usize>;
 
-/// The bytes of a field whose width is `N`.
+/// The bytes of a field of width `N`.
 #[inline]
 pub(super) fn read<const N: usize>(bytes: &[u8], field: Field) -> [u8; N] {
     let mut value = [0; N];

@@ -7,8 +7,9 @@
 //!   an option:    | class:16 | type:8 | reserved:3, length:5 | data, 4 * length bytes
 //! ```
 //!
-//! The lengths of options must add up to the length in the header (section 3.5: else the packet
-//! is invalid and must be dropped). The view checks this once, so that walking them cannot fail.
+//! The lengths of options must add up to the length in the header; otherwise the packet is
+//! invalid and must be dropped (section 3.5). The view checks this once, so walking the
+//! options cannot fail.
 
 use super::field::{self, Field};
 use super::{EtherType, WireError};
@@ -44,7 +45,7 @@ pub struct GeneveView<'a> {
 }
 
 impl<'a> GeneveView<'a> {
-    /// Bytes of the header without options.
+    /// The length of the header without options, in bytes.
     pub const HEADER_LEN: usize = HEADER_END;
 
     /// Views `bytes`, the payload of a UDP datagram, as Geneve.
@@ -72,25 +73,25 @@ impl<'a> GeneveView<'a> {
         Ok(view)
     }
 
-    /// Bytes of the header with its options.
+    /// The length of the header with its options, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
         HEADER_END + 4 * usize::from(self.bytes[VERSION_AND_LENGTH] & LENGTH_MASK)
     }
 
-    /// Whether this is a packet between tunnel endpoints that is not to be forwarded.
+    /// Whether this is a control packet between tunnel endpoints, which must not be forwarded.
     #[inline]
     pub fn is_control(&self) -> bool {
         self.bytes[FLAGS] & FLAG_CONTROL != 0
     }
 
-    /// Whether some option must be understood.
+    /// Whether the receiver must understand some option.
     #[inline]
     pub fn is_critical(&self) -> bool {
         self.bytes[FLAGS] & FLAG_CRITICAL != 0
     }
 
-    /// The type of what is inside.
+    /// The type of the inner packet.
     #[inline]
     pub fn protocol(&self) -> EtherType {
         EtherType(field::read_u16(self.bytes, PROTOCOL))
@@ -126,9 +127,9 @@ impl<'a> GeneveView<'a> {
 /// One option of a Geneve header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeneveOption<'a> {
-    /// Who defined the option.
+    /// The organisation that defined the option.
     pub class: u16,
-    /// Which option of the class; its high bit says that it must be understood.
+    /// The option within its class; the high bit says that receivers must understand it.
     pub kind: u8,
     /// The value: a multiple of four bytes, at most 124.
     pub data: &'a [u8],
@@ -188,14 +189,14 @@ impl<'a> Iterator for GeneveOptions<'a> {
     }
 }
 
-/// What a Geneve header says.
+/// The fields of a Geneve header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeneveRepr<'a> {
-    /// Whether this is a packet between tunnel endpoints.
+    /// Whether this is a control packet between tunnel endpoints.
     pub control: bool,
-    /// Whether some option must be understood.
+    /// Whether the receiver must understand some option.
     pub critical: bool,
-    /// The type of what is inside; a frame is [`EtherType::ETHERNET`].
+    /// The type of the inner packet; a frame is [`EtherType::ETHERNET`].
     pub protocol: EtherType,
     /// The virtual network identifier, below 2^24.
     pub identifier: u32,

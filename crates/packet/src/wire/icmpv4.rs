@@ -48,13 +48,13 @@ impl<'a> Icmpv4View<'a> {
         self.bytes[CODE]
     }
 
-    /// The checksum as it stands.
+    /// The checksum as stored.
     #[inline]
     pub fn checksum(&self) -> u16 {
         field::read_u16(self.bytes, CHECKSUM)
     }
 
-    /// Whether the message, which must end where `bytes` did, is as it was sent.
+    /// Whether the checksum is valid; `bytes` must end where the message ends.
     pub fn has_valid_checksum(&self) -> bool {
         Sum::default().with_bytes(self.bytes).is_valid()
     }
@@ -65,7 +65,7 @@ impl<'a> Icmpv4View<'a> {
         field::read(self.bytes, REST)
     }
 
-    /// What follows the header.
+    /// The bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
@@ -83,7 +83,7 @@ impl Icmpv4Type {
     pub const DESTINATION_UNREACHABLE: Icmpv4Type = Icmpv4Type(3);
     /// There is a better first hop.
     pub const REDIRECT: Icmpv4Type = Icmpv4Type(5);
-    /// Please answer.
+    /// A request for an echo.
     pub const ECHO_REQUEST: Icmpv4Type = Icmpv4Type(8);
     /// The time to live ran out.
     pub const TIME_EXCEEDED: Icmpv4Type = Icmpv4Type(11);
@@ -91,7 +91,7 @@ impl Icmpv4Type {
     pub const PARAMETER_PROBLEM: Icmpv4Type = Icmpv4Type(12);
 }
 
-/// What an ICMP header says.
+/// The fields of an ICMP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Icmpv4Repr {
     /// The type of the message.

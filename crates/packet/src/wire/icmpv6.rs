@@ -1,11 +1,11 @@
-//! The ICMP header of IPv6 (RFC 4443 section 2.1); neighbour discovery has a file of its own.
+//! The ICMP header of IPv6 (RFC 4443 section 2.1); neighbour discovery has its own file.
 //!
 //! ```text
 //!   0      1      2          4
 //!   | type | code | checksum | rest of the header: by type | payload ...
 //! ```
 //!
-//! Unlike that of IPv4, the checksum covers a pseudo-header (section 2.3).
+//! Unlike in IPv4, the checksum covers a pseudo-header (section 2.3).
 
 use super::WireError;
 use super::field::{self, Field};
@@ -50,13 +50,13 @@ impl<'a> Icmpv6View<'a> {
         self.bytes[CODE]
     }
 
-    /// The checksum as it stands.
+    /// The checksum as stored.
     #[inline]
     pub fn checksum(&self) -> u16 {
         field::read_u16(self.bytes, CHECKSUM)
     }
 
-    /// Whether the message, which must end where `bytes` did, is as it was sent.
+    /// Whether the checksum is valid; `bytes` must end where the message ends.
     pub fn has_valid_checksum(&self, pseudo_header: Sum) -> bool {
         pseudo_header.with_bytes(self.bytes).is_valid()
     }
@@ -67,7 +67,7 @@ impl<'a> Icmpv6View<'a> {
         field::read(self.bytes, REST)
     }
 
-    /// What follows the header.
+    /// The bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
@@ -81,29 +81,29 @@ pub struct Icmpv6Type(pub u8);
 impl Icmpv6Type {
     /// A packet could not be delivered (RFC 4443 section 3.1).
     pub const DESTINATION_UNREACHABLE: Icmpv6Type = Icmpv6Type(1);
-    /// A packet was larger than the next link takes (RFC 4443 section 3.2).
+    /// A packet was larger than the next link allows (RFC 4443 section 3.2).
     pub const PACKET_TOO_BIG: Icmpv6Type = Icmpv6Type(2);
     /// The hop limit ran out (RFC 4443 section 3.3).
     pub const TIME_EXCEEDED: Icmpv6Type = Icmpv6Type(3);
     /// A field of a packet was wrong (RFC 4443 section 3.4).
     pub const PARAMETER_PROBLEM: Icmpv6Type = Icmpv6Type(4);
-    /// Please answer (RFC 4443 section 4.1).
+    /// A request for an echo (RFC 4443 section 4.1).
     pub const ECHO_REQUEST: Icmpv6Type = Icmpv6Type(128);
     /// The answer to an echo request (RFC 4443 section 4.2).
     pub const ECHO_REPLY: Icmpv6Type = Icmpv6Type(129);
-    /// Who is a router here? (RFC 4861 section 4.1)
+    /// A request for routers to report themselves (RFC 4861 section 4.1).
     pub const ROUTER_SOLICITATION: Icmpv6Type = Icmpv6Type(133);
-    /// A router is here (RFC 4861 section 4.2).
+    /// A router reports itself (RFC 4861 section 4.2).
     pub const ROUTER_ADVERTISEMENT: Icmpv6Type = Icmpv6Type(134);
-    /// Who has the target address? (RFC 4861 section 4.3)
+    /// A request for the target's link-layer address (RFC 4861 section 4.3).
     pub const NEIGHBOR_SOLICITATION: Icmpv6Type = Icmpv6Type(135);
-    /// The target address is here (RFC 4861 section 4.4).
+    /// The sender has the target address (RFC 4861 section 4.4).
     pub const NEIGHBOR_ADVERTISEMENT: Icmpv6Type = Icmpv6Type(136);
     /// There is a better first hop (RFC 4861 section 4.5).
     pub const REDIRECT: Icmpv6Type = Icmpv6Type(137);
 }
 
-/// What an ICMP header says.
+/// The fields of an ICMP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Icmpv6Repr {
     /// The type of the message.

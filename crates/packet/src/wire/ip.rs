@@ -1,4 +1,4 @@
-//! What both versions of IP share: protocol numbers and kinds of fragment.
+//! Definitions that both versions of IP share: protocol numbers and kinds of fragment.
 
 use std::fmt;
 
@@ -40,9 +40,9 @@ impl IpProtocol {
     /// SCTP (RFC 9260).
     pub const SCTP: IpProtocol = IpProtocol(132);
 
-    /// Whether the number names an IPv6 extension header that can be walked past.
+    /// Whether the number names an IPv6 extension header that can be skipped.
     ///
-    /// ESP is none of them: what follows it is encrypted.
+    /// ESP is not one: the bytes behind it are encrypted.
     #[inline]
     pub const fn is_ipv6_extension(self) -> bool {
         matches!(
@@ -68,13 +68,13 @@ impl fmt::Debug for IpProtocol {
     }
 }
 
-/// Which part of a datagram a packet is.
+/// The part of a datagram that a packet holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FragmentKind {
-    /// All of it.
+    /// The whole datagram.
     #[default]
     Whole,
-    /// Its beginning, with the transport header; more may follow.
+    /// The beginning, with the transport header; more may follow.
     First,
     /// A later part, which has no transport header.
     Later,

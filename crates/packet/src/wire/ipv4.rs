@@ -7,8 +7,8 @@
 //!   | TTL        | protocol  | checksum  | source | destination | options ...
 //! ```
 //!
-//! Lengths are judged here, the checksum is not: a switch that only forwards does not verify it,
-//! and who wants to asks [`Ipv4View::has_valid_checksum`].
+//! The view checks lengths but not the checksum, since a switch that only forwards does not
+//! verify it. Callers that need it use [`Ipv4View::has_valid_checksum`].
 
 use std::net::Ipv4Addr;
 
@@ -32,7 +32,7 @@ const VERSION: u8 = 4;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
-/// The header's length is four bits of 32-bit words, five of them fixed.
+/// The header length is counted in 32-bit words in four bits; five of the words are fixed.
 const OPTIONS_LEN_MAX: usize = 40;
 
 /// A checked view of an IPv4 packet.
@@ -42,10 +42,10 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Bytes of the header without options.
+    /// The length of the header without options, in bytes.
     pub const HEADER_LEN: usize = OPTIONS_START;
 
-    /// Views `bytes` as a packet; padding behind it is allowed.
+    /// Views `bytes` as a packet; padding behind the packet is allowed.
     ///
     /// # Errors
     /// Those of [`Ipv4View::new_header_checked`], and [`WireError::Truncated`] if the packet is
@@ -82,7 +82,7 @@ impl<'a> Ipv4View<'a> {
         Ok(view)
     }
 
-    /// Bytes of the header with its options.
+    /// The length of the header with its options, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
         4 * usize::from(self.bytes[VERSION_AND_LENGTH] & 0x0f)
@@ -100,13 +100,13 @@ impl<'a> Ipv4View<'a> {
         self.bytes[SERVICE] & 0x03
     }
 
-    /// Bytes of header and payload, as the header says.
+    /// The length of header and payload in bytes, as the header states.
     #[inline]
     pub fn total_len(&self) -> usize {
         usize::from(field::read_u16(self.bytes, TOTAL_LENGTH))
     }
 
-    /// Which datagram a fragment is of.
+    /// The number that all fragments of a datagram share.
     #[inline]
     pub fn identification(&self) -> u16 {
         field::read_u16(self.bytes, IDENTIFICATION)
@@ -124,13 +124,13 @@ impl<'a> Ipv4View<'a> {
         self.flags_and_offset() & MORE_FRAGMENTS != 0
     }
 
-    /// Where in the datagram the payload belongs, in bytes, a multiple of eight.
+    /// The payload's offset in the datagram, in bytes, a multiple of eight.
     #[inline]
     pub fn fragment_offset_bytes(&self) -> u16 {
         (self.flags_and_offset() & OFFSET_MASK) << 3
     }
 
-    /// Which part of a datagram this is.
+    /// The part of a datagram that this packet holds.
     #[inline]
     pub fn fragment_kind(&self) -> FragmentKind {
         let field = self.flags_and_offset();
@@ -155,13 +155,13 @@ impl<'a> Ipv4View<'a> {
         IpProtocol(self.bytes[PROTOCOL])
     }
 
-    /// The header's checksum as it stands.
+    /// The header's checksum as stored.
     #[inline]
     pub fn checksum(&self) -> u16 {
         field::read_u16(self.bytes, CHECKSUM)
     }
 
-    /// Whether the header is as it was sent.
+    /// Whether the header's checksum is valid.
     pub fn has_valid_checksum(&self) -> bool {
         Sum::default()
             .with_bytes(&self.bytes[..self.header_len()])
@@ -186,13 +186,13 @@ impl<'a> Ipv4View<'a> {
         &self.bytes[OPTIONS_START..self.header_len()]
     }
 
-    /// What the packet carries, without padding behind it; less if the bytes were cut.
+    /// The payload without padding behind it; shorter if the bytes were cut.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len()..self.total_len().min(self.bytes.len())]
     }
 
-    /// The pseudo-header of a transport header and payload of `len_bytes`.
+    /// The pseudo-header for a transport header and payload of `len_bytes`.
     #[inline]
     pub fn pseudo_header(&self, len_bytes: u16) -> Sum {
         Sum::of_ipv4_pseudo_header(
@@ -209,20 +209,20 @@ impl<'a> Ipv4View<'a> {
     }
 }
 
-/// What an IPv4 header says.
+/// The fields of an IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4Repr<'a> {
     /// The differentiated services code point, 0 to 63.
     pub dscp: u8,
     /// The explicit congestion notification, 0 to 3.
     pub ecn: u8,
-    /// Which datagram a fragment is of.
+    /// The number that all fragments of a datagram share.
     pub identification: u16,
     /// Whether routers must not fragment the packet.
     pub dont_fragment: bool,
     /// Whether fragments with higher offsets exist.
     pub more_fragments: bool,
-    /// Where in the datagram the payload belongs: a multiple of eight.
+    /// The payload's offset in the datagram: a multiple of eight.
     pub fragment_offset_bytes: u16,
     /// The time to live.
     pub ttl: u8,
@@ -234,7 +234,7 @@ pub struct Ipv4Repr<'a> {
     pub destination: Ipv4Addr,
     /// The bytes of the options: a multiple of four, at most 40.
     pub options: &'a [u8],
-    /// Bytes behind the header; with the header at most 65,535.
+    /// Bytes behind the header; at most 65,535 together with the header.
     pub payload_len: usize,
 }
 

@@ -5,8 +5,8 @@
 //!   | version:4, traffic class:8, label:20   | length  | next header | hop limit | source | ...
 //! ```
 //!
-//! The extension headers behind it have a file of their own. A jumbogram (RFC 2675), whose length
-//! field is zero, is read as a packet with no payload.
+//! Extension headers have their own file. A jumbogram (RFC 2675), whose length field is zero,
+//! reads as a packet without payload.
 
 use std::net::Ipv6Addr;
 
@@ -32,13 +32,13 @@ pub struct Ipv6View<'a> {
 }
 
 impl<'a> Ipv6View<'a> {
-    /// Bytes of the header without extension headers.
+    /// The length of the header without extension headers, in bytes.
     pub const HEADER_LEN: usize = DESTINATION.end;
 
-    /// Where the header names what follows it.
+    /// The offset of the byte that names the next header.
     pub const NEXT_HEADER_OFFSET: usize = NEXT_HEADER;
 
-    /// Views `bytes` as a packet; padding behind it is allowed.
+    /// Views `bytes` as a packet; padding behind the packet is allowed.
     ///
     /// # Errors
     /// Those of [`Ipv6View::new_header_checked`], and [`WireError::Truncated`] if the packet is
@@ -92,13 +92,13 @@ impl<'a> Ipv6View<'a> {
         self.version_class_label() & LABEL_MASK
     }
 
-    /// Bytes behind this header, extension headers included, as the header says.
+    /// Bytes behind this header, extension headers included, as the header states.
     #[inline]
     pub fn payload_len(&self) -> usize {
         usize::from(field::read_u16(self.bytes, PAYLOAD_LENGTH))
     }
 
-    /// What follows: a protocol, or an extension header.
+    /// The next header: a protocol, or an extension header.
     #[inline]
     pub fn next_header(&self) -> IpProtocol {
         IpProtocol(self.bytes[NEXT_HEADER])
@@ -122,13 +122,13 @@ impl<'a> Ipv6View<'a> {
         Ipv6Addr::from(field::read::<16>(self.bytes, DESTINATION))
     }
 
-    /// The header and what it carries, without padding behind it; less if the bytes were cut.
+    /// The header and its payload, without padding behind it; shorter if the bytes were cut.
     #[inline]
     pub fn packet(&self) -> &'a [u8] {
         &self.bytes[..(Self::HEADER_LEN + self.payload_len()).min(self.bytes.len())]
     }
 
-    /// What the packet carries, extension headers included.
+    /// The payload, extension headers included.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.packet()[Self::HEADER_LEN..]
@@ -140,7 +140,7 @@ impl<'a> Ipv6View<'a> {
     }
 }
 
-/// What an IPv6 header says.
+/// The fields of an IPv6 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv6Repr {
     /// The traffic class: six bits of code point, two of congestion notification.
@@ -149,7 +149,7 @@ pub struct Ipv6Repr {
     pub flow_label: u32,
     /// Bytes behind the header, extension headers included; at most 65,535.
     pub payload_len: usize,
-    /// What follows: a protocol, or an extension header.
+    /// The next header: a protocol, or an extension header.
     pub next_header: IpProtocol,
     /// The hop limit.
     pub hop_limit: u8,

@@ -1,5 +1,6 @@
-//! IPv6 extension headers (RFC 8200 section 4, RFC 4302 for authentication), and the walk past
-//! them to the transport header.
+//! IPv6 extension headers (RFC 8200 section 4, RFC 4302 for authentication).
+//!
+//! Also the walk past them to the transport header.
 //!
 //! ```text
 //!   options, routing:  | next header | length in 8 bytes, less one | body ...
@@ -7,7 +8,7 @@
 //!   fragment:          | next header | 0 | offset:13, 0:2, more:1 | identification |
 //! ```
 //!
-//! The walk goes from header to header while the number that names the next one is an extension's:
+//! The walk continues while the next header's number is an extension's:
 //!
 //! ```text
 //!   protocol, offset = the fixed header's next header, 40
@@ -17,13 +18,14 @@
 //!       protocol, offset = the extension's next header, offset + its length
 //! ```
 //!
-//! 1. The walk ends: by the bound, and because every extension has at least eight bytes.
+//! 1. The walk ends: it is bounded, and every extension has at least eight bytes.
 //! 2. Nothing behind the header of a later fragment is read: it is data, not a header.
 //! 3. It reads only the packet, never the padding behind it.
 //!
-//! It takes extensions in any order and number, as Linux's `ipv6_skip_exthdr` and Open vSwitch do;
-//! RFC 8200 section 4.1 recommends an order and wants hop-by-hop options first, but a receiver that
-//! is laxer would see a transport header that a strict switch did not match.
+//! The walk accepts extensions in any order and number, as Linux's `ipv6_skip_exthdr` and Open
+//! vSwitch do. RFC 8200 section 4.1 recommends an order and wants hop-by-hop options first.
+//! But a more lenient receiver would then see a transport header that a strict switch did not
+//! match.
 
 use super::field::{self, Field};
 use super::{FragmentKind, IpProtocol, Ipv6View, WireError};
@@ -35,17 +37,17 @@ const BODY_START: usize = 2;
 const FRAGMENT_RESERVED: usize = 1;
 const FRAGMENT_OFFSET: Field = 2..4;
 const FRAGMENT_IDENTIFICATION: Field = 4..8;
-/// The offset is the high 13 bits of its field, so that the field without the rest is in bytes.
+/// The offset is the high 13 bits of its field, so the masked field is the offset in bytes.
 const FRAGMENT_OFFSET_MASK: u16 = 0xfff8;
 const FRAGMENT_MORE: u16 = 0x0001;
 
 /// Bytes of an authentication header before its check value (RFC 4302 section 2).
 const AUTHENTICATION_LEN_MIN: usize = 12;
 
-/// How many extension headers are walked past: the number that RFC 8200 section 4.1 lists, and one.
+/// The most extension headers in a walk: the number that RFC 8200 section 4.1 lists, plus one.
 pub const EXTENSIONS_MAX: usize = 8;
 
-/// Where the extension headers of a packet end, and what they said.
+/// The end of a packet's extension headers, and the facts that they stated.
 ///
 /// Offsets count from the first byte of the IPv6 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,14 +58,14 @@ pub struct ExtensionWalk {
     pub offset: usize,
     /// The byte that names the protocol: in the fixed header or in the last extension header.
     pub protocol_offset: usize,
-    /// Which part of a datagram this is.
+    /// The part of a datagram that this packet holds.
     ///
     /// A fragment header of offset zero makes it [`FragmentKind::First`] even if no more fragments
     /// follow (an atomic fragment, RFC 6946), as in Open vSwitch.
     pub fragment: FragmentKind,
     /// Where the first fragment header starts, if there is one.
     pub fragment_offset: Option<usize>,
-    /// How many extension headers there are.
+    /// The number of extension headers.
     pub count: usize,
 }
 
@@ -82,7 +84,7 @@ pub fn walk_extensions(view: &Ipv6View<'_>) -> Result<ExtensionWalk, WireError> 
         fragment_offset: None,
         count: 0,
     };
-    // Invariant 2: the loop condition is what keeps the walk out of a later fragment's data.
+    // Invariant 2: this condition keeps the walk out of a later fragment's data.
     while walk.protocol.is_ipv6_extension() && walk.fragment != FragmentKind::Later {
         if walk.count == EXTENSIONS_MAX {
             return Err(WireError::TooManyHeaders);
@@ -112,7 +114,7 @@ impl ExtensionWalk {
     }
 }
 
-/// A checked view of an extension header that has a length: all but the fragment header.
+/// A checked view of an extension header with a length: every kind but the fragment header.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionView<'a> {
     kind: IpProtocol,
@@ -149,13 +151,13 @@ impl<'a> ExtensionView<'a> {
         self.kind
     }
 
-    /// What follows this header.
+    /// The next header.
     #[inline]
     pub fn next_header(&self) -> IpProtocol {
         IpProtocol(self.bytes[NEXT_HEADER])
     }
 
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
         let length = usize::from(self.bytes[LENGTH]);
@@ -166,27 +168,27 @@ impl<'a> ExtensionView<'a> {
         }
     }
 
-    /// The header behind its length: options, addresses or a check value.
+    /// The bytes behind the length field: options, addresses or a check value.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[BODY_START..self.header_len()]
     }
 
-    /// What follows the header.
+    /// The bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len()..]
     }
 }
 
-/// What an extension header says.
+/// The fields of an extension header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtensionRepr<'a> {
-    /// The number that names this header; it stands in the header in front.
+    /// The number that names this header; it is stored in the previous header.
     pub kind: IpProtocol,
-    /// What follows this header.
+    /// The next header.
     pub next_header: IpProtocol,
-    /// The header behind its length.
+    /// The bytes behind the length field.
     ///
     /// Two bytes short of a multiple of eight, or of four in an authentication header.
     pub body: &'a [u8],
@@ -213,7 +215,8 @@ impl<'a> ExtensionRepr<'a> {
     /// Writes the header.
     ///
     /// # Panics
-    /// If `bytes` is shorter than [`ExtensionRepr::buffer_len`] or the body has no possible length.
+    /// If `bytes` is shorter than [`ExtensionRepr::buffer_len`] or no length field fits the
+    /// body.
     pub fn emit(&self, bytes: &mut [u8]) {
         let len = self.buffer_len();
         let (unit, less, least) = match self.kind {
@@ -250,13 +253,13 @@ impl<'a> Ipv6FragmentView<'a> {
         Ok(Ipv6FragmentView { bytes })
     }
 
-    /// What the reassembled datagram has behind its extension headers.
+    /// The header behind the extension headers of the reassembled datagram.
     #[inline]
     pub fn next_header(&self) -> IpProtocol {
         IpProtocol(self.bytes[NEXT_HEADER])
     }
 
-    /// Where in the datagram the payload belongs, in bytes, a multiple of eight.
+    /// The payload's offset in the datagram, in bytes, a multiple of eight.
     #[inline]
     pub fn fragment_offset_bytes(&self) -> u16 {
         field::read_u16(self.bytes, FRAGMENT_OFFSET) & FRAGMENT_OFFSET_MASK
@@ -268,13 +271,14 @@ impl<'a> Ipv6FragmentView<'a> {
         field::read_u16(self.bytes, FRAGMENT_OFFSET) & FRAGMENT_MORE != 0
     }
 
-    /// Which datagram the fragment is of.
+    /// The number that all fragments of a datagram share.
     #[inline]
     pub fn identification(&self) -> u32 {
         field::read_u32(self.bytes, FRAGMENT_IDENTIFICATION)
     }
 
-    /// Which part of a datagram this is; an atomic fragment counts as a first one.
+    /// The part of a datagram that this packet holds; an atomic fragment counts as a first
+    /// one.
     #[inline]
     pub fn fragment_kind(&self) -> FragmentKind {
         if self.fragment_offset_bytes() == 0 {
@@ -284,23 +288,23 @@ impl<'a> Ipv6FragmentView<'a> {
         }
     }
 
-    /// What follows the header.
+    /// The bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
     }
 }
 
-/// What a fragment header says.
+/// The fields of a fragment header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv6FragmentRepr {
-    /// What the reassembled datagram has behind its extension headers.
+    /// The header behind the extension headers of the reassembled datagram.
     pub next_header: IpProtocol,
-    /// Where in the datagram the payload belongs: a multiple of eight.
+    /// The payload's offset in the datagram: a multiple of eight.
     pub fragment_offset_bytes: u16,
     /// Whether fragments with higher offsets exist.
     pub more_fragments: bool,
-    /// Which datagram the fragment is of.
+    /// The number that all fragments of a datagram share.
     pub identification: u32,
 }
 

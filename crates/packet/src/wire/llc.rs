@@ -1,16 +1,17 @@
-//! Logical link control and its sub-network access protocol (IEEE 802-2014 section 9, RFC 1042).
+//! Logical link control and its sub-network access protocol (IEEE 802-2014 section 9, RFC
+//! 1042).
 //!
-//! A frame whose type field is a length below 1536 carries LLC, and under the SNAP service access
-//! points LLC carries an organisation and a type:
+//! A frame whose type field is a length below 1536 carries LLC. Under the SNAP service access
+//! points, LLC carries an organisation and a type:
 //!
 //! ```text
 //!   0      2      3      4         5              8      10
 //!   | len  | DSAP | SSAP | control | organisation | type | ...
 //! ```
 //!
-//! A SNAP header of organisation zero says in ten bytes what Ethernet II says in two (RFC 1042),
-//! and a switch that overlooks it lets IPv4 pass as "something else". [`FrameType::parse`] reads
-//! either form at the position of a type field, which is after the addresses or after a tag.
+//! A SNAP header of organisation zero says in ten bytes what Ethernet II says in two (RFC
+//! 1042). A switch that overlooks it treats IPv4 as an unknown protocol. [`FrameType::parse`]
+//! reads either form where a type field is: after the addresses or after a tag.
 
 use super::field::{self, Field};
 use super::{EtherType, WireError};
@@ -39,7 +40,7 @@ impl<'a> LlcView<'a> {
     /// [`WireError::Truncated`] if LLC, or the SNAP header it announces, is not whole.
     pub fn new_checked(bytes: &'a [u8]) -> Result<Self, WireError> {
         let view = LlcView { bytes };
-        // The order matters: the length of the header is known from its first three bytes.
+        // The order matters: `header_len` needs the first three bytes.
         if bytes.len() <= CONTROL || bytes.len() < view.header_len() {
             return Err(WireError::Truncated);
         }
@@ -56,7 +57,7 @@ impl<'a> LlcView<'a> {
         self.bytes[SOURCE_SAP]
     }
 
-    /// The first byte of control; other frames than unnumbered ones have a second.
+    /// The first control byte; only unnumbered frames have no second one.
     pub fn control(&self) -> u8 {
         self.bytes[CONTROL]
     }
@@ -78,7 +79,7 @@ impl<'a> LlcView<'a> {
         }
     }
 
-    /// What follows the header, padding included.
+    /// The bytes behind the header, padding included.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len()..]
     }
@@ -95,11 +96,11 @@ impl<'a> LlcView<'a> {
 pub struct Snap {
     /// The organisation; zero means that the type is an Ethernet type.
     pub organisation: [u8; 3],
-    /// The type that the organisation gave to what follows.
+    /// The type of the payload, as the organisation numbers it.
     pub ether_type: EtherType,
 }
 
-/// What an LLC header says.
+/// The fields of an LLC header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LlcRepr {
     /// LLC alone.
@@ -161,7 +162,7 @@ impl LlcRepr {
     }
 }
 
-/// What the type field of a frame or a tag leads to.
+/// The payload that the type field of a frame or a tag leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameType {
     /// A payload of this type, directly or through SNAP of organisation zero.
@@ -176,13 +177,14 @@ pub enum FrameType {
 }
 
 impl FrameType {
-    /// Reads the type at the start of `bytes`, which is where a type field is.
+    /// Reads the type at the start of `bytes`, which must be a type field.
     ///
-    /// The length of an IEEE 802.3 frame is not compared with the bytes that are there, as the
-    /// frame may be padded.
+    /// The length of an IEEE 802.3 frame is not compared with the bytes, since the frame may
+    /// be padded.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] under two bytes. A short LLC header is not an error, only no type.
+    /// [`WireError::Truncated`] under two bytes. A short LLC header is not an error: it has no
+    /// type.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let Some((field, rest)) = bytes.split_first_chunk() else {

@@ -1,32 +1,33 @@
-//! Wire formats: one file a protocol, from bytes to meaning and back.
+//! Wire formats: one file per protocol, from bytes to meaning and back.
 //!
-//! The parser of keys, the rewriter of packets, the generators of workloads and the tests read
-//! and write headers through this folder, so that a byte range or a constant of a standard is
-//! written down once. Every protocol has the same two types:
+//! The parser of keys, the rewriter of packets, the generators of workloads and the tests all
+//! use this folder. So each byte range and each constant of a standard is written down once.
+//! Every protocol has the same two types:
 //!
-//! - a *view*, `FooView<'a>`: a slice whose lengths `new_checked` has verified, with getters that
-//!   cannot fail. It reads what the bytes say and judges nothing else: a wrong checksum, a port of
-//!   zero or a strange flag are for the caller to look at;
-//! - a *representation*, `FooRepr`: a plain struct of what the header means. `parse` makes it from
-//!   a view, `emit` writes it into a slice of at least `buffer_len` bytes, and the two round-trip.
+//! - a *view*, `FooView<'a>`: a slice whose lengths `new_checked` has verified, with getters
+//!   that cannot fail. It checks nothing else: a wrong checksum, a port of zero or a strange
+//!   flag is the caller's to look at;
+//! - a *representation*, `FooRepr`: a plain struct of the header's fields. `parse` makes it
+//!   from a view, and `emit` writes it into a slice of at least `buffer_len` bytes. The two
+//!   round-trip.
 //!
-//! 1. A view reads only inside the slice it was given, and no input makes `new_checked`, a getter,
-//!    an iterator or `parse` panic.
+//! 1. A view reads only inside its slice. No input makes `new_checked`, a getter, an iterator
+//!    or `parse` panic.
 //! 2. `parse(view(emit(repr))) == repr` for each representation whose fields are in range.
-//! 3. Work is linear in the header, and chains (extension headers, options, label stacks) are
+//! 3. Work is linear in the header. Chains (extension headers, options, label stacks) are
 //!    bounded by a stated constant or by their own length.
-//! 4. Lengths in a header and the length of the slice are different things: Ethernet pads, and
-//!    captures cut. `payload` ends where the header says that it ends.
+//! 4. The length in a header and the length of the slice may differ: Ethernet pads, and
+//!    captures cut. `payload` ends where the header says.
 //!
-//! Where a header names the length of what follows (IPv4, IPv6, UDP), `new_checked` refuses a
-//! slice that is shorter, and `new_header_checked` accepts it: for the first fragment of a
-//! datagram and for a datagram that an ICMP error quotes.
+//! Where a header states the payload's length (IPv4, IPv6, UDP), `new_checked` refuses a
+//! shorter slice. `new_header_checked` accepts it: for the first fragment of a datagram and
+//! for a datagram that an ICMP error quotes.
 //!
-//! Checksums of a header alone (IPv4) are written by `emit`. Those that cover a payload (TCP, UDP,
-//! SCTP, ICMP) are no part of the header's meaning: `emit` writes zero, `fill_checksum` completes
-//! it when the payload is in place, and [`crate::checksum`] updates it when a field changes.
+//! `emit` writes checksums of a header alone (IPv4). It writes zero for those that cover a
+//! payload (TCP, UDP, SCTP, ICMP). `fill_checksum` completes them when the payload is in
+//! place, and [`crate::checksum`] updates them when a field changes.
 //!
-//! The shape is that of smoltcp's `wire` module; it departs from it in borrowing `&[u8]` only, as
+//! The design is that of smoltcp's `wire` module, except that views borrow only `&[u8]`:
 //! packets are written through representations and rewritten in place elsewhere.
 
 mod address;

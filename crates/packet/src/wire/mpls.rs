@@ -4,7 +4,8 @@
 //!   | label:20 | traffic class:3 | bottom:1 | time to live:8 |
 //! ```
 //!
-//! Nothing in the stack says what follows its bottom: the label does, to whoever assigned it.
+//! Nothing in the stack names the payload behind its bottom: only the router that assigned the
+//! label knows it.
 
 use super::WireError;
 use super::field::{self, Field};
@@ -23,7 +24,7 @@ pub struct MplsView<'a> {
 }
 
 impl<'a> MplsView<'a> {
-    /// Bytes of an entry.
+    /// The length of an entry in bytes.
     pub const HEADER_LEN: usize = ENTRY.end;
 
     /// Views `bytes` as an entry.
@@ -56,7 +57,7 @@ impl<'a> MplsView<'a> {
         (self.entry() >> TRAFFIC_CLASS_SHIFT) as u8 & 0x07
     }
 
-    /// Whether no other entry follows.
+    /// Whether this is the last entry.
     #[inline]
     pub fn is_bottom(&self) -> bool {
         self.entry() & BOTTOM != 0
@@ -68,21 +69,21 @@ impl<'a> MplsView<'a> {
         self.entry() as u8
     }
 
-    /// What follows the entry.
+    /// The bytes behind the entry.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
     }
 }
 
-/// What an entry of a label stack says.
+/// The fields of an entry of a label stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MplsRepr {
     /// The label, below 2^20.
     pub label: u32,
     /// The traffic class, 0 to 7.
     pub traffic_class: u8,
-    /// Whether no other entry follows.
+    /// Whether this is the last entry.
     pub bottom: bool,
     /// The time to live.
     pub ttl: u8,
@@ -121,9 +122,9 @@ impl MplsRepr {
     }
 }
 
-/// The entries of a label stack, top first, up to and with the bottom.
+/// The entries of a label stack, top first, including the bottom.
 ///
-/// It ends early, without an entry that is the bottom, where the bytes do.
+/// If the bytes end early, the walk ends without a bottom entry.
 #[derive(Clone, Debug)]
 pub struct LabelStack<'a> {
     bytes: &'a [u8],

@@ -7,20 +7,20 @@
 //!   an option:  | type | length in 8 bytes | value ...
 //! ```
 //!
-//! The message has a part of fixed length and options that may hold anything. A switch that reads
-//! a target out of a message but trips over its options, and then forgets that it read them,
-//! caches an answer for too many packets (CVE-2023-5366). So it is all or nothing:
+//! The message has a fixed part and options with arbitrary content. A switch may read a
+//! target, then fail on the options and forget that it read the target. It then caches an
+//! answer for too many packets (CVE-2023-5366). So it is all or nothing:
 //!
-//! 1. A view exists only if every option has a length that is not zero and ends inside the
-//!    message (section 6.1.1 and 7.1: else the message must be discarded), and no link-layer
-//!    address is there twice.
-//! 2. Whoever gets no view treats the whole discovery part as absent, the target included; the
-//!    ICMP header stands for itself.
+//! 1. A view exists only if every option has a non-zero length and ends inside the message,
+//!    and no link-layer address is repeated (sections 6.1.1 and 7.1: other messages must be
+//!    discarded).
+//! 2. A caller that gets no view treats the whole discovery part as absent, target included.
+//!    The ICMP header stays valid.
 //!
-//! A link-layer address option of another length than Ethernet's is skipped, as an unknown one is.
-//! Open vSwitch differs in one case: it accepts a last option of under eight bytes, which is cut
-//! off and here makes the message malformed. The checks on hop limit and code of section 7.1 are
-//! rules' to make.
+//! A link-layer address option of another length than Ethernet's is skipped, like an unknown
+//! option. Open vSwitch differs in one case: it accepts a truncated last option of under eight
+//! bytes, which makes the message malformed here. The checks of hop limit and code in section
+//! 7.1 are left to rules.
 
 use std::net::Ipv6Addr;
 
@@ -33,12 +33,12 @@ const FLAGS: Field = 4..8;
 const TARGET: Field = 8..24;
 const OPTIONS_START: usize = 24;
 
-/// Advertisements alone have flags (section 4.4); in solicitations these bits are reserved.
+/// Only advertisements have flags (section 4.4); in solicitations these bits are reserved.
 const FLAG_ROUTER: u32 = 1 << 31;
 const FLAG_SOLICITED: u32 = 1 << 30;
 const FLAG_OVERRIDE: u32 = 1 << 29;
 
-/// Section 4.6.1, as the next.
+/// Section 4.6.1, also for the next constant.
 const OPTION_SOURCE_LINK_LAYER: u8 = 1;
 const OPTION_TARGET_LINK_LAYER: u8 = 2;
 /// A link-layer address option for Ethernet: type, length and six bytes (RFC 2464 section 6).
@@ -54,10 +54,10 @@ pub struct NeighborView<'a> {
 }
 
 impl<'a> NeighborView<'a> {
-    /// Bytes of the message without options.
+    /// The length of the message without options, in bytes.
     pub const HEADER_LEN: usize = OPTIONS_START;
 
-    /// Where in the message the target address is.
+    /// The offset of the target address in the message.
     pub const TARGET_OFFSET: usize = TARGET.start;
 
     /// Views `bytes`, a whole ICMP message, as a solicitation or an advertisement.
@@ -101,7 +101,7 @@ impl<'a> NeighborView<'a> {
         field::read_u32(self.bytes, FLAGS)
     }
 
-    /// The address that is asked for or told.
+    /// The address that the message asks for or announces.
     #[inline]
     pub fn target(&self) -> Ipv6Addr {
         Ipv6Addr::from(field::read::<16>(self.bytes, TARGET))
@@ -121,13 +121,13 @@ impl<'a> NeighborView<'a> {
             .map(|offset| self.address_at(offset))
     }
 
-    /// Where in the message the sender's Ethernet address is.
+    /// The offset of the sender's Ethernet address in the message.
     #[inline]
     pub fn source_link_layer_offset(&self) -> Option<usize> {
         self.source_link_layer_offset
     }
 
-    /// Where in the message the target's Ethernet address is.
+    /// The offset of the target's Ethernet address in the message.
     #[inline]
     pub fn target_link_layer_offset(&self) -> Option<usize> {
         self.target_link_layer_offset
@@ -137,13 +137,13 @@ impl<'a> NeighborView<'a> {
         MacAddress(field::read(self.bytes, offset..offset + 6))
     }
 
-    /// Notes the option at `offset` and gives the offset of the next.
+    /// Notes the option at `offset` and returns the offset of the next one.
     fn take_option(&mut self, offset: usize) -> Result<usize, WireError> {
         let [kind, length, ..] = self.bytes[offset..] else {
             return Err(WireError::BadOption);
         };
         let len = 8 * usize::from(length);
-        // A length of zero would walk in place for ever.
+        // A length of zero would loop for ever.
         if len == 0 || len > self.bytes.len() - offset {
             return Err(WireError::BadOption);
         }
@@ -161,28 +161,28 @@ impl<'a> NeighborView<'a> {
     }
 }
 
-/// Which message of neighbour discovery it is.
+/// The kind of a neighbour discovery message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NeighborMessage {
-    /// Who has the target address?
+    /// Asks for the target's link-layer address.
     Solicitation,
-    /// The target address is here.
+    /// Announces the target's link-layer address.
     Advertisement {
         /// The sender is a router.
         router: bool,
-        /// It answers a solicitation.
+        /// The message answers a solicitation.
         solicited: bool,
-        /// It is to replace what the receiver knew.
+        /// The message replaces the receiver's cached address.
         overrides: bool,
     },
 }
 
-/// What a neighbour solicitation or advertisement says.
+/// The content of a neighbour solicitation or advertisement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighborRepr {
-    /// Which message it is.
+    /// The kind of the message.
     pub message: NeighborMessage,
-    /// The address that is asked for or told.
+    /// The address that the message asks for or announces.
     pub target: Ipv6Addr,
     /// The sender's Ethernet address, an option.
     pub source_link_layer: Option<MacAddress>,
@@ -191,7 +191,7 @@ pub struct NeighborRepr {
 }
 
 impl NeighborRepr {
-    /// Reads the message; options other than link-layer addresses are left out.
+    /// Reads the message; only link-layer address options are kept.
     ///
     /// # Errors
     /// None beyond those of the view.
@@ -220,8 +220,9 @@ impl NeighborRepr {
         OPTIONS_START + count * LINK_LAYER_OPTION_LEN
     }
 
-    /// Writes the message, from its ICMP header on, without a checksum; see
-    /// [`Icmpv6Repr::fill_checksum`].
+    /// Writes the message from its ICMP header on, without a checksum.
+    ///
+    /// The caller completes it with [`Icmpv6Repr::fill_checksum`].
     ///
     /// # Panics
     /// If `bytes` is shorter than [`NeighborRepr::buffer_len`].

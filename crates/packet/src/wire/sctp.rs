@@ -48,19 +48,19 @@ impl<'a> SctpView<'a> {
         field::read_u16(self.bytes, DESTINATION_PORT)
     }
 
-    /// The tag by which the receiver knows the association.
+    /// The tag by which the receiver identifies the association.
     #[inline]
     pub fn verification_tag(&self) -> u32 {
         field::read_u32(self.bytes, VERIFICATION_TAG)
     }
 
-    /// The CRC32c as it stands; it travels low byte first.
+    /// The CRC32c as stored; it travels low byte first.
     #[inline]
     pub fn checksum(&self) -> u32 {
         u32::from_le_bytes(field::read(self.bytes, CHECKSUM))
     }
 
-    /// Whether the packet, which must end where `bytes` did, is as it was sent.
+    /// Whether the checksum is valid; `bytes` must end where the packet ends.
     pub fn has_valid_checksum(&self) -> bool {
         self.checksum() == sctp_checksum(self.bytes)
     }
@@ -72,14 +72,14 @@ impl<'a> SctpView<'a> {
     }
 }
 
-/// What an SCTP common header says.
+/// The fields of an SCTP common header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SctpRepr {
     /// The port of the sender.
     pub source_port: u16,
     /// The port of the receiver.
     pub destination_port: u16,
-    /// The tag by which the receiver knows the association.
+    /// The tag by which the receiver identifies the association.
     pub verification_tag: u32,
 }
 

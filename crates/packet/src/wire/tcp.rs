@@ -24,7 +24,7 @@ const URGENT_POINTER: Field = 18..20;
 const OPTIONS_START: usize = 20;
 
 const LENGTH_SHIFT: u32 = 12;
-/// The header's length is four bits of 32-bit words, five of them fixed.
+/// The header length is counted in 32-bit words in four bits; five of the words are fixed.
 const OPTIONS_LEN_MAX: usize = 40;
 
 /// A checked view of a TCP segment.
@@ -34,7 +34,7 @@ pub struct TcpView<'a> {
 }
 
 impl<'a> TcpView<'a> {
-    /// Bytes of the header without options.
+    /// The length of the header without options, in bytes.
     pub const HEADER_LEN: usize = OPTIONS_START;
 
     /// Views `bytes` as a segment.
@@ -57,7 +57,7 @@ impl<'a> TcpView<'a> {
         Ok(view)
     }
 
-    /// Bytes of the header with its options.
+    /// The length of the header with its options, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
         4 * usize::from(field::read_u16(self.bytes, LENGTH_AND_FLAGS) >> LENGTH_SHIFT)
@@ -75,13 +75,13 @@ impl<'a> TcpView<'a> {
         field::read_u16(self.bytes, DESTINATION_PORT)
     }
 
-    /// The number of the first byte of the payload.
+    /// The sequence number of the payload's first byte.
     #[inline]
     pub fn sequence(&self) -> u32 {
         field::read_u32(self.bytes, SEQUENCE)
     }
 
-    /// The number of the byte that the sender waits for.
+    /// The sequence number of the next byte that the sender expects.
     #[inline]
     pub fn acknowledgment(&self) -> u32 {
         field::read_u32(self.bytes, ACKNOWLEDGMENT)
@@ -93,24 +93,24 @@ impl<'a> TcpView<'a> {
         TcpFlags(field::read_u16(self.bytes, LENGTH_AND_FLAGS) & TcpFlags::ALL.0)
     }
 
-    /// The window, not scaled.
+    /// The window, unscaled.
     #[inline]
     pub fn window(&self) -> u16 {
         field::read_u16(self.bytes, WINDOW)
     }
 
-    /// The checksum as it stands.
+    /// The checksum as stored.
     #[inline]
     pub fn checksum(&self) -> u16 {
         field::read_u16(self.bytes, CHECKSUM)
     }
 
-    /// Whether the segment, which must end where `bytes` did, is as it was sent.
+    /// Whether the checksum is valid; `bytes` must end where the segment ends.
     pub fn has_valid_checksum(&self, pseudo_header: Sum) -> bool {
         pseudo_header.with_bytes(self.bytes).is_valid()
     }
 
-    /// Where urgent data ends, counted from the sequence number.
+    /// The end of urgent data, relative to the sequence number.
     #[inline]
     pub fn urgent_pointer(&self) -> u16 {
         field::read_u16(self.bytes, URGENT_POINTER)
@@ -122,31 +122,31 @@ impl<'a> TcpView<'a> {
         &self.bytes[OPTIONS_START..self.header_len()]
     }
 
-    /// The options, in order; each may turn out to be malformed.
+    /// The options, in order; each item may be malformed.
     #[inline]
     pub fn options(&self) -> TcpOptions<'a> {
         TcpOptions::new(self.option_bytes())
     }
 
-    /// What the segment carries.
+    /// The payload of the segment.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len()..]
     }
 }
 
-/// The flags of a segment: nine with a name, three reserved, as 12 bits.
+/// The flags of a segment as 12 bits: nine named, three reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TcpFlags(pub u16);
 
 impl TcpFlags {
-    /// The sender is done (RFC 9293 section 3.1, as the next five).
+    /// The sender has no more data (RFC 9293 section 3.1, also for the next five).
     pub const FIN: TcpFlags = TcpFlags(0x001);
-    /// Sequence numbers start.
+    /// Synchronises sequence numbers.
     pub const SYN: TcpFlags = TcpFlags(0x002);
-    /// The connection is reset.
+    /// Resets the connection.
     pub const RST: TcpFlags = TcpFlags(0x004);
-    /// Deliver without waiting for more.
+    /// Asks for delivery without waiting for more data.
     pub const PSH: TcpFlags = TcpFlags(0x008);
     /// The acknowledgment number is valid.
     pub const ACK: TcpFlags = TcpFlags(0x010);
@@ -176,22 +176,22 @@ impl BitOr for TcpFlags {
     }
 }
 
-/// What a TCP header says.
+/// The fields of a TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpRepr<'a> {
     /// The port of the sender.
     pub source_port: u16,
     /// The port of the receiver.
     pub destination_port: u16,
-    /// The number of the first byte of the payload.
+    /// The sequence number of the payload's first byte.
     pub sequence: u32,
-    /// The number of the byte that the sender waits for.
+    /// The sequence number of the next byte that the sender expects.
     pub acknowledgment: u32,
     /// The flags.
     pub flags: TcpFlags,
-    /// The window, not scaled.
+    /// The window, unscaled.
     pub window: u16,
-    /// Where urgent data ends, counted from the sequence number.
+    /// The end of urgent data, relative to the sequence number.
     pub urgent_pointer: u16,
     /// The bytes of the options: a multiple of four, at most 40.
     pub options: &'a [u8],

@@ -1,8 +1,8 @@
 //! TCP options (RFC 9293 section 3.2, RFC 7323, RFC 2018).
 //!
-//! An option is one byte of kind, and but for the first two kinds one byte of length, which counts
-//! itself and the kind, and a value. A malformed option hides where the next one starts, so that
-//! the walk reports it and ends.
+//! The first two kinds are a single byte. Any other option has a kind byte, a length byte
+//! (which counts both) and a value. A malformed option hides the start of the next one, so the
+//! walk reports it and ends.
 
 use super::WireError;
 
@@ -24,18 +24,18 @@ pub enum TcpOption<'a> {
     NoOperation,
     /// The largest segment that the sender accepts.
     MaximumSegmentSize(u16),
-    /// How many bits windows are shifted to the left.
+    /// The left shift of windows, in bits.
     WindowScale(u8),
     /// Selective acknowledgments may be sent.
     SelectivePermitted,
-    /// The sender's clock, and the clock that it echoes.
+    /// The sender's clock, and the clock value that it echoes.
     Timestamps {
         /// The sender's clock.
         value: u32,
-        /// The last value that arrived.
+        /// The last clock value that arrived from the peer.
         echo: u32,
     },
-    /// An option that is not read further, selective acknowledgments among them.
+    /// Any option without a variant here, such as selective acknowledgments.
     Other {
         /// The kind of option, from 2 up.
         kind: u8,
@@ -93,7 +93,7 @@ impl TcpOption<'_> {
 
 /// The options of a TCP header, in order, up to the end of the list.
 ///
-/// An item is [`WireError::BadOption`] where an option has no possible length; nothing follows it.
+/// An option of impossible length yields [`WireError::BadOption`] as the last item.
 #[derive(Clone, Debug)]
 pub struct TcpOptions<'a> {
     bytes: &'a [u8],
@@ -105,7 +105,7 @@ impl<'a> TcpOptions<'a> {
         TcpOptions { bytes }
     }
 
-    /// The option whose kind needs a length, and the bytes behind it.
+    /// Splits an option with a length field from the bytes behind it.
     fn split_option(&self) -> Result<(TcpOption<'a>, &'a [u8]), WireError> {
         let [kind, len, ..] = *self.bytes else {
             return Err(WireError::BadOption);

@@ -5,8 +5,9 @@
 //!   | source port | destination port | length | checksum | payload ...
 //! ```
 //!
-//! A first fragment has the length of the whole datagram, which is longer than the fragment: read
-//! it by [`UdpView::new_header_checked`]. A checksum of zero says that there is none.
+//! A first fragment states the length of the whole datagram, which is longer than the
+//! fragment. [`UdpView::new_header_checked`] accepts it. A checksum of zero means that there
+//! is none.
 
 use super::WireError;
 use super::field::{self, Field};
@@ -70,7 +71,7 @@ impl<'a> UdpView<'a> {
         field::read_u16(self.bytes, DESTINATION_PORT)
     }
 
-    /// Bytes of header and payload, as the header says; never zero.
+    /// The length of header and payload in bytes, as the header states; never zero.
     #[inline]
     #[expect(
         clippy::len_without_is_empty,
@@ -80,19 +81,19 @@ impl<'a> UdpView<'a> {
         usize::from(field::read_u16(self.bytes, LENGTH))
     }
 
-    /// The checksum as it stands.
+    /// The checksum as stored.
     #[inline]
     pub fn checksum(&self) -> u16 {
         field::read_u16(self.bytes, CHECKSUM)
     }
 
-    /// Whether the datagram is as it was sent, or has no checksum.
+    /// Whether the datagram's checksum is valid or absent.
     pub fn has_valid_checksum(&self, pseudo_header: Sum) -> bool {
         is_udp_checksum_absent(self.checksum())
             || pseudo_header.with_bytes(self.datagram()).is_valid()
     }
 
-    /// What the datagram carries; less if the bytes were cut.
+    /// The payload of the datagram; shorter if the bytes were cut.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.datagram()[Self::HEADER_LEN..]
@@ -104,7 +105,7 @@ impl<'a> UdpView<'a> {
     }
 }
 
-/// What a UDP header says.
+/// The fields of a UDP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdpRepr {
     /// The port of the sender.

@@ -1,8 +1,8 @@
-//! VLAN tags: customer (IEEE 802.1Q) and service (IEEE 802.1ad, now of 802.1Q too).
+//! VLAN tags: customer (IEEE 802.1Q) and service (IEEE 802.1ad, now part of 802.1Q).
 //!
-//! A tag sits between the addresses of a frame and its type. The type before it (the tag protocol
-//! identifier, [`EtherType::VLAN`] or [`EtherType::SERVICE_VLAN`]) belongs to the header in front,
-//! so that the view starts at the tag control information and tags can be stacked (QinQ):
+//! A tag lies between a frame's addresses and its type. The type before it (the tag protocol
+//! identifier, [`EtherType::VLAN`] or [`EtherType::SERVICE_VLAN`]) belongs to the previous
+//! header. So the view starts at the tag control information, and tags can be stacked (QinQ):
 //!
 //! ```text
 //!   0                                   2      4
@@ -19,17 +19,17 @@ const PRIORITY_SHIFT: u32 = 13;
 const DROP_ELIGIBLE: u16 = 1 << 12;
 const VLAN_ID_MASK: u16 = 0x0fff;
 
-/// A checked view of a tag, from its control information on.
+/// A checked view of a tag, starting at its control information.
 #[derive(Clone, Copy, Debug)]
 pub struct VlanView<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> VlanView<'a> {
-    /// Bytes of a tag: its control information and the type of what follows.
+    /// The length of a tag in bytes: its control information and the type of the payload.
     pub const HEADER_LEN: usize = TYPE.end;
 
-    /// Views `bytes`, which follow the type field that announced the tag, as a tag.
+    /// Views `bytes` as a tag; they must follow the type field that announced it.
     ///
     /// # Errors
     /// [`WireError::Truncated`] under four bytes.
@@ -59,41 +59,42 @@ impl<'a> VlanView<'a> {
         self.control() & DROP_ELIGIBLE != 0
     }
 
-    /// The VLAN's identifier, 12 bits; 0 is a tag with a priority only.
+    /// The VLAN identifier, 12 bits; 0 marks a tag that carries only a priority.
     #[inline]
     pub fn vlan_id(&self) -> u16 {
         self.control() & VLAN_ID_MASK
     }
 
-    /// The type field behind the tag, as it stands.
+    /// The type field behind the tag, as stored.
     #[inline]
     pub fn ether_type(&self) -> EtherType {
         EtherType(field::read_u16(self.bytes, TYPE))
     }
 
-    /// The frame from the type field behind the tag, as [`crate::wire::FrameType::parse`] wants it.
+    /// The frame from the type field behind the tag on, as [`crate::wire::FrameType::parse`]
+    /// expects it.
     #[inline]
     pub fn from_type(&self) -> &'a [u8] {
         &self.bytes[TYPE.start..]
     }
 
-    /// What follows the tag.
+    /// The bytes behind the tag.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[Self::HEADER_LEN..]
     }
 }
 
-/// What a tag says.
+/// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VlanRepr {
     /// The priority code point, 0 to 7.
     pub priority: u8,
     /// Whether the frame may be dropped first.
     pub drop_eligible: bool,
-    /// The VLAN's identifier, 0 to 4095.
+    /// The VLAN identifier, 0 to 4095.
     pub vlan_id: u16,
-    /// The type of what follows, or a length.
+    /// The type of the payload, or a length.
     pub ether_type: EtherType,
 }
 

@@ -5,8 +5,8 @@
 //!   | flags | reserved | VNI   | reserved | Ethernet frame ...
 //! ```
 //!
-//! Reserved bits are ignored on receipt and sent as zero, as the RFC wants; the extensions that
-//! give them a meaning (group policy, generic protocol) are not read.
+//! Reserved bits are ignored on receipt and sent as zero, as the RFC requires. The extensions
+//! that give them a meaning (group policy, generic protocol) are not read.
 
 use super::WireError;
 use super::field::{self, Field};
@@ -69,7 +69,7 @@ impl<'a> VxlanView<'a> {
     }
 }
 
-/// What a VXLAN header says.
+/// The fields of a VXLAN header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VxlanRepr {
     /// The VXLAN network identifier, below 2^24.
