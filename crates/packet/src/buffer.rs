@@ -1,7 +1,7 @@
-//! A packet in memory: its bytes, with room in front for headers to be pushed.
+//! A packet in memory: its bytes, with room in front for more headers.
 //!
-//! A [`Packet`] owns one allocation that lives as long as the packet's journey from a receive
-//! queue to a transmit queue; ports recycle it. The bytes in use are `storage[start..end]`.
+//! A [`Packet`] owns one allocation. It lives from the receive queue to the transmit queue,
+//! and ports recycle it. The bytes in use are `storage[start..end]`.
 //!
 //! ```text
 //!   storage: |....headroom....|<------ bytes ------>|...tailroom...|
@@ -9,15 +9,16 @@
 //! ```
 //!
 //! 1. `start <= end <= storage.len()`, always.
-//! 2. [`Packet::prepend`] never moves the payload while headroom lasts; after that it makes new
-//!    headroom with one copy, so pushing is never refused, only slower.
+//! 2. [`Packet::prepend`] never moves the payload while headroom lasts. After that it makes
+//!    new headroom with one copy, so a push always succeeds.
 //! 3. Nothing outside `start..end` is ever shown: a recycled buffer leaks no earlier packet.
-//! 4. A packet that a capture holds the front of knows how much is missing
-//!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are whole.
+//! 4. A packet that was captured only in part knows how many bytes are missing
+//!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are
+//!    whole.
 
 use crate::Instant;
 
-/// A port's number, as rules and configurations speak of it (OpenFlow `ofp_port`).
+/// A port's number, as rules and configurations use it (OpenFlow `ofp_port`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PortId(pub u32);
 
@@ -78,37 +79,37 @@ impl Packet {
         &self.storage[self.start..self.end]
     }
 
-    /// The same, to be written.
+    /// The packet's bytes, writable.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.storage[self.start..self.end]
     }
 
-    /// How many bytes the packet has.
+    /// The packet's length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// How many bytes are missing behind the last one: a capture may hold the front only.
+    /// The number of bytes missing behind the last one: a capture may hold only the front.
     #[inline]
     pub fn cut_bytes(&self) -> u32 {
         self.cut_bytes
     }
 
-    /// How long the packet would be with the bytes that are missing.
+    /// The length of the packet with its missing bytes.
     #[inline]
     pub fn original_len(&self) -> usize {
         self.len() + self.cut_bytes as usize
     }
 
-    /// Says how many bytes are missing behind the last one.
+    /// Sets the number of bytes missing behind the last one.
     #[inline]
     pub fn set_cut_bytes(&mut self, cut_bytes: u32) {
         self.cut_bytes = cut_bytes;
     }
 
-    /// Whether the packet has no bytes at all.
+    /// Whether the packet has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
@@ -120,13 +121,13 @@ impl Packet {
         self.in_port
     }
 
-    /// When it was received.
+    /// The time at which the packet was received.
     #[inline]
     pub fn received_at(&self) -> Instant {
         self.received_at
     }
 
-    /// Says where and when the packet was received.
+    /// Sets the port and the time at which the packet was received.
     #[inline]
     pub fn set_received(&mut self, in_port: PortId, received_at: Instant) {
         self.in_port = in_port;
@@ -162,7 +163,7 @@ impl Packet {
         &mut self.storage[HEADROOM_BYTES..]
     }
 
-    /// Sets the number of bytes after a write into [`Packet::receive_area`].
+    /// Sets the packet's length after a write into [`Packet::receive_area`].
     ///
     /// # Panics
     /// If `len_bytes` is past the allocation.
@@ -174,7 +175,7 @@ impl Packet {
         self.end = self.start + len_bytes;
     }
 
-    /// Adds `count` bytes in front and returns them; what they hold is unspecified.
+    /// Adds `count` bytes in front and returns them with unspecified content.
     pub fn prepend(&mut self, count: usize) -> &mut [u8] {
         if count > self.start {
             self.make_headroom(count);
@@ -195,7 +196,7 @@ impl Packet {
         self.start += count;
     }
 
-    /// Makes the packet one of `len_bytes`, if it is longer; missing bytes count as there.
+    /// Cuts the packet to `len_bytes`, if it is longer; missing bytes count as present.
     pub fn truncate(&mut self, len_bytes: usize) {
         let missing = len_bytes.saturating_sub(self.len());
         self.cut_bytes = self

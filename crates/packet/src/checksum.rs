@@ -1,26 +1,26 @@
 //! Checksums: computed over bytes, and updated when a field changes.
 //!
-//! The internet checksum (RFC 1071) is the complement of the one's complement sum of the 16-bit
-//! words of the data, the last one padded with zero. In that arithmetic 2^16 = 1, from which come
-//! the three things done here:
+//! The internet checksum (RFC 1071) is the complement of the one's complement sum of the
+//! data's 16-bit words. A last odd byte is padded with zero. In this arithmetic 2^16 = 1, so:
 //!
-//! - wider words may be added and folded at the end, so that [`Sum`] reads eight 32-bit words a
-//!   step into eight 64-bit lanes, which the compiler turns into vector additions;
-//! - bytes may be added in the processor's order, and the sum swapped once (RFC 1071 section
-//!   2(B)); data at an odd offset adds its sum with the bytes swapped;
-//! - a field's change needs the old and new values only: RFC 1624 equation 3,
-//!   `HC' = ~(~HC + ~m + m')`. An [`Edit`] gathers such changes and is applied to each checksum
-//!   that covers them, so that a new IPv4 address is folded once for the header and once for TCP.
+//! - Wider words may be added and folded at the end. [`Sum`] adds eight 32-bit words per step
+//!   to eight 64-bit lanes, which the compiler turns into vector additions.
+//! - Bytes may be added in the processor's order, and the sum swapped once (RFC 1071 section
+//!   2(B)). Data at an odd offset adds its sum with the bytes swapped.
+//! - A change of a field needs only the old and new values: RFC 1624 equation 3,
+//!   `HC' = ~(~HC + ~m + m')`. An [`Edit`] gathers such changes and is applied to each
+//!   checksum that covers them. So a new IPv4 address is folded once for both the IPv4 header
+//!   and TCP.
 //!
-//! 1. An edited checksum equals the recomputed one, unless all the data covered is zero, which no
-//!    header with a version or a protocol is.
-//! 2. Zero is two numbers here, 0x0000 and 0xffff. UDP alone cares: 0x0000 says that there is no
-//!    checksum ([`udp_checksum_for_wire`], [`Edit::apply_to_udp`]).
+//! 1. An edited checksum equals the recomputed one, unless all covered data is zero. No header
+//!    with a version or a protocol is all zero.
+//! 2. Zero has two forms, 0x0000 and 0xffff. Only UDP tells them apart: 0x0000 means that
+//!    there is no checksum ([`udp_checksum_for_wire`], [`Edit::apply_to_udp`]).
 //! 3. A checksum that was wrong before an edit is as wrong after it: corruption is not hidden.
 //!
-//! SCTP's CRC32c has no sum to update by field; it is computed over the whole packet by the
-//! `crc32c` crate, which uses the processor's instruction where there is one. An update takes it
-//! before and after, so that corruption is not hidden there either.
+//! SCTP's CRC32c cannot be updated field by field. The `crc32c` crate computes it over the
+//! whole packet, with the processor's instruction where there is one. An update takes it
+//! before and after the change, so corruption is not hidden there either.
 //!
 //! ```
 //! use thalweg_packet::checksum::{Alignment, Edit, checksum};
@@ -63,7 +63,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::default().with_bytes(bytes).checksum()
 }
 
-/// A one's complement sum under way: data may be added in pieces of any length.
+/// An unfinished one's complement sum: data may be added in pieces of any length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sum {
     /// Words in the processor's byte order, not yet folded.
@@ -107,7 +107,7 @@ impl Sum {
         Sum::default().with_bytes(&bytes)
     }
 
-    /// Adds `bytes`, which follow those added before.
+    /// Adds `bytes`, which follow the bytes added before.
     #[inline]
     #[must_use]
     pub fn with_bytes(self, bytes: &[u8]) -> Self {
@@ -123,21 +123,21 @@ impl Sum {
         }
     }
 
-    /// The checksum of what was added: the complement of the folded sum.
+    /// The checksum of the added data: the complement of the folded sum.
     #[inline]
     pub fn checksum(self) -> u16 {
         !fold(self.total).to_be()
     }
 
-    /// Whether what was added, its checksum field included, is as it was sent.
+    /// Whether the added data, which includes its checksum field, has a valid checksum.
     #[inline]
     pub fn is_valid(self) -> bool {
-        // A sum that is 0x0000 comes only from data that is all zero, which is valid too.
+        // Only data that is all zero sums to 0x0000, and it is valid too.
         matches!(fold(self.total), 0 | 0xffff)
     }
 }
 
-/// Changes of fields, to be applied to every checksum that covers them.
+/// Changes of fields, applied to every checksum that covers them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edit {
     /// The sum of `~old + new` over the changes, words in network order.
@@ -145,35 +145,35 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Replaces a field of 16 bits.
+    /// Replaces a 16-bit field.
     #[inline]
     #[must_use]
     pub const fn replace_u16(self, old: u16, new: u16, alignment: Alignment) -> Self {
         self.with(!old as u64 + new as u64, alignment)
     }
 
-    /// Replaces a field of 32 bits.
+    /// Replaces a 32-bit field.
     #[inline]
     #[must_use]
     pub const fn replace_u32(self, old: u32, new: u32, alignment: Alignment) -> Self {
         self.with(!old as u64 + new as u64, alignment)
     }
 
-    /// Replaces a field of 48 bits, such as an Ethernet address.
+    /// Replaces a 48-bit field, such as an Ethernet address.
     #[inline]
     #[must_use]
     pub const fn replace_u48(self, old: [u8; 6], new: [u8; 6], alignment: Alignment) -> Self {
         let [a, b, c, d, e, f] = old;
         let old = u64::from_be_bytes([0xff, 0xff, a, b, c, d, e, f]);
         let [a, b, c, d, e, f] = new;
-        // The complement of the two bytes in front is zero, so that they add nothing.
+        // The complement of the two padding bytes is zero, so they add nothing.
         self.with(
             !old + u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             alignment,
         )
     }
 
-    /// Replaces a field of 128 bits, such as an IPv6 address.
+    /// Replaces a 128-bit field, such as an IPv6 address.
     #[inline]
     #[must_use]
     pub const fn replace_u128(self, old: u128, new: u128, alignment: Alignment) -> Self {
@@ -191,7 +191,8 @@ impl Edit {
         !fold(fold_half(self.total) + !checksum as u64)
     }
 
-    /// The same for UDP: an absent checksum stays absent, and a computed zero is sent as 0xffff.
+    /// As [`Edit::apply`], for UDP: an absent checksum stays absent, a computed zero becomes
+    /// 0xffff.
     #[inline]
     pub const fn apply_to_udp(self, checksum: u16) -> u16 {
         if is_udp_checksum_absent(checksum) {
@@ -212,7 +213,7 @@ impl Edit {
     }
 }
 
-/// The checksum after a field of 16 bits changes.
+/// The checksum after a 16-bit field changes.
 #[inline]
 pub const fn update_u16(checksum: u16, old: u16, new: u16, alignment: Alignment) -> u16 {
     Edit { total: 0 }
@@ -220,7 +221,7 @@ pub const fn update_u16(checksum: u16, old: u16, new: u16, alignment: Alignment)
         .apply(checksum)
 }
 
-/// The checksum after a field of 32 bits changes.
+/// The checksum after a 32-bit field changes.
 #[inline]
 pub const fn update_u32(checksum: u16, old: u32, new: u32, alignment: Alignment) -> u16 {
     Edit { total: 0 }
@@ -228,7 +229,7 @@ pub const fn update_u32(checksum: u16, old: u32, new: u32, alignment: Alignment)
         .apply(checksum)
 }
 
-/// The checksum after a field of 48 bits changes.
+/// The checksum after a 48-bit field changes.
 #[inline]
 pub const fn update_u48(checksum: u16, old: [u8; 6], new: [u8; 6], alignment: Alignment) -> u16 {
     Edit { total: 0 }
@@ -236,7 +237,7 @@ pub const fn update_u48(checksum: u16, old: [u8; 6], new: [u8; 6], alignment: Al
         .apply(checksum)
 }
 
-/// The checksum after a field of 128 bits changes.
+/// The checksum after a 128-bit field changes.
 #[inline]
 pub const fn update_u128(checksum: u16, old: u128, new: u128, alignment: Alignment) -> u16 {
     Edit { total: 0 }
@@ -244,7 +245,8 @@ pub const fn update_u128(checksum: u16, old: u128, new: u128, alignment: Alignme
         .apply(checksum)
 }
 
-/// What UDP sends for a computed checksum: 0xffff for zero (RFC 768, RFC 8200 section 8.1).
+/// The value that UDP sends for a computed checksum: 0xffff for zero (RFC 768, RFC 8200
+/// section 8.1).
 #[inline]
 pub const fn udp_checksum_for_wire(computed: u16) -> u16 {
     if computed == 0 { 0xffff } else { computed }
@@ -252,7 +254,7 @@ pub const fn udp_checksum_for_wire(computed: u16) -> u16 {
 
 /// Whether a UDP checksum field says that the sender computed none (RFC 768).
 ///
-/// Over IPv6 that is allowed to tunnels only (RFC 6935).
+/// Over IPv6 only tunnels may do that (RFC 6935).
 #[inline]
 pub const fn is_udp_checksum_absent(checksum: u16) -> bool {
     checksum == 0
@@ -261,7 +263,7 @@ pub const fn is_udp_checksum_absent(checksum: u16) -> bool {
 /// Bytes in front of the checksum field of the SCTP common header (RFC 9260 section 3.1).
 const SCTP_BEFORE_CHECKSUM: usize = 8;
 
-/// The CRC32c of an SCTP packet, its checksum field taken as zero; sent low byte first.
+/// The CRC32c of an SCTP packet, with its checksum field taken as zero; sent low byte first.
 ///
 /// RFC 9260 section 6.8 and appendix A: `packet[8..12] = sctp_checksum(packet).to_le_bytes()`.
 ///
@@ -276,7 +278,7 @@ pub fn sctp_checksum(packet: &[u8]) -> u32 {
 
 /// Adds the bytes as 32-bit words in the processor's order, the last one padded with zero.
 ///
-/// No lane overflows before 2^32 steps, which is more than a slice of a packet has.
+/// No lane overflows before 2^32 steps, more than any packet has.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let mut lanes = [0_u64; 8];
@@ -296,13 +298,13 @@ fn sum_words(bytes: &[u8]) -> u64 {
     lanes.into_iter().sum::<u64>() + words.sum::<u64>()
 }
 
-/// The sum modulo 2^32 - 1, and so modulo 2^16 - 1, in at most 33 bits.
+/// Reduces the sum modulo 2^32 - 1, and so modulo 2^16 - 1, to at most 33 bits.
 #[inline]
 const fn fold_half(sum: u64) -> u64 {
     (sum >> 32) + (sum & 0xffff_ffff)
 }
 
-/// The sum in 16 bits, carries added back at the bottom; zero only for a sum of zero.
+/// Folds the sum to 16 bits with end-around carry; zero only for a sum of zero.
 #[inline]
 const fn fold(sum: u64) -> u16 {
     let sum = fold_half(sum);
@@ -324,7 +326,7 @@ mod tests {
         );
     }
 
-    /// The example of RFC 1624 section 4, where the older equation goes wrong.
+    /// The example of RFC 1624 section 4, which the older equation gets wrong.
     #[test]
     fn the_update_of_rfc_1624() {
         assert_eq!(update_u16(0xdd2f, 0x5555, 0x3285, Alignment::Even), 0x0000);

@@ -1,4 +1,4 @@
-//! Extraction: the compiled form of "fill a key from a packet".
+//! Fills a key from a packet: the compiled form of a layout.
 //!
 //! ```text
 //!   for header in present headers that the program reads:
@@ -7,23 +7,23 @@
 //!   then scalars, presence bits, and what the receiver said
 //! ```
 //!
-//! 1. The locations of one field lie in headers of which a packet has at most one, so that runs
-//!    may simply be or-ed together.
-//! 2. A load near the packet's end takes the bytes that are there, zeros for the rest; the parser
-//!    has shown that the *field* lies inside.
+//! 1. The locations of one field lie in headers of which a packet has at most one, so runs are
+//!    simply or-ed together.
+//! 2. A load near the packet's end takes the bytes that exist and zeros for the rest. The
+//!    parser has shown that the *field* lies inside.
 //!
-//! Cost: about a nanosecond a run; an IPv4 5-tuple is three runs.
+//! An IPv4 5-tuple is three runs.
 
 use crate::field::{FieldDescriptor, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
 use crate::layout::{Slot, ones};
 
-/// What the receiver says of a packet: everything of a key that is not in the bytes.
+/// What the receiver knows about a packet: everything in a key that is not in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Receipt {
-    /// The port that received it.
+    /// The port that received the packet.
     pub in_port: u32,
-    /// The frozen continuation it resumes; zero on a first pass.
+    /// The frozen continuation that the packet resumes; zero on a first pass.
     pub recirculation_id: u32,
     /// The tunnel's key.
     pub tunnel_id: u64,
@@ -53,15 +53,15 @@ impl Receipt {
     }
 }
 
-/// Bits of one header that go to one word at one distance.
+/// Bits of one header that go to one word with one rotation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Start of the 8 bytes to load, from the start of the header.
+    /// Start of the 8 bytes to load, counted from the start of the header.
     pub(crate) byte: u16,
     pub(crate) word: u16,
-    /// How far to rotate the loaded word to the left.
+    /// The left rotation of the loaded word.
     pub(crate) rotate: u32,
-    /// The bits of the key's word that it fills.
+    /// The bits of the key's word that the run fills.
     pub(crate) mask: u64,
 }
 
@@ -76,11 +76,11 @@ struct Place<T> {
 /// The compiled extraction of one layout.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extraction {
-    /// Headers with runs, one bit each.
+    /// The headers that have runs, one bit each.
     headers: u32,
     /// The runs, header by header.
     runs: Vec<Run>,
-    /// By header: where its runs start; one more, for the end of the last.
+    /// The index of each header's first run, plus one last entry for the end.
     starts: Vec<u16>,
     scalars: Vec<Place<Scalar>>,
     presences: Vec<Place<u8>>,
@@ -161,7 +161,7 @@ impl Extraction {
         })
     }
 
-    /// Sets the presence bits that are read.
+    /// Sets the presence bits of the layout.
     #[inline]
     pub(crate) fn fill_presences(&self, present: u32, key: &mut [u64]) {
         for place in &self.presences {
@@ -169,7 +169,7 @@ impl Extraction {
         }
     }
 
-    /// Fills in what is not in the packet's bytes as it is.
+    /// Fills in the values that are not read directly from the packet's bytes.
     #[inline]
     pub(crate) fn fill_scalars(&self, headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
         for place in &self.scalars {
@@ -181,7 +181,7 @@ impl Extraction {
     }
 }
 
-/// The 8 bytes at `at`, most significant first; zeros past the end.
+/// The 8 bytes at `at`, most significant first, with zeros past the end.
 #[inline]
 pub(crate) fn load(frame: &[u8], at: usize) -> u64 {
     match frame.get(at..at + 8) {
@@ -198,7 +198,7 @@ fn load_at_end(frame: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Adds the runs of one field at one location, joining it to a run at the same distance.
+/// Adds the runs of one field at one location; joins a run with the same rotation if it can.
 fn add_runs(runs: &mut Vec<Run>, bit_offset: u16, slot: Slot) {
     let words = slot.word_count();
     for index in 0..words {
@@ -226,7 +226,7 @@ fn add_runs(runs: &mut Vec<Run>, bit_offset: u16, slot: Slot) {
 
 fn add_run(runs: &mut Vec<Run>, start_bit: u16, width: u16, word: u16, shift: u16) {
     let byte = start_bit / 8;
-    // Bits left of the field in the loaded word, and where its last bit ends up.
+    // `left` is the number of bits in the loaded word before the field.
     let left = start_bit % 8;
     if left + width > 64 {
         // The field straddles nine bytes: take its upper and its lower half.
@@ -252,9 +252,10 @@ fn add_run(runs: &mut Vec<Run>, start_bit: u16, width: u16, word: u16, shift: u1
 }
 
 impl Run {
-    /// Whether this run's load also serves bits that end `bits` after `byte`, rotated by `rotate`.
+    /// Whether this run's load also serves `bits` bits that start at `byte`, with rotation
+    /// `rotate`.
     ///
-    /// They must lie among the eight bytes that it loads, at the same distance from the key.
+    /// They must lie within the eight bytes that the run loads, with the same total rotation.
     fn serves(&self, byte: u16, bits: u16, rotate: u32) -> bool {
         let Some(ahead) = byte.checked_sub(self.byte) else {
             return false;
@@ -351,7 +352,7 @@ mod tests {
             let layout = Layout::new(Arc::new(fields.clone()), &used).expect("fits");
             let mut shapes = Shapes::<MAX_WORDS>::default();
             for index in order {
-                // The same frame again has the shape of before, and so has one cut at its end.
+                // A repeated frame repeats its shape, and so does one cut at its end.
                 let mut frame = frames[index % frames.len()].clone();
                 frame.truncate(frame.len().saturating_sub(index % 3).max(14));
                 let headers = Headers::parse(&frame).expect("long enough");

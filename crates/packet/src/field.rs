@@ -1,45 +1,46 @@
-//! Field descriptors: what a key is made of.
+//! Field descriptors: the parts that a key consists of.
 //!
-//! Whatever a program matches or reads is a *field*: a name, a width, and the place its value
-//! comes from. Nothing below the front ends knows more about it. OpenFlow's fields are one
-//! catalogue ([`crate::standard`]); a P4 program brings its own, and the same [`crate::Layout`]
+//! A *field* is anything that a program matches or reads: a name, a width, and the source of
+//! its value. Nothing below the front ends knows more about it. OpenFlow's fields are one
+//! catalogue ([`crate::standard`]); a P4 program brings its own. The same [`crate::Layout`]
 //! packs either into words.
 //!
-//! A value comes from one of five places:
+//! A value has one of five sources:
 //!
 //! - the **wire**: bits at an offset in a header that the parser found. Where several headers
-//!   can carry the field (a port in TCP, UDP or SCTP; a TTL in IPv4 or IPv6) the first one that
-//!   is present wins. A field whose header is absent reads as zero;
-//! - a **scalar** that the parser worked out (the innermost EtherType, the kind of fragment);
-//! - **presence**: one bit, whether a header is there. So a mask can depend on absence;
+//!   can carry the field (a port in TCP, UDP or SCTP; a TTL in IPv4 or IPv6) the first one
+//!   present wins. A field whose header is absent reads as zero;
+//! - a **scalar** that the parser computed (the innermost EtherType, the kind of fragment);
+//! - **presence**: one bit that says whether a header is present, so a mask can depend on
+//!   absence;
 //! - the **receiver**: input port, tunnel, recirculation id;
 //! - nothing: a **register**, zero when the packet comes in.
 //!
-//! All but registers are *ingress* fields: only they take part in a cache's key.
+//! All fields but registers are *ingress* fields. Only they take part in a cache's key.
 
 use std::borrow::Cow;
 
-/// A field's place in its catalogue.
+/// A field's index in its catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FieldId(pub u16);
 
 impl FieldId {
-    /// The field's position in its catalogue.
+    /// The index as a `usize`.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A header that a parser can find in a packet, by its place in the parser's table.
+/// A header that a parser can find in a packet: an index into the parser's table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HeaderId(pub u8);
 
-/// How far into a packet a field lies; staged lookups examine the stages in this order.
+/// How deep in a packet a field lies; staged lookups examine the stages in this order.
 ///
 /// The stages are Open vSwitch's (`lib/classifier.h`): port and metadata, L2, L3, L4.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Given with the packet, or made by the program: input port, tunnel, metadata, registers.
+    /// Given with the packet or made by the program: input port, tunnel, metadata, registers.
     Metadata,
     /// Ethernet, VLAN tags, MPLS labels.
     Link,
@@ -50,7 +51,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// How many stages there are.
+    /// The number of stages.
     pub const COUNT: usize = 4;
 }
 
@@ -59,35 +60,35 @@ impl Stage {
 pub struct Location {
     /// The header.
     pub header: HeaderId,
-    /// Where the field starts, in bits from the start of the header.
+    /// The field's start, in bits from the start of the header.
     pub bit_offset: u16,
 }
 
-/// A value that the parser works out rather than reads.
+/// A value that the parser computes rather than copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scalar {
     /// The EtherType behind all VLAN tags; 0x05ff for frames that have none.
     EtherType,
-    /// The outer VLAN tag, its CFI bit set to say that there is one; zero if untagged.
+    /// The outer VLAN tag with its CFI bit set, which marks presence; zero if untagged.
     VlanTci,
-    /// The second VLAN tag, likewise.
+    /// The second VLAN tag, with its CFI bit set in the same way; zero if absent.
     VlanTciInner,
     /// The IP protocol, behind IPv6 extension headers.
     IpProtocol,
-    /// Bit 0: a fragment; bit 1: not the first one.
+    /// Bit 0: the packet is a fragment. Bit 1: it is not the first one.
     IpFragment,
-    /// The ARP operation; zero where it is above 255, as in Open vSwitch.
+    /// The ARP operation; zero if it is above 255, as in Open vSwitch.
     ArpOperation,
-    /// 1 if the IPv4 TTL or IPv6 hop limit is above 1, so that it can be decremented.
+    /// 1 if the IPv4 TTL or IPv6 hop limit is above 1 and so can be decremented.
     IpTtlAboveOne,
 }
 
 impl Scalar {
-    /// How many scalars there are.
+    /// The number of scalars.
     pub const COUNT: usize = 7;
 }
 
-/// A value that comes with the packet rather than in it.
+/// A value that comes with the packet, not in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intrinsic {
     /// The port that received the packet.
@@ -102,36 +103,36 @@ pub enum Intrinsic {
     TunnelDestination,
 }
 
-/// Where a field's value comes from when a packet comes in.
+/// The source of a field's value when a packet comes in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Bits in the first of these headers that is present; zero if none is.
+    /// Bits in the first of these headers that is present; zero if none is present.
     Wire(Cow<'static, [Location]>),
-    /// Worked out by the parser.
+    /// Computed by the parser.
     Scalar(Scalar),
     /// One bit: whether the header is present.
     Presence(HeaderId),
     /// Given by the receiver.
     Intrinsic(Intrinsic),
-    /// Nothing: zero.
+    /// No source: zero.
     Register,
 }
 
-/// A field: its name, its width, and where its value comes from.
+/// A field: its name, its width, and the source of its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldDescriptor {
     /// The name, as the front end spells it.
     pub name: Cow<'static, str>,
-    /// How many bits it has; at least 1.
+    /// The width in bits; at least 1.
     pub width_bits: u16,
-    /// How far into a packet it lies.
+    /// How deep in a packet the field lies.
     pub stage: Stage,
-    /// Where its value comes from.
+    /// The source of the field's value.
     pub source: Source,
 }
 
 impl FieldDescriptor {
-    /// Whether the value is given at ingress, so that a cache's mask can speak of it.
+    /// Whether the value is known at ingress, so that a cache's mask can include it.
     pub fn is_ingress(&self) -> bool {
         self.source != Source::Register
     }

@@ -1,23 +1,23 @@
-//! The standard parser: where each header of a packet lies.
+//! The standard parser: finds where each header of a packet lies.
 //!
-//! One pass over the packet's front notes the offset of every header that is whole and well
-//! formed, and a handful of scalars that are worked out rather than read. Nothing is copied; the
-//! layout's extraction (see [`crate::Layout::extract`]) then reads just the bits that the loaded
-//! program needs.
+//! One pass over the packet's front notes the offset of every whole, well-formed header, and
+//! computes a few scalars. Nothing is copied. The layout's extraction (see
+//! [`crate::Layout::extract`]) then reads only the bits that the loaded program needs.
 //!
-//! What counts as present follows Open vSwitch (`miniflow_extract` in `lib/flow.c`), since users
-//! bring rules that rely on it:
+//! A header counts as present by the rules of Open vSwitch (`miniflow_extract` in
+//! `lib/flow.c`), because users bring rules that rely on them:
 //!
-//! 1. A header is present only if all its fixed bytes lie in the packet, and for IP also inside
-//!    the lengths that the header states; for TCP, with its options. A header behind an absent one is absent.
-//! 2. At most two VLAN tags and three MPLS labels are parsed; what follows labels is not.
+//! 1. A header is present only if all its fixed bytes lie in the packet. For IP they must also
+//!    lie inside the lengths that the header states; for TCP, with its options. A header
+//!    behind an absent one is absent.
+//! 2. At most two VLAN tags and three MPLS labels are parsed. Nothing behind labels is parsed.
 //! 3. Bytes behind an IP packet's stated length are padding: no header lies there
-//!    (CVE-2020-35498 was a cache entry that depended on padding nobody had matched).
+//!    (CVE-2020-35498 was a cache entry that depended on padding that no rule had matched).
 //! 4. A later fragment has no transport header. A first fragment has one if it is whole.
-//! 5. Neighbour discovery options are read up to the first whose length is zero or past the end;
-//!    an option given twice makes target and options absent (compare CVE-2023-5366).
-//! 6. An IP protocol of 0 is a protocol like any other: whether there is an IP header is told by
-//!    presence, never by a field being non-zero (CVE-2023-1668).
+//! 5. Neighbour discovery options are read up to the first whose length is zero or past the
+//!    end. An option given twice makes target and options absent (compare CVE-2023-5366).
+//! 6. An IP protocol of 0 is a protocol like any other: only the presence bit says whether
+//!    there is an IP header, never a non-zero field (CVE-2023-1668).
 //! 7. Reads never leave the packet, whatever its bytes are.
 
 use crate::field::{HeaderId, Scalar};
@@ -26,10 +26,10 @@ use crate::standard::{ETHER_TYPE_NONE, VLAN_PRESENT, header as h};
 /// Marks a header that the packet does not have.
 const ABSENT: u16 = u16::MAX;
 
-/// Extension headers followed before the chain counts as malformed.
+/// The longest chain of extension headers; a longer one counts as malformed.
 const MAX_EXTENSION_HEADERS: usize = 16;
 
-/// Offsets of the headers of one packet, and the scalars worked out from them.
+/// The offsets of one packet's headers, and the scalars computed from them.
 ///
 /// ```
 /// use thalweg_packet::{Headers, standard::header};
@@ -53,13 +53,13 @@ pub enum FrameError {
     /// Shorter than 14 bytes.
     #[error("shorter than an Ethernet header")]
     Runt,
-    /// Longer than 65,534 bytes, so that offsets do not fit.
+    /// Longer than 65,534 bytes, so offsets do not fit.
     #[error("longer than 65,534 bytes")]
     Giant,
 }
 
 impl Default for Headers {
-    /// No headers at all.
+    /// No headers.
     #[inline]
     fn default() -> Headers {
         Headers {
@@ -74,17 +74,17 @@ impl Headers {
     /// Finds the headers of an Ethernet frame.
     ///
     /// # Errors
-    /// Only for a frame that is no frame; every malformed header is simply absent.
+    /// Only for a frame of impossible length; a malformed header is simply absent.
     pub fn parse(frame: &[u8]) -> Result<Headers, FrameError> {
         let mut headers = Headers::default();
         headers.read(frame)?;
         Ok(headers)
     }
 
-    /// The same in place: whoever parses many packets need not move what was found.
+    /// As [`Headers::parse`], in place: a caller that parses many packets avoids a move.
     ///
     /// # Errors
-    /// As [`Headers::parse`]; what was known before is lost all the same.
+    /// As [`Headers::parse`]; the earlier contents are lost even then.
     #[inline]
     pub fn read(&mut self, frame: &[u8]) -> Result<(), FrameError> {
         if frame.len() < 14 {
@@ -105,7 +105,7 @@ impl Headers {
         (offset != ABSENT).then_some(usize::from(offset))
     }
 
-    /// The offset of a header that [`Headers::present`] has shown to be there.
+    /// The offset of a header that is present, which [`Headers::present`] has shown.
     #[inline]
     pub(crate) fn offset_of_present(&self, header: u8) -> usize {
         usize::from(self.offsets[usize::from(header)])
@@ -117,19 +117,19 @@ impl Headers {
         self.present >> header.0 & 1 == 1
     }
 
-    /// One bit a header, by its id: which are present.
+    /// The headers that are present, one bit each by id.
     #[inline]
     pub fn present(&self) -> u32 {
         self.present
     }
 
-    /// A value that the parser worked out.
+    /// A value that the parser computed.
     #[inline]
     pub fn scalar(&self, scalar: Scalar) -> u16 {
         self.scalars[scalar as usize]
     }
 
-    /// Says where a header is now, or that it is gone.
+    /// Records where a header is now, or that it is gone.
     pub(crate) fn place(&mut self, header: HeaderId, offset: Option<usize>) {
         match offset {
             Some(offset) => self.note(header, offset),
@@ -140,7 +140,7 @@ impl Headers {
         }
     }
 
-    /// Forgets `header` and all that come after it in the parser's order.
+    /// Forgets `header` and all headers after it in the parser's order.
     pub(crate) fn forget_from(&mut self, header: HeaderId) {
         for header in header.0..h::COUNT as u8 {
             self.place(HeaderId(header), None);
@@ -176,7 +176,7 @@ impl Headers {
             (h::VLAN_OUTER, Scalar::VlanTci),
             (h::VLAN_INNER, Scalar::VlanTciInner),
         ] {
-            // A tag counts only with the EtherType behind it.
+            // A tag counts only if the EtherType behind it is in the frame.
             if !is_vlan(ether_type) || frame.len() < at + 6 {
                 break;
             }
@@ -200,7 +200,7 @@ impl Headers {
         }
     }
 
-    /// ARP and RARP for IPv4 over Ethernet; others have no fields here.
+    /// Parses ARP and RARP for IPv4 over Ethernet; other kinds have no fields here.
     fn parse_arp(&mut self, frame: &[u8], at: usize) {
         const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
         if frame.len() >= at + 28 && frame[at..at + 6] == ETHERNET_IPV4 {
@@ -265,7 +265,8 @@ impl Headers {
         }
     }
 
-    /// `packet` ends where the IP header says, so that padding is never taken for a header.
+    /// Parses the transport header; `packet` ends where the IP header says, so padding is no
+    /// header.
     #[inline]
     fn parse_transport(&mut self, packet: &[u8], at: usize, protocol: u8, icmp: HeaderId) {
         let left = packet.len().saturating_sub(at);
@@ -310,7 +311,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The EtherType of a SNAP frame and where its payload starts; otherwise, no EtherType.
+/// The EtherType of a SNAP frame and the start of its payload; for other LLC, no EtherType.
 fn parse_llc(frame: &[u8], at: usize) -> (u16, usize) {
     // IEEE 802.2: DSAP and SSAP 0xaa, unnumbered information; then an OUI of zero.
     if frame.len() >= at + 8 && frame[at..at + 6] == [0xaa, 0xaa, 0x03, 0, 0, 0] {
@@ -322,7 +323,7 @@ fn parse_llc(frame: &[u8], at: usize) -> (u16, usize) {
     (ETHER_TYPE_NONE, at)
 }
 
-/// Where a sane IPv4 packet ends; `None` if any length is off.
+/// The end of a well-formed IPv4 packet; `None` if any length is wrong.
 #[inline]
 fn ipv4_end(frame: &[u8], at: usize) -> Option<usize> {
     let available = frame.len() - at;
@@ -334,7 +335,7 @@ fn ipv4_end(frame: &[u8], at: usize) -> Option<usize> {
     (header >= 20 && header <= total && total <= available).then_some(at + total)
 }
 
-/// Where a sane IPv6 packet ends; `None` if any length is off.
+/// The end of a well-formed IPv6 packet; `None` if any length is wrong.
 fn ipv6_end(frame: &[u8], at: usize) -> Option<usize> {
     let available = frame.len() - at;
     if available < 40 || frame[at] >> 4 != 6 {
@@ -344,7 +345,7 @@ fn ipv6_end(frame: &[u8], at: usize) -> Option<usize> {
     (total <= available).then_some(at + total)
 }
 
-/// What the chain of IPv6 extension headers leads to.
+/// The result of walking a chain of IPv6 extension headers.
 struct ExtensionChain {
     protocol: u8,
     transport: usize,
@@ -366,11 +367,12 @@ fn follow_extension_headers(packet: &[u8], ipv6: usize) -> Option<ExtensionChain
             // Authentication header (RFC 4302, section 2.2): in units of 4 bytes.
             51 if header.len() >= 8 => usize::from(header[1]) * 4 + 8,
             44 if header.len() >= 8 => {
-                // An atomic fragment (RFC 6946), all zero here, is no fragment.
+                // An atomic fragment (RFC 6946), all zero here, does not count as a fragment.
                 match u16_at(header, 2) {
                     0 => {}
                     offset if offset & 0xfff8 == 0 => chain.fragment = 1,
-                    // What a later fragment carries is not known; Open vSwitch says 44 as well.
+                    // A later fragment's content is unknown; Open vSwitch reports protocol 44
+                    // too.
                     _ => {
                         return Some(ExtensionChain {
                             fragment: 3,
@@ -392,14 +394,16 @@ fn follow_extension_headers(packet: &[u8], ipv6: usize) -> Option<ExtensionChain
     None
 }
 
-/// Whether the TCP options that the data offset states are there (RFC 9293, section 3.1).
+/// Whether the TCP options that the data offset states are in the segment (RFC 9293, section
+/// 3.1).
 #[inline]
 fn has_whole_tcp_header(segment: &[u8]) -> bool {
     let header = usize::from(segment[12] >> 4) * 4;
     header >= 20 && header <= segment.len()
 }
 
-/// Offsets of the addresses in the source and target link-layer options; `None` if one is twice.
+/// Offsets of the addresses in the source and target link-layer options; `None` if one
+/// repeats.
 fn parse_nd_options(packet: &[u8], mut at: usize) -> Option<[Option<usize>; 2]> {
     let mut found = [None; 2];
     while packet.len() >= at + 8 {

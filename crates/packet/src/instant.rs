@@ -1,14 +1,14 @@
-//! Time as the pure crates know it: a number that the caller hands in.
+//! Time as the pure crates know it: a number that the caller passes in.
 //!
-//! No crate below `switch` reads a clock. Whoever owns the loop asks the operating system once
-//! per burst and passes the answer down, so that a test (or the fabric) can move time by hand.
+//! No crate below `switch` reads a clock. The owner of the loop reads it once per burst and
+//! passes it down, so a test (or the fabric) can move time by hand.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// A point in time, in nanoseconds since a start that the caller chose.
 ///
-/// Captures use the Unix epoch, a running switch its own start.
+/// Captures use the Unix epoch; a running switch uses its own start.
 ///
 /// ```
 /// use std::time::Duration;

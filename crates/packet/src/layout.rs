@@ -1,22 +1,23 @@
 //! Layouts: where each field of a program lies in the words of a key.
 //!
-//! A layout is computed from the fields that the loaded program matches or reads, and only those.
-//! They are packed into 64-bit words: first the fields given at ingress, stage by stage (port and
-//! metadata, L2, L3, L4), then registers. So the first [`Layout::ingress_words`] words are what a
-//! cache is keyed by, the IPv4 pipelines of the field fit into eight of them (one cache line, one
-//! 512-bit register), and a staged lookup can hash one stage after the other.
+//! A layout has exactly the fields that the loaded program matches or reads. They are packed
+//! into 64-bit words: first the ingress fields, stage by stage (port and metadata, L2, L3,
+//! L4), then registers. So the first [`Layout::ingress_words`] words are the key of a cache.
+//! IPv4 pipelines in use fit into eight of them (one cache line, one 512-bit register), and a
+//! staged lookup can hash one stage after another.
 //!
-//! 1. A field of up to 64 bits lies in one word. A wider one takes words of its own, the most
+//! 1. A field of up to 64 bits lies in one word. A wider field has whole words to itself, most
 //!    significant first, its last bits at the bottom of the last word.
 //! 2. No two fields share a bit. Bits that belong to no field are always zero.
 //! 3. A word holds ingress fields of one stage, or registers; never both.
-//! 4. Within a field, bit 0 is the least significant: a prefix of an address is its upper bits.
-//! 5. The layout depends on the *set* of fields alone, not on their order, so that two programs
-//!    with the same fields have the same keys.
+//! 4. Within a field, bit 0 is the least significant: a prefix of an address is its upper
+//!    bits.
+//! 5. The layout depends only on the *set* of fields, not on their order. Two programs with
+//!    the same fields have the same keys.
 //!
-//! [`Layout::extract`] fills a key from a packet. It is compiled to one load, shift and mask for
-//! each run of bits that keep their distance between packet and key (source and destination
-//! address are one run), grouped by header, so that absent headers cost nothing.
+//! [`Layout::extract`] fills a key from a packet. It is compiled to one load, shift and mask
+//! per run: bits that keep their distance between packet and key (source and destination
+//! address are one run). Runs are grouped by header, so absent headers cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::field::{FieldDescriptor, FieldId, Stage};
 use crate::headers::Headers;
 use crate::shapes::Shapes;
 
-/// Words that a layout may have at most; programs that need more are refused.
+/// The most words a layout may have; programs that need more are refused.
 pub const MAX_WORDS: usize = 64;
 
 /// Where a field lies.
@@ -34,14 +35,14 @@ pub const MAX_WORDS: usize = 64;
 pub struct Slot {
     /// The first word.
     pub word: u16,
-    /// How far up in the word (0 for fields wider than a word).
+    /// The shift of the field in its word (0 for fields wider than a word).
     pub shift: u8,
     /// The field's width in bits.
     pub width_bits: u16,
 }
 
 impl Slot {
-    /// How many words the field touches.
+    /// The number of words that the field touches.
     pub fn word_count(self) -> usize {
         usize::from(self.width_bits).div_ceil(64)
     }
@@ -65,7 +66,7 @@ impl Slot {
      fields"
 )]
 pub struct LayoutTooWide {
-    /// Words that would be needed.
+    /// The number of words that the program needs.
     pub words: usize,
 }
 
@@ -152,7 +153,7 @@ impl Layout {
         self.stages.len()
     }
 
-    /// The stage whose fields word `word` holds.
+    /// The stage of the fields in word `word`.
     pub fn stage_of_word(&self, word: usize) -> Stage {
         self.stages[word]
     }
@@ -245,14 +246,15 @@ impl Layout {
     }
 }
 
-/// For many packets.
+/// Faster extraction for many packets.
 impl Layout {
-    /// The same as [`Layout::extract`] and faster for packets that look like earlier ones; words of
-    /// `key` behind the ingress words become zero.
+    /// As [`Layout::extract`], and faster for packets that look like earlier ones.
+    ///
+    /// Words of `key` behind the ingress words become zero.
     ///
     /// # Panics
-    /// As [`Layout::extract`]. `shapes` must be of this layout: it is wrong, but no more, to bring
-    /// those of another.
+    /// As [`Layout::extract`]. `shapes` must belong to this layout: with those of another the
+    /// key is wrong, but nothing worse happens.
     #[inline]
     pub fn extract_like<const W: usize>(
         &self,
@@ -273,7 +275,7 @@ impl PartialEq for Layout {
     }
 }
 
-/// A mask of the `width` lowest bits of a word.
+/// The `width` lowest bits of a word.
 pub(crate) fn ones(width: u16) -> u64 {
     if width >= 64 {
         u64::MAX
@@ -282,14 +284,15 @@ pub(crate) fn ones(width: u16) -> u64 {
     }
 }
 
-/// Words being filled with fields.
+/// The words of a layout while fields are placed in them.
 struct Packing {
     slots: Vec<Option<Slot>>,
     stages: Vec<Stage>,
 }
 
 impl Packing {
-    /// Places the fields that `is_chosen`, widest first, each in the first word with room.
+    /// Places the fields for which `is_chosen` holds, widest first, each in the first word
+    /// with room.
     fn pack(
         &mut self,
         fields: &[FieldDescriptor],
@@ -303,7 +306,7 @@ impl Packing {
             .filter(|id| is_chosen(&fields[id.index()]));
         let mut chosen: Vec<FieldId> = chosen.collect();
         chosen.sort_by_key(|id| (std::cmp::Reverse(fields[id.index()].width_bits), *id));
-        // Bits still free at the bottom of each open word; fields fill a word from the top, so
+        // Bits still free at the bottom of each open word. Fields fill a word from the top, so
         // that neighbours on the wire can be neighbours in the key.
         let mut open: Vec<(u16, u16)> = Vec::new();
         for id in chosen {

@@ -4,9 +4,9 @@
 //!   frame bytes --Headers::parse--> offsets of headers --Layout::extract--> key (64-bit words)
 //! ```
 //!
-//! This crate knows what packets look like and nothing else: it does no I/O, reads no clock, and
-//! has no opinion about what a packet should become. [`standard`] is the catalogue of protocol
-//! fields; [`Layout`] packs the fields that a program uses into the words of a key.
+//! This crate only knows what packets look like: it does no I/O, reads no clock, and does not
+//! decide what happens to a packet. [`standard`] is the catalogue of protocol fields;
+//! [`Layout`] packs the fields that a program uses into the words of a key.
 
 mod buffer;
 pub mod checksum;

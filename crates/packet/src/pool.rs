@@ -1,27 +1,27 @@
-//! Spare packets, made once at start and used again and again.
+//! Spare packets, made once at start and reused.
 //!
-//! A worker owns one pool. Its ports take packets out of it when they receive, and whoever ends a
-//! packet's journey (a transmit queue, a drop) puts it back. Because both ends of the journey are
-//! on one worker, the pool is a plain stack, without lock or atomic, and the packet taken next is
-//! the one put back last, whose bytes are still in the processor's cache.
+//! A worker owns one pool. Its ports take packets out when they receive. The end of a packet's
+//! journey (a transmit queue, a drop) puts it back. Both ends are on one worker, so the pool
+//! is a plain stack without lock or atomic. The packet taken next is the one put back last,
+//! whose bytes are still in the processor's cache.
 //!
-//! 1. The pool never holds more packets than it was made with: what comes back beyond that (from
-//!    another pool, from a test) is freed.
-//! 2. Every packet in the pool has room for `bytes_each` behind the usual headroom. A packet that
-//!    comes back smaller (its headroom was outgrown, or it was never the pool's) is replaced by a
-//!    new one, which is the only allocation after set-up, and a rare one. A packet that has grown
-//!    keeps its room.
-//! 3. A pool that is empty refuses. It never grows, so the memory of a switch is known at start.
+//! 1. The pool never holds more packets than it was made with. Extra packets that come back
+//!    (from another pool, from a test) are freed.
+//! 2. Every packet in the pool has room for `bytes_each` behind the usual headroom. A smaller
+//!    packet that comes back (its headroom was outgrown, or it was never the pool's) is
+//!    replaced by a new one. This is the only allocation after set-up, and it is rare. A
+//!    packet that has grown keeps its room.
+//! 3. An empty pool refuses. It never grows, so the memory of a switch is known at start.
 //!
-//! Costs: a packet is one move of the structure (not of its bytes) each way; the burst forms move
-//! a whole burst with one copy.
+//! Cost per packet: one move of the structure (not of its bytes) each way. The burst forms
+//! move a whole burst with one copy.
 
 use crate::Packet;
 
 /// The most packets that are received, looked up and sent together.
 ///
-/// At 32 the cost of a call disappears among the packets, and a burst and what is known of it stay
-/// in the first-level cache.
+/// At 32 the fixed cost of a call is small per packet, and a burst with its metadata stays in
+/// the first-level cache.
 pub const BURST: usize = 32;
 
 /// A bounded stack of spare packets.
@@ -54,15 +54,15 @@ impl PacketPool {
         }
     }
 
-    /// A spare packet, or `None` when the pool is exhausted.
+    /// Takes a spare packet, or `None` when the pool is exhausted.
     ///
-    /// Its bytes are whatever was left in it: fill it, or receive into it.
+    /// It may still hold old bytes: fill it, or receive into it.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
         self.spare.pop()
     }
 
-    /// Appends up to `count` spare packets to `burst` and says how many.
+    /// Appends up to `count` spare packets to `burst` and returns the number.
     #[inline]
     pub fn take_burst(&mut self, burst: &mut Vec<Packet>, count: usize) -> usize {
         let taken = count.min(self.spare.len());
@@ -80,7 +80,7 @@ impl PacketPool {
         }
     }
 
-    /// Takes every packet of `burst` back and leaves it empty.
+    /// Takes back every packet of `burst` and leaves it empty.
     #[inline]
     pub fn put_burst(&mut self, burst: &mut Vec<Packet>) {
         burst.truncate(self.capacity - self.spare.len());
@@ -90,13 +90,13 @@ impl PacketPool {
         self.spare.append(burst);
     }
 
-    /// How many packets can be taken now.
+    /// The number of packets that can be taken now.
     #[inline]
     pub fn available(&self) -> usize {
         self.spare.len()
     }
 
-    /// How many packets the pool holds when all are back.
+    /// The number of packets in the pool when all are back.
     pub fn capacity(&self) -> usize {
         self.capacity
     }

@@ -1,21 +1,21 @@
 //! Rewriting: changes to the headers of a packet that keep its checksums right.
 //!
-//! A [`Rewriter`] holds a packet and where its headers are, and keeps the two in step: a pushed
-//! tag moves the offsets of everything behind it. Callers name fields by their [`Source`], so what
-//! a program may write is what it can match.
+//! A [`Rewriter`] holds a packet and the places of its headers, and keeps both consistent: a
+//! pushed tag moves the offsets of everything behind it. Callers name fields by their
+//! [`Source`], so a program can write whatever it can match.
 //!
-//! 1. Every internet checksum that covers a rewritten bit is updated by difference (RFC 1624), so
-//!    one that was wrong stays wrong, and a UDP checksum of zero over IPv4 stays absent.
-//! 2. SCTP's CRC32c is updated by difference too: by what the CRC of the bytes that the IP header
-//!    says the packet has was, and is. In a first fragment these are not all that it covers, and no
-//!    switch can know the rest; as in Open vSwitch, the difference is that of the fragment.
-//! 3. A write to a header that the packet does not have does nothing and says so.
-//! 4. Pushing an MPLS label hides the headers behind it; popping one does not reveal what is
-//!    there: that takes another parse.
-//! 5. A header is not pushed if the frame would become longer than [`Rewriter::MAX_FRAME_BYTES`],
-//!    the length up to which headers can be found: offsets have 16 bits, and do not wrap.
+//! 1. Every internet checksum that covers a rewritten bit is updated by difference (RFC 1624).
+//!    A wrong one stays wrong, and a UDP checksum of zero over IPv4 stays absent.
+//! 2. SCTP's CRC32c is updated by difference too: by the CRC before and after of the bytes
+//!    that the IP header says the packet has. A first fragment holds only some of the covered
+//!    bytes. As in Open vSwitch, the difference is then that of the fragment.
+//! 3. A write to a header that the packet lacks does nothing and returns false.
+//! 4. Pushing an MPLS label hides the headers behind it. Popping one does not reveal them:
+//!    that takes another parse.
+//! 5. A push is refused if the frame would exceed [`Rewriter::MAX_FRAME_BYTES`], the longest
+//!    that can be parsed. Offsets have 16 bits and must not wrap.
 //! 6. With a routing header whose segments are not used up, TCP's pseudo-header has the final
-//!    destination (RFC 8200, section 8.1), so that the IPv6 destination is not part of its sum.
+//!    destination (RFC 8200, section 8.1). The IPv6 destination is then not part of its sum.
 
 use crate::Packet;
 use crate::checksum::{Alignment, Edit, sctp_checksum};
@@ -23,7 +23,7 @@ use crate::field::{HeaderId, Scalar, Source};
 use crate::headers::Headers;
 use crate::standard::header as h;
 
-/// A packet and the places of its headers, to be changed together.
+/// A packet and the places of its headers, changed together.
 ///
 /// ```
 /// use thalweg_packet::{Headers, Packet, Rewriter, standard};
@@ -49,23 +49,23 @@ pub struct Rewriter<'a> {
 #[derive(Clone, Copy)]
 struct Found {
     header: HeaderId,
-    /// In bits from the start of the packet.
+    /// Bits from the start of the packet.
     bit: usize,
-    /// In bits from the start of the header.
+    /// Bits from the start of the header.
     bit_in_header: usize,
 }
 
 impl<'a> Rewriter<'a> {
-    /// How long a frame may be; a longer one is no frame to [`Headers::parse`].
+    /// The longest frame that [`Headers::parse`] accepts.
     pub const MAX_FRAME_BYTES: usize = 65_534;
 
-    /// A rewriter for a packet whose headers these are.
+    /// Creates a rewriter; `headers` must be those of `packet`.
     #[inline]
     pub fn new(packet: &'a mut Packet, headers: &'a mut Headers) -> Rewriter<'a> {
         Rewriter { packet, headers }
     }
 
-    /// Writes the bits `mask` of a field; says whether the packet has it.
+    /// Writes the bits `mask` of a field; returns whether the packet has the field.
     ///
     /// Bits of `mask` and `value` above the field's width are ignored.
     ///
@@ -75,7 +75,8 @@ impl<'a> Rewriter<'a> {
         let Some(found) = self.find(source) else {
             return false;
         };
-        // The tag's bit 12 is its own affair (drop eligible); in a key it says that there is one.
+        // Bit 12 of the tag is "drop eligible" on the wire; in a key it marks presence, so
+        // keep it.
         let is_tag = matches!(found.header, h::VLAN_OUTER | h::VLAN_INNER);
         let mask = if is_tag { mask & !0x1000 } else { mask };
         let mask = mask & ones(width_bits);
@@ -96,7 +97,7 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Takes one from the IPv4 TTL or IPv6 hop limit, down to zero at the least.
+    /// Decrements the IPv4 TTL or IPv6 hop limit, but not below zero.
     pub fn decrement_ttl(&mut self) -> bool {
         for (header, byte) in [(h::IPV4, 8), (h::IPV6_CHAIN, 7)] {
             if let Some(at) = self.headers.offset(header) {
@@ -114,7 +115,7 @@ impl<'a> Rewriter<'a> {
         false
     }
 
-    /// Takes one from the TTL of the top MPLS label, down to zero at the least.
+    /// Decrements the TTL of the top MPLS label, but not below zero.
     pub fn decrement_mpls_ttl(&mut self) -> bool {
         let Some(at) = self.headers.offset(h::MPLS_0) else {
             return false;
@@ -124,7 +125,7 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Adds an outer VLAN tag; says whether there was room (invariant 5).
+    /// Adds an outer VLAN tag; returns whether there was room (invariant 5).
     pub fn push_vlan(&mut self, tpid: u16, tci: u16) -> bool {
         if !self.has_room(4) {
             return false;
@@ -139,7 +140,7 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Removes the outer VLAN tag; says whether there was one.
+    /// Removes the outer VLAN tag; returns whether there was one.
     pub fn pop_vlan(&mut self) -> bool {
         if !self.headers.has(h::VLAN_OUTER) {
             return false;
@@ -151,8 +152,9 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Adds an MPLS label stack entry behind the EtherType, which becomes `ether_type`; says
-    /// whether there was room (invariant 5).
+    /// Adds an MPLS label stack entry behind the EtherType, which becomes `ether_type`.
+    ///
+    /// Returns whether there was room (invariant 5).
     pub fn push_mpls(&mut self, ether_type: u16, entry: u32) -> bool {
         let at = self.headers.offset(h::ETHER_TYPE);
         let (Some(at), true) = (at, self.has_room(4)) else {
@@ -170,7 +172,8 @@ impl<'a> Rewriter<'a> {
         true
     }
 
-    /// Removes the top label; the EtherType becomes `ether_type`. Says whether there was one.
+    /// Removes the top label; the EtherType becomes `ether_type`. Returns whether there was
+    /// one.
     pub fn pop_mpls(&mut self, ether_type: u16) -> bool {
         let at = self.headers.offset(h::ETHER_TYPE);
         let (Some(at), true) = (at, self.headers.has(h::MPLS_0)) else {
@@ -206,7 +209,7 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// Replaces bits and returns the whole bytes they lie in before and after, left-aligned.
+    /// Replaces bits; returns the whole bytes around them before and after, left-aligned.
     fn replace_bits(&mut self, bit: usize, width: u16, value: u128, mask: u128) -> (u128, u128) {
         let (first, left) = (bit / 8, bit % 8);
         let count = (left + usize::from(width)).div_ceil(8);
@@ -240,7 +243,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Applies an edit to the checksum of TCP, UDP or ICMPv6, whichever there is.
+    /// Applies an edit to the checksum of TCP, UDP or ICMPv6, whichever is present.
     fn update_transport(&mut self, edit: Edit) {
         if let Some(at) = self.headers.offset(h::TCP) {
             self.apply_at(at + 16, edit);
@@ -259,14 +262,14 @@ impl<'a> Rewriter<'a> {
         field.copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// The CRC32c that the SCTP packet ought to have; zero if there is none.
+    /// The correct CRC32c of the SCTP packet; zero if there is none.
     fn sctp_sum(&self) -> u32 {
         let end = self.ip_end().unwrap_or(self.packet.len());
         let at = self.headers.offset(h::SCTP);
         at.map_or(0, |at| sctp_checksum(&self.packet.bytes()[at..end]))
     }
 
-    /// Changes SCTP's checksum by as much as the one that the packet ought to have has changed.
+    /// Changes SCTP's checksum by the difference between the correct CRCs before and after.
     fn update_sctp(&mut self, before: u32) {
         let change = (before ^ self.sctp_sum()).to_le_bytes();
         if let Some(at) = self.headers.offset(h::SCTP) {
@@ -278,7 +281,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Where the IP packet ends; behind it there may be padding.
+    /// The end of the IP packet; padding may follow.
     fn ip_end(&self) -> Option<usize> {
         let bytes = self.packet.bytes();
         let length = |at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
@@ -294,7 +297,8 @@ impl<'a> Rewriter<'a> {
     fn has_segments_left(&self, ipv6: usize) -> bool {
         let bytes = self.packet.bytes();
         let (mut protocol, mut at) = (bytes[ipv6 + 6], ipv6 + 40);
-        // The parser has followed the chain. A routing header may stand behind any of the others.
+        // The parser has followed the chain. A routing header may follow any other extension
+        // header.
         while let (0 | 43 | 44 | 51 | 60, Some(header)) = (protocol, bytes.get(at..at + 8)) {
             if protocol == 43 && header[3] != 0 {
                 return true;
@@ -314,7 +318,7 @@ impl<'a> Rewriter<'a> {
         self.packet.len() + count <= Self::MAX_FRAME_BYTES
     }
 
-    /// Makes room for `count` bytes at `at`, moving what is in front.
+    /// Makes room for `count` bytes at `at` by moving the bytes in front.
     fn insert(&mut self, at: usize, count: usize) {
         self.packet.prepend(count);
         self.packet.bytes_mut().copy_within(count..count + at, 0);
@@ -334,7 +338,8 @@ fn ones(width_bits: u16) -> u128 {
     u128::MAX.checked_shr(unused).unwrap_or(0)
 }
 
-/// The change of checksum for bytes `offset` into what it covers, left-aligned in `old` and `new`.
+/// The checksum change for bytes at `offset` of the covered data, left-aligned in `old` and
+/// `new`.
 fn edit_of(offset: usize, old: u128, new: u128) -> Edit {
     Edit::default().replace_u128(old, new, Alignment::of_offset(offset))
 }
@@ -348,7 +353,7 @@ mod tests {
     use crate::wire::{IpProtocol, MacAddress, PacketBuilder, SctpView};
     use crate::{FieldId, FrameError};
 
-    /// Neighbour discovery whose last option ends with the frame, which is as long as given.
+    /// A neighbour discovery frame of `len_bytes` whose last option ends with the frame.
     fn late_option(len_bytes: usize) -> Packet {
         let mut frame = vec![0; len_bytes];
         frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
@@ -359,7 +364,7 @@ mod tests {
         let mut at = 78;
         while at < len_bytes {
             let left = (len_bytes - at) / 8;
-            // Options of a kind that is skipped; then the address, in one of eight bytes.
+            // Options of a skipped kind, then the address in an option of eight bytes.
             let count = if left == 1 { 1 } else { (left - 1).min(255) };
             frame[at..at + 2].copy_from_slice(&[if left == 1 { 2 } else { 14 }, count as u8]);
             at += count * 8;
@@ -374,7 +379,7 @@ mod tests {
         let longer = Headers::parse(&vec![0; most + 1]);
         assert_eq!(longer.err(), Some(FrameError::Giant));
 
-        // 65,526 bytes are the longest of this kind: two tags fit, and no third.
+        // 65,526 bytes is the longest such frame: two tags fit, a third does not.
         let mut packet = late_option(65_526);
         let mut headers = Headers::parse(packet.bytes()).expect("a frame");
         assert_eq!(headers.offset(h::ND_TLL), Some(65_520));
@@ -417,7 +422,7 @@ mod tests {
             view.is_ok_and(|view| view.has_valid_checksum())
         };
         assert!(is_right(&right));
-        // The new one is what Open vSwitch 3.1 makes of it.
+        // The expected CRC is the one that Open vSwitch 3.1 writes.
         frame[42..46].copy_from_slice(&[1, 2, 3, 4]);
         let wrong = write(&frame, TP_DST, 8080, u128::MAX);
         assert_eq!(crc(&wrong), [0xf6, 0xf0, 0x4a, 0x93]);
@@ -441,7 +446,7 @@ mod tests {
         }
     }
 
-    /// Ones above TCP's flags used to clear the data offset.
+    /// Regression test: mask bits above TCP's flags used to clear the data offset.
     #[test]
     fn what_lies_beside_a_field_is_left_alone() {
         let tcp = builder().ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());

@@ -1,8 +1,8 @@
-//! Extraction for packets that look like earlier ones.
+//! Faster extraction for packets that look like earlier ones.
 //!
-//! Most packets of a network have one of a few shapes: Ethernet, IPv4 and TCP, say. For packets
-//! with the same headers, the compiled extraction (see [`crate::Layout::extract`]) can be spelt out
-//! further: one list of loads, presence bits already in place.
+//! Most packets of a network have one of a few shapes, such as Ethernet, IPv4 and TCP. For
+//! packets with the same headers, the compiled extraction (see [`crate::Layout::extract`]) can
+//! be specialised further: one list of loads, with the presence bits already in place.
 //!
 //! ```text
 //!   shape = shapes[hash of the present headers]; is it for exactly these headers?
@@ -10,20 +10,20 @@
 //!     no:  the general extraction; a shape that was of no use since the last time is replaced
 //! ```
 //!
-//! 1. The key is the general extraction's, in every bit: that one is the slow twin.
+//! 1. The key equals the general extraction's key in every bit: that one is the slow twin.
 //!
-//! Gain: 3 to 5 ns of some 50 ns a packet where the IPv4 5-tuple is read.
+//! Saves under a tenth of a packet's time where the IPv4 5-tuple is read.
 
 use crate::extract::{Extraction, Receipt, load};
 use crate::headers::Headers;
 
-/// Shapes that are remembered; their place follows from the headers that are present.
+/// The number of remembered shapes; the headers present determine the place.
 const PLACES: usize = 16;
 
 /// One load of eight bytes.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// The header that it is in, and how far from its start.
+    /// The header that the load reads; `byte` counts from its start.
     header: u16,
     byte: u16,
     word: u16,
@@ -31,19 +31,19 @@ struct Load {
     mask: u64,
 }
 
-/// How to extract from packets with these headers.
+/// How to extract a key from packets with one set of headers.
 #[derive(Clone, Debug)]
 struct Shape<const W: usize> {
-    /// The headers, one bit each; none before the first packet.
+    /// The headers, one bit each; zero before the first packet.
     present: u32,
-    /// Whether it was used since another was wanted in its place.
+    /// Whether the shape was used since another one was wanted in its place.
     was_of_use: bool,
     loads: Vec<Load>,
     /// The presence bits.
     constant: [u64; W],
 }
 
-/// Remembers how packets with the headers seen last are extracted into keys of `W` words.
+/// Remembers how to extract keys of `W` words from recently seen sets of headers.
 #[derive(Clone, Debug)]
 pub struct Shapes<const W: usize> {
     shapes: Vec<Shape<W>>,
@@ -64,7 +64,7 @@ impl<const W: usize> Default for Shapes<W> {
 }
 
 impl<const W: usize> Shapes<W> {
-    /// Fills a key as the general extraction does; words behind `words` are zero.
+    /// Fills a key as the general extraction does; words from index `words` on are zero.
     #[inline]
     pub(crate) fn extract(
         &mut self,
@@ -74,7 +74,7 @@ impl<const W: usize> Shapes<W> {
         key: &mut [u64; W],
     ) {
         let shape = &mut self.shapes[place_of(headers.present())];
-        // Every packet that was parsed has an Ethernet header: none is without any.
+        // Every parsed packet has an Ethernet header, so `present` is never zero here.
         if shape.present == headers.present() {
             shape.was_of_use = true;
             *key = shape.constant;
@@ -95,7 +95,7 @@ impl<const W: usize> Shapes<W> {
 }
 
 impl<const W: usize> Shape<W> {
-    /// Spells out the extraction for packets with these headers.
+    /// Builds the list of loads for packets with these headers.
     #[cold]
     fn learn(&mut self, extraction: &Extraction, present: u32) {
         self.present = present;
@@ -115,6 +115,6 @@ impl<const W: usize> Shape<W> {
 
 #[inline]
 fn place_of(present: u32) -> usize {
-    // Fibonacci hashing: the upper bits depend on all.
+    // Fibonacci hashing: the upper bits depend on all input bits.
     (present.wrapping_mul(0x9e37_79b9) >> 28) as usize % PLACES
 }

@@ -1,15 +1,17 @@
-//! The catalogue of protocol fields, and the headers they lie in.
+//! The catalogue of protocol fields, and of the headers they lie in.
 //!
-//! These are the fields of the OpenFlow 1.5 match (sections 7.2.3.7 and 7.2.3.8) up to L4, with
-//! Open vSwitch's registers, under the names that `ovs-ofctl` prints. Open vSwitch's reading is
-//! kept where OpenFlow leaves room: a field whose header is absent is zero, TCP, UDP and SCTP
-//! ports are one field, and so are the types of ICMP and ICMPv6, because a match on them always
-//! names the protocol too.
+//! These are the fields of the OpenFlow 1.5 match (sections 7.2.3.7 and 7.2.3.8) up to L4,
+//! plus Open vSwitch's registers, under the names that `ovs-ofctl` prints. Where OpenFlow
+//! leaves room, the reading is Open vSwitch's: a field whose header is absent is zero. TCP,
+//! UDP and SCTP ports are one field, and so are the types of ICMP and ICMPv6, because a match
+//! on them always names the protocol too.
 //!
-//! Beside them stand fields that no rule can name, only actions read: the *presence bits*
-//! (`present:ipv4`), so that a cached write never lands on a packet that has no such header, and
-//! `nw_ttl_above_1`, the guard of `dec_ttl`, so that one cache entry serves every TTL that can be
-//! decremented.
+//! The catalogue also has fields that only actions read, and that no rule can name:
+//!
+//! - the *presence bits* (`present:ipv4`), so that a cached write never hits a packet without
+//!   that header;
+//! - `nw_ttl_above_1`, the guard of `dec_ttl`, so that one cache entry serves every TTL that
+//!   can be decremented.
 
 use std::borrow::Cow;
 
@@ -26,7 +28,7 @@ pub mod header {
             #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
             enum Position { $($name),*, COUNT }
             $($(#[$doc])* pub const $name: HeaderId = HeaderId(Position::$name as u8);)*
-            /// How many headers the standard parser knows.
+            /// The number of headers that the standard parser knows.
             pub const COUNT: usize = Position::COUNT as usize;
         };
     }
@@ -38,7 +40,7 @@ pub mod header {
         VLAN_OUTER,
         /// The second VLAN tag.
         VLAN_INNER,
-        /// The two bytes of the EtherType behind all tags that were parsed.
+        /// The two bytes of the EtherType behind all parsed tags.
         ETHER_TYPE,
         /// The top MPLS label stack entry (RFC 3032, section 2.1).
         MPLS_0,
@@ -52,7 +54,8 @@ pub mod header {
         IPV4,
         /// IPv6's fixed header (RFC 8200, section 3).
         IPV6,
-        /// IPv6's fixed header again, present only if the chain of extension headers is whole.
+        /// IPv6's fixed header again, but present only if the chain of extension headers is
+        /// whole.
         IPV6_CHAIN,
         /// TCP (RFC 9293, section 3.1).
         TCP,
@@ -190,7 +193,7 @@ catalogue! {
     PRESENT_ND_TLL: presence("present:nd_tll", Transport, h::ND_TLL);
 }
 
-/// Register `reg0` to `reg15` by number.
+/// The register `reg0` to `reg15` with this number.
 ///
 /// # Panics
 /// If `number` is above 15.
@@ -199,10 +202,10 @@ pub const fn register_field(number: u16) -> FieldId {
     FieldId(REG0.0 + number)
 }
 
-/// The EtherType that stands for a frame without one (Open vSwitch's `FLOW_DL_TYPE_NONE`).
+/// Stands for "no EtherType" in a frame (Open vSwitch's `FLOW_DL_TYPE_NONE`).
 pub const ETHER_TYPE_NONE: u16 = 0x05ff;
 
-/// Bit 12 of a VLAN field: there is a tag.
+/// Bit 12 of a VLAN field: the tag is present.
 pub const VLAN_PRESENT: u16 = 0x1000;
 
 /// The catalogue, in the order of the constants of this module.
@@ -217,9 +220,9 @@ pub fn fields() -> Vec<FieldDescriptor> {
         .collect()
 }
 
-/// The presence bit that tells whether `header` is there, if the catalogue has one.
+/// The presence bit of `header`, if the catalogue has one.
 ///
-/// VLAN tags have none: bit 12 of `vlan_tci` says it.
+/// VLAN tags have none: bit 12 of `vlan_tci` marks presence.
 pub fn presence_of(header: HeaderId) -> Option<FieldId> {
     let is_it = |row: &Row| row.3 == Source::Presence(header);
     ROWS.iter()
