@@ -1,4 +1,4 @@
-//! What caches of other sizes would have hit: the miss-ratio curve of a switch.
+//! Records what caches of other sizes would have hit: the miss-ratio curve of a switch.
 //!
 //! ```text
 //!   offered(key)   the key goes to the front of a list, from wherever it was

@@ -125,7 +125,7 @@ impl SwitchConfig {
     /// A switch of a profile as evaluated in the paper, with a cache of `capacity_entries`
     /// lines.
     ///
-    /// In [`Profile::Plus`] caches have four ways and a seed of their own.
+    /// In [`Profile::Plus`] caches have four ways and their own seed.
     pub const fn new(
         id: SwitchId,
         address: Address,
