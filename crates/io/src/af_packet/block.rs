@@ -1,4 +1,4 @@
-//! What is in a block of a `TPACKET_V3` ring: a chain of frames, each behind its header.
+//! Reads a block of a `TPACKET_V3` ring: a chain of frames, each behind its header.
 //!
 //! ```text
 //!   block:  descriptor (number of frames, offset of the first) | frame | frame | ...
@@ -6,11 +6,11 @@
 //!           0              48                 tp_mac - 10     tp_mac
 //! ```
 //!
-//! The block is a plain slice here. Though the kernel wrote it, no number in it is believed:
+//! The block is a plain slice here. The kernel wrote it, but no number in it is trusted:
 //!
-//! 1. Nothing outside the block is read. A frame that does not lie inside is [`Damage`], and ends
-//!    the reading, since the offset of the next one is no better.
-//! 2. A cursor takes no more steps than headers fit into a block, whatever the block says.
+//! 1. Nothing outside the block is read. A frame that does not lie inside is [`Damage`] and
+//!    ends the reading, since the offset of the next frame cannot be trusted either.
+//! 2. A cursor takes at most as many steps as headers fit into a block.
 //!
 //! Reference: `if_packet.h`; `tpacket_rcv` in the kernel's `net/packet/af_packet.c`.
 
@@ -20,12 +20,12 @@ use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_hdr_variant1
 
 use crate::sys::{LONGEST_FRAME_BYTES, Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
 
-/// Where things are in a block.
+/// Offsets in a block.
 const FRAMES: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, num_pkts);
 const FIRST: usize =
     offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
 
-/// Where things are in front of a frame.
+/// Offsets in the header before a frame.
 const NEXT: usize = offset_of!(tpacket3_hdr, tp_next_offset);
 const KEPT: usize = offset_of!(tpacket3_hdr, tp_snaplen);
 const LENGTH: usize = offset_of!(tpacket3_hdr, tp_len);
@@ -35,34 +35,34 @@ const TAG_CONTROL: usize =
     offset_of!(tpacket3_hdr, hv1) + offset_of!(tpacket_hdr_variant1, tp_vlan_tci);
 const TAG_PROTOCOL: usize =
     offset_of!(tpacket3_hdr, hv1) + offset_of!(tpacket_hdr_variant1, tp_vlan_tpid);
-/// The address stands behind the header, at the next multiple of `TPACKET_ALIGNMENT`.
+/// The address follows the header, at the next multiple of `TPACKET_ALIGNMENT`.
 const HEADER_BYTES: usize = size_of::<tpacket3_hdr>().next_multiple_of(16);
 const DIRECTION: usize = HEADER_BYTES + offset_of!(sockaddr_ll, sll_pkttype);
 
-/// A frame does not lie inside its block.
+/// Error for a frame that does not lie inside its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Damage;
 
 /// A frame in a block.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
-    /// As much of it as there was room for.
+    /// As many of its bytes as the block had room for.
     pub(super) bytes: &'a [u8],
     pub(super) received: Received,
-    /// How far it is to the next header.
+    /// The distance to the next header.
     next: usize,
 }
 
-/// How far a block has been read.
+/// A position in a block that is being read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cursor {
     at: usize,
-    /// How many frames there are from here on.
+    /// The number of frames from here on.
     left: usize,
 }
 
 impl Cursor {
-    /// From the first frame.
+    /// Starts at the first frame.
     pub(super) fn new(block: &[u8]) -> Cursor {
         let number = |at| word(block, at).map_or(0, |number| number as usize);
         Cursor {
@@ -71,14 +71,14 @@ impl Cursor {
         }
     }
 
-    /// How many frames there are from here on.
+    /// The number of frames from here on.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// The frame here, which there must be.
+    /// The current frame; there must be one.
     pub(super) fn frame<'a>(&self, block: &'a [u8]) -> Result<Frame<'a>, Damage> {
-        // Invariant 1: all that is read below is read by `get`.
+        // Invariant 1: everything below is read with `get`.
         let header = block.get(self.at..).ok_or(Damage)?;
         let number = |at| word(header, at).map(|number| number as usize).ok_or(Damage);
         let start = usize::from(half(header, BYTES).ok_or(Damage)?);
@@ -88,14 +88,14 @@ impl Cursor {
         let is_cut = bytes.len() < len_bytes || len_bytes > LONGEST_FRAME_BYTES;
         let received = Received {
             len_bytes,
-            // A frame that was cut need not have it.
+            // A truncated frame need not have one.
             offload: match is_cut {
                 true => Offload::default(),
                 false => offload(header, start).ok_or(Damage)?,
             },
             vlan: VlanTag::from_status(
                 word(header, STATUS).ok_or(Damage)?,
-                // Only these 16 bits are used.
+                // The kernel uses only these 16 bits.
                 word(header, TAG_CONTROL).ok_or(Damage)? as u16,
                 half(header, TAG_PROTOCOL).ok_or(Damage)?,
             ),
@@ -109,19 +109,19 @@ impl Cursor {
         })
     }
 
-    /// Ends the reading, and says how many frames it did not get to.
+    /// Ends the reading; returns the number of unread frames.
     pub(super) fn give_up(&mut self) -> usize {
         std::mem::take(&mut self.left)
     }
 
-    /// Goes on to the frame behind `frame`.
+    /// Advances to the frame behind `frame`.
     pub(super) fn pass(&mut self, frame: &Frame<'_>) {
         self.at = self.at.saturating_add(frame.next);
         self.left -= 1;
     }
 }
 
-/// The virtio header stands right in front of the frame, and behind the address.
+/// Reads the virtio header, which lies directly before the frame and behind the address.
 fn offload(header: &[u8], frame_start: usize) -> Option<Offload> {
     let start = frame_start.checked_sub(VIRTIO_HEADER_BYTES)?;
     let bytes = header.get(start..frame_start)?.first_chunk()?;

@@ -1,7 +1,7 @@
-//! Receiving by messages: straight into pooled packets, a burst per system call.
+//! Receives by messages: directly into pooled packets, one burst per system call.
 //!
-//! 1. Every slot below `next` has been dealt with; those in `next..filled` hold frames that
-//!    arrived and wait; those from `filled` on are spare packets.
+//! 1. Slots below `next` have been handled. Slots in `next..filled` hold frames that wait.
+//!    Slots from `filled` on are spare packets.
 
 use std::io;
 
@@ -19,7 +19,7 @@ pub(super) struct Messages {
     received: Box<[Received; BURST]>,
     next: usize,
     filled: usize,
-    /// The segment of the super-frame in slot `next` that comes next.
+    /// The next segment of the super-frame in slot `next`.
     segment: usize,
 }
 
@@ -46,7 +46,7 @@ impl Messages {
         }
     }
 
-    /// Gives the packets in all slots back; says how many frames waited in them.
+    /// Returns the packets in all slots to the pool; returns the number of waiting frames.
     pub(super) fn close(&mut self, pool: &mut PacketPool) -> usize {
         let waiting = self.filled - self.next;
         self.slots.drain(..self.next);
@@ -62,14 +62,15 @@ impl Messages {
         pool: &mut PacketPool,
         counters: &mut PortCounters,
     ) -> bool {
-        // What was taken out of a slot left an empty packet behind.
+        // Handled slots hold empty packets.
         self.slots.drain(..self.filled);
         (self.next, self.filled, self.segment) = (0, 0, 0);
         let wanted = BURST - self.slots.len();
         let is_refused = pool.take_burst(&mut self.slots, wanted) < wanted;
         match socket.receive(&mut self.slots, &mut self.overflow, &mut self.received) {
             Ok(filled) => self.filled = filled,
-            // The news that the interface went down arrives once, as an error. No frame is lost.
+            // The news that the interface went down arrives once, as an error. No frame is
+            // lost.
             Err(error) if is_link_down(&error) || error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => counters.add_drop(DropReason::ReceiveError),
@@ -81,7 +82,8 @@ impl Messages {
     }
 
     /// Turns the frame in slot `next` into packets, as far as the burst and the pool allow.
-    /// False if more of it is left.
+    ///
+    /// Returns false if part of it is left.
     fn empty_slot(&mut self, sink: &mut Sink<'_>) -> bool {
         let received = &self.received[self.next];
         let slot = &mut self.slots[self.next];

@@ -1,4 +1,4 @@
-//! The ways to receive from a packet socket, by the words a configuration uses.
+//! The ways to receive from a packet socket, by their names in a configuration.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +15,12 @@ use crate::Error;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ReceiveMethod {
-    /// A system call for each burst. A frame can be received as soon as it has arrived.
+    /// One system call for each burst. A frame can be received as soon as it has arrived.
     #[default]
     Messages,
-    /// Out of memory that is shared with the kernel (`TPACKET_V3`). A frame waits until its block
-    /// is full or a timer of a millisecond ends.
+    /// From memory shared with the kernel (`TPACKET_V3`).
+    ///
+    /// A frame waits until its block is full or a timer of one millisecond ends.
     Ring,
 }
 
@@ -27,7 +28,7 @@ impl ReceiveMethod {
     /// Every method.
     pub const ALL: [ReceiveMethod; 2] = [ReceiveMethod::Messages, ReceiveMethod::Ring];
 
-    /// The words that [`ReceiveMethod::from_str`] takes, for messages.
+    /// The words that [`ReceiveMethod::from_str`] accepts, for messages.
     pub const SUPPORTED: &str = "`messages`, `ring`";
 }
 

@@ -1,20 +1,21 @@
 //! A port on an existing Linux interface, by a packet socket.
 //!
-//! Frames are sent a burst per system call, and received in one of two ways, which the owner of
-//! the port chooses: by messages, a burst per system call too (`messages.rs`), or by the
-//! `TPACKET_V3` ring, memory that is shared with the kernel (`ring.rs`, `block.rs`). Every frame
-//! that the kernel hands over is first made what it would be on a wire, by either way the same:
+//! Frames are sent one burst per system call. They are received in one of two ways, which the
+//! port's owner chooses. Messages (`messages.rs`) also take one system call per burst. The
+//! `TPACKET_V3` ring (`ring.rs`, `block.rs`) is memory shared with the kernel. Either way,
+//! every frame is first restored to its form on a wire:
 //!
-//! - a VLAN tag that the kernel took out (it does so on every interface) is put back;
-//! - a partial checksum is completed;
-//! - a super-frame (GRO, TSO, up to 64 KiB) is cut into the segments that its sender meant, so
-//!   veth pairs and containers work as they are, without `ethtool -K`. The segments may take
-//!   several bursts: the burst's limit holds.
+//! - A VLAN tag that the kernel removed (it does so on every interface) is put back.
+//! - A partial checksum is completed.
+//! - A super-frame (GRO, TSO, up to 64 KiB) is cut into the segments that its sender meant. So
+//!   veth pairs and containers work unchanged, without `ethtool -K`. The segments may take
+//!   several bursts, since the burst's limit holds.
 //!
-//! A message can be received as soon as its frame has arrived. A block of the ring is handed over
-//! when it is full or when a timer of at least a millisecond ends, so on a quiet link each frame
-//! waits for the timer, at every hop of every handshake; but a frame then costs next to nothing.
-//! On a veth pair, frames of 60 bytes (medians, Linux 6.18, `benches/receive.rs`):
+//! A message can be received as soon as its frame has arrived. A block of the ring is handed
+//! over when it is full or when a timer of at least a millisecond ends. So on a quiet link
+//! each frame waits for the timer, at every hop of every handshake. In return a frame costs
+//! very little. On a veth pair, frames of 60 bytes (medians, Linux 6.18,
+//! `benches/receive.rs`):
 //!
 //! ```text
 //!                                               messages    ring
@@ -24,14 +25,14 @@
 //!   as many as can be sent                      1,254 ns   82 ns a frame
 //! ```
 //!
-//! So messages are what a port does unless told otherwise, and the ring is for links that are
-//! busy with small frames. A super-frame costs one message for all its segments.
+//! So messages are the default, and the ring is for links that are busy with small frames. A
+//! super-frame costs one message for all its segments.
 //!
-//! 1. The frames this host sends are not received.
-//! 2. What the kernel dropped since the socket was opened is in the counters, each time they are
-//!    asked for.
-//! 3. An interface that was deleted, or went to another network namespace, is gone for this port,
-//!    whatever has its name or index afterwards.
+//! 1. Frames that this host sends are not received.
+//! 2. Each reading of the counters includes the frames that the kernel has dropped since the
+//!    socket was opened.
+//! 3. An interface that was deleted, or moved to another network namespace, is gone for this
+//!    port. A later interface with its name or index does not count.
 //!
 //! Reference: `packet(7)`; `Documentation/networking/packet_mmap.rst`.
 
@@ -54,19 +55,19 @@ use crate::offload::{BadOffload, SuperFrame, complete_checksum, insert_vlan_tag}
 use crate::sys::{Claim, ClaimError, Interface, Link, PacketSocket, ReceiveRing, Received};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
-/// An Ethernet header.
+/// The length of an Ethernet header.
 const HEADER_BYTES: usize = 14;
 
 const CAPABILITY: &str = "CAP_NET_RAW and CAP_NET_ADMIN";
 
-/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`, whose frames look the same.
+/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`, whose frames look alike.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
 /// A port that receives and sends on a Linux interface.
 ///
-/// The interface is put in promiscuous mode while the port is open, and left as it is otherwise:
-/// bringing it up is the owner's affair. Up to [`BURST`] packets of the pool stay in the port,
-/// ready to receive.
+/// The interface is in promiscuous mode while the port is open. Nothing else about it changes:
+/// the owner must bring it up. Up to [`BURST`] packets of the pool stay in the port, ready to
+/// receive.
 #[derive(Debug)]
 pub struct AfPacketPort {
     number: PortId,
@@ -79,8 +80,9 @@ pub struct AfPacketPort {
 }
 
 impl AfPacketPort {
-    /// Opens the port on the interface called `interface`, in this thread's network namespace,
-    /// to receive by `method`.
+    /// Opens the port on the interface called `interface`, to receive by `method`.
+    ///
+    /// The interface is looked up in this thread's network namespace.
     ///
     /// # Errors
     /// If there is no such interface, it is not Ethernet, another port has it, or this is not
@@ -132,7 +134,7 @@ impl AfPacketPort {
             _ if refused[0].len() < HEADER_BYTES => DropReason::TooShort,
             _ => DropReason::SendError,
         };
-        // What is true of the first packet only must not cost the others.
+        // A reason that applies only to the first packet must not cost the others.
         let count = match reason {
             DropReason::LinkDown | DropReason::QueueFull => refused.len(),
             _ => 1,
@@ -159,8 +161,9 @@ impl Port for AfPacketPort {
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
-        // The news that the interface went down waits in the socket for the next call of either
-        // kind, which may be long after it came up again. So it is believed the second time.
+        // The news that the interface went down waits in the socket for the next send or
+        // receive, perhaps until long after it came up again. So it counts only the second
+        // time.
         let mut may_be_old_news = true;
         let mut done = 0;
         while done < burst.len() {
@@ -181,8 +184,8 @@ impl Port for AfPacketPort {
 
     fn status(&mut self) -> PortStatus {
         if let Receiver::Ring(_) = self.receiver {
-            // A ring has no call that would take the news that the interface went down, and
-            // while it waits the descriptor looks ready. It is told here anyway.
+            // A ring has no call that takes the news that the interface went down. While the
+            // news waits, the descriptor looks ready. The status below reports it anyway.
             let _ = self.socket.take_error();
         }
         match self.socket.has_interface() {
@@ -211,10 +214,10 @@ impl Port for AfPacketPort {
     }
 }
 
-/// Makes an interface this port's alone.
+/// Reserves an interface for this port.
 ///
 /// # Errors
-/// If another port has it, of this process or another.
+/// If another port has it, in this process or another.
 pub(crate) fn claim(
     name: &str,
     interface: &Interface,
@@ -238,19 +241,19 @@ pub(crate) fn status_of(interface: &Interface) -> PortStatus {
     }
 }
 
-/// How the port receives.
+/// The receiving side of the port.
 #[derive(Debug)]
 enum Receiver {
     Messages(Messages),
     Ring(Ring),
 }
 
-/// What is to be done with a frame that arrived.
+/// How to handle a frame that arrived.
 enum Handling {
-    /// It is not for us (invariant 1).
+    /// This host sent the frame (invariant 1).
     Ignore,
     Drop(DropReason),
-    /// It is a super-frame.
+    /// The frame is a super-frame.
     Cut,
     Pass,
 }
@@ -269,7 +272,7 @@ impl Handling {
     }
 }
 
-/// Where the packets of one receive call go.
+/// The destination of one receive call's packets.
 struct Sink<'a> {
     pool: &'a mut PacketPool,
     burst: &'a mut Vec<Packet>,
@@ -284,7 +287,7 @@ impl Sink<'_> {
         self.burst.len() >= self.limit
     }
 
-    /// The usual case: the frame is the packet.
+    /// Passes on a frame that is one packet, the usual case.
     fn push_frame(&mut self, mut packet: Packet, received: &Received) {
         match complete_checksum(packet.bytes_mut(), &received.offload) {
             Ok(()) => self.push(packet, received),
@@ -297,7 +300,7 @@ impl Sink<'_> {
 
     /// Cuts a super-frame, whose bytes are in two parts, from segment `next` on.
     ///
-    /// False if the burst is full or the pool empty before the last segment.
+    /// Returns false if the burst fills or the pool empties before the last segment.
     fn push_segments(&mut self, parts: [&[u8]; 2], received: &Received, next: &mut usize) -> bool {
         let [front, rest] = parts;
         let Ok(frame) = SuperFrame::parse(front, rest, received.offload) else {

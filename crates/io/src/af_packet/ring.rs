@@ -1,4 +1,4 @@
-//! Receiving by the `TPACKET_V3` ring: out of blocks of frames that the kernel hands over.
+//! Receives by the `TPACKET_V3` ring, from blocks of frames that the kernel hands over.
 //!
 //! ```text
 //!   while the burst has room, and for no more than 32 frames:
@@ -7,13 +7,14 @@
 //!     if that was the last, give the block back
 //! ```
 //!
-//! 1. A block is given back as soon as its last frame has been dealt with, and not before: a
-//!    descriptor that is polled is ready as long as a block has frames.
-//! 2. A frame that is not passed on is counted, also those behind a damaged header.
+//! 1. A block is given back exactly when its last frame has been handled. Until then a polled
+//!    descriptor is ready.
+//! 2. Every frame that is not passed on is counted, including those behind a damaged header.
 //!
-//! Costs: the kernel copies each frame into the block, and we copy it out, where a message is
-//! copied once; but there is no system call and no socket buffer that waits. The ring is 8 MiB of
-//! the kernel's memory. Its timer runs as long as the port is open: a thousand times a second.
+//! Costs: each frame is copied twice, by the kernel into the block and by the port out of it.
+//! A message is copied once. But the ring needs no system call and no waiting socket buffer.
+//! The ring is 8 MiB of kernel memory. Its timer runs a thousand times a second while the port
+//! is open.
 
 use super::block::{Cursor, Damage};
 use super::{Handling, Sink};
@@ -24,9 +25,9 @@ use crate::{BURST, DropReason};
 #[derive(Debug)]
 pub(super) struct Ring {
     ring: ReceiveRing,
-    /// How far the block whose turn it is has been read, if it has been begun.
+    /// The position in the current block, if reading it has begun.
     cursor: Option<Cursor>,
-    /// The segment of the super-frame there that comes next.
+    /// The next segment of the super-frame at the cursor.
     segment: usize,
 }
 
@@ -40,7 +41,7 @@ impl Ring {
     }
 
     pub(super) fn receive(&mut self, sink: &mut Sink<'_>) {
-        // A call must end though all the frames that come be refused.
+        // A call must end even if every frame is refused.
         for _ in 0..BURST {
             if sink.is_full() {
                 return;
@@ -60,7 +61,7 @@ impl Ring {
     }
 }
 
-/// Deals with the frame that comes next; false if the burst or the pool ends before it does.
+/// Handles the next frame; returns false if the burst or the pool ends first.
 fn take_frame(cursor: &mut Cursor, block: &[u8], segment: &mut usize, sink: &mut Sink<'_>) -> bool {
     let frame = match cursor.frame(block) {
         Ok(frame) => frame,

@@ -1,14 +1,14 @@
-//! The allocator of a program with large tables: mimalloc.
+//! The allocator for programs with large tables: mimalloc.
 //!
-//! It asks the system for pages of 2 MiB where these are had on request, so that a lookup in a large
-//! table seldom waits for the processor's table of pages as well; and a thread's lists are its own.
+//! It asks the system for pages of 2 MiB where they are available. So a lookup in a large
+//! table seldom waits for the processor's page table as well. Each thread has its own lists.
 
 use libmimalloc_sys::{mi_collect, mi_option_set, mi_option_t};
 
-/// `mi_option_purge_delay` of mimalloc.h, for how many milliseconds freed memory is kept.
+/// `mi_option_purge_delay` of mimalloc.h: how many milliseconds freed memory is kept.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// What a program that holds many rules or flows makes its allocator.
+/// The global allocator for a program that holds many rules or flows.
 ///
 /// ```
 /// #[global_allocator]
@@ -16,18 +16,19 @@ const PURGE_DELAY: mi_option_t = 15;
 /// ```
 pub use mimalloc::MiMalloc as Allocator;
 
-/// Has [`Allocator`] keep freed memory for a millisecond only, in place of a second.
+/// Makes [`Allocator`] keep freed memory for one millisecond instead of one second.
 ///
-/// Half a million rules then take some 17 bytes less each, and lookups take no longer.
+/// This saves memory per rule in large rule sets, and lookups stay as fast.
 pub fn keep_little_free_memory() {
-    // SAFETY: takes no address; it is for the program's start, when no other thread is there.
+    // SAFETY: takes no address. Called at the program's start, when there is no other thread.
     unsafe { mi_option_set(PURGE_DELAY, 1) };
 }
 
-/// Gives memory that was freed, and that [`Allocator`] keeps for later, back to the system.
+/// Returns freed memory that [`Allocator`] keeps for later to the system.
 ///
-/// Who has read half a million rules has freed more than the rules take, and will not need it again.
-/// What other threads have freed stays theirs. With another allocator this does nothing.
+/// Reading half a million rules frees more memory than the rules take, and the program will
+/// not need it again. Memory that other threads freed stays with them. With another allocator
+/// this does nothing.
 pub fn release_free_memory() {
     // SAFETY: takes no address, and touches only memory that the program has freed.
     unsafe { mi_collect(true) };

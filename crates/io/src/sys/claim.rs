@@ -1,14 +1,16 @@
-//! The claim of a process on a network interface: a lock that the kernel drops with the process.
+//! A process's claim on a network interface: a lock that the kernel drops with the process.
 //!
-//! It is a Unix socket with an abstract name, `thalweg-port-INDEX`. Such names belong to a network
-//! namespace, as indexes of interfaces do: the same name in two namespaces is two interfaces, and
-//! two containers that share a namespace see each other's claims, which they would not by files.
-//! The index stays when an interface is renamed, and no second name leads round it.
+//! It is a Unix socket with an abstract name, `thalweg-port-INDEX`. Like interface indexes,
+//! such names belong to a network namespace: the same name in two namespaces means two
+//! interfaces. Two containers that share a namespace see each other's claims, which files
+//! would not show. The index survives a rename of the interface, and no alternative name
+//! avoids it.
 //!
-//! 1. One claim on an index exists at a time, in all processes of a network namespace.
-//! 2. A claim ends when it is dropped, or when its process ends, however that happens.
+//! 1. At most one claim on an index exists at a time, across all processes of a network
+//!    namespace.
+//! 2. A claim ends when it is dropped, or when its process ends in any way.
 //!
-//! A name can be bound by any user of the namespace. One who does so keeps a switch from starting
+//! Any user of the namespace can bind a name. A user who does so keeps a switch from starting
 //! on that interface, and the message names the process.
 
 use std::io;
@@ -22,21 +24,21 @@ use rustix::net::{
 
 use super::option;
 
-/// Questions about who has the claim that can wait; nobody answers them.
+/// How many connections that ask for the holder may wait; they are never accepted.
 const BACKLOG: i32 = 8;
 
-/// A claim on an interface, for as long as it lives.
+/// A claim on an interface, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _socket: OwnedFd,
 }
 
-/// Why an interface cannot be claimed.
+/// The reason why an interface cannot be claimed.
 #[derive(Debug)]
 pub(crate) enum ClaimError {
-    /// There is a claim on it already.
+    /// The interface is already claimed.
     Taken {
-        /// Whose, if the kernel says so.
+        /// The process that holds the claim, if the kernel tells.
         process: Option<u32>,
     },
     /// The operating system refused.
@@ -44,7 +46,7 @@ pub(crate) enum ClaimError {
 }
 
 impl Claim {
-    /// Claims the interface of this index, in this thread's network namespace.
+    /// Claims the interface with this index, in this thread's network namespace.
     pub(crate) fn take(index: i32) -> Result<Claim, ClaimError> {
         let name = format!("thalweg-port-{index}");
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(system)?;
@@ -56,7 +58,7 @@ impl Claim {
             }
             bound => bound.map_err(system)?,
         }
-        // So that the kernel tells others whose it is.
+        // Listening makes the kernel tell others which process holds the claim.
         listen(&socket, BACKLOG).map_err(system)?;
         Ok(Claim { _socket: socket })
     }
@@ -71,7 +73,7 @@ fn unix_socket() -> rustix::io::Result<OwnedFd> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// The process that listens at an address; none if it is in another namespace of processes.
+/// The process that listens at an address; none if it is in another PID namespace.
 fn holder(address: &SocketAddrUnix) -> Option<u32> {
     let asking = unix_socket().ok()?;
     connect(&asking, address).ok()?;
@@ -85,7 +87,7 @@ fn holder(address: &SocketAddrUnix) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Indexes that no interface has here: the kernel counts from 1 up.
+    /// Indexes that no interface has here: the kernel counts up from 1.
     const UNUSED: i32 = 2_147_480_000;
 
     #[test]
@@ -94,7 +96,7 @@ mod tests {
         let other = Claim::take(UNUSED + 1).expect("it is another interface");
         for _ in 0..3 * BACKLOG {
             match Claim::take(UNUSED) {
-                // Once the backlog is full, the kernel does not say it any more.
+                // Once the backlog is full, the kernel no longer tells the process.
                 Err(ClaimError::Taken { process }) => {
                     assert!(process.is_none_or(|process| process == std::process::id()));
                 }

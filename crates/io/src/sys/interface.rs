@@ -1,4 +1,4 @@
-//! What is asked of, and set on, a network interface: `netdevice(7)`.
+//! Reads and sets properties of a network interface: `netdevice(7)`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,10 +8,10 @@ use super::{check, socket};
 /// The kernel's longest interface name, without the closing zero.
 const NAME_BYTES: usize = libc::IFNAMSIZ - 1;
 
-/// A network interface, by its index: it stays the same one when it is renamed.
+/// A network interface, identified by its index, which survives a rename.
 #[derive(Debug)]
 pub(crate) struct Interface {
-    /// Any socket will do; it ties the questions to the network namespace it was made in.
+    /// Any socket will do; it binds the requests to the network namespace it was made in.
     control: OwnedFd,
     index: i32,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Link {
 }
 
 impl Interface {
-    /// Whether the kernel would take `name` as the name of one interface.
+    /// Whether the kernel accepts `name` as the name of one interface.
     pub(crate) fn is_name(name: &str) -> bool {
         let is_odd = |b: u8| b == b'/' || b == b':' || b == b'%' || b == 0;
         let bytes = name.as_bytes();
@@ -88,7 +88,7 @@ impl Interface {
         Ok((request, flags))
     }
 
-    /// A request that carries the name the interface has now; fails once it is deleted.
+    /// A request with the interface's current name; fails once it is deleted.
     fn request(&self) -> io::Result<libc::ifreq> {
         let mut request = named("");
         request.ifr_ifru.ifru_ifindex = self.index;
@@ -97,7 +97,7 @@ impl Interface {
     }
 }
 
-/// A request for the interface called `name`, cut to what fits.
+/// A request for the interface called `name`, truncated to the field's size.
 pub(super) fn named(name: &str) -> libc::ifreq {
     // SAFETY: zeros are a value of this structure (1).
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -108,7 +108,7 @@ pub(super) fn named(name: &str) -> libc::ifreq {
 }
 
 fn ask(control: &OwnedFd, request: libc::c_ulong, data: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: the requests of this file read and write one `ifreq` (2). Its pointer field is not
-    // used by any of them.
+    // SAFETY: the requests of this file read and write one `ifreq` (2). None of them uses its
+    // pointer field.
     check(unsafe { libc::ioctl(control.as_raw_fd(), request, std::ptr::from_mut(data)) })
 }

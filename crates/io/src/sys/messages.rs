@@ -1,8 +1,9 @@
-//! Receiving a burst of messages from a packet socket: `recvmmsg(2)`.
+//! Receives a burst of messages from a packet socket: `recvmmsg(2)`.
 //!
-//! Each message is a small virtio header (what the kernel left undone: checksum, segmentation)
-//! and the frame. The frame is received straight into a packet's buffer; what does not fit goes
-//! on in an overflow area, so that buffers need not have room for the rare 64 KiB frame.
+//! Each message is a small virtio header (the work that the kernel left undone: checksum,
+//! segmentation) and the frame. The frame is received directly into a packet's buffer. The
+//! rest of a longer frame goes to an overflow area, so buffers need no room for the rare 64
+//! KiB frame.
 
 use std::io;
 use std::mem::zeroed;
@@ -28,14 +29,14 @@ impl Overflow {
         Overflow(vec![0; BURST * LONGEST_FRAME_BYTES])
     }
 
-    /// Where the frame in packet `index` of the last burst goes on.
+    /// The rest of the frame in packet `index` of the last burst.
     pub(crate) fn behind(&self, index: usize) -> &[u8] {
         &self.0[index * LONGEST_FRAME_BYTES..][..LONGEST_FRAME_BYTES]
     }
 }
 
 impl PacketSocket {
-    /// Receives up to one frame into the receive area of each packet; says how many.
+    /// Receives up to one frame into the receive area of each packet; returns the number.
     pub(crate) fn receive(
         &self,
         packets: &mut [Packet],
@@ -68,10 +69,10 @@ impl PacketSocket {
             header.msg_control = controls[index].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL_BYTES as _;
         }
-        // SAFETY: the first `count` messages point to parts of the arrays above, to the packets'
-        // storage and to the overflow area, with their sizes; each part is in one message only,
-        // and all of them are borrowed mutably until the end of this function (2). Nothing moves
-        // them in between.
+        // SAFETY: the first `count` messages point to parts of the arrays above, to the
+        // packets' storage and to the overflow area, with their sizes. Each part is in one
+        // message only. All of them are borrowed mutably until the end of this function (2),
+        // and nothing moves them in between.
         let arrived = unsafe {
             libc::recvmmsg(
                 self.descriptor().as_raw_fd(),
@@ -102,8 +103,8 @@ struct Control([u8; CONTROL_BYTES]);
 /// Finds the tag in the auxiliary data of a message that `recvmmsg` has filled.
 fn vlan_tag(header: &libc::msghdr) -> Option<VlanTag> {
     // SAFETY: `header` points to its control buffer, which lives (the caller holds it) and has
-    // the length the kernel wrote; the macros stay inside. The data of an auxiliary message is
-    // one `tpacket_auxdata`, read without regard to alignment (1).
+    // the length that the kernel wrote; the macros stay inside. The data of an auxiliary
+    // message is one `tpacket_auxdata`, read without regard to alignment (1).
     let auxiliary = unsafe {
         let first = libc::CMSG_FIRSTHDR(header).as_ref()?;
         let is_auxiliary = first.cmsg_level == libc::SOL_PACKET

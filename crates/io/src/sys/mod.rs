@@ -1,14 +1,14 @@
 //! The system calls of this crate, behind safe functions that know nothing of ports.
 //!
-//! All `unsafe` code of the crate is here. What each block relies on is one of these:
+//! All `unsafe` code of the crate is here. Each block relies on some of these invariants:
 //!
-//! 1. A structure is handed to the kernel with its true size, and is plain old data: every bit
-//!    pattern, zeros above all, is a value of it.
-//! 2. Memory whose address is handed to the kernel is borrowed until the call has returned, and
-//!    mutably where the kernel writes. No call here leaves an address behind in the kernel.
+//! 1. A structure is passed to the kernel with its true size and is plain old data: every bit
+//!    pattern, including all zeros, is a valid value.
+//! 2. Memory whose address is passed to the kernel is borrowed until the call returns, mutably
+//!    where the kernel writes. No call here leaves an address in the kernel.
 //! 3. A descriptor is owned by the structure that uses it.
-//! 4. Memory that is shared with the kernel is mapped by one structure, for as long as it lives,
-//!    and is read only while the kernel has handed it over: see `receive_ring.rs`.
+//! 4. Memory shared with the kernel is mapped by one structure, for as long as that structure
+//!    lives. It is read only while the kernel has handed it over: see `receive_ring.rs`.
 
 mod allocator;
 mod claim;
@@ -38,7 +38,7 @@ fn socket(domain: i32, kind: i32) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call above made it, and nothing else knows it (3).
+    // SAFETY: the call above made the descriptor, and nothing else has it (3).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -57,13 +57,13 @@ fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Re
     check(result)
 }
 
-/// Asks for an option's value, which replaces as much of `value` as the kernel has to say.
+/// Reads an option; the kernel's answer replaces the front of `value`.
 ///
-/// `T` must be as invariant 1 has it.
+/// `T` must satisfy invariant 1.
 fn option<T: Copy>(socket: &OwnedFd, level: i32, option: i32, mut value: T) -> io::Result<T> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the call writes at most `size` bytes of `value`, and the size; both are borrowed
-    // mutably until it has returned (1, 2).
+    // mutably until it returns (1, 2).
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -83,7 +83,7 @@ fn vector(bytes: &mut [u8]) -> libc::iovec {
     }
 }
 
-/// For sending: the kernel does not write through it.
+/// A vector for sending: the kernel does not write through it.
 fn const_vector(bytes: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),

@@ -1,7 +1,7 @@
 //! A packet socket on one interface: `packet(7)`, `sendmmsg(2)`.
 //!
-//! It is made in two steps, [`PacketSocket::new`] and [`PacketSocket::listen`], so that how frames
-//! are to be received is settled before the first one arrives.
+//! It is made in two steps, [`PacketSocket::new`] and [`PacketSocket::listen`]. So the receive
+//! method is settled before the first frame arrives.
 
 use std::io;
 use std::mem::zeroed;
@@ -25,7 +25,7 @@ pub(crate) struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// A socket that receives nothing yet.
+    /// Creates a socket that receives nothing yet.
     pub(crate) fn new() -> io::Result<PacketSocket> {
         // Without a protocol the socket receives nothing until it is bound to its interface.
         let descriptor = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
@@ -33,7 +33,7 @@ impl PacketSocket {
         for option in [libc::PACKET_VNET_HDR, libc::PACKET_AUXDATA] {
             set_option(&descriptor, libc::SOL_PACKET, option, &yes)?;
         }
-        // Linux before 4.20 lacks it; `is_outgoing` says the same then.
+        // Linux before 4.20 lacks this option; `is_outgoing` gives the same information there.
         let _ = set_option(
             &descriptor,
             libc::SOL_PACKET,
@@ -50,7 +50,7 @@ impl PacketSocket {
         Ok(PacketSocket { descriptor })
     }
 
-    /// Begins to receive what arrives on the interface.
+    /// Starts to receive the frames that arrive on the interface.
     pub(crate) fn listen(&self, interface_index: i32) -> io::Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: interface_index,
@@ -62,7 +62,7 @@ impl PacketSocket {
         bind(&self.descriptor, interface_index)
     }
 
-    /// Sets an option of `packet(7)`; `T` must be as invariant 1 of this folder has it.
+    /// Sets an option of `packet(7)`; `T` must satisfy invariant 1 of this folder.
     pub(super) fn set_packet_option<T>(&self, option: i32, value: &T) -> io::Result<()> {
         set_option(&self.descriptor, libc::SOL_PACKET, option, value)
     }
@@ -71,7 +71,7 @@ impl PacketSocket {
         self.descriptor.as_fd()
     }
 
-    /// Sends frames, from the first, until one is refused; says how many went.
+    /// Sends frames in order until one is refused; returns the number sent.
     ///
     /// An error means that the first was refused.
     pub(crate) fn send(&self, packets: &[Packet]) -> io::Result<usize> {
@@ -79,15 +79,15 @@ impl PacketSocket {
         let (mut messages, mut vectors): ([libc::mmsghdr; BURST], [[libc::iovec; 2]; BURST]) =
             unsafe { (zeroed(), zeroed()) };
         let count = packets.len().min(BURST);
-        // Nothing is left for the kernel to do: one header of zeros serves all.
+        // The frames need no work from the kernel, so one header of zeros serves all.
         let header = [0_u8; VIRTIO_HEADER_BYTES];
         for (index, packet) in packets[..count].iter().enumerate() {
             vectors[index] = [const_vector(&header), const_vector(packet.bytes())];
             messages[index].msg_hdr.msg_iov = vectors[index].as_mut_ptr();
             messages[index].msg_hdr.msg_iovlen = vectors[index].len() as _;
         }
-        // SAFETY: the first `count` messages point to `vectors`, and these to the header and to
-        // the packets, which are borrowed until the call has returned (2). It reads the frames,
+        // SAFETY: the first `count` messages point to `vectors`, and these to the header and
+        // to the packets, which are borrowed until the call returns (2). It reads the frames,
         // and writes only `msg_len` of each message.
         let sent = unsafe {
             libc::sendmmsg(
@@ -103,7 +103,7 @@ impl PacketSocket {
 
     /// Takes the error that waits in the socket, if there is one.
     ///
-    /// Until it is taken, here or by sending or receiving, the descriptor looks ready.
+    /// Until it is taken, here or by a send or receive call, the descriptor looks ready.
     pub(crate) fn take_error(&self) -> io::Result<()> {
         match option(&self.descriptor, libc::SOL_SOCKET, libc::SO_ERROR, 0)? {
             0 => Ok(()),
@@ -111,13 +111,13 @@ impl PacketSocket {
         }
     }
 
-    /// Whether the socket still has its interface: the kernel takes a deleted one away from it.
+    /// Whether the socket still has its interface: the kernel detaches a deleted one.
     pub(crate) fn has_interface(&self) -> bool {
         // SAFETY: zeros are a value of this structure (1).
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         // SAFETY: the call writes at most `size` bytes of `address`, and the size; both are
-        // borrowed mutably until it has returned (1, 2).
+        // borrowed mutably until it returns (1, 2).
         let answer = check(unsafe {
             libc::getsockname(
                 self.descriptor.as_raw_fd(),
@@ -128,7 +128,7 @@ impl PacketSocket {
         answer.is_ok() && address.sll_ifindex > 0
     }
 
-    /// How many frames the kernel dropped for want of room since this was last asked.
+    /// The number of frames that the kernel dropped for lack of room since the last call.
     pub(crate) fn take_dropped(&self) -> u64 {
         let nothing = libc::tpacket_stats {
             tp_packets: 0,

@@ -1,8 +1,8 @@
 //! The `TPACKET_V3` receive ring: memory shared with the kernel, a block at a time.
 //!
-//! The ring is an array of blocks. The kernel fills one after the other with frames, and hands a
-//! block over when the next frame does not fit, or a timer after it was opened. Whose turn it is
-//! says one word of the block, its status:
+//! The ring is an array of blocks. The kernel fills one after another with frames. It hands a
+//! block over when the next frame does not fit, or when a timer ends that started with the
+//! block. One word of the block, its status, says who owns it:
 //!
 //! ```text
 //!   kernel: fill block; status := user     (release)      us: status = user?  (acquire)
@@ -10,15 +10,15 @@
 //!                                                             status := kernel   (release)
 //! ```
 //!
-//! This file knows where blocks are, how long, and whose; what is in them is read elsewhere, from
-//! a plain slice.
+//! This file knows where blocks are, how long they are and who owns them. Their content is
+//! read elsewhere, from a plain slice.
 //!
-//! What the folder's invariant 4 comes to here: a block belongs to this process from the moment
-//! its status says so until [`ReceiveRing::release`]. In between the kernel does not write to it,
-//! and we only read.
+//! The folder's invariant 4 means here: a block belongs to this process from the moment its
+//! status says so until [`ReceiveRing::release`]. In between the kernel does not write to it,
+//! and this process only reads.
 //!
-//! Reference: the kernel's `Documentation/networking/packet_mmap.rst`, and `net/packet/af_packet.c`
-//! for what it leaves out.
+//! Reference: the kernel's `Documentation/networking/packet_mmap.rst`, and
+//! `net/packet/af_packet.c` for the missing details.
 
 use std::io;
 use std::mem::offset_of;
@@ -28,22 +28,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{LONGEST_FRAME_BYTES, PacketSocket};
 
-/// A block has room for the longest frame, and is what the kernel's allocator gives anyway.
+/// Has room for the longest frame; smaller blocks would not save memory in the kernel's
+/// allocator.
 const BLOCK_BYTES: usize = 128 << 10;
-/// With these many, the ring is as large as the queue of a socket without one.
+/// Makes the ring as large as the queue of a socket without one.
 const BLOCK_COUNT: usize = 64;
 const RING_BYTES: usize = BLOCK_COUNT * BLOCK_BYTES;
 
-/// How long a frame may wait for its block to fill: the least that the kernel takes.
+/// The longest time that a frame waits for its block to fill: the kernel's minimum.
 const TIMER_MS: u32 = 1;
 
-/// Frames of version 3 have no fixed size; this one only has to divide the block.
+/// Frames of version 3 have no fixed size; this size only has to divide the block.
 const FRAME_BYTES: usize = 2048;
 
 const STATUS: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
 
-// Room for the frame and for the headers in front of it, which are less than 256 bytes.
+// Room for the frame and for the headers before it, which are less than 256 bytes.
 const _: () = assert!(BLOCK_BYTES >= LONGEST_FRAME_BYTES + 256);
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && STATUS.is_multiple_of(4));
 
@@ -52,7 +53,7 @@ const _: () = assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && STATUS.is_multi
 pub(crate) struct ReceiveRing {
     /// The first byte of `RING_BYTES` that stay mapped until this is dropped.
     start: NonNull<u8>,
-    /// The block whose turn it is, less than `BLOCK_COUNT`.
+    /// The index of the current block, less than `BLOCK_COUNT`.
     current: usize,
 }
 
@@ -74,7 +75,7 @@ impl ReceiveRing {
             tp_feature_req_word: 0,
         };
         socket.set_packet_option(libc::PACKET_RX_RING, &request)?;
-        // SAFETY: no address is asked for, so nothing that is mapped is replaced. The ring was
+        // SAFETY: no address is requested, so no existing mapping is replaced. The ring was
         // just made with this size; the kernel refuses any other.
         let start = unsafe {
             libc::mmap(
@@ -93,21 +94,21 @@ impl ReceiveRing {
         Ok(ReceiveRing { start, current: 0 })
     }
 
-    /// The block whose turn it is, if the kernel has handed it over.
+    /// The current block, if the kernel has handed it over.
     #[inline]
     pub(crate) fn block(&self) -> Option<&[u8]> {
-        // With this read, what the kernel wrote before it changed the status is seen.
+        // This read makes all kernel writes before the status change visible.
         let status = self.status().load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
         // SAFETY: the block lies in the mapping, as `current < BLOCK_COUNT`; its bytes are
-        // initialised (the kernel zeroes the ring). Nobody writes to it while the slice lives:
-        // the kernel by invariant 4, and `release` borrows this structure mutably.
+        // initialised (the kernel zeroes the ring). Nothing writes to it while the slice
+        // lives: not the kernel (invariant 4), and `release` borrows this structure mutably.
         Some(unsafe { std::slice::from_raw_parts(self.current_block(), BLOCK_BYTES) })
     }
 
-    /// Gives the block back to the kernel; it is the next one's turn.
+    /// Gives the current block back to the kernel and moves to the next one.
     ///
     /// # Panics
     /// If the kernel has not handed it over.
@@ -117,7 +118,7 @@ impl ReceiveRing {
             self.block().is_some(),
             "only what was handed over goes back"
         );
-        // What we have read of the block was read before the kernel sees this.
+        // All reads of the block happen before the kernel sees this store.
         self.status()
             .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.current = (self.current + 1) % BLOCK_COUNT;

@@ -1,21 +1,22 @@
-//! What the kernel says of a received frame beside its bytes, however it hands the frame over.
+//! The kernel's metadata for a received frame, for both receive methods.
 
-/// Bytes of a [`Offload`] before a frame: `struct virtio_net_hdr` without its newer fields.
+/// The length of an [`Offload`] before a frame: `struct virtio_net_hdr` without its newer
+/// fields.
 pub(crate) const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// What is known of a received frame, beside its bytes.
+/// The metadata of a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received {
-    /// The whole frame's length; by messages, more than the packet's room if the frame went on in
-    /// the overflow area.
+    /// The whole frame's length. By messages, it exceeds the packet's room if the frame
+    /// continues in the overflow area.
     pub(crate) len_bytes: usize,
-    /// What the kernel left undone.
+    /// The work that the kernel left undone.
     pub(crate) offload: Offload,
-    /// The tag that the kernel took out of the frame.
+    /// The tag that the kernel removed from the frame.
     pub(crate) vlan: Option<VlanTag>,
     /// This host sent the frame; it did not arrive.
     pub(crate) is_outgoing: bool,
-    /// The frame was longer than all the room there was.
+    /// The frame was longer than all available room.
     pub(crate) is_cut: bool,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct VlanTag {
 }
 
 impl VlanTag {
-    /// The tag that a `TP_STATUS` word speaks of, if it does.
+    /// The tag that a `TP_STATUS` word marks as valid, if any.
     pub(crate) fn from_status(status: u32, control: u16, protocol: u16) -> Option<VlanTag> {
         let has = |flag: u32| status & flag != 0;
         has(libc::TP_STATUS_VLAN_VALID).then_some(VlanTag {
@@ -47,9 +48,9 @@ pub(crate) struct Offload {
     pub(crate) segmentation: u8,
     /// Payload of each segment, in bytes.
     pub(crate) segment_bytes: u16,
-    /// Where the bytes begin that the checksum covers.
+    /// The start of the bytes that the checksum covers.
     pub(crate) checksum_start: u16,
-    /// Where the checksum is, from there.
+    /// The checksum's offset from there.
     pub(crate) checksum_offset: u16,
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use super::check;
 use super::interface::named;
 
-/// Opens the tap called `name`, making it if there is none. Each read and write is one frame.
+/// Opens the tap called `name`, or creates it. Each read and write is one frame.
 pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -28,7 +28,7 @@ pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the tap still has its interface: a deleted one leaves the descriptor behind.
+/// Whether the tap still has its interface: the descriptor outlives a deleted one.
 pub(crate) fn has_interface(file: &File) -> bool {
     let mut request = named("");
     // SAFETY: the request writes one `ifreq`, which is borrowed for the call (1, 2).

@@ -1,10 +1,10 @@
-//! Blocks made by hand as the kernel makes them, and blocks that no kernel would make.
+//! Tests with hand-made blocks: some as the kernel makes them, some as no kernel would.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What the kernel leaves in front of an Ethernet frame when there is a virtio header.
+/// The space before an Ethernet frame when there is a virtio header.
 const FRAME_START: usize = 92;
 const FIRST_FRAME: usize = 48;
 
@@ -35,7 +35,7 @@ fn block(frames: &[&[u8]], block_bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Reads to the end, or to where the block is damaged.
+/// Reads to the end, or to the first damage.
 fn read_all(block: &[u8]) -> Result<Vec<Vec<u8>>, Damage> {
     let (mut cursor, mut frames) = (Cursor::new(block), Vec::new());
     while cursor.left() > 0 {
@@ -52,7 +52,7 @@ fn received(block: &[u8]) -> Result<Received, Damage> {
 
 #[test]
 fn the_structures_are_those_of_the_kernel() {
-    // `if_packet.h`, by hand.
+    // Values taken by hand from `if_packet.h`.
     assert_eq!((FRAMES, FIRST), (12, 16));
     assert_eq!((NEXT, KEPT, LENGTH, STATUS, BYTES), (0, 12, 16, 20, 24));
     assert_eq!((TAG_CONTROL, TAG_PROTOCOL), (32, 36));
@@ -65,7 +65,7 @@ fn reading_gives_every_frame_once_and_in_order() {
     let frames: [&[u8]; 4] = [&[1; 60], &[2; 61], &[], &[4; 1514]];
     let expected: Vec<Vec<u8>> = frames.map(<[u8]>::to_vec).into();
     assert_eq!(read_all(&block(&frames, 4096)), Ok(expected.clone()));
-    // To the last byte of the block.
+    // The last frame ends at the last byte of the block.
     let end = FIRST_FRAME + (152 + 160 + 96) + FRAME_START + 1514;
     assert_eq!(read_all(&block(&frames, end)), Ok(expected));
     let whole = block(&frames, end);
@@ -92,7 +92,7 @@ fn what_is_known_of_a_frame_is_read() {
     };
     assert_eq!(received(&block), Ok(Received { offload, ..plain }));
 
-    // A tag that is not said to be there is not there.
+    // A tag without its status flag does not count.
     put_word(&mut block, FIRST_FRAME + TAG_CONTROL, 0xa064);
     put_half(&mut block, FIRST_FRAME + TAG_PROTOCOL, 0x88a8);
     assert_eq!(received(&block).unwrap().vlan, None);
@@ -125,11 +125,11 @@ fn a_frame_that_was_cut_says_so() {
         ..Received::default()
     };
     assert_eq!(received(&cut), Ok(expected));
-    // The kernel's way when even the headers do not fit: nothing is kept, no virtio header.
+    // The kernel does this when not even the headers fit: no bytes, no virtio header.
     put_word(&mut cut, FIRST_FRAME + KEPT, 0);
     put_half(&mut cut, FIRST_FRAME + BYTES, 0);
     assert_eq!(received(&cut), Ok(expected));
-    // Longer than what messages have room for.
+    // Longer than messages have room for.
     let long = vec![7; LONGEST_FRAME_BYTES + 1];
     assert!(received(&block(&[&long], 1 << 17)).unwrap().is_cut);
     let longest = &long[1..];
@@ -154,12 +154,12 @@ fn what_lies_outside_is_damage() {
         (FIRST_FRAME + KEPT, last),
         (FIRST_FRAME + BYTES, 0xffff),
         (FIRST_FRAME + BYTES, 9),
-        // The virtio header would lie on the address.
+        // The virtio header would overlap the address.
         (FIRST_FRAME + BYTES, DIRECTION + VIRTIO_HEADER_BYTES),
     ] {
         assert_eq!(damage(at, value), Err(Damage), "{value} at {at}");
     }
-    // A chain that bites its tail ends, after as many frames as the block says.
+    // A cyclic chain ends after the number of frames that the block states.
     assert_eq!(damage(FIRST_FRAME + NEXT, 0), Ok(vec![vec![7; 100]; 2]));
     let mut endless = block(&[&[7; 100]], 4096);
     put_word(&mut endless, FRAMES, last);
