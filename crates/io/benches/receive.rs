@@ -1,24 +1,26 @@
-//! The ways to receive from a packet socket, on a veth pair: how long a frame takes, how many can
-//! be had, and what they cost.
+//! Compares the ways to receive from a packet socket on a veth pair: delay, rate and cost.
 //!
 //! ```text
 //! sudo cargo bench -p thalweg-io --features privileged-tests --bench receive
 //! ```
 //!
-//! Two threads, each on a processor of its own if there are two, and a cable between them in
-//! network namespaces made for it. One sends frames by `AfPacketPort::send`, at a given rate or in
-//! full bursts as fast as it can; each carries the time at which it was handed over. The other
-//! receives, and sleeps on the port's descriptor when nothing is there, as a worker does. Rows:
+//! Two threads run on two processors, if there are two, with a cable between two network
+//! namespaces made for the purpose. One thread sends frames with `AfPacketPort::send`, at a
+//! given rate or in full bursts as fast as it can. Each frame carries the time at which it was
+//! sent. The other thread receives. When nothing is there it sleeps on the port's descriptor,
+//! as a worker does. Rows:
 //!
-//! - `alone`: one thread, one frame at a time, from before the call that sends it to after the
-//!   call that receives it. Nobody else has to wake up.
-//! - `N/s`: both threads, a frame each 1/N s.
-//! - `flood`: as many as can be sent; the delay is that of full queues, so it is not shown.
+//! - `alone`: one thread, one frame at a time, from before the send call to after the receive
+//!   call. No other thread has to wake up.
+//! - `N/s`: both threads, one frame each 1/N s.
+//! - `flood`: as many frames as can be sent. The delay is that of full queues, so it is not
+//!   shown.
 //!
-//! The delay is the median of all frames of a sample. Processor time is that of the receiving
-//! thread; what the kernel does for a frame as it arrives is done on the sending thread's
-//! processor here, and shows in the frames sent. Each cell is the median of the samples, with the
-//! least and the most in brackets. The methods take turns, so that a slow minute meets both.
+//! The delay is the median of all frames of a sample. Processor time is the receiving
+//! thread's. The kernel's work for an arriving frame runs on the sending thread's processor
+//! here, so it shows in the number of frames sent. Each cell is the median of the samples,
+//! with the least and greatest in brackets. The methods take turns, so that slow periods
+//! affect both.
 
 #[path = "../tests/namespace/mod.rs"]
 #[allow(dead_code)]
@@ -36,19 +38,19 @@ use thalweg_packet::{Packet, PacketPool, PortId};
 
 const SAMPLES: usize = 7;
 const SAMPLE_TIME: Duration = Duration::from_millis(500);
-/// One at a time, and each may wait for a timer.
+/// Kept low because each frame may wait for a timer.
 const FRAMES_ALONE: usize = 300;
-/// For the last frames of a sample to be handed over.
+/// Time for the last frames of a sample to arrive.
 const SETTLE_TIME: Duration = Duration::from_millis(20);
 
-/// More than a sample has.
+/// More frames than a sample has.
 const MOST_FRAMES: usize = 4 << 20;
-/// Where a frame carries the time, behind its Ethernet header.
+/// The place of the time stamp, behind the Ethernet header.
 const STAMP: std::ops::Range<usize> = 14..22;
-/// Nobody asks here when a packet was received.
+/// The benchmark does not use receive times.
 const NO_TIME: thalweg_packet::Instant = thalweg_packet::Instant::ZERO;
 
-/// What a row of the table is about.
+/// The load of one row of the table.
 #[derive(Clone, Copy)]
 enum Load {
     Alone,
@@ -66,7 +68,7 @@ impl Load {
     }
 }
 
-/// What was seen in one sample.
+/// The results of one sample.
 #[derive(Clone, Copy, Default)]
 struct Sample {
     delay_us: f64,
@@ -93,7 +95,7 @@ fn main() {
     for frame_bytes in [60, 1514] {
         let loads = [
             Load::Alone,
-            // Out of step with the timer of the ring.
+            // Not a multiple of the ring timer's rate.
             Load::PerSecond(997),
             Load::PerSecond(10_000),
             Load::PerSecond(100_000),
@@ -251,7 +253,7 @@ fn receive_all(port: &mut AfPacketPort, start: Instant, is_over: &AtomicBool) ->
     }
 }
 
-/// Sends for the time of a sample; says how many frames went.
+/// Sends for the duration of a sample; returns the number of frames sent.
 fn send_all(port: &mut AfPacketPort, start: Instant, frame: &[u8], load: Load) -> u64 {
     let mut pool = PacketPool::with_capacity(64, 2048);
     let begun = Instant::now();
@@ -302,7 +304,7 @@ fn add_delays(delays_us: &mut Vec<f32>, burst: &[Packet], start: Instant) {
     }));
 }
 
-/// Waits until something comes, or a moment.
+/// Waits until a frame arrives, but only briefly.
 fn wait(port: &AfPacketPort) {
     let descriptor = port.descriptor().expect("a socket has one");
     let timeout = Timespec::try_from(SETTLE_TIME / 4).expect("it is short");
@@ -310,7 +312,7 @@ fn wait(port: &AfPacketPort) {
     poll(&mut list, Some(&timeout)).expect("polling needs nothing");
 }
 
-/// Keeps this thread on the processor `index` of those it may use, if there are as many.
+/// Pins this thread to the `index`-th processor it may use, if it may use that many.
 fn stay_on_processor(index: usize) {
     let allowed = sched_getaffinity(None).expect("asking needs nothing");
     let mut numbers = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
@@ -321,7 +323,7 @@ fn stay_on_processor(index: usize) {
     }
 }
 
-/// What this thread has used.
+/// The processor time that this thread has used.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("it is not negative")

@@ -1,7 +1,7 @@
-//! From a port's configuration to an open port.
+//! Opens a port from its configuration.
 //!
-//! The structures are plain: the program reads them from TOML, tests build them by hand. This is
-//! the only place that knows all kinds of port.
+//! The structures are plain: the program reads them from TOML, tests build them by hand. Only
+//! this module knows all kinds of port.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,12 +11,13 @@ use thalweg_packet::PortId;
 
 use crate::{AfPacketPort, CapturePort, Error, NullPort, Port, ReceiveMethod, TapPort};
 
-/// What is behind a port.
+/// The kinds of port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum PortKind {
-    /// [`PortKind::AfPacket`]: what is meant where an interface is named and no kind. A tap is
-    /// never made for a name that does not exist.
+    /// [`PortKind::AfPacket`]: the default where an interface is named without a kind.
+    ///
+    /// A missing interface is an error: no tap is made for it.
     #[default]
     Auto,
     /// An existing Linux interface, by a packet socket.
@@ -25,12 +26,12 @@ pub enum PortKind {
     Tap,
     /// Capture files: one to read, one to write, or both.
     Pcap,
-    /// Nothing outside this process. Opened from a configuration it is a sink that counts.
+    /// Nothing outside this process. A configured port of this kind is a sink that counts.
     Memory,
 }
 
 impl PortKind {
-    /// The words that [`PortKind::from_str`] takes, for messages.
+    /// The words that [`PortKind::from_str`] accepts, for messages.
     pub const SUPPORTED: &str = "`auto`, `af_packet`, `tap`, `pcap`, `memory`";
 
     fn word(self) -> &'static str {
@@ -82,26 +83,26 @@ impl fmt::Display for PortKind {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortConfig {
-    /// The number rules use.
+    /// The number that rules use.
     pub number: PortId,
-    /// The name people use.
+    /// The name that people use.
     pub name: String,
-    /// What is behind it.
+    /// The kind of port.
     pub kind: PortKind,
     /// The interface, if its name is not the port's.
     pub interface: Option<String>,
-    /// The longest payload of a frame, in bytes, set on a tap; others keep their own.
+    /// The longest payload of a frame, in bytes; set on a tap, ignored by other kinds.
     pub mtu_bytes: Option<u32>,
-    /// How a packet socket receives, if not as usual; other kinds of port refuse it.
+    /// How a packet socket receives, if not by default; other kinds of port refuse it.
     pub receive: Option<ReceiveMethod>,
-    /// The capture a `pcap` port receives from.
+    /// The capture that a `pcap` port receives from.
     pub read: Option<PathBuf>,
-    /// The capture a `pcap` port sends to; an existing file is replaced.
+    /// The capture that a `pcap` port sends to; an existing file is replaced.
     pub write: Option<PathBuf>,
 }
 
 impl PortConfig {
-    /// A port of kind [`PortKind::Auto`] on the interface of its own name.
+    /// Creates a port of kind [`PortKind::Auto`] on the interface called `name`.
     pub fn new(number: PortId, name: &str) -> PortConfig {
         PortConfig {
             number,

@@ -1,8 +1,8 @@
-//! What a port counts.
+//! The counters of a port.
 //!
-//! 1. A packet is counted once: as received, as sent, or under one reason of [`DropReason`].
-//! 2. Counters only grow, and are plain numbers: a port belongs to one worker, and who wants them
-//!    elsewhere copies them.
+//! 1. A packet is counted once: as received, as sent, or under one [`DropReason`].
+//! 2. Counters only grow, and are plain numbers. A port belongs to one worker; other threads
+//!    get copies.
 
 /// Why a port dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -11,13 +11,13 @@ pub enum DropReason {
     TooShort,
     /// The packet is longer than the port can receive or the interface can send.
     TooLong,
-    /// The queue that the packet was to join is full.
+    /// The packet's queue is full.
     QueueFull,
     /// The interface is down, without carrier, or gone.
     LinkDown,
     /// The capture ends in the middle of this packet.
     Truncated,
-    /// The packet's offload request is not one this port can carry out.
+    /// The port cannot carry out the packet's offload request.
     Offload,
     /// Receiving failed for another reason.
     ReceiveError,
@@ -25,14 +25,14 @@ pub enum DropReason {
     SendError,
     /// The kernel had no room for the packet before this port could read it.
     KernelDropped,
-    /// The port does not send (a capture that is only read, a sink of the other direction).
+    /// The port does not send (a capture that is only read, the other direction of a sink).
     NoOutput,
-    /// A [`FaultPort`](crate::FaultPort) was asked to lose it.
+    /// A [`FaultPort`](crate::FaultPort) dropped the packet on purpose.
     Fault,
 }
 
 impl DropReason {
-    /// Every reason, in the order of their declaration.
+    /// Every reason, in declaration order.
     pub const ALL: [DropReason; 11] = [
         DropReason::TooShort,
         DropReason::TooLong,
@@ -70,12 +70,12 @@ impl DropReason {
 pub struct Drops([u64; DropReason::ALL.len()]);
 
 impl Drops {
-    /// How many packets were dropped for `reason`.
+    /// The number of packets dropped for `reason`.
     pub fn count(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// How many packets were dropped in all.
+    /// The number of packets dropped in total.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -91,7 +91,7 @@ impl Drops {
     }
 }
 
-/// What a port has done since it was opened.
+/// The counts of a port since it was opened.
 ///
 /// ```
 /// use thalweg_io::{DropReason, PortCounters};
@@ -102,22 +102,22 @@ impl Drops {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortCounters {
-    /// Packets given by [`Port::receive`](crate::Port::receive).
+    /// Packets returned by [`Port::receive`](crate::Port::receive).
     pub received_packets: u64,
-    /// Their bytes, without preamble and frame check sequence.
+    /// Bytes of these packets, without preamble and frame check sequence.
     pub received_bytes: u64,
-    /// Packets that left.
+    /// Packets sent.
     pub sent_packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub sent_bytes: u64,
-    /// Calls to receive that ended early because the pool was empty. Nothing is lost by that.
+    /// Receive calls that ended early because the pool was empty. They lose no packet.
     pub pool_refusals: u64,
     /// Packets dropped, by reason.
     pub drops: Drops,
 }
 
 impl PortCounters {
-    /// Adds what another port has counted, such as the one that was there before.
+    /// Adds the counters of another port, such as this port's predecessor.
     pub fn add(&mut self, other: &PortCounters) {
         self.received_packets += other.received_packets;
         self.received_bytes += other.received_bytes;

@@ -1,24 +1,24 @@
-//! What can go wrong when a port is opened or a capture is read, and what to do about it.
+//! Errors of opening a port or reading a capture, with advice on what to do.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::{PortKind, ReceiveMethod, interfaces};
 
-/// Interfaces that a message lists.
+/// The most interfaces that a message lists.
 const LISTED: usize = 20;
 
-/// A port that cannot be opened, or a capture that cannot be read or written.
+/// Error for a port that cannot be opened, or a capture that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kind of a port is not a known word.
+    /// The kind of port is not a known word.
     #[error("unknown port kind `{given}`: use one of {}", PortKind::SUPPORTED)]
     UnknownKind {
         /// The word.
         given: String,
     },
-    /// The kind of a port is known but not available.
+    /// The kind of port is known but not available.
     #[error(
         "port kind `{kind}` is not supported yet: use `af_packet` for an interface, or one of {}",
         PortKind::SUPPORTED
@@ -27,7 +27,7 @@ pub enum Error {
         /// The word.
         kind: String,
     },
-    /// The way to receive is not a known word.
+    /// The receive method is not a known word.
     #[error(
         "unknown way to receive `{given}`: use one of {}",
         ReceiveMethod::SUPPORTED
@@ -36,7 +36,7 @@ pub enum Error {
         /// The word.
         given: String,
     },
-    /// A way to receive was chosen for a port that has only one.
+    /// A receive method was chosen for a port that has only one.
     #[error(
         "port `{port}` is no packet socket but of kind `{kind}`, and cannot choose how to receive: \
          remove `receive`, or use kind `af_packet`"
@@ -44,7 +44,7 @@ pub enum Error {
     NoReceiveMethod {
         /// The port's name.
         port: String,
-        /// What it is.
+        /// The port's kind.
         kind: PortKind,
     },
     /// A capture port has neither a file to read nor one to write.
@@ -53,7 +53,7 @@ pub enum Error {
         /// The port's name.
         port: String,
     },
-    /// The name cannot be that of an interface.
+    /// The name is not a valid interface name.
     #[error("`{interface}` cannot name an interface: use 1 to 15 bytes without `/` or blanks")]
     InterfaceName {
         /// The name.
@@ -68,7 +68,7 @@ pub enum Error {
     NoInterface {
         /// The name.
         interface: String,
-        /// Those that there are, as far as they are known.
+        /// The existing interfaces, as far as they are known.
         existing: Vec<String>,
     },
     /// Another port has the interface.
@@ -80,18 +80,18 @@ pub enum Error {
     InterfaceTaken {
         /// The name.
         interface: String,
-        /// The process that has it, if that is known.
+        /// The process that has it, if known.
         process: Option<u32>,
     },
-    /// The interfaces of the host cannot be listed or followed.
+    /// The host's interfaces cannot be listed or watched.
     #[error("{action} failed: {source}; the kernel needs netlink (`CONFIG_NETLINK_ROUTE`)")]
     Netlink {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The operating system's answer.
         source: io::Error,
     },
-    /// The interface carries something else than Ethernet frames.
+    /// The interface does not carry Ethernet frames.
     #[error(
         "interface `{interface}` is not Ethernet (hardware type {hardware_type}): use a veth, tap, \
          bridge or physical interface"
@@ -102,26 +102,26 @@ pub enum Error {
         /// The kernel's `ARPHRD_` number.
         hardware_type: u16,
     },
-    /// The process may not do this.
+    /// The process lacks permission.
     #[error(
         "{action} on interface `{interface}` is not permitted: run as root or with {capability}"
     )]
     NotPermitted {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which interface.
+        /// The interface.
         interface: String,
-        /// What is missing.
+        /// The missing capability.
         capability: &'static str,
     },
     /// The operating system refused.
     #[error("{action} on interface `{interface}` failed: {source}{}", advice(.source))]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which interface.
+        /// The interface.
         interface: String,
-        /// Its answer.
+        /// The operating system's answer.
         source: io::Error,
     },
     /// A capture file cannot be opened or created.
@@ -129,7 +129,7 @@ pub enum Error {
     CaptureFile {
         /// `open` or `create`.
         action: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The operating system's answer.
         source: io::Error,
@@ -142,7 +142,7 @@ pub enum Error {
     NotACapture {
         /// The capture's name.
         capture: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// The capture's packets are not Ethernet frames.
@@ -173,7 +173,7 @@ pub enum Error {
         /// Where the packet's record begins, in bytes.
         offset: u64,
     },
-    /// A record of the capture makes no sense; nothing behind it can be read.
+    /// A record of the capture is invalid; nothing behind it can be read.
     #[error(
         "{capture} is damaged at packet {packet} (byte {offset}): {what}; copy the file again, or \
          keep what is before it (`editcap -r {capture} fixed.pcap 1-{}`)",
@@ -182,19 +182,19 @@ pub enum Error {
     CaptureDamaged {
         /// The capture's name.
         capture: String,
-        /// The number of the packet that should be there, from 1.
+        /// The number of the expected packet, from 1.
         packet: u64,
         /// Where the record begins, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// A capture cannot be read further because of the operating system.
+    /// The operating system cannot read the capture further.
     #[error("cannot read {capture} at byte {offset}: {source}")]
     CaptureRead {
         /// The capture's name.
         capture: String,
-        /// How far it was read.
+        /// The position reached, in bytes.
         offset: u64,
         /// The operating system's answer.
         source: io::Error,
@@ -210,7 +210,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Sorts the answer of a system call on an interface into the variants above.
+    /// Maps the error of a system call on an interface to one of the variants above.
     pub(crate) fn from_system(
         action: &'static str,
         interface: &str,
@@ -248,7 +248,7 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
-/// The interfaces that there are, for a message.
+/// Lists the existing interfaces for a message.
 fn known(existing: &[String]) -> String {
     if existing.is_empty() {
         return String::new();
@@ -262,7 +262,7 @@ fn known(existing: &[String]) -> String {
     format!(", which has {}{more}", listed.join(", "))
 }
 
-/// Whose port an interface is.
+/// Names the holder of an interface for a message.
 fn holder(process: &Option<u32>) -> String {
     match process {
         Some(process) if *process == std::process::id() => "of this switch".to_owned(),

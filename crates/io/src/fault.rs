@@ -1,4 +1,4 @@
-//! A port around a port that treats packets badly, the same way for the same seed.
+//! A port wrapper that mistreats packets, reproducibly by seed.
 //!
 //! ```text
 //!   for each packet of a burst, in order:
@@ -7,13 +7,14 @@
 //!     duplicate? -> followed by a copy
 //! ```
 //!
-//! 1. Each direction draws from a generator of its own, and draws the same number of times for
-//!    each packet (but for the places of the damage), so what happens to the n-th packet of a
-//!    direction depends on the seed, the rates and that direction's earlier packets only: not on
-//!    how they fell into bursts, nor on the other direction. (Invariant 2 is the exception.)
-//! 2. At most one packet is held back in each direction. In the receiving direction, a call that
-//!    finds nothing new gives the packet that is held back.
-//! 3. Received bursts keep their limit: what duplication adds beyond it waits for the next one.
+//! 1. Each direction has its own generator, and draws the same number of times for each packet
+//!    (except for the positions of damage). So the fate of a direction's n-th packet depends
+//!    only on the seed, the rates and that direction's earlier packets. It does not depend on
+//!    bursts or on the other direction. (Invariant 2 is the exception.)
+//! 2. At most one packet is held back in each direction. A receive call that finds nothing new
+//!    returns the held packet.
+//! 3. Received bursts keep their limit: extra packets from duplication wait for the next
+//!    burst.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -24,22 +25,22 @@ use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::{BURST, DropReason, Port, PortCounters, PortStatus};
 
-/// How likely each fault is, from 0 (never) to 1 (always).
+/// The probability of each fault, from 0 (never) to 1 (always).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultRates {
     /// The packet is lost.
     pub drop: f64,
-    /// The packet comes twice.
+    /// The packet arrives twice.
     pub duplicate: f64,
-    /// One of its bits is flipped.
+    /// One bit of the packet is flipped.
     pub corrupt: f64,
-    /// The packet behind it overtakes it.
+    /// The next packet overtakes it.
     pub reorder: f64,
-    /// Bytes are missing at its end.
+    /// Bytes at the packet's end are missing.
     pub truncate: f64,
 }
 
-/// How often each fault has happened, both directions together.
+/// The number of each fault so far, both directions together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounters {
     /// Packets lost; also counted as [`DropReason::Fault`].
@@ -54,7 +55,7 @@ pub struct FaultCounters {
     pub truncated: u64,
 }
 
-/// A port around a port that loses, repeats, damages, cuts and swaps packets.
+/// A port wrapper that loses, repeats, damages, cuts and swaps packets.
 ///
 /// ```
 /// use thalweg_io::{DropReason, FaultPort, FaultRates, MemoryPort, Port};
@@ -74,14 +75,14 @@ pub struct FaultPort<P> {
     inner: P,
     receiving: Faults,
     sending: Faults,
-    /// Received packets that have been through the faults and wait for a burst.
+    /// Received packets after the faults, waiting for a burst.
     waiting: VecDeque<Packet>,
     scratch: Vec<Packet>,
     given: PortCounters,
 }
 
 impl<P: Port> FaultPort<P> {
-    /// Puts faults around `inner`, with rates for each direction.
+    /// Wraps `inner` with faults, with rates for each direction.
     ///
     /// # Panics
     /// If a rate is not between 0 and 1.
@@ -96,7 +97,7 @@ impl<P: Port> FaultPort<P> {
         }
     }
 
-    /// How often each fault has happened.
+    /// The number of each fault so far.
     pub fn faults(&self) -> FaultCounters {
         let (a, b) = (self.receiving.counters, self.sending.counters);
         FaultCounters {
@@ -108,7 +109,7 @@ impl<P: Port> FaultPort<P> {
         }
     }
 
-    /// The port inside.
+    /// The wrapped port.
     pub fn inner(&self) -> &P {
         &self.inner
     }
@@ -121,7 +122,7 @@ impl<P: Port> FaultPort<P> {
             self.receiving
                 .pass(packet, pool, |p| self.waiting.push_back(p));
         }
-        // The last packet of a quiet line is not held back for ever (invariant 2).
+        // The last packet of a quiet line must not be held back for ever (invariant 2).
         if is_quiet {
             self.waiting.extend(self.receiving.held.take());
         }
@@ -155,7 +156,8 @@ impl<P: Port> Port for FaultPort<P> {
         }
     }
 
-    /// Those of the inner port, but received packets as they were given, faults among the drops.
+    /// The inner port's counters, with received packets counted after the faults and faults as
+    /// drops.
     fn counters(&self) -> PortCounters {
         let mut counters = self.inner.counters();
         counters.received_packets = self.given.received_packets;
@@ -187,7 +189,7 @@ struct Faults {
     random: Pcg64Mcg,
     held: Option<Packet>,
     counters: FaultCounters,
-    /// Copies that were not made because the pool was empty.
+    /// Copies that were skipped because the pool was empty.
     refusals: u64,
 }
 
@@ -213,9 +215,9 @@ impl Faults {
         }
     }
 
-    /// Treats one packet, and passes on what comes of it.
+    /// Applies the faults to one packet and passes on the results.
     fn pass(&mut self, mut packet: Packet, pool: &mut PacketPool, mut out: impl FnMut(Packet)) {
-        // All draws come first, whatever they lead to (invariant 1).
+        // All draws come first, whatever their outcome (invariant 1).
         let [drop, duplicate, corrupt, reorder, truncate] = [
             self.rates.drop,
             self.rates.duplicate,
@@ -287,7 +289,7 @@ mod tests {
         (u64::from(index) << 32 | 0xaaaa_5555).to_be_bytes()
     }
 
-    /// What comes out of 1000 packets, `each` of them arriving between two calls.
+    /// The packets received from 1000 injected ones, with a receive call after every `each`.
     fn received(rates: FaultRates, seed: u64, each: u32) -> (Vec<Vec<u8>>, FaultPort<MemoryPort>) {
         let (mut port, handle) = port(rates, seed);
         let (mut pool, mut burst, mut seen) =

@@ -1,7 +1,7 @@
 //! Ports: where packets enter and leave.
 //!
-//! A [`Port`] gives bursts of packets and takes bursts of packets; this crate knows nothing of
-//! flows, and nothing here decides where a packet goes. A worker owns its ports and one
+//! A [`Port`] receives and sends bursts of packets. This crate knows nothing of flows, and
+//! does not decide where a packet goes. A worker owns its ports and one
 //! [`PacketPool`](thalweg_packet::PacketPool), and calls each port once per burst:
 //!
 //! ```
@@ -21,27 +21,31 @@
 //!
 //! # The ports
 //!
-//! | type | what it is |
+//! | type | description |
 //! | --- | --- |
 //! | [`MemoryPort`] | a bounded queue in memory, or a pair joined by two of them |
 //! | [`CyclePort`], [`NullPort`] | an endless source from memory; a sink that counts |
 //! | [`CapturePort`] | reads one capture file, writes another |
 //! | [`TapPort`] | a Linux tap interface |
 //! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
-//! | [`FaultPort`] | a port around a port that loses, repeats, damages, cuts and swaps packets |
-//! | [`TracePort`] | a port around a port that writes down what passes |
+//! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
+//! | [`TracePort`] | a port wrapper that writes all packets to captures |
 //!
-//! A port never comes back once its interface was deleted ([`PortStatus::Gone`]). [`LinkWatch`]
-//! waits until interfaces change, so that the owner can open the port again.
+//! A port never comes back once its interface was deleted ([`PortStatus::Gone`]).
+//! [`LinkWatch`] waits until interfaces change, so that the owner can open the port again.
 //!
 //! # Invariants
 //!
-//! 1. Nothing silent: a packet that a port does not pass on is counted under one [`DropReason`].
-//! 2. A port never blocks, and never allocates per packet once its buffers have grown to the
-//!    longest packet they carry.
-//! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture time.
-//! 4. An interface of a network namespace is one port at most, of all processes (`sys/claim.rs`).
-//! 5. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no ports.
+//! 1. Nothing is silent: a packet that a port does not pass on is counted under one
+//!    [`DropReason`].
+//! 2. A port never blocks. It never allocates per packet once its buffers have grown to its
+//!    longest packet.
+//! 3. No port reads a clock: the time of a packet is the `now` of its burst, or its capture
+//!    time.
+//! 4. An interface of a network namespace is at most one port, across all processes
+//!    (`sys/claim.rs`).
+//! 5. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no
+//!    ports.
 
 mod af_packet;
 mod capture;

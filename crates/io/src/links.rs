@@ -1,12 +1,13 @@
-//! The network interfaces of this host: which there are, and when that changes.
+//! The network interfaces of this host: lists them, and watches for changes.
 //!
-//! A port is bound to one interface for ever, so its owner has to open another when an interface
+//! A port is bound to one interface for ever, so its owner must open another when an interface
 //! of that name appears again. [`LinkWatch`] says when to look, by netlink and off the path of
 //! packets.
 //!
-//! 1. After a change the next wait returns: news that the kernel had no room for count as one.
-//! 2. What a message says is not believed, as it may be old when it is read: who was woken asks
-//!    what there is now.
+//! 1. After a change the next wait returns. Messages that the kernel had no room for count as
+//!    a change.
+//! 2. The content of a message is ignored, since it may be old when read. The woken caller
+//!    looks up the current state.
 //!
 //! Reference: `rtnetlink(7)`, `RTM_NEWLINK` and `RTM_DELLINK`.
 
@@ -28,15 +29,15 @@ use crate::Error;
 /// `RTNLGRP_LINK` of `linux/rtnetlink.h`.
 const LINK_GROUP: u32 = 1;
 
-/// Something that waits until interfaces are made, deleted or renamed, or change their state.
+/// Waits until interfaces are created, deleted or renamed, or change their state.
 ///
-/// It looks at the network namespace of the thread that made it.
+/// It watches the network namespace of the thread that opened it.
 pub struct LinkWatch {
     socket: NlSocketHandle,
 }
 
 impl LinkWatch {
-    /// Begins to note changes.
+    /// Starts to watch for changes.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -45,13 +46,13 @@ impl LinkWatch {
         Ok(LinkWatch { socket })
     }
 
-    /// Waits until something has changed since the last call, or since the watch was opened.
+    /// Waits for a change since the last call, or since the watch was opened.
     ///
     /// # Errors
-    /// If the kernel does not say any more; another call will not help.
+    /// If the kernel no longer reports changes; another call will not help.
     pub fn wait(&self) -> Result<(), Error> {
         match self.socket.recv_all::<Rtm, Ifinfomsg>() {
-            // Invariant 1: what cannot be read is news all the same.
+            // Invariant 1: an unreadable message counts as a change.
             Ok(_) | Err(SocketError::Msg(_) | SocketError::Ser(_) | SocketError::De(_)) => Ok(()),
             Err(SocketError::Io(error)) => match error.raw_os_error() {
                 Some(libc::ENOBUFS | libc::EINTR) => Ok(()),

@@ -1,15 +1,15 @@
 //! Ports without an operating system: queues in memory, an endless source, a sink.
 //!
 //! [`MemoryPort`] is for tests and for joining two parts of one process. Packets are copied at
-//! both ends of its queues, because the two ends may have pools of their own: if the packet itself
+//! both ends of its queues, because each end may have its own pool. If the packet itself
 //! moved, one-way traffic would drain the sender's pool into the receiver's.
 //!
-//! [`CyclePort`] is the traffic source of benchmarks and must cost less than what it measures. It
-//! does the least that a receive queue must do: the spare packets move out of the pool in one
-//! copy per burst, and each is filled from its template; nothing is allocated, zeroed or freed.
+//! [`CyclePort`] is the traffic source of benchmarks, so it must cost less than the measured
+//! code. It does the minimum of a receive queue: the spare packets leave the pool in one copy
+//! per burst, and each is filled from its template. Nothing is allocated, zeroed or freed.
 //!
-//! 1. A queue holds at most `capacity` packets; what comes beyond that is a counted drop.
-//! 2. A queue is locked once per burst, never per packet, and the lock is held by a copy only.
+//! 1. A queue holds at most `capacity` packets; each further packet is a counted drop.
+//! 2. A queue is locked once per burst, never per packet. Only copies run under the lock.
 //! 3. The two ends of a pair see packets in the order in which they were sent.
 
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ pub struct MemoryPort {
 }
 
 impl MemoryPort {
-    /// A port, and the handle that feeds and empties it; `capacity` packets each way.
+    /// Creates a port, and the handle that feeds and empties it; `capacity` packets each way.
     pub fn new(number: PortId, capacity: usize) -> (MemoryPort, MemoryHandle) {
         let (port, other) = MemoryPort::pair(number, number, capacity);
         let handle = MemoryHandle {
@@ -55,7 +55,7 @@ impl MemoryPort {
         (port, handle)
     }
 
-    /// Two ports joined by a cable: what one sends the other receives; `capacity` each way.
+    /// Creates two ports joined by a cable; `capacity` packets each way.
     pub fn pair(first: PortId, second: PortId, capacity: usize) -> (MemoryPort, MemoryPort) {
         let there = SharedQueue::with_capacity(capacity);
         let back = SharedQueue::with_capacity(capacity);
@@ -124,50 +124,50 @@ pub struct MemoryHandle {
 }
 
 impl MemoryHandle {
-    /// Puts a copy of `bytes` in the port's receive queue; false when it is full.
+    /// Puts a copy of `bytes` in the port's receive queue; returns false when it is full.
     pub fn inject(&self, bytes: &[u8]) -> bool {
         self.to_port.lock().push(bytes)
     }
 
-    /// Takes out everything the port has sent, oldest first.
+    /// Takes all packets that the port has sent, oldest first.
     pub fn collect(&self) -> Vec<Packet> {
         self.from_port.lock().waiting.drain(..).collect()
     }
 
-    /// How many injected packets the port has not received yet.
+    /// The number of injected packets that the port has not received yet.
     pub fn waiting(&self) -> usize {
         self.to_port.lock().waiting.len()
     }
 
-    /// Sets whether the port is up; a port that is down drops what it is asked to send.
+    /// Sets whether the port is up; a port that is down drops what it is given to send.
     pub fn set_up(&self, is_up: bool) {
         self.to_port.lock().is_up = is_up;
         self.from_port.lock().is_up = is_up;
     }
 
-    /// Says that nothing more will be injected: the port is finished once its queue is empty.
+    /// Ends the injection: the port is finished once its queue is empty.
     pub fn finish(&self) {
         self.to_port.lock().is_finished = true;
     }
 }
 
-/// An endless source that gives copies of the same packets over and over.
+/// An endless source that repeats copies of the same packets.
 ///
-/// It counts and drops what it is asked to send.
+/// It counts and drops what it is given to send.
 #[derive(Debug)]
 pub struct CyclePort {
     number: PortId,
-    /// The packets, one behind the other: read in order, they are in the processor's cache in
-    /// time, as a network card's would be.
+    /// The packets, one behind another. Reading in order keeps them in the processor's cache,
+    /// as a network card's packets would be.
     bytes: Vec<u8>,
-    /// Where each packet ends in `bytes`.
+    /// The end of each packet in `bytes`.
     ends: Vec<usize>,
     next: usize,
     counters: PortCounters,
 }
 
 impl CyclePort {
-    /// A source of `templates`, in order, from the first again after the last.
+    /// Creates a source that repeats `templates` in order.
     ///
     /// # Panics
     /// If there are none.
@@ -230,7 +230,7 @@ impl Port for CyclePort {
     }
 }
 
-/// A sink: it counts what it is asked to send, and never receives.
+/// A sink: it counts what it is given to send, and never receives.
 #[derive(Debug, Default)]
 pub struct NullPort {
     counters: PortCounters,
@@ -259,7 +259,7 @@ impl Port for NullPort {
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Packet>,
-    /// Buffers of packets that were received, for those that are sent.
+    /// Buffers of received packets, reused for sent ones.
     spare: Vec<Packet>,
     capacity: usize,
     is_up: bool,
@@ -267,7 +267,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// False when full (invariant 1).
+    /// Adds a packet; returns false when full (invariant 1).
     fn push(&mut self, bytes: &[u8]) -> bool {
         let has_room = self.waiting.len() < self.capacity;
         if has_room {
@@ -278,7 +278,7 @@ impl Queue {
         has_room
     }
 
-    /// The caller has seen that something is waiting.
+    /// Takes the first packet; the caller has checked that one is waiting.
     fn pop_into(&mut self, packet: &mut Packet) {
         if let Some(waiting) = self.waiting.pop_front() {
             packet.fill(waiting.bytes());
@@ -301,7 +301,8 @@ impl SharedQueue {
         })))
     }
 
-    /// A panic elsewhere leaves a queue whole: each step above is one push or one pop.
+    /// Ignores lock poisoning: each step above is one push or one pop, so the queue stays
+    /// whole.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

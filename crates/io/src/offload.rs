@@ -1,9 +1,9 @@
-//! Does in software what the kernel hoped a network card would do.
+//! Does in software the work that the kernel left to a network card.
 //!
-//! A frame that crosses a virtual interface has often never seen a card: its checksum is partial,
-//! and it may be a *super-frame*, up to 64 KiB of TCP or UDP payload behind one set of headers.
-//! The kernel says so in a virtio header. A switch must not pass such frames on as they are, since
-//! the port they leave by may lead to a real wire. So:
+//! A frame that crosses a virtual interface has often never passed a card. Its checksum is
+//! partial, and it may be a *super-frame*: up to 64 KiB of TCP or UDP payload behind one set
+//! of headers. The kernel marks both in a virtio header. A switch must not pass on such frames
+//! unchanged, since the output port may lead to a real wire. So:
 //!
 //! ```text
 //!   checksum:  the field holds the sum of the pseudo-header;
@@ -16,12 +16,14 @@
 //!              pseudo-header sum - old length + new length, then the checksum as above
 //! ```
 //!
-//! 1. Offsets from the header are checked against the frame; one that lies outside is an error.
-//! 2. Segments together carry each payload byte once, in order, and none is longer than what the
-//!    sender's stack asked for.
-//! 3. A frame makes a bounded number of segments: each has [`LEAST_SEGMENT_BYTES`] of payload but
-//!    the last, and UDP's are at most [`MOST_UDP_SEGMENTS`]. A frame that asks for more is refused
-//!    whole, since segments of one byte would cost 65,000 packets for one.
+//! 1. Offsets from the header are checked against the frame; one that lies outside is an
+//!    error.
+//! 2. The segments carry each payload byte once, in order. None is longer than the sender's
+//!    stack asked for.
+//! 3. The number of segments of a frame is bounded: each but the last has at least
+//!    [`LEAST_SEGMENT_BYTES`] of payload, and UDP has at most [`MOST_UDP_SEGMENTS`]. A frame
+//!    that asks for more is refused as a whole, since segments of one byte would turn one
+//!    packet into 65,000.
 //!
 //! References: Braden et al., "Computing the Internet Checksum", RFC 1071; RFC 1624 for the
 //! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
@@ -34,7 +36,7 @@ use crate::sys::{Offload, VlanTag};
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// `VIRTIO_NET_HDR_GSO_ECN`: the segments keep their congestion bits, as they do here anyway.
+/// `VIRTIO_NET_HDR_GSO_ECN`: segments keep their congestion bits, as they always do here.
 const SEGMENTATION_ECN: u8 = 0x80;
 
 /// `VIRTIO_NET_HDR_GSO_TCPV4`, `_TCPV6`, `_UDP_L4`.
@@ -42,22 +44,25 @@ const SEGMENTATION_TCP4: u8 = 1;
 const SEGMENTATION_TCP6: u8 = 4;
 const SEGMENTATION_UDP: u8 = 5;
 
-/// The checksum's place in a UDP header (RFC 768), which tells UDP from the others.
+/// The checksum's offset in a UDP header (RFC 768), which distinguishes UDP from other
+/// protocols.
 const UDP_CHECKSUM_OFFSET: usize = 6;
 const UDP_HEADER_BYTES: usize = 8;
 
-/// The same for SCTP (RFC 9260, 3.1), whose checksum is another one.
+/// The checksum's offset in SCTP (RFC 9260, 3.1), which has another kind of checksum.
 const SCTP_CHECKSUM_OFFSET: usize = 8;
 const SCTP_HEADER_BYTES: usize = 12;
 
 /// A TCP header without options, in units of its data offset (RFC 9293, 3.1).
 const TCP_LEAST_WORDS: usize = 5;
 
-/// The least payload of a segment: what Linux's stack asks for at the least (`TCP_MIN_GSO_SIZE`: the
-/// smallest segment size that it accepts, 48, less 40 bytes of options).
+/// The least payload of a segment that Linux's stack asks for.
+///
+/// `TCP_MIN_GSO_SIZE`: the smallest segment size that it accepts, 48, less 40 bytes of
+/// options.
 const LEAST_SEGMENT_BYTES: u16 = 8;
 
-/// How many datagrams Linux's stack puts into one frame (`UDP_MAX_SEGMENTS`).
+/// The most datagrams that Linux's stack puts into one frame (`UDP_MAX_SEGMENTS`).
 const MOST_UDP_SEGMENTS: usize = 128;
 
 const IPV6_HEADER_BYTES: usize = 40;
@@ -70,7 +75,7 @@ const TCP_CWR: u8 = 0x80;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BadOffload;
 
-/// Completes the checksum of a whole frame, if it was left partial.
+/// Completes the checksum of a whole frame, if it is partial.
 pub(crate) fn complete_checksum(frame: &mut [u8], offload: &Offload) -> Result<(), BadOffload> {
     if offload.flags & NEEDS_CHECKSUM == 0 {
         return Ok(());
@@ -93,7 +98,7 @@ pub(crate) fn complete_checksum(frame: &mut [u8], offload: &Offload) -> Result<(
     Ok(())
 }
 
-/// Puts a tag that the kernel took out of the frame back, behind the addresses.
+/// Puts a tag that the kernel removed back behind the addresses.
 pub(crate) fn insert_vlan_tag(packet: &mut Packet, tag: VlanTag) {
     packet.prepend(4);
     let bytes = packet.bytes_mut();
@@ -102,7 +107,7 @@ pub(crate) fn insert_vlan_tag(packet: &mut Packet, tag: VlanTag) {
     put(bytes, MAC_ADDRESSES_BYTES + 2, tag.control);
 }
 
-/// A super-frame, and where its parts are.
+/// A super-frame and the offsets of its parts.
 #[derive(Debug)]
 pub(crate) struct SuperFrame<'a> {
     front: &'a [u8],
@@ -114,7 +119,7 @@ pub(crate) struct SuperFrame<'a> {
 }
 
 impl<'a> SuperFrame<'a> {
-    /// Whether a frame is one.
+    /// Whether a frame is a super-frame.
     pub(crate) fn is_asked_for(offload: &Offload) -> bool {
         offload.segmentation & !SEGMENTATION_ECN != 0
     }
@@ -166,13 +171,13 @@ impl<'a> SuperFrame<'a> {
         self.offload.segmentation & !SEGMENTATION_ECN == SEGMENTATION_UDP
     }
 
-    /// How many segments it makes: at least one.
+    /// The number of its segments: at least one.
     pub(crate) fn segments(&self) -> usize {
         let payload_bytes = self.len() - self.payload;
         payload_bytes.div_ceil(usize::from(self.offload.segment_bytes))
     }
 
-    /// Makes segment `index` of it.
+    /// Writes segment `index` to `packet`.
     pub(crate) fn emit_segment(&self, index: usize, packet: &mut Packet) {
         let each = usize::from(self.offload.segment_bytes);
         let start = self.payload + index * each;
@@ -185,7 +190,7 @@ impl<'a> SuperFrame<'a> {
         let frame = packet.bytes_mut();
         self.fix_network_header(frame, index);
         self.fix_transport_header(frame, index, end == self.len());
-        // The parts were found inside the headers, so this cannot fail.
+        // The parts lie inside the headers, so this cannot fail.
         let _ = complete_checksum(frame, &self.offload);
     }
 
@@ -218,7 +223,7 @@ impl<'a> SuperFrame<'a> {
             header[13] &= if is_last { 0xff } else { !TCP_FIN_PSH };
             header[13] &= if index == 0 { 0xff } else { !TCP_CWR };
         }
-        // RFC 1624: in one's complement, minus is plus the complement.
+        // RFC 1624: in one's complement, to subtract is to add the complement.
         let at = usize::from(self.offload.checksum_offset);
         let pseudo = Sum::default()
             .with_bytes(&header[at..at + 2])
@@ -232,7 +237,7 @@ impl<'a> SuperFrame<'a> {
     }
 }
 
-/// Where the network header begins: behind the addresses, the tags and the EtherType.
+/// The offset of the network header: behind the addresses, the tags and the EtherType.
 fn network_start(frame: &[u8]) -> Option<usize> {
     let mut at = MAC_ADDRESSES_BYTES;
     loop {
@@ -244,7 +249,7 @@ fn network_start(frame: &[u8]) -> Option<usize> {
     }
 }
 
-/// Told by the version in the header's first four bits.
+/// Whether the version in the header's first four bits is 4.
 fn is_ipv4(frame: &[u8], network: usize) -> bool {
     frame.get(network).is_some_and(|first| first >> 4 == 4)
 }

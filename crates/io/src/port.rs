@@ -1,4 +1,4 @@
-//! The one trait of the crate.
+//! The trait of all ports.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,41 +7,42 @@ use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::PortCounters;
 
-/// Where packets enter and leave, a burst at a time.
+/// Receives and sends packets, a burst at a time.
 ///
-/// The calls are made through `dyn` once per burst; see the crate's page for the loop.
+/// The calls are made through `dyn` once per burst; the crate's page shows the loop.
 pub trait Port: Send {
     /// Appends up to [`BURST`] packets that have arrived; never waits.
     ///
-    /// Each packet comes out of `pool` and says which port received it and when: `now`, or the
-    /// time in the capture. An empty pool ends the call early and is counted
-    /// ([`PortCounters::pool_refusals`]); the packets wait where they are. A port may keep up to
-    /// [`BURST`] packets of the pool at hand, so a pool wants room for each port's share.
+    /// Each packet comes from `pool`. It records the port that received it and the time:
+    /// `now`, or the time in the capture. An empty pool ends the call early and is counted
+    /// ([`PortCounters::pool_refusals`]); the packets wait where they are. A port may keep up
+    /// to [`BURST`] packets of the pool, so a pool needs room for each port's share.
     fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant);
 
     /// Sends every packet of `burst` and leaves it empty; never waits.
     ///
-    /// What cannot be sent is dropped and counted. The buffers go back to `pool`.
+    /// Packets that cannot be sent are dropped and counted. The buffers go back to `pool`.
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>);
 
     /// Whether the port can carry packets now.
     ///
-    /// May ask the operating system (two calls): for the slow path, not for each burst.
+    /// It may ask the operating system (two calls), so call it on the slow path, not for each
+    /// burst.
     fn status(&mut self) -> PortStatus;
 
-    /// What the port has done since it was opened.
+    /// The counters since the port was opened.
     fn counters(&self) -> PortCounters;
 
-    /// Gives the packets of the pool that it has at hand back, before it is dropped.
+    /// Returns the port's spare packets to the pool, before the port is dropped.
     ///
-    /// Those that have arrived and were not yet received are dropped and counted.
+    /// Packets that have arrived and were not yet received are dropped and counted.
     fn close(&mut self, _pool: &mut PacketPool) {}
 
-    /// What to poll for input, if the port can be polled; else it is to be asked in turn.
+    /// The descriptor to poll for input; a port without one must be called in turn.
     ///
-    /// A port may have packets at hand that the descriptor knows nothing of: wait only after a
-    /// call of [`Port::receive`] that gave none. If the descriptor is ready and still nothing
-    /// comes, ask [`Port::status`]: an interface that went away looks like that.
+    /// A port may hold packets that the descriptor does not show. So wait only after a call of
+    /// [`Port::receive`] that gave none. If the descriptor is ready and still nothing comes,
+    /// call [`Port::status`]: the interface may have gone.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -50,13 +51,13 @@ pub trait Port: Send {
 /// Whether a port can carry packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PortStatus {
-    /// It carries packets.
+    /// The port carries packets.
     Up,
-    /// It may carry packets again: an interface that is down or without carrier.
+    /// The port may carry packets again: its interface is down or without carrier.
     Down,
-    /// It will never carry packets again: its interface was deleted.
+    /// The port will never carry packets again: its interface was deleted.
     Gone,
-    /// It has given all the packets it had: a capture at its end. It may still send.
+    /// The port has given all its packets: a capture at its end. It may still send.
     Finished,
 }
 

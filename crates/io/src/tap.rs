@@ -1,13 +1,14 @@
 //! A Linux tap: an interface of this host whose cable ends in the switch.
 //!
-//! What the host's stack sends on the interface is received by the port, and the other way round.
-//! Each frame is one system call. No offload is asked for, so the kernel completes checksums and
-//! cuts super-frames before the frames get here; it does not take VLAN tags out.
+//! The port receives what the host's stack sends on the interface, and the reverse. Each frame
+//! is one system call. No offload is requested, so the kernel completes checksums and cuts
+//! super-frames before the frames get here. It does not remove VLAN tags.
 //!
-//! 1. A frame longer than the packet's room goes on in `overflow`, and the packet grows; after
-//!    that the pool has a larger packet.
-//! 2. The interface disappears with the port, unless it was made persistent by someone else.
-//! 3. A tap that was deleted is gone for this port, whatever has its name or index afterwards.
+//! 1. A frame longer than the packet's room continues in `overflow`, and the packet grows.
+//!    From then on the pool has a larger packet.
+//! 2. The interface disappears with the port, unless another program made it persistent.
+//! 3. A tap that was deleted is gone for this port. A later interface with its name or index
+//!    does not count.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -19,7 +20,7 @@ use crate::af_packet::{claim, status_of};
 use crate::sys::{Claim, Interface, has_interface, open_tap};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
-/// A frame of the longest length that a tap's MTU allows (65,535), with tags.
+/// The longest frame that a tap's MTU allows (65,535), with tags.
 const LONGEST_FRAME_BYTES: usize = 65_536 + 64;
 
 const CAPABILITY: &str = "CAP_NET_ADMIN";
@@ -36,12 +37,12 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Makes the tap called `interface`, or attaches to it if it exists, and brings it up.
+    /// Creates the tap called `interface`, or attaches to it if it exists, and brings it up.
     ///
-    /// It is in this thread's network namespace. With `mtu_bytes` its MTU is set.
+    /// It is in this thread's network namespace. `mtu_bytes` sets its MTU.
     ///
     /// # Errors
-    /// If there is an interface of that name that is no tap or is in use, or this is not permitted.
+    /// If an interface of that name is no tap or is in use, or this is not permitted.
     pub fn open(number: PortId, interface: &str, mtu_bytes: Option<u32>) -> Result<Self, Error> {
         let name = interface;
         if !Interface::is_name(name) {
@@ -106,7 +107,7 @@ impl Port for TapPort {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The tap was deleted: `status` says so, and no frame is lost here.
+                // The tap was deleted: `status` reports it, and no frame is lost here.
                 Err(error) if error.raw_os_error() == Some(libc::EBADFD) => {}
                 Err(_) => self.counters.add_drop(DropReason::ReceiveError),
             }

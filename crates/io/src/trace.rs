@@ -1,7 +1,7 @@
-//! A port around a port that writes down what passes.
+//! A port wrapper that writes passing packets to captures.
 //!
-//! 1. What passes is the same with and without the trace.
-//! 2. The first error of a writer ends that trace, and is kept; the port goes on.
+//! 1. The same packets pass with and without the trace.
+//! 2. A writer's first error ends its trace and is kept; the port goes on.
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -10,10 +10,10 @@ use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::{CaptureWriter, Error, Port, PortCounters, PortStatus};
 
-/// A port around a port that writes what it receives and sends to captures.
+/// A port wrapper that writes received and sent packets to captures.
 ///
-/// Received packets are written with the time they carry; sent ones with the time of the last
-/// `receive`, the only time the port knows.
+/// Received packets are written with their own time. Sent packets get the time of the last
+/// `receive`, the only time that the port knows.
 ///
 /// ```
 /// use thalweg_io::{CaptureWriter, MemoryPort, Port, TracePort};
@@ -38,7 +38,7 @@ pub struct TracePort<P, W: Write> {
 }
 
 impl<P: Port, W: Write + Send> TracePort<P, W> {
-    /// Traces `inner`: each direction to its own capture, if there is one.
+    /// Traces `inner`, each direction to its own capture, if there is one.
     pub fn new(
         inner: P,
         received: Option<CaptureWriter<W>>,
@@ -53,12 +53,12 @@ impl<P: Port, W: Write + Send> TracePort<P, W> {
         }
     }
 
-    /// What ended a trace early, if anything did.
+    /// The error that ended a trace early, if any.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The captures of what was received and what was sent, unless an error ended them.
+    /// The captures of received and of sent packets, unless an error ended them.
     pub fn into_captures(self) -> (Option<CaptureWriter<W>>, Option<CaptureWriter<W>>) {
         (self.received, self.sent)
     }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(read(sent), [second]);
     }
 
-    /// Takes the capture's head and no more.
+    /// Accepts the capture's header and no more.
     struct Full(usize);
 
     impl Write for Full {

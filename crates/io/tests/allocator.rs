@@ -1,4 +1,5 @@
-//! Memory that is given back. The only test of its process: what others do changes what it measures.
+//! Tests that memory is given back. It is the only test of its process, since others would
+//! disturb the measurement.
 
 use thalweg_io::{Allocator, release_free_memory};
 

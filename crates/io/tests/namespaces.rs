@@ -1,7 +1,7 @@
-//! Ports on real interfaces, in network namespaces that each test makes for itself.
+//! Tests of ports on real interfaces, in network namespaces that each test creates.
 //!
-//! These tests need root and iproute2; without them they fail and say so. Traffic stays inside
-//! the namespaces, which are removed at the end of a test, also if it panics.
+//! These tests need root and iproute2; without them they fail with a clear message. Traffic
+//! stays inside the namespaces, which are removed at the end of a test, even if it panics.
 
 mod namespace;
 mod ports;

@@ -1,9 +1,9 @@
 //! A port that receives from one capture and sends to another.
 //!
-//! 1. A burst is flushed before `send` returns, so that the file is whole whenever the switch is
-//!    between bursts, also if the process is killed there.
+//! 1. A burst is flushed before `send` returns. So the file is whole between bursts, even if
+//!    the process is killed there.
 //! 2. The first error ends its direction for good: reading is finished, or everything sent is
-//!    dropped. The error is kept for whoever asks.
+//!    dropped. The error is kept for the owner.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -16,7 +16,7 @@ use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 
 /// A port made of capture files: one to receive from, one to send to, either optional.
 ///
-/// Packets are received as fast as they are asked for, and keep the capture's time.
+/// Packets are received as fast as the caller asks, and keep the capture's time.
 #[derive(Debug)]
 pub struct CapturePort {
     number: PortId,
@@ -27,8 +27,10 @@ pub struct CapturePort {
 }
 
 impl CapturePort {
-    /// Opens the captures. Without `read` the port is finished from the start; without `write`
-    /// it drops what it is asked to send.
+    /// Opens the captures.
+    ///
+    /// Without `read` the port is finished from the start. Without `write` it drops what it is
+    /// given to send.
     ///
     /// # Errors
     /// If `read` is not an Ethernet capture, or `write` cannot be created.
@@ -42,7 +44,7 @@ impl CapturePort {
         })
     }
 
-    /// What ended reading or writing early, if anything did.
+    /// The error that ended reading or writing early, if any.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }

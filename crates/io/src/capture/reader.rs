@@ -7,9 +7,9 @@
 //!         makes no sense     -> an error with packet number and byte, and the end
 //! ```
 //!
-//! The parsers work on slices, so the position of each record is known here exactly. The buffer
-//! grows to the longest record, at most [`RECORD_LIMIT_BYTES`]: a length beyond that is taken for
-//! damage, else four bad bytes could ask for 4 GiB.
+//! The parsers work on slices, so the position of each record is known exactly. The buffer
+//! grows to the longest record, at most [`RECORD_LIMIT_BYTES`]. A greater length counts as
+//! damage; otherwise four bad bytes could ask for 4 GiB.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -24,11 +24,13 @@ use thalweg_packet::{Instant, Packet, PortId};
 
 use crate::Error;
 
-/// The longest record that is believed. Packets stay under 256 KiB (the limit of `tcpdump`);
-/// pcapng blocks with secrets or names may be longer.
+/// The longest record that is accepted.
+///
+/// Packets stay under 256 KiB (the limit of `tcpdump`); pcapng blocks with secrets or names
+/// may be longer.
 const RECORD_LIMIT_BYTES: usize = 16 << 20;
 
-/// What is read at once. Grows if a record is longer.
+/// The initial buffer size; the buffer grows for a longer record.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The first block type of every pcapng file: a palindrome, so the byte order does not matter.
@@ -36,8 +38,8 @@ const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Reads the packets of a pcap or pcapng capture, in order.
 ///
-/// As an iterator it gives new packets; [`CaptureReader::read_into`] reuses one. After an error
-/// there are no more packets.
+/// The iterator yields new packets; [`CaptureReader::read_into`] reuses one. An error is the
+/// last item.
 ///
 /// ```
 /// use thalweg_io::{CaptureReader, CaptureWriter};
@@ -66,9 +68,9 @@ impl CaptureReader<File> {
     /// Opens a capture file.
     ///
     /// # Errors
-    /// If the file cannot be opened, or does not begin as an Ethernet capture does.
+    /// If the file cannot be opened, or does not start like an Ethernet capture.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        // A folder can be opened, but not read.
+        // A folder can be opened but not read.
         let open = || match File::open(path)? {
             file if file.metadata()?.is_dir() => Err(ErrorKind::IsADirectory.into()),
             file => Ok(file),
@@ -83,15 +85,15 @@ impl CaptureReader<File> {
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads the head of a capture.
+    /// Reads the header of a capture.
     ///
     /// # Errors
-    /// If the stream does not begin as an Ethernet capture does, or cannot be read.
+    /// If the stream does not start like an Ethernet capture, or cannot be read.
     pub fn new(reader: R) -> Result<Self, Error> {
         CaptureReader::with_name(reader, "the capture")
     }
 
-    /// The same, with the name that error messages use.
+    /// As [`CaptureReader::new`], with the name that error messages use.
     ///
     /// # Errors
     /// As [`CaptureReader::new`].
@@ -125,14 +127,14 @@ impl<R: Read> CaptureReader<R> {
         })
     }
 
-    /// Reads the next packet into `packet`, whose allocation is reused; false at the end.
+    /// Reads the next packet into `packet`, reusing its allocation; returns false at the end.
     ///
-    /// The packet's time is that of the capture, its port [`PortId`] 0; it knows how many of its
-    /// bytes the capture does not have ([`Packet::cut_bytes`]).
+    /// The packet's time is that of the capture, its port is [`PortId`] 0.
+    /// [`Packet::cut_bytes`] is the number of its bytes that the capture lacks.
     ///
     /// # Errors
-    /// If the capture is cut, damaged or unreadable here, or the packet is not Ethernet. After an
-    /// error the reader is at its end.
+    /// If the capture is truncated, damaged or unreadable here, or the packet is not Ethernet.
+    /// After an error the reader is at its end.
     pub fn read_into(&mut self, packet: &mut Packet) -> Result<bool, Error> {
         while !self.is_over {
             match self.format.next(self.input.bytes(), packet) {
@@ -151,17 +153,17 @@ impl<R: Read> CaptureReader<R> {
         Ok(false)
     }
 
-    /// How many packets have been read.
+    /// The number of packets read.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// How many of them the capturing program had shortened (its snap length).
+    /// The number of these that the capturing program had shortened (its snap length).
     pub fn shortened_packets(&self) -> u64 {
         self.shortened
     }
 
-    /// Makes what stopped the parser good, or says what it was.
+    /// Reads more bytes if the parser needs them; otherwise reports why it stopped.
     fn refill_after(&mut self, stop: Stop) -> Result<(), Error> {
         let (packet, offset) = (self.packets + 1, self.input.offset);
         let capture = self.name.clone();
@@ -202,14 +204,14 @@ impl<R: Read> Iterator for CaptureReader<R> {
     }
 }
 
-/// The stream, and the part of it that was read but not parsed.
+/// The stream, and its bytes that were read but not parsed.
 #[derive(Debug)]
 struct Input<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where in the stream `start` is.
+    /// The position of `start` in the stream.
     offset: u64,
 }
 
@@ -237,7 +239,7 @@ impl<R: Read> Input<R> {
         self.offset += count as u64;
     }
 
-    /// Reads more behind what is there; false at the end of the stream.
+    /// Reads more bytes behind the buffered ones; returns false at the end of the stream.
     fn fill(&mut self) -> std::io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -265,13 +267,13 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// One record of a capture; `end` is how many bytes it took.
+/// One record of a capture; `end` is its length in bytes.
 enum Record {
     Packet { end: usize },
     Other { end: usize },
 }
 
-/// Why there is no record.
+/// The reason why there is no record.
 enum Stop {
     TooFewBytes,
     Damaged(String),
@@ -312,7 +314,7 @@ enum Format {
 }
 
 impl Format {
-    /// Recognises the format and parses its header; also says how long that is.
+    /// Recognises the format and parses its header; also returns the header's length.
     fn parse(bytes: &[u8]) -> Result<(Format, usize), Stop> {
         if bytes.len() < PCAPNG_MAGIC.len() {
             return Err(Stop::TooFewBytes);
@@ -340,7 +342,8 @@ impl Format {
 }
 
 fn next_pcap(parser: &PcapParser, bytes: &[u8], packet: &mut Packet) -> Result<Record, Stop> {
-    // The raw form: captures whose lengths exceed their own snap length are common, and harmless.
+    // The raw form accepts lengths beyond the capture's own snap length, which are common and
+    // harmless.
     let (rest, raw) = parser.next_raw_packet(bytes)?;
     let nanos = match parser.header().ts_resolution {
         PcapTsResolution::MicroSecond => u64::from(raw.ts_frac) * 1000,
@@ -361,7 +364,7 @@ fn next_pcapng(
 ) -> Result<Record, Stop> {
     let (rest, raw) = parser.next_raw_block(bytes)?;
     let end = bytes.len() - rest.len();
-    // Only blocks with packets are looked into: damage in a comment is no reason to stop.
+    // Only blocks with packets are parsed: damage in a comment is no reason to stop.
     if ![ENHANCED_PACKET_BLOCK, SIMPLE_PACKET_BLOCK, PACKET_BLOCK].contains(&raw.type_) {
         return Ok(Record::Other { end });
     }
@@ -371,7 +374,7 @@ fn next_pcapng(
     let (interface, time, data, length) = match block {
         Block::EnhancedPacket(b) => (b.interface_id, b.timestamp, b.data, b.original_len),
         Block::Packet(b) => (b.interface_id.into(), b.timestamp, b.data, b.original_len),
-        // A simple packet has no time, and belongs to the first interface.
+        // A simple packet block has no time and belongs to the first interface.
         Block::SimplePacket(b) => (0, std::time::Duration::ZERO, b.data, b.original_len),
         _ => return Ok(Record::Other { end }),
     };
@@ -387,14 +390,15 @@ fn next_pcapng(
     Ok(Record::Packet { end })
 }
 
-/// An original length below what is there is a slip of the capturing program.
+/// Fills `packet`; an original length below the captured length is a capturing program's
+/// mistake.
 fn fill(packet: &mut Packet, bytes: &[u8], original_len: u32, nanos: u64) {
     packet.fill(bytes);
     packet.set_cut_bytes((original_len as usize).saturating_sub(bytes.len()) as u32);
     packet.set_received(PortId::default(), Instant::from_nanos(nanos));
 }
 
-/// The upper bits of a pcap header's link type say how long the frame check sequence is.
+/// The upper bits of a pcap header's link type hold the length of the frame check sequence.
 const LINK_TYPE_BITS: u32 = 0xffff;
 
 fn require_ethernet(link: DataLink, name: &str) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Captures built by hand in every format and byte order, whole, cut and damaged.
+//! Tests with hand-made captures in every format and byte order: whole, truncated and damaged.
 
 use proptest::prelude::*;
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
@@ -164,7 +164,7 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// Cuts each format at each byte: the whole packets come out, then nothing or one clear error.
+/// Cuts each format at each byte: the whole packets come out, then the end or one clear error.
 #[test]
 fn a_cut_capture_gives_its_whole_packets_and_says_where_it_ends() {
     let expected = sample_packets();
@@ -246,7 +246,7 @@ fn something_else_is_called_so() {
     }
 }
 
-/// A directory of this test's own, removed at the end.
+/// A directory for this test, removed at the end.
 struct Directory(std::path::PathBuf);
 
 impl Directory {
@@ -323,7 +323,7 @@ fn a_missing_file_is_named() {
     }
 }
 
-/// Reads to the end and checks that there is one.
+/// Reads to the end and checks that the reader stays there.
 fn read_arbitrary(bytes: &[u8]) {
     if let Ok(mut reader) = CaptureReader::new(bytes) {
         let mut packet = Packet::default();

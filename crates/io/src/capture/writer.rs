@@ -1,4 +1,4 @@
-//! Writes captures: pcap with nanosecond time stamps, in the byte order of this machine.
+//! Writes captures: pcap with nanosecond time stamps, in this machine's byte order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,7 +10,7 @@ use thalweg_packet::{Instant, Packet};
 
 use crate::Error;
 
-/// The longest packet that a reader has to expect, as `tcpdump` writes it.
+/// The longest packet that a reader must expect, as `tcpdump` writes it.
 const SNAP_LENGTH_BYTES: u32 = 262_144;
 
 /// Writes packets to a capture.
@@ -24,7 +24,7 @@ pub struct CaptureWriter<W: Write> {
 }
 
 impl CaptureWriter<BufWriter<File>> {
-    /// Creates a capture file; one that exists is replaced.
+    /// Creates a capture file; an existing file is replaced.
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -39,7 +39,7 @@ impl CaptureWriter<BufWriter<File>> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes the head of a capture. Files want a [`BufWriter`].
+    /// Writes the header of a capture. Wrap files in a [`BufWriter`].
     ///
     /// # Errors
     /// If `writer` fails.
@@ -47,7 +47,7 @@ impl<W: Write> CaptureWriter<W> {
         CaptureWriter::with_name(writer, "the capture")
     }
 
-    /// The same, with the name that error messages use.
+    /// As [`CaptureWriter::new`], with the name that error messages use.
     ///
     /// # Errors
     /// If `writer` fails.
@@ -66,7 +66,7 @@ impl<W: Write> CaptureWriter<W> {
         })
     }
 
-    /// Appends a packet of which `bytes` is all.
+    /// Appends a whole packet, `bytes`.
     ///
     /// The format ends in the year 2106; later times are written as its last second.
     ///
@@ -100,12 +100,12 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// How many packets have been written.
+    /// The number of packets written.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Passes on what is buffered.
+    /// Flushes buffered bytes to the underlying writer.
     ///
     /// # Errors
     /// If the underlying writer fails.
@@ -113,7 +113,7 @@ impl<W: Write> CaptureWriter<W> {
         self.writer.flush().map_err(|e| failed(&self.name, e))
     }
 
-    /// Flushes, and gives the underlying writer back.
+    /// Flushes, and returns the underlying writer.
     ///
     /// # Errors
     /// If the underlying writer fails.

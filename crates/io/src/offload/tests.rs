@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a frame is made of.
+/// The parts of a test frame.
 #[derive(Clone, Debug)]
 struct Shape {
     tags: usize,
@@ -62,7 +62,7 @@ impl Shape {
         }
     }
 
-    /// A frame whose checksum is partial: the sum of the pseudo-header.
+    /// Builds a frame with a partial checksum: the sum of the pseudo-header.
     fn build(&self) -> Vec<u8> {
         let (network, transport) = (self.network(), self.transport());
         let mut frame: Vec<u8> = (0..self.header() + self.payload)
@@ -107,7 +107,7 @@ impl Shape {
         plain_sum(&header)
     }
 
-    /// The whole transport part and its pseudo-header sum to ones (RFC 1071, 1).
+    /// Whether the transport part and its pseudo-header sum to all ones (RFC 1071, 1).
     fn is_right(&self, frame: &[u8]) -> bool {
         let total =
             u32::from(self.pseudo(frame)) + u32::from(plain_sum(&frame[self.transport()..]));
@@ -155,7 +155,7 @@ proptest! {
     ) {
         let frame = shape.build();
         let (network, transport, header) = (shape.network(), shape.transport(), shape.header());
-        // The frame lies in two parts, the headers in the first.
+        // Splits the frame in two parts, with the headers in the first.
         let split = header + split.index(frame.len() - header + 1);
         let (front, rest) = frame.split_at(split);
         let offload = shape.offload(segment_bytes);
@@ -198,7 +198,7 @@ proptest! {
         prop_assert_eq!(&payload[..], &frame[header..]);
     }
 
-    /// Whatever the header says: an answer or a refusal.
+    /// Any header gives an answer or a refusal.
     #[test]
     fn arbitrary_requests_never_panic(
         mut frame in prop::collection::vec(any::<u8>(), 0..200),

@@ -11,13 +11,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 const NEEDED: &str = "this test needs root and iproute2, to make network namespaces: run `cargo \
                       xtask test` as root, or leave the feature `privileged-tests` off";
 
-/// A network namespace with a name of its own, removed when dropped.
+/// A network namespace with a unique name, removed when dropped.
 pub(crate) struct Namespace {
     pub(crate) name: String,
 }
 
 impl Namespace {
-    /// Makes one in which nothing speaks by itself (no IPv6).
+    /// Creates a namespace in which nothing sends by itself (no IPv6).
     pub(crate) fn new(purpose: &str) -> Namespace {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -33,13 +33,13 @@ impl Namespace {
         self.enter(|| {
             for which in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-                // A kernel without IPv6 has no such file, and is quiet anyway.
+                // A kernel without IPv6 lacks this file and is quiet anyway.
                 let _ = std::fs::write(path, value);
             }
         });
     }
 
-    /// Runs `ip` with these arguments inside, and gives its output.
+    /// Runs `ip` with these arguments inside, and returns its output.
     pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         run(&[&["-n", &self.name], arguments].concat())
     }
@@ -95,8 +95,7 @@ impl Cable {
         cable
     }
 
-    /// An interface that is up drops what is sent until the kernel has given it a queue, which it
-    /// does a little later.
+    /// Waits until both ends have a queue: an interface that is up drops frames until then.
     fn wait_until_it_carries(&self) {
         for (namespace, interface) in [(&self.left, "va"), (&self.right, "vb")] {
             eventually("the interface has its queue", || {
@@ -106,7 +105,7 @@ impl Cable {
         }
     }
 
-    /// The left end speaks IPv6.
+    /// As [`Cable::new`], with IPv6 on the left end.
     pub(crate) fn with_ipv6(purpose: &str) -> Cable {
         let cable = Cable::new(purpose);
         cable.left.ip(&["link", "set", "va", "down"]);
@@ -117,7 +116,7 @@ impl Cable {
     }
 }
 
-/// Asks until the answer is yes; panics when it takes too long.
+/// Repeats `ask` until it returns true; panics after 20 seconds.
 pub(crate) fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
     let start = Instant::now();
     while !ask() {

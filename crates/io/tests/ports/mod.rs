@@ -1,4 +1,4 @@
-//! What the tests of ports share: frames, how they are sent, and how they are waited for.
+//! Shared parts of the port tests: frames, sending them, and waiting for them.
 
 mod offload;
 mod packet_socket;
@@ -15,10 +15,10 @@ use crate::namespace::{Namespace, eventually};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A local experimental EtherType (IEEE 802, 9.2.3): nobody else here sends it.
+/// A local experimental EtherType (IEEE 802, 9.2.3): nothing else here sends it.
 const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
 
-/// Makes a test for each way to receive out of each function.
+/// Turns each function into one test per receive method.
 macro_rules! over_every_method {
     ($($test:ident,)*) => {
         mod messages {
@@ -43,7 +43,7 @@ pub(super) fn frame(len_bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Waits until one of the descriptors is readable or the time has passed.
+/// Waits until a descriptor is readable or the time has passed.
 pub(super) fn wait(descriptors: &[BorrowedFd<'_>]) {
     let mut list: Vec<_> = descriptors
         .iter()
@@ -53,7 +53,7 @@ pub(super) fn wait(descriptors: &[BorrowedFd<'_>]) {
     poll(&mut list, Some(&timeout)).unwrap();
 }
 
-/// Whether a worker that sleeps on this port would be woken up.
+/// Whether a worker that sleeps on this port would wake up.
 pub(super) fn is_ready(port: &dyn Port) -> bool {
     let descriptor = port.descriptor().unwrap();
     let mut list = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
@@ -97,7 +97,7 @@ pub(super) fn af_packet(
     namespace.enter(|| AfPacketPort::open(PortId(7), interface, method).unwrap())
 }
 
-/// The sum of 16-bit words, folded: RFC 1071, once more and plainly.
+/// The folded sum of 16-bit words: a second, plain RFC 1071.
 pub(super) fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;
     for part in parts {
@@ -110,7 +110,7 @@ pub(super) fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// Whether the transport checksum of an untagged TCP or UDP frame is right and present.
+/// Whether an untagged TCP or UDP frame has a transport checksum, and a correct one.
 pub(super) fn is_checksum_right(frame: &[u8]) -> bool {
     let (addresses, protocol, transport) = match frame[12..14] {
         [0x08, 0x00] => {

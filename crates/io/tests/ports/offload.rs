@@ -1,4 +1,4 @@
-//! What the kernel's own stack sends over a cable, with the work it leaves to a network card.
+//! Frames of the kernel's own stack over a cable, with the work it leaves to a network card.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -75,7 +75,7 @@ fn partial_checksums_from_the_kernels_stack_are_completed(method: ReceiveMethod)
     }
 }
 
-/// Forwards between two ports until told to stop; gives the longest frame seen.
+/// Forwards between two ports until told to stop; returns the longest frame seen.
 fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usize {
     let mut pool = PacketPool::with_capacity(512, 2048);
     let (mut burst, mut longest) = (Vec::new(), 0);
@@ -141,7 +141,7 @@ fn tcp_with_super_frames_crosses_two_ports(method: ReceiveMethod) {
                     stream.write_all(&data).unwrap();
                 })
             });
-            // Also if a step fails, so that the test ends.
+            // Stops the thread even if a step fails, so that the test ends.
             let stop_at_end = StopAtEnd(&stop);
             let mut accepted = None;
             eventually("the connection is there", || {

@@ -1,4 +1,4 @@
-//! Frames over a cable between two packet sockets, received in each way there is.
+//! Frames over a cable between two packet sockets, for each receive method.
 
 use thalweg_io::{DropReason, Port, PortStatus, ReceiveMethod};
 use thalweg_packet::{Instant, PacketPool, PortId};
@@ -82,7 +82,7 @@ fn vlan_tags_that_the_kernel_takes_out_are_put_back(method: ReceiveMethod) {
             frames.push(tagged);
         }
     }
-    // The longest frame of all: the kernel allows one customer tag beyond the MTU.
+    // The longest possible frame: the kernel allows one customer tag beyond the MTU.
     let mut longest = frame(1514);
     longest.splice(12..12, [0x81, 0x00, 0x00, 0x64]);
     frames.push(longest);
@@ -125,7 +125,7 @@ fn what_the_kernel_drops_is_counted(method: ReceiveMethod) {
     assert_eq!(right.counters().drops.total(), dropped);
 }
 
-/// Many times around a ring, with frames of all sizes at the ends of its blocks.
+/// Goes around the ring many times, with frames of all sizes at the ends of its blocks.
 fn a_long_stream_arrives_whole_and_in_order(method: ReceiveMethod) {
     let cable = Cable::new("stream");
     let mut left = af_packet(&cable.left, "va", method);
@@ -148,7 +148,7 @@ fn a_long_stream_arrives_whole_and_in_order(method: ReceiveMethod) {
     assert_eq!(drops(&right.counters()), []);
 }
 
-/// The kernel names the function that it calls for what arrives.
+/// The kernel lists the function that it calls for arriving frames.
 fn the_kernel_is_asked_for_this_method(method: ReceiveMethod) {
     let cable = Cable::new("method");
     let _port = af_packet(&cable.right, "vb", method);
@@ -173,7 +173,7 @@ fn an_empty_pool_delays_frames_and_loses_none(method: ReceiveMethod) {
     assert_eq!(receive(&mut right, &mut small, frames.len()), frames);
     let least = match method {
         ReceiveMethod::Messages => 33,
-        // A call also ends where a block does, and the timer decides where that is.
+        // A call also ends at the end of a block, and the timer decides where that is.
         ReceiveMethod::Ring => 1,
     };
     assert!(right.counters().pool_refusals >= least);

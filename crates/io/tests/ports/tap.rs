@@ -1,4 +1,4 @@
-//! Taps, and ports of which it is found out what they are.
+//! Tests of taps, of claims, and of ports whose interface is found or goes away.
 
 use std::net::UdpSocket;
 
@@ -27,7 +27,7 @@ fn a_tap_carries_both_ways_and_is_gone_when_deleted() {
     ]);
     assert!(host.ip(&["link", "show", "tap0"]).contains("mtu 1400"));
     eventually("it is up", || tap.status() == PortStatus::Up);
-    // Shorter than the frames: they go on behind it.
+    // Shorter than the frames, so they continue in the overflow area.
     let mut pool = PacketPool::with_capacity(64, 256);
     let socket = host.enter(|| UdpSocket::bind("10.2.0.1:5000").unwrap());
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -39,7 +39,8 @@ fn a_tap_carries_both_ways_and_is_gone_when_deleted() {
         assert_eq!(frame.len(), 42 + length);
         assert!(frame.ends_with(&payload) && is_checksum_right(&frame));
         bytes += frame.len() as u64;
-        // The same back: addresses and ports swapped, which no checksum notices.
+        // Sends it back with addresses and ports swapped, which leaves the checksums
+        // unchanged.
         for (first, second, count) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
             let (before, after) = frame.split_at_mut(second);
             before[first..first + count].swap_with_slice(&mut after[..count]);
@@ -134,7 +135,7 @@ fn an_interface_is_one_port_in_its_namespace() {
     };
     let port = open(&cable.left, "va");
     taken(&cable.left, PortKind::AfPacket, "va");
-    // Another name for the same, and the same name after all.
+    // An alternative name and a rename both lead to the same interface.
     cable
         .left
         .ip(&["link", "property", "add", "dev", "va", "altname", "wan"]);
@@ -142,7 +143,7 @@ fn an_interface_is_one_port_in_its_namespace() {
     cable.left.ip(&["link", "set", "va", "down"]);
     cable.left.ip(&["link", "set", "va", "name", "vc"]);
     taken(&cable.left, PortKind::AfPacket, "vc");
-    // Indexes count from the same number in every namespace, and names may be the same too.
+    // Every namespace counts indexes from the same number, and names may repeat too.
     cable.right.ip(&["link", "set", "vb", "down"]);
     cable.right.ip(&["link", "set", "vb", "name", "vc"]);
     let index = |namespace: &Namespace, name: &str| {
@@ -153,7 +154,7 @@ fn an_interface_is_one_port_in_its_namespace() {
     let other = open(&cable.right, "vc");
     drop((port, other));
     drop(open(&cable.left, "vc"));
-    // A tap, and the packet socket that would see its packets too.
+    // A tap, and a packet socket that would see the same packets.
     let tap = cable
         .left
         .enter(|| TapPort::open(PortId(1), "tap0", None).unwrap());
@@ -188,7 +189,7 @@ fn a_port_is_gone_with_its_interface_even_if_another_has_its_index() {
         drop(port);
         let mut port = host.enter(|| AfPacketPort::open(PortId(1), "d0", method).unwrap());
         eventually("it is up", || port.status() == PortStatus::Up);
-        // One that moves elsewhere is gone as well.
+        // An interface that moves to another namespace is gone as well.
         host.ip(&["link", "set", "d0", "netns", &cable.right.name]);
         assert_eq!(port.status(), PortStatus::Gone);
         cable.right.ip(&["link", "del", "d0"]);
@@ -205,7 +206,7 @@ fn a_watch_wakes_when_interfaces_come_change_and_go() {
     let host = Namespace::new("watch");
     let watch = host.enter(|| LinkWatch::open().unwrap());
     let (sender, news) = std::sync::mpsc::channel();
-    // It ends with the test.
+    // The thread ends with the test.
     std::thread::spawn(move || while watch.wait().is_ok() && sender.send(()).is_ok() {});
     for change in [
         &["link", "add", "d0", "type", "veth", "peer", "name", "d1"][..],
