@@ -1,9 +1,6 @@
-//! A switch of three rules, in memory: what goes in, what comes out.
+//! A switch of three rules, in memory: packets in, packets out.
 //!
-//! [`Engine`] is a whole switch on one thread, without ports of an operating system and without a
-//! clock: rules go in as a change, packets as bytes, and what is to be sent is collected in its
-//! outbox. The third packet differs from the first only in its source port, which no rule speaks
-//! of. So it shares the first one's cache entry: three packets, but two upcalls.
+//! [`Engine`] is a whole switch on one thread, without operating-system ports and without a clock. Rules go in as a change and packets as bytes. Its outbox collects the packets to send. The third packet differs from the first only in its source port, which no rule reads. So it shares the first packet's cache entry: three packets, but two upcalls.
 //!
 //! Prints:
 //!
@@ -33,14 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout())
 }
 
-/// Forwards three packets, and says where they went.
+/// Forwards three packets and prints where they went.
 pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let now = Instant::ZERO;
     let mut engine = Engine::new(Config::default())?;
     for port in 1..=3 {
         engine.add_port(PortId(port), now);
     }
-    // All faults of a text are reported together; this one has none.
+    // The parser reports all errors of a text together; this text has none.
     let rules = text::parse_rules("rules", RULES).map_err(|faults| faults[0].clone())?;
     engine.apply(&rules.into_change(), now)?;
 

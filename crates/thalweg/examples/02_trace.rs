@@ -1,9 +1,6 @@
-//! Why a packet goes where it goes, and which bits of it decided that.
+//! Traces one packet: where it goes, and which of its bits decided that.
 //!
-//! [`translate`] is the interpreter: it walks the tables with a packet's key and gives the effects,
-//! the mask (the bits that the walk depended on) and the trace, step by step. Here a register
-//! carries part of an address to the second table: the mask has the bits it was copied from.
-//! `dec_ttl` reads only whether the TTL is above 1, so that one entry serves all of those.
+//! [`translate`] is the interpreter. It walks the tables with a packet's key and returns the effects, the mask (the bits that the walk depended on) and the trace, step by step. Here a register carries part of an address to the second table, so the mask has the bits that were copied. `dec_ttl` reads only whether the TTL is above 1, so one entry serves all larger TTLs.
 //!
 //! Prints:
 //!
@@ -36,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout())
 }
 
-/// Walks one packet through two tables, and says what each step read.
+/// Walks one packet through two tables and prints what each step read.
 pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let mut engine = Engine::new(Config::default())?;
     engine.add_port(PortId(2), Instant::ZERO);
@@ -48,7 +45,7 @@ pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         .ipv4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2))
         .udp(5000, 53)
         .build();
-    // The key has room for the fields that these rules read, and no others.
+    // The key has room for the fields that these rules read, and for no others.
     let layout = pipeline.layout();
     let mut key = vec![0; layout.ingress_words()];
     let (headers, receipt) = (Headers::parse(&packet)?, Receipt::from_port(1));

@@ -1,10 +1,11 @@
-//! A rule change between packets: nothing stale is used, and what is right is kept.
+//! Changes rules between packets: the repair leaves nothing stale and keeps entries that are
+//! right.
 //!
-//! Twenty flows to twenty servers leave twenty cache entries. Then a more specific rule takes four
-//! of the servers elsewhere. The maintainer looks at the entries and repairs those that the change
-//! affects; when [`Engine::apply`] returns, no packet is answered by an older version. The engine is
-//! audited: it has the interpreter answer each packet too, and counts those for which the caches
-//! would have done something else.
+//! Twenty flows to twenty servers leave twenty cache entries. Then a more specific rule sends
+//! four of the servers' packets to another port. The maintainer examines the entries and
+//! repairs those that the change affects. When [`Engine::apply`] returns, no packet is
+//! answered by an older version. The engine is audited: the interpreter answers each packet
+//! too, and the engine counts packets for which the caches would have done something else.
 //!
 //! Prints:
 //!
@@ -38,7 +39,7 @@ pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     for port in 1..=3 {
         engine.add_port(PortId(port), now);
     }
-    // Matching a whole address makes one entry of each server.
+    // Matching a whole address gives each server its own entry.
     for server in 0..20 {
         let rule = format!("priority=10,ip,nw_dst=10.0.0.{server},actions=output:2");
         engine.apply(&Change::adding([text::parse_flow(&rule)?]), now)?;

@@ -1,9 +1,9 @@
-//! A learning switch: `normal` as the only action, and what it remembers.
+//! A learning switch: `normal` is its only action.
 //!
-//! A packet teaches behind which port its sender is. What was learned is an input of the pipeline
-//! like its rules: it takes effect at a later version, and the cache entries that had read another
-//! answer ("unknown: flood") are repaired like those of a changed rule. Stations are known by VLAN
-//! and address, so the same address in another VLAN is another station.
+//! A packet teaches the switch which port its sender is behind. A learned station is an input
+//! of the pipeline, like a rule. It takes effect at a later version, and cache entries that
+//! read another answer ("unknown: flood") are repaired as after a rule change. A station is a
+//! VLAN and an address, so the same address in another VLAN is another station.
 //!
 //! Prints:
 //!
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout())
 }
 
-/// Two stations talk to each other, then one of them from another VLAN.
+/// Sends packets between two stations, then one from another VLAN.
 pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let mut engine = Engine::new(Config::default())?;
     for port in 1..=4 {

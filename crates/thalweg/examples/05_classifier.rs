@@ -1,8 +1,9 @@
-//! One question, two classifiers: the same rule, and how few bits show that it is the one.
+//! Looks up one key in two classifiers, and compares the bits that they examined.
 //!
-//! A classifier says which rule matches a key, and which bits decided it; the fewer, the wider the
-//! cache entry. [`Linear`], the oracle, examines all bits of all rules that it looks at. Prefix
-//! tries and stages let [`TupleSpace`] examine less. Flipping all other bits shows both are right.
+//! A classifier finds the rule that matches a key, and reports the bits that decided it. Fewer
+//! bits make a wider cache entry. [`Linear`], the oracle, examines all bits of every rule that
+//! it tests. Prefix tries and stages let [`TupleSpace`] examine fewer. Flipping every other
+//! bit shows that both are right.
 //!
 //! Prints:
 //!
@@ -19,7 +20,7 @@ use thalweg_classifier::{
 use thalweg_packet::standard::{self, IP_DST, IP_SRC, TP_DST};
 use thalweg_packet::{FieldId, Layout};
 
-/// The conditions of each rule, the most important rule first: field, value, mask.
+/// The conditions of each rule, most important rule first: field, value, mask.
 const RULES: [&[(FieldId, u128, u128)]; 4] = [
     &[(IP_SRC, 0x0a01_0000, 0xffff_0000), (TP_DST, 22, 0xffff)],
     &[(IP_DST, 0xc000_0207, 0xffff_ffff), (TP_DST, 53, 0xffff)],
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&mut std::io::stdout())
 }
 
-/// Asks both classifiers about one key, and tries out what they say.
+/// Looks up one key in both classifiers and checks their masks.
 pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let fields = [IP_SRC, IP_DST, TP_DST];
     let layout = Layout::new(Arc::new(standard::fields()), &fields.into())?;

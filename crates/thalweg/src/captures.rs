@@ -1,10 +1,12 @@
-//! Captures that are read, as packets in the order of their times.
+//! Reads captures as one stream of packets, ordered by time.
 //!
-//! A capture may lack bytes, in two ways. Its last record may be cut: the packets before it are
-//! given, with a warning. And the capturing program may have kept the front of each packet only
-//! (its snap length): such a packet keeps its length ([`Packet::cut_bytes`]), in counts and in
-//! what is written, but an IP header that promises more than there is makes it malformed, as in
-//! Open vSwitch. They are counted, and filled with zeros if the user wants ([`fill`]).
+//! A capture may lack bytes in two ways:
+//!
+//! - Its last record may be cut. The packets before it are read, with a warning.
+//! - The capturing program may have kept only the front of each packet (its snap length). Such
+//!   a packet keeps its length ([`Packet::cut_bytes`]) in counts and in output captures. If
+//!   its IP header promises more bytes than were captured, the packet is malformed, as in Open
+//!   vSwitch. Cut packets are counted, and filled with zeros on request ([`fill`]).
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -20,10 +22,10 @@ use crate::failure::bad_input;
 use crate::number::{counted, number};
 use crate::ports::PortNames;
 
-/// The captures that are read, merged by time.
+/// The input captures, merged by time.
 pub(crate) struct Sources {
     readers: Vec<Source>,
-    /// Bytes of all files, and those that were read.
+    /// Size of all files, and the bytes read so far.
     pub(crate) size_bytes: u64,
     pub(crate) read_bytes: u64,
     /// The time of the latest packet.
@@ -32,12 +34,12 @@ pub(crate) struct Sources {
     cuts: CutsReport,
 }
 
-/// What captures lack, for a report.
+/// What the captures lack, for a report.
 #[derive(Clone, Default, Debug, Serialize)]
 pub(crate) struct CutsReport {
-    /// Packets that were longer than what was captured of them.
+    /// Packets of which only a part was captured.
     shortened_packets: u64,
-    /// Packets that were filled with zeros.
+    /// Packets filled with zeros.
     #[serde(skip_serializing_if = "Option::is_none")]
     padded_packets: Option<u64>,
     /// Captures that end in the middle of a record.
@@ -49,13 +51,13 @@ struct Source {
     port: PortId,
     reader: CaptureReader<File>,
     next: Option<Packet>,
-    /// Where it is cut, once that is reached.
+    /// The error at the cut record, once it is reached.
     cut: Option<String>,
 }
 
 impl Sources {
-    /// Opens captures named as `FILE` or `PORT=FILE`, where the port is one of `ports` or has a
-    /// name; the port of those without one is `in_port`.
+    /// Opens captures named as `FILE` or `PORT=FILE`. The port is a number in `ports` or a
+    /// name; captures without one use `in_port`.
     ///
     /// # Errors
     /// If one cannot be read.
@@ -92,12 +94,12 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The ports that packets come in by.
+    /// The ports where packets arrive.
     pub(crate) fn ports(&self) -> Vec<PortId> {
         self.readers.iter().map(|source| source.port).collect()
     }
 
-    /// When the first packet comes.
+    /// Time of the first packet.
     pub(crate) fn start(&self) -> Instant {
         let waiting = self
             .readers
@@ -106,7 +108,7 @@ impl Sources {
         waiting.map(Packet::received_at).min().unwrap_or(self.now)
     }
 
-    /// The earliest packet of all captures; of two at one time, that of the first capture.
+    /// The earliest packet of all captures; at equal times, the first capture's.
     ///
     /// # Errors
     /// If a capture is broken.
@@ -123,9 +125,9 @@ impl Sources {
             return Ok(None);
         };
         source.advance()?;
-        // A record of a capture has 16 bytes in front.
+        // A capture record has a header of 16 bytes.
         self.read_bytes += packet.len() as u64 + 16;
-        // Clocks of captures step back now and then; the switch's does not.
+        // Clocks in captures sometimes step back; the switch's clock must not.
         self.now = self.now.max(packet.received_at());
         packet.set_received(source.port, self.now);
         self.cuts.shortened_packets += u64::from(packet.cut_bytes() > 0);
@@ -135,7 +137,7 @@ impl Sources {
         Ok(Some(packet))
     }
 
-    /// What captures lacked so far.
+    /// What the captures have lacked so far.
     pub(crate) fn cuts(&self) -> CutsReport {
         let cut = self.readers.iter().filter_map(|source| source.cut.clone());
         CutsReport {
@@ -144,7 +146,7 @@ impl Sources {
         }
     }
 
-    /// Says on standard error what captures lacked; nothing if they were whole.
+    /// Warns on standard error about cut captures and shortened packets.
     pub(crate) fn warn_of_cuts(&self) {
         for cut in self.cuts().cut_captures {
             warn(&format!("{cut}; it was read up to there"));
@@ -161,9 +163,8 @@ impl Sources {
     }
 }
 
-/// Fills a packet with zeros up to its original length, or to where its IP header says that it
-/// ends if that is more; says whether it was shorter. No packet becomes longer than the longest
-/// frame that is switched.
+/// Fills a packet with zeros up to its original length, and returns whether it was shorter. If
+/// its IP header promises more, it is filled up to there, but never beyond [`LONGEST_FRAME`].
 fn fill(packet: &mut Packet) -> bool {
     let wanted = packet.original_len().max(length_by_headers(packet.bytes()));
     let missing = wanted.min(LONGEST_FRAME).saturating_sub(packet.len());
@@ -174,10 +175,10 @@ fn fill(packet: &mut Packet) -> bool {
     missing > 0
 }
 
-/// The longest frame that is switched; [`Headers::parse`] refuses others.
+/// The longest frame that the switch forwards; [`Headers::parse`] refuses longer ones.
 const LONGEST_FRAME: usize = 65_534;
 
-/// Where the IP packet of a frame ends by its header; 0 where there is none to say it.
+/// Frame length according to the IP header, or 0 if no header gives it.
 fn length_by_headers(frame: &[u8]) -> usize {
     let headers = Headers::parse(frame).ok();
     let Some(ether_type) = headers.and_then(|headers| headers.offset(h::ETHER_TYPE)) else {
@@ -193,7 +194,8 @@ fn length_by_headers(frame: &[u8]) -> usize {
     ether_type + 2 + length
 }
 
-/// What stands before `=` is a port if it is a number or a port's name; else it belongs to the path.
+/// Splits `PORT=FILE`. The text before `=` is a port only if it is a number or a port's name;
+/// otherwise it belongs to the path.
 fn port_and_path<'a>(
     argument: &'a str,
     in_port: u32,

@@ -1,8 +1,8 @@
-//! A change in a line, for people who look for it in their file.
+//! Describes a change in one line, so that users can find it in their file.
 
 use thalweg_pipeline::{Change, Flow, Operation, Selector};
 
-/// What the change does; of a bundle its first operation, and how many follow.
+/// Describes the change; for a bundle, its first operation and how many follow.
 pub(crate) fn describe(change: &Change) -> String {
     let first = change.operations.first().map(describe_operation);
     let first = first.unwrap_or_else(|| "nothing".to_owned());

@@ -1,4 +1,4 @@
-//! Where a command speaks: results on standard output, progress on standard error.
+//! Prints a command's output: results on standard output, progress on standard error.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
@@ -7,18 +7,18 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-/// Says something on standard error; whether anybody reads it makes no difference to the program.
+/// Prints a warning on standard error. Write errors are ignored.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "thalweg: {text}");
 }
 
-/// The same, with the time: of what happens to a program that runs for long.
+/// Prints a warning with the time, for events of a long-running program.
 pub(crate) fn log(text: &str) {
     let now = humantime::format_rfc3339_millis(SystemTime::now());
     warn(&format!("{now} {text}"));
 }
 
-/// The two streams, and how much may be said on them.
+/// The output streams, and what may be printed on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     is_json: bool,
@@ -26,9 +26,9 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// A console that prints one JSON object if `is_json`, else text for people.
+    /// Creates a console that prints one JSON object if `is_json`, else text for people.
     pub(crate) fn new(is_json: bool) -> Console {
-        // See no-color.org: the variable counts when it is not empty.
+        // See no-color.org: the variable counts only if it is not empty.
         let forbids_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             is_json,
@@ -36,12 +36,12 @@ impl Console {
         }
     }
 
-    /// Whether standard output is for one JSON object.
+    /// Whether standard output is reserved for one JSON object.
     pub(crate) fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// Prints text for people; nothing if standard output is for JSON.
+    /// Prints text for people; does nothing in JSON mode.
     ///
     /// # Errors
     /// If standard output cannot be written.
@@ -55,7 +55,7 @@ impl Console {
         Ok(())
     }
 
-    /// Prints a headline for people, bold on a terminal.
+    /// Prints a headline for people, in bold on a terminal.
     ///
     /// # Errors
     /// If standard output cannot be written.
@@ -66,14 +66,14 @@ impl Console {
         self.print(text)
     }
 
-    /// Prints the one JSON object; nothing if standard output is for people.
+    /// Prints the one JSON object; does nothing outside JSON mode.
     ///
     /// # Errors
     /// If standard output cannot be written.
     pub(crate) fn print_json(&self, value: &impl Serialize) -> Result<()> {
         if self.is_json {
             let mut out = std::io::stdout().lock();
-            // As an error of the stream, so that one which nobody reads is known for that.
+            // As an I/O error, so that `failure` recognizes a closed pipe.
             serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
             out.flush()?;
@@ -81,12 +81,12 @@ impl Console {
         Ok(())
     }
 
-    /// A progress bar of so many steps, seen only when standard error is a terminal.
+    /// A progress bar of `steps` steps, shown only if standard error is a terminal.
     pub(crate) fn progress(&self, steps: u64) -> ProgressBar {
         self.bar(steps, "{wide_msg} [{bar:12}] {percent:>3}% {elapsed:>4}")
     }
 
-    /// The same, with how long it will probably take.
+    /// The same, with an estimate of the time left.
     pub(crate) fn progress_with_estimate(&self, steps: u64) -> ProgressBar {
         self.bar(
             steps,

@@ -1,7 +1,7 @@
-//! What rules, tables and groups have counted, as `replay` and `run` report it.
+//! Reports the counters of rules, tables and groups for `replay` and `run`.
 //!
-//! Programs get all of it, in the order of `ovs-ofctl dump-flows` apart from rules, which are
-//! sorted by use; people get the most used. Whoever asks has settled the counters before.
+//! JSON has all of them, in the order of `ovs-ofctl dump-flows`, but rules are sorted by use.
+//! Text has the most used. The caller settles the counters first.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -9,14 +9,14 @@ use std::fmt::Write;
 use serde::Serialize;
 use thalweg_pipeline::{Counters, GroupCounters, Pipeline};
 
-/// Rules and groups in the text, the most used first.
+/// Rules and groups shown in the text, most used first.
 const SHOWN: usize = 10;
 
 /// The counters of a pipeline.
 #[derive(Serialize)]
 pub(crate) struct CountersReport {
     rule_count: usize,
-    /// The most used first; those that were never used are there too.
+    /// The most used first; unused rules are included.
     rules: Vec<RuleReport>,
     tables: Vec<TableReport>,
     groups: Vec<GroupReport>,
@@ -51,7 +51,7 @@ struct BucketReport {
 }
 
 impl CountersReport {
-    /// The counters of what exists at the newest version, with so many rules at most.
+    /// The counters of what exists at the newest version, with at most `rules_max` rules.
     pub(crate) fn new(pipeline: &Pipeline, rules_max: usize) -> CountersReport {
         let version = pipeline.version();
         let tables = pipeline.table_counters();
@@ -73,12 +73,12 @@ impl CountersReport {
         }
     }
 
-    /// Rules that exist.
+    /// Number of existing rules.
     pub(crate) fn rule_count(&self) -> usize {
         self.rule_count
     }
 
-    /// The most used of each, a line each.
+    /// The most used of each, one per line.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |said: std::fmt::Arguments<'_>| {

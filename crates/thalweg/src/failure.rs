@@ -1,4 +1,4 @@
-//! How a command fails: what is said, and with which exit status.
+//! Reports the error of a command and chooses the exit status.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::console::warn;
 
-/// Bad usage or input, which the user can mend.
+/// Bad usage or input, which the user can correct.
 #[derive(Debug)]
 struct BadInput(String);
 
@@ -18,12 +18,14 @@ impl Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// An error that ends the program with status 2: the message says what is wrong, and what to do.
+/// An error that ends the program with status 2. `message` says what is wrong and how to
+/// correct it.
 pub(crate) fn bad_input(message: impl Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(message.to_string()))
 }
 
-/// Says what went wrong; the exit status says whose matter it is.
+/// Prints the error. The status is 2 for bad input, 1 for other failures, and 0 for a closed
+/// pipe.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
@@ -33,7 +35,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if is_bad_input { 2 } else { 1 })
 }
 
-/// The error and its causes, each once: many messages have their cause in them.
+/// The error and its causes, without repetition: many messages already include their cause.
 pub(crate) fn text_of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -44,7 +46,7 @@ pub(crate) fn text_of(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether somebody who read our output has seen enough.
+/// Whether the reader of our output closed the pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let of_stream = cause.downcast_ref::<std::io::Error>();
@@ -83,7 +85,7 @@ mod tests {
     fn a_reader_that_went_away_is_no_failure() {
         let error = std::io::Error::from(ErrorKind::BrokenPipe);
         assert_eq!(report(&anyhow::Error::new(error)), ExitCode::SUCCESS);
-        // Nor where it is JSON that it does not read any more.
+        // The same for JSON output.
         struct Closed;
         impl std::io::Write for Closed {
             fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

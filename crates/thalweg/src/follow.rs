@@ -1,8 +1,8 @@
-//! A change followed slice by slice, with a clock beside it.
+//! Follows a change slice by slice, and times it.
 //!
-//! Until the last old answer the caches prepare: affected entries are marked. After it they are
-//! repaired; a packet that meets one of those is answered by the interpreter meanwhile. Both end
-//! at once for maintainers that do everything before the next packet.
+//! Until no packet can get an old answer, the caches prepare: they mark affected entries. Then
+//! they repair them; meanwhile the interpreter answers a packet that meets a marked entry.
+//! Both phases end together for maintainers that do everything before the next packet.
 
 use thalweg_datapath::Work;
 use thalweg_packet::Instant;
@@ -11,21 +11,21 @@ use thalweg_switch::{Engine, Step};
 
 use crate::report::Unit;
 
-/// What following a change took.
+/// Times and work of following a change.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Followed {
-    /// Until no packet can be answered by an older version.
+    /// Time until no packet can be answered by an older version.
     pub(crate) update_ns: u64,
-    /// Until every entry is right again.
+    /// Time until every entry is right again.
     pub(crate) repair_ns: u64,
     /// The longest slice, in which no packet is forwarded.
     pub(crate) pause_ns: u64,
-    /// What became of entries.
+    /// What happened to the entries.
     pub(crate) work: Work,
 }
 
-/// Makes a change and follows it to the end; `between` is called after each slice but the last,
-/// with the slice's number from 1, and is not timed.
+/// Makes a change and follows it to the end. `between` is called after each slice but the
+/// last, with the slice's number from 1; it is not timed.
 ///
 /// # Errors
 /// If the change is refused.
@@ -60,8 +60,8 @@ pub(crate) fn follow(
     Ok(followed)
 }
 
-/// Makes a change and follows it until it is acknowledged. A lazy sweep goes on behind the packets
-/// that follow; what becomes of entries is not known then.
+/// Makes a change and follows it until it is acknowledged. A lazy sweep continues behind later
+/// packets, so what happens to entries is not known yet.
 ///
 /// # Errors
 /// If the change is refused.
@@ -82,13 +82,13 @@ pub(crate) fn acknowledge(
     })
 }
 
-/// Nanoseconds on the wall, from some moment on.
+/// Nanoseconds of the monotonic clock.
 pub(crate) fn wall_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Changes so far in few words, for a line of progress.
+/// The changes so far, in a few words, for a progress line.
 pub(crate) fn news(changes: usize, last_ns: f64, affected: u64, stale: Option<u64>) -> String {
     let time = Unit::Nanoseconds.format(last_ns);
     let stale = stale.map_or(String::new(), |stale| format!(", {stale} stale"));

@@ -1,7 +1,8 @@
-//! Rules, groups and changes that commands take from files.
+//! Reads rules, groups and changes from files.
 //!
-//! They are read line by line, and what is too much ends the reading: an endless file (a device, a
-//! pipe) takes no more memory than a long one. What is read whole has a limit, [`MAX_BYTES`].
+//! They are read line by line, and reading stops at a limit. So an endless file (a device, a
+//! pipe) takes no more memory than a long one. Files that are read whole have a limit of
+//! [`MAX_BYTES`].
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,13 +18,13 @@ use thalweg_switch::Engine;
 use crate::failure::bad_input;
 use crate::ports::PortNames;
 
-/// Bytes of a file that is read whole, such as a P4 program.
+/// Longest file that is read whole, such as a P4 program.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Operations of a file of changes.
+/// Most operations in a file of changes.
 const MAX_OPERATIONS: usize = 100_000_000;
 
-/// Rules files, and what else a pipeline is made of.
+/// Rules files, and the other inputs of a pipeline.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RulesArguments {
     /// Rules, as `ovs-ofctl add-flows` takes them or `dump-flows` prints them
@@ -32,14 +33,14 @@ pub(crate) struct RulesArguments {
     /// Groups, as `ovs-ofctl add-groups` takes them
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Vec<PathBuf>,
-    /// Names of ports, for rules and packets: NAME=NUMBER, or a file with such lines or with what
-    /// `ovs-ofctl show` prints
+    /// Names of ports, for rules and packets: NAME=NUMBER, or a file of such lines or of the
+    /// output of `ovs-ofctl show`
     #[arg(long, value_name = "FILE|NAME=NUMBER")]
     ports: Vec<String>,
 }
 
 impl RulesArguments {
-    /// The names that ports have.
+    /// Reads the names of ports.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -50,7 +51,7 @@ impl RulesArguments {
     /// Reads all files as one change: groups first, so that rules can name them.
     ///
     /// # Errors
-    /// If there is none, or one cannot be read, with all the faults of its text.
+    /// If no file was given, or one cannot be read; lists every error in its text.
     pub(crate) fn read(&self, names: &PortNames) -> Result<Change> {
         if self.rules.is_empty() {
             return Err(bad_input("no rules; give them with --rules FILE"));
@@ -78,7 +79,7 @@ impl RulesArguments {
 /// Reads a file of changes.
 ///
 /// # Errors
-/// If it cannot be read, with all the faults of its text.
+/// If it cannot be read; lists every error in its text.
 pub(crate) fn read_changes(path: &Path, names: &PortNames) -> Result<Vec<PlacedChange>> {
     let name = path.display().to_string();
     let file = open(path)?;
@@ -86,10 +87,10 @@ pub(crate) fn read_changes(path: &Path, names: &PortNames) -> Result<Vec<PlacedC
     changes.map_err(|error| unread(path, error))
 }
 
-/// Reads a file of rules: `limit` rules at most.
+/// Reads a file of at most `limit` rules.
 ///
 /// # Errors
-/// If it cannot be read, with all the faults of its text.
+/// If it cannot be read; lists every error in its text.
 pub(crate) fn read_rules(parser: &mut Parser<'_>, path: &Path, limit: usize) -> Result<Rules> {
     let rules = parser.read_rules(&path.display().to_string(), open(path)?, limit);
     rules.map_err(|error| unread(path, error))
@@ -98,7 +99,7 @@ pub(crate) fn read_rules(parser: &mut Parser<'_>, path: &Path, limit: usize) -> 
 /// Reads a file of groups.
 ///
 /// # Errors
-/// If it cannot be read, with all the faults of its text.
+/// If it cannot be read; lists every error in its text.
 pub(crate) fn read_groups(parser: &mut Parser<'_>, path: &Path) -> Result<Vec<Group>> {
     let limit = Config::default().rules;
     let groups = parser.read_groups(&path.display().to_string(), open(path)?, limit);
@@ -118,8 +119,8 @@ fn unread(path: &Path, error: ReadError) -> anyhow::Error {
     }
 }
 
-/// Adds the ports that have names or that changes speak of, and loads what was read from the arguments' files; rules
-/// begin to age at `now`.
+/// Adds the ports that have names or that changes mention, and loads `rules`. Rules begin to
+/// age at `now`.
 ///
 /// # Errors
 /// If a rule is refused.
@@ -148,7 +149,7 @@ pub(crate) fn load<'a>(
     Ok(())
 }
 
-/// Says which rule or group was refused, why, and where in one of the files it is.
+/// Explains which rule or group was refused, why, and where it is in its file.
 pub(crate) fn refused<'a>(
     change: &Change,
     error: &ChangeError,
@@ -161,7 +162,7 @@ pub(crate) fn refused<'a>(
     let (Some(index), Some(operation)) = (index, operation) else {
         return bad_input(said);
     };
-    // Its number says nothing to who wrote a file.
+    // The operation's number means nothing to the author of a file.
     let why = said.strip_prefix(&format!("operation {index}: "));
     let why = why.unwrap_or(&said);
     let what = match operation {
@@ -180,8 +181,8 @@ pub(crate) fn refused<'a>(
     bad_input(place.unwrap_or_default() + &what)
 }
 
-/// Line and column, from 1, of a rule or group, or of the group that it names; files may have
-/// changed since they were read.
+/// Line and column, from 1, of a rule or group, or of the group that it names. Returns `None`
+/// if a file has changed since it was read.
 fn place_of(
     path: &Path,
     operation: &Operation,
@@ -209,7 +210,7 @@ fn place_of(
     None
 }
 
-/// Where an action `group:N` of this number begins.
+/// Where the action `group:N` begins whose N is `number`.
 fn place_of_group(line: &str, number: u32) -> Option<usize> {
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut places = line.match_indices("group").map(|(place, _)| place);
@@ -229,7 +230,7 @@ fn place_of_group(line: &str, number: u32) -> Option<usize> {
     })
 }
 
-/// The ports that an operation's rules match or send to.
+/// Adds the ports that an operation's rules match or send to.
 fn add_ports(operation: &Operation, ports: &mut BTreeSet<PortId>) {
     match operation {
         Operation::Add(flow) => {
@@ -260,11 +261,10 @@ fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
     }
 }
 
-/// The text of a file of rules, or of something else that goes with rules; of [`MAX_BYTES`] at
-/// most.
+/// The text of a rules file or a similar file, up to [`MAX_BYTES`].
 ///
 /// # Errors
-/// If it cannot be read, is too long, or is no text.
+/// If it cannot be read, is too long, or is not text.
 pub(crate) fn contents(path: &Path) -> Result<String> {
     contents_or(path, NO_RULES)
 }
@@ -272,16 +272,16 @@ pub(crate) fn contents(path: &Path) -> Result<String> {
 /// The text of a P4 program.
 ///
 /// # Errors
-/// If it cannot be read, is too long, or is no text.
+/// If it cannot be read, is too long, or is not text.
 pub(crate) fn program(path: &Path) -> Result<String> {
     let advice = "give the program as the JSON that p4c's back end for BMv2 writes";
     contents_or(path, advice)
 }
 
-/// The text of a file, or what to do `otherwise`, if it is no text.
+/// The text of a file. `otherwise` is the advice in the error for a file that is not text.
 ///
 /// # Errors
-/// If it cannot be read, is too long, or is no text.
+/// If it cannot be read, is too long, or is not text.
 pub(crate) fn contents_or(path: &Path, otherwise: &str) -> Result<String> {
     let bytes = read_whole(path, MAX_BYTES)?;
     let text = String::from_utf8(bytes);
@@ -291,7 +291,7 @@ pub(crate) fn contents_or(path: &Path, otherwise: &str) -> Result<String> {
     })
 }
 
-/// The bytes of a file, of [`MAX_BYTES`] at most.
+/// The bytes of a file, up to [`MAX_BYTES`].
 ///
 /// # Errors
 /// If it cannot be read or is too long.
@@ -302,7 +302,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
 fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    // One more, so that it is seen to be too long.
+    // One more byte shows that the file is too long.
     let read = file.take(limit + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error))?;
     match bytes.len() as u64 > limit {
@@ -318,7 +318,7 @@ fn too_long(path: &Path, limit: u64) -> anyhow::Error {
     ))
 }
 
-/// What is said of a file that is no text where rules belong.
+/// Advice for a file that is not text where rules belong.
 const NO_RULES: &str = "give rules as text (a capture belongs to --pcap)";
 
 fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
@@ -332,7 +332,7 @@ fn unreadable_or(path: &Path, error: &Error, otherwise: &str) -> anyhow::Error {
         ErrorKind::IsADirectory => "name a file in it",
         _ => "check the path",
     };
-    // What was said of a text has more in it than people want to know.
+    // One message for all invalid text; the error may add details that users do not need.
     let what = match error.kind() {
         ErrorKind::InvalidData => "stream did not contain valid UTF-8".to_owned(),
         _ => error.to_string(),
@@ -340,10 +340,10 @@ fn unreadable_or(path: &Path, error: &Error, otherwise: &str) -> anyhow::Error {
     bad_input(format!("{}: {what}; {advice}", path.display()))
 }
 
-/// The text of a file, unpacked if its name ends in `.xz`; of [`MAX_BYTES`] at most.
+/// The text of a file, unpacked if its name ends in `.xz`; up to [`MAX_BYTES`].
 ///
 /// # Errors
-/// If it cannot be read or unpacked, is too long, or is no text.
+/// If it cannot be read or unpacked, is too long, or is not text.
 pub(crate) fn unpacked(path: &Path) -> Result<String> {
     if path.extension().is_none_or(|extension| extension != "xz") {
         return contents_or(path, "name a file of text, as it is or packed with xz");
@@ -364,7 +364,7 @@ pub(crate) fn unpacked(path: &Path) -> Result<String> {
     String::from_utf8(bytes.bytes).map_err(|error| cannot(error.to_string()))
 }
 
-/// Bytes that are written to memory, up to a limit.
+/// Collects written bytes in memory, up to a limit.
 struct Bounded {
     bytes: Vec<u8>,
     limit: usize,
@@ -385,7 +385,7 @@ impl Write for Bounded {
     }
 }
 
-/// All faults of a text, a line each.
+/// Lists all errors of a text, one per line.
 pub(crate) fn faults(errors: Vec<TextError>) -> anyhow::Error {
     let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
     bad_input(lines.join("\n"))
@@ -428,7 +428,7 @@ mod tests {
             text.contains("/dev/zero: there are more than 65536 bytes"),
             "{text}"
         );
-        // One line without an end, and one rule again and again.
+        // This file is one endless line.
         let error = read_rules(&mut Parser::new(), Path::new("/dev/zero"), 10);
         let text = error.expect_err("it has no end").to_string();
         assert!(

@@ -1,11 +1,12 @@
-//! Ctrl-C and SIGTERM, for commands that end by themselves.
+//! Handles Ctrl-C and SIGTERM for commands that end by themselves.
 //!
-//! Such a command has nothing to wind up: what is complete has its name, and what is not is of no
-//! use. So a thread of its own waits for the signal, removes what is under way (`output.rs`), says
-//! what is kept and how to go on, and ends the process by that very signal, so that a shell's loop
-//! or a scheduler sees what happened. It is prompt whatever the command is at.
+//! Such a command has nothing to wind up: complete files have their names, and incomplete
+//! files are useless. A dedicated thread waits for the signal and removes unfinished files
+//! (`output.rs`). It prints what is kept and how to continue, and ends the process by that
+//! same signal, so a shell loop or scheduler sees what happened. It acts at once, whatever the
+//! command is doing.
 //!
-//! `thalweg run` and `thalweg p4 keep` end by a signal in their own way (`run/signals.rs`).
+//! `thalweg run` and `thalweg p4 keep` handle signals themselves (`run/signals.rs`).
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -19,10 +20,10 @@ use crate::output::abandon;
 
 type LastWords = Box<dyn Fn() -> String + Send>;
 
-/// What to say at the end; nothing in particular if that is `None`.
+/// What to print at the end; `None` selects a default message.
 static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 
-/// Has the process end in this way from now on.
+/// Installs the handler.
 ///
 /// # Errors
 /// If the operating system refuses.
@@ -38,7 +39,7 @@ pub(crate) fn catch() -> Result<()> {
     Ok(())
 }
 
-/// Says from now on what is kept, and how to go on.
+/// Sets the message for an interruption: what is kept, and how to continue.
 pub(crate) fn say_at_end(words: impl Fn() -> String + Send + 'static) {
     let mut last = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(Box::new(words));
@@ -53,9 +54,9 @@ fn end(signal: i32) {
         (None, count) => format!("{count} files are whole; run the command again for the rest"),
     };
     let mut error = std::io::stderr().lock();
-    // A terminal has the progress in this line.
+    // On a terminal, the progress bar occupies this line.
     let line = if error.is_terminal() { "\n" } else { "" };
-    // Nothing can be done about it if this cannot be said.
+    // If this cannot be printed, nothing can be done about it.
     let _ = writeln!(error, "{line}thalweg: interrupted; {words}");
     let _ = emulate_default_handler(signal);
 }

@@ -1,7 +1,7 @@
-//! How tables and caches find what they look for, and why, as `replay` and `run` report it.
+//! Reports how tables and caches search, and why, for `replay` and `run`.
 //!
-//! Programs get all of it. People get a line for each table or cache that is more than a tuple space,
-//! or for which another index was tried.
+//! JSON has all of it. Text has a line for each table or cache that is more than a tuple
+//! space, or for which another index was tried.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,13 +11,13 @@ use thalweg_classifier::{AutoStatistics, Verdict};
 use thalweg_datapath::{CacheChoice, EvictReason, LookupCounters, RefuseReason, Statistics};
 use thalweg_pipeline::{Pipeline, TableId};
 
-/// Tables and caches.
+/// The searches of tables and caches.
 #[derive(Serialize, Debug)]
 pub(crate) struct LookupsReport {
     tables: Vec<TableReport>,
     /// The wildcard cache of each worker, in any order.
     megaflows: Vec<CacheReport>,
-    /// What all of these have counted.
+    /// The sum of all wildcard caches' counters.
     megaflow_lookups: CountersReport,
 }
 
@@ -28,34 +28,34 @@ struct TableReport {
     index: IndexReport,
 }
 
-/// How a table finds what it looks for, and why.
+/// How a table is searched, and why.
 #[derive(Serialize, Debug)]
 pub(crate) struct IndexReport {
-    /// The index that there is.
+    /// The current index.
     classifier: &'static str,
-    /// Whether it was chosen by what lookups cost.
+    /// Whether it was chosen by measured lookup costs.
     is_measured: bool,
     rules: usize,
-    /// Hash tables and iSets.
+    /// Number of hash tables and iSets.
     tables: usize,
     coverage: f64,
-    /// Since the last decision.
+    /// Lookups since the last decision.
     lookups: u64,
     updates: usize,
     tables_per_lookup: f64,
     cost_ns: f64,
-    /// Indexes built, and those that took the place of the one before.
+    /// Indexes built, and those that replaced the previous one.
     trials: u64,
     replaced: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<VerdictReport>,
 }
 
-/// What the last comparison came to.
+/// The outcome of the last comparison.
 #[derive(Serialize, Debug)]
 struct VerdictReport {
     chosen: &'static str,
-    /// Of a lookup, counted; what there was before is `before`.
+    /// Counted cost of a lookup by index; `before` is the previous index.
     costs_ns: BTreeMap<&'static str, f64>,
     rules: usize,
     keys: usize,
@@ -83,16 +83,17 @@ struct CountersReport {
     candidates: u64,
     false_candidates: u64,
     trainings: u64,
-    /// Keys that were not found where it pays to look; those among them that had an entry.
+    /// Keys not found after a search of only the sub-tables where searching pays; those among
+    /// them that had an entry.
     cut: u64,
     unsearched: u64,
-    /// Keys for whose mask there was no room, and entries that gave way to others' masks.
+    /// Masks refused for lack of room, and entries evicted to make room for other masks.
     masks_full: u64,
     rare_masks: u64,
 }
 
 impl LookupsReport {
-    /// Of the tables as they are, and the wildcard caches of all workers.
+    /// Collects the report from the current tables and the wildcard caches of all workers.
     pub(crate) fn new(
         pipeline: &Pipeline,
         caches: &[CacheChoice],
@@ -130,7 +131,7 @@ impl LookupsReport {
         }
     }
 
-    /// A line for each that is more than a tuple space.
+    /// One line for each index that is more than a tuple space.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |said: std::fmt::Arguments<'_>| {
@@ -189,12 +190,12 @@ impl IndexReport {
         }
     }
 
-    /// Whether it is more than a tuple space.
+    /// Whether the index is more than a tuple space, or others were tried.
     pub(crate) fn is_telling(&self) -> bool {
         self.classifier != "tuple-space" || self.trials > 0
     }
 
-    /// For people.
+    /// One line for people.
     pub(crate) fn text(&self) -> String {
         format!(
             "{} of {} rules, {} tables, {:.0} % covered, {:.1} tables and {:.0} ns a lookup as \

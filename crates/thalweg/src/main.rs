@@ -1,12 +1,12 @@
 //! The thalweg program: a virtual switch whose caches are never stale.
 //!
-//! One file or folder a sub-command; each has its `Arguments` and an `execute`, which gets them
-//! and the [`Console`]. What all commands share:
+//! Each sub-command is one file or folder with its `Arguments` and an `execute`, which gets
+//! them and the [`Console`]. All commands share these rules:
 //!
 //! 1. With `--json`, standard output carries one object and nothing else.
-//! 2. Progress goes to standard error, and only when that is a terminal; `NO_COLOR` is honoured.
-//! 3. The exit status is 0 on success, 2 on bad usage or input ([`failure::bad_input`]), and 1 on
-//!    other failures. A reader that goes away (`| head`) is no failure.
+//! 2. Progress goes to standard error, and only if that is a terminal; `NO_COLOR` is honoured.
+//! 3. The exit status is 0 on success, 2 on bad usage or input ([`failure::bad_input`]), and 1
+//!    on other failures. A reader that goes away (`| head`) is no failure.
 //! 4. Ctrl-C and SIGTERM leave no half-written file ([`interrupt`]).
 
 mod bench;
@@ -63,46 +63,48 @@ enum Command {
     Demo(demo::Arguments),
     /// Run the switch in the foreground
     ///
-    /// It prints a line that begins with `ready` when it forwards, reads configuration and rules
-    /// again on SIGHUP, says how things are on SIGUSR1, and ends with totals on SIGINT or SIGTERM.
-    /// An interface that is deleted is attached again when there is one of its name.
+    /// It prints a line that begins with `ready` when it forwards packets. On SIGHUP it reads
+    /// the configuration and rules again; on SIGUSR1 it prints its state; on SIGINT or SIGTERM
+    /// it prints totals and ends. If an interface is deleted, the switch attaches to it again
+    /// when an interface of that name appears.
     Run(run::Arguments),
     /// Send a capture through the switch
     ///
-    /// Every packet is answered by the caches and by the interpreter, and the answers are
-    /// compared; with --p4 by the caches alone. At the end it says what was sent, what was dropped and why, which ways through the
-    /// tables cache entries took, and what rules, tables and groups have counted; with --json all
-    /// of them.
+    /// The caches and the interpreter answer every packet, and their answers are compared;
+    /// with --p4, only the caches answer. At the end it prints what was sent, what was dropped
+    /// and why, the ways through the tables that cache entries took, and the counters of
+    /// rules, tables and groups. With --json it prints all of them.
     Replay(replay::Arguments),
     /// Explain what happens to one packet
     ///
-    /// The tables it visits, the rule that matches in each and the bits that decided it; then the
-    /// cache entry that it makes, and what is done with it.
+    /// Prints the tables it visits, the rule that matches in each and the bits that decided
+    /// it; then the cache entry that it makes, and what the switch does with the packet.
     Trace(trace::Arguments),
-    /// Say why each bit is in the mask of a packet's cache entry, and what would touch the entry
+    /// Explain each bit in the mask of a packet's cache entry, and which changes would affect
+    /// the entry
     ///
-    /// For each field of the mask the steps that needed it: table, rule, and whether the lookup or
-    /// the rule's actions read it. Then, for each read, the kinds of change that would meet it.
-    /// With --pcap the same of the entries that a capture leaves behind, and when a change was last
-    /// found to affect each.
+    /// Lists, for each field of the mask, the steps that needed it: table, rule, and whether
+    /// the lookup or the rule's actions read it. Then, for each read, the kinds of change that
+    /// would affect it. With --pcap it explains the entries that a capture leaves behind, and
+    /// says when a change last affected each.
     Explain(explain::Arguments),
     /// Simulate a data-centre network whose switches cache virtual-to-physical addresses
     ///
-    /// A plan names fabrics, traffic, schemes and sizes of caches. Its runs are spread over the
-    /// processors; each that has ended is kept, so that a command that was stopped goes on.
+    /// A plan names fabrics, traffic, schemes and cache sizes. Runs are spread over the
+    /// processors. Each finished run is kept, so a stopped command can continue.
     Simulate(simulate::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
     /// Analyse P4 programs
     #[command(subcommand)]
     P4(p4::Command),
-    /// Measure, with the baseline always a row
+    /// Measure performance; the baseline is always one of the rows
     #[command(subcommand)]
     Bench(bench::Command),
 }
 
 impl Command {
-    /// Whether a signal is how the command usually ends, so that it catches them itself.
+    /// Whether the command usually ends by a signal and so catches signals itself.
     fn ends_by_signal(&self) -> bool {
         match self {
             Command::Run(_) => true,

@@ -1,11 +1,11 @@
-//! Whole numbers on the command line.
+//! Parses whole numbers on the command line.
 //!
-//! What is said about those that are none, or out of range, is for people: not `invalid digit found
-//! in string`.
+//! Error messages are for people: they give the allowed range, not `invalid digit found in
+//! string`.
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 
-/// A reader of numbers within a range, for clap.
+/// A clap parser for numbers within `range`.
 ///
 /// # Panics
 /// If `T` cannot hold the range's numbers.
@@ -26,7 +26,7 @@ pub(crate) fn number<T: TryFrom<u64>>(
         let number = text.parse().ok();
         let number = number.filter(|number| (least..=most).contains(number));
         let number = number.ok_or_else(|| match most {
-            // Nobody has asked for a limit.
+            // The caller set no upper limit, so the message gives none.
             u64::MAX => format!("give a whole number from {least}"),
             _ => format!("give a whole number from {least} to {most}"),
         })?;
@@ -37,7 +37,7 @@ pub(crate) fn number<T: TryFrom<u64>>(
     }
 }
 
-/// How many there are of something, with a plural of the usual form.
+/// A count with its noun, in the regular plural where needed.
 pub(crate) fn counted(count: impl ToString, what: &str) -> String {
     let count = count.to_string();
     match what.strip_suffix('y') {
@@ -47,10 +47,10 @@ pub(crate) fn counted(count: impl ToString, what: &str) -> String {
     }
 }
 
-/// Ports that packets come in by: OpenFlow 1.0's `OFPP_MAX` and what follows are reserved.
+/// Valid ingress ports. OpenFlow 1.0 reserves `OFPP_MAX` and above.
 pub(crate) const PORTS: RangeInclusive<u64> = 1..=0xfeff;
 
-/// One of them.
+/// Parses an ingress port.
 pub(crate) fn port(text: &str) -> Result<u32, String> {
     number(PORTS)(text)
 }

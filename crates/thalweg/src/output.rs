@@ -1,15 +1,14 @@
-//! Files that are whole when they appear.
+//! Writes files that are complete when they appear.
 //!
-//! What a command writes is called `NAME.XXXXXX.part`, with six characters of chance, until it is
-//! complete, and then gets its name in one step; a file that had the name before is what it was
-//! until then.
+//! While a command writes a file, it is named `NAME.XXXXXX.part`, with six random characters.
+//! When it is complete, it gets its name in one step. Until then, an older file of that name
+//! stays as it is.
 //!
-//! 1. Two processes that write a file of one name at a time do not meet: the one that is done last
-//!    has it.
-//! 2. A command that fails leaves no `.part`, nor does one that is interrupted ([`abandon`]). One
-//!    that is killed may leave one, which nothing takes for a result.
+//! 1. Two processes that write the same name do not interfere; the last to finish wins.
+//! 2. A command that fails or is interrupted leaves no `.part` file ([`abandon`]). A killed
+//!    command may leave one, but nothing takes it for a result.
 //!
-//! What exists and is no file (a pipe, `/dev/null`) is written as it is.
+//! An existing path that is not a regular file (a pipe, `/dev/null`) is written in place.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
@@ -25,10 +24,10 @@ use thalweg_packet::{Instant, Packet};
 
 use crate::failure::bad_input;
 
-/// Before the user's mask: as files are that are created without further words.
+/// File mode before the user's umask: the default for new files.
 const MODE: u32 = 0o666;
 
-/// What this process has under way, and what it has completed.
+/// The unfinished and completed files of this process.
 static FILES: Mutex<Files> = Mutex::new(Files {
     parts: BTreeSet::new(),
     completed: 0,
@@ -43,13 +42,13 @@ fn files() -> MutexGuard<'static, Files> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all that is under way, before the process ends; says how many files are complete.
+/// Removes all unfinished files before the process ends; returns the number of completed ones.
 ///
-/// No other thread can begin or complete a file after this: it waits for ever.
+/// No other thread can begin or complete a file after this call: it waits for ever.
 pub(crate) fn abandon() -> u64 {
     let files = files();
     for part in &files.parts {
-        // There is no time left to do something about it.
+        // The process is ending; a failure here cannot be handled.
         let _ = std::fs::remove_file(part);
     }
     let completed = files.completed;
@@ -57,11 +56,11 @@ pub(crate) fn abandon() -> u64 {
     completed
 }
 
-/// The name under which a file is written, and that it is to have.
+/// The name of a file while it is written, and its final name.
 #[derive(Debug)]
 struct Name {
     path: PathBuf,
-    /// While it is being written, unless that is done in place.
+    /// The temporary name; `None` if the file is written in place.
     part: Option<TempPath>,
 }
 
@@ -69,7 +68,7 @@ struct Name {
 #[derive(Debug)]
 pub(crate) struct FileOutput {
     file: BufWriter<File>,
-    // Behind the file, which is closed first.
+    // After the file, which must be closed first.
     name: Name,
 }
 
@@ -80,7 +79,7 @@ pub(crate) struct CaptureOutput {
 
 impl Name {
     fn create(path: &Path) -> io::Result<(Name, File)> {
-        // Of a link, what it leads to is replaced.
+        // A link stays; the file that it points to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.metadata().is_ok_and(|there| !there.is_file()) {
             let file = File::create(&path)?;
@@ -117,14 +116,14 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if let Some(part) = self.part.take() {
-            // The command has failed, and says so; there is nothing to add.
+            // The command has failed and reports that itself.
             files().parts.remove::<Path>(&part);
         }
     }
 }
 
 impl FileOutput {
-    /// Begins a file that replaces one of this name.
+    /// Begins a file that replaces any file named `path`.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -157,7 +156,7 @@ impl Write for FileOutput {
 }
 
 impl CaptureOutput {
-    /// Begins a capture that replaces one of this name.
+    /// Begins a capture that replaces any file named `path`.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -175,7 +174,7 @@ impl CaptureOutput {
         Ok(self.writer.write(bytes, at)?)
     }
 
-    /// Adds a packet with the original length that it keeps.
+    /// Adds a packet, with its original length if it was cut.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -183,7 +182,7 @@ impl CaptureOutput {
         Ok(self.writer.write_packet(packet, at)?)
     }
 
-    /// Gives the capture its name; says how many packets are in it.
+    /// Gives the capture its name; returns the number of packets in it.
     ///
     /// # Errors
     /// If its end cannot be written.
@@ -196,7 +195,7 @@ impl CaptureOutput {
     }
 }
 
-/// Writes a text as a file.
+/// Writes a text file.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -204,7 +203,7 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
     write_bytes(path, text.as_bytes())
 }
 
-/// Writes bytes as a file.
+/// Writes a file of bytes.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,8 +1,8 @@
-//! Ports by name, for commands that have no configuration to take names from.
+//! Names ports for commands that have no configuration.
 //!
-//! Names come from `--ports`, as `NAME=NUMBER` or as a file: lines of either `NAME=NUMBER`,
-//! `NAME NUMBER`, or what `ovs-ofctl show` prints (` 1(eth0): addr:...`), whose other lines are
-//! passed over.
+//! Names come from `--ports`, as `NAME=NUMBER` or as a file. Its lines are `NAME=NUMBER`,
+//! `NAME NUMBER`, or port lines of `ovs-ofctl show` (` 1(eth0): addr:...`). Other lines of
+//! that command's output are skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,22 +15,23 @@ use crate::failure::bad_input;
 use crate::input;
 use crate::number;
 
-/// Names in a message; more are counted.
+/// Names listed in a message; the rest are only counted.
 const NAMES_SHOWN: usize = 20;
 
 /// The names of ports.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct PortNames {
     by_name: BTreeMap<String, PortId>,
-    /// For messages.
+    /// The names, for messages.
     listed: String,
 }
 
 impl PortNames {
-    /// Reads what was given with `--ports`.
+    /// Reads the `--ports` arguments.
     ///
     /// # Errors
-    /// If a file cannot be read, a line of it is none, or a name stands for two ports.
+    /// If a file cannot be read, a line of it is not understood, or a name stands for two
+    /// ports.
     pub(crate) fn read(arguments: &[String]) -> Result<PortNames> {
         let mut names = PortNames::default();
         for argument in arguments {
@@ -45,15 +46,15 @@ impl PortNames {
         Ok(names)
     }
 
-    /// The port of a name.
+    /// The port named `name`.
     pub(crate) fn find(&self, name: &str) -> Option<PortId> {
         self.by_name.get(name).copied()
     }
 
-    /// A port by its number or name.
+    /// Finds a port by its number or name.
     ///
     /// # Errors
-    /// If it is neither, with the names that there are.
+    /// If `text` is neither; lists the known names.
     pub(crate) fn port(&self, text: &str, argument: &str) -> Result<PortId> {
         if let Some(port) = self.find(text) {
             return Ok(port);
@@ -91,11 +92,11 @@ impl PortNames {
             if said.is_empty() {
                 continue;
             }
-            // ` 1(eth0): addr:aa:55:aa:55:00:01`
+            // Example: ` 1(eth0): addr:aa:55:aa:55:00:01`
             if let Some((number, rest)) = said.split_once('(')
                 && let Some((name, _)) = rest.split_once("): addr:")
             {
-                // The switch's own port has a word for its number.
+                // The switch's own port has a word instead of a number.
                 if number != "LOCAL" {
                     self.add(name, number, &place)?;
                 }
@@ -137,7 +138,7 @@ impl PortNames {
     }
 }
 
-/// Names for a message; of many, the first.
+/// Lists names for a message, up to [`NAMES_SHOWN`].
 pub(crate) fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = &names[..names.len().min(NAMES_SHOWN)];
@@ -148,7 +149,7 @@ pub(crate) fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Whether a line is one that `ovs-ofctl show` prints about the switch or below a port.
+/// Whether `ovs-ofctl show` prints such a line about the switch or below a port.
 fn is_of_show(line: &str) -> bool {
     const STARTS: [&str; 5] = ["OFPT_", "OFPST_", "n_tables:", "capabilities:", "actions:"];
     let is_of_port = line.starts_with("     ") && line.contains(": ");

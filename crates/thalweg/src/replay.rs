@@ -1,4 +1,4 @@
-//! `thalweg replay`: a capture through the switch.
+//! `thalweg replay`: sends captures through the switch.
 //!
 //! ```text
 //!   packets of all captures, in the order of their times
@@ -7,11 +7,10 @@
 //!     what is sent is written to one capture a port
 //! ```
 //!
-//! The captures that are written get their names when all has gone well. Rules, tables and groups
-//! say at the end what they have counted, and what is in the cache then is told by the traversals
-//! that its entries took.
+//! Output captures get their names only when the whole replay succeeds. The report ends with
+//! the counters of rules, tables and groups, and the traversals that cache entries took.
 //!
-//! Time is the captures': timeouts of rules and the memory of stations go by it.
+//! Rule timeouts and station ages follow the captures' time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -40,33 +39,33 @@ use crate::p4::{self, ProgramArguments};
 use crate::seed;
 use crate::trace::describe_traversal;
 
-/// Traversals in the text, those with the most entries first.
+/// Traversals in the text, most entries first.
 const TRAVERSALS_SHOWN: usize = 10;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
     #[command(flatten)]
     program: ProgramArguments,
-    /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
+    /// A capture of received packets (pcap or pcapng): FILE, or PORT=FILE to give its port
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
-    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    /// Fill packets that the capture cut with zeros, up to their original length
     #[arg(long)]
     padded: bool,
-    /// The port that captures without one came in by
+    /// The ingress port of captures given without one
     #[arg(long, value_name = "PORT", default_value = "1")]
     in_port: String,
-    /// Write what leaves by port N to DIR/N.pcap
+    /// Write the packets sent by port N to DIR/N.pcap
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Changes of the rules, each at its packet position (`@N add ...`)
+    /// Rule changes, each at its packet position (`@N add ...`)
     #[arg(long, value_name = "FILE")]
     changes: Option<PathBuf>,
-    /// How caches follow changes: incremental, barrier, revalidate or flush; lazy, which forwards
-    /// stale packets while it sweeps, to see what that comes to
+    /// How caches follow changes: incremental, barrier, revalidate or flush; or lazy, which
+    /// forwards stale packets while it sweeps, to show the effect
     #[arg(long, value_name = "NAME", default_value = "incremental")]
     maintainer: MaintainerKind,
     /// Flows in the exact-match cache; 0 for none
@@ -81,25 +80,25 @@ pub(crate) struct Arguments {
         value_parser = number::<usize>(..=RULES_MAX as u64)
     )]
     megaflows: usize,
-    /// Seed of the hash tables that packets meet [default: drawn by the operating system]
+    /// Seed of the packet hash tables [default: drawn from the operating system]
     #[arg(long, value_name = "N", value_parser = number::<u64>(..))]
     seed: Option<u64>,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
-    /// Of the hash tables that packets meet.
+    /// Seed of the packet hash tables.
     seed: u64,
     packets: u64,
-    /// What captures lack.
+    /// What the captures lack.
     #[serde(flatten)]
     cuts: CutsReport,
     outputs: BTreeMap<String, u64>,
     drops: BTreeMap<&'static str, u64>,
     caches: Caches,
     upcalls: u64,
-    /// The most used first; none if the maintainer does not ask what entries depend on.
+    /// Most entries first; empty if the maintainer does not record what entries depend on.
     traversals: Vec<TraversalReport>,
     changes: Vec<ChangeReport>,
     stale_packets: u64,
@@ -108,7 +107,7 @@ struct Report {
     lookups: LookupsReport,
     #[serde(flatten)]
     counters: CountersReport,
-    /// Rules that ended and were to report it (`send_flow_rem`).
+    /// Ended rules that were to report it (`send_flow_rem`).
     removed: Vec<RemovalReport>,
 }
 
@@ -125,29 +124,29 @@ struct CacheReport {
     entries: usize,
 }
 
-/// A way through the tables, and the entries that are there now and took it.
+/// A way through the tables, and the current entries that took it.
 #[derive(Serialize)]
 struct TraversalReport {
     tables: Vec<u8>,
     entries: u64,
-    /// Packets that these have answered since their counts were last credited to rules: a repair
-    /// does that, and a rule's timeout.
+    /// Packets that these entries have answered since their counts were last credited to
+    /// rules. A repair and a rule's timeout credit them.
     packets: u64,
 }
 
 #[derive(Serialize)]
 struct ChangeReport {
     position: u64,
-    /// Until no packet could be answered by older rules.
+    /// Time until no packet could be answered by older rules.
     time_to_update_us: f64,
-    /// Until every entry was right.
+    /// Time until every entry was right.
     time_to_repair_us: f64,
     affected: u64,
     #[serde(flatten)]
     work: WorkReport,
 }
 
-/// What became of entries.
+/// What happened to the entries.
 #[derive(Serialize)]
 struct WorkReport {
     examined: u64,
@@ -192,7 +191,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let seed = config.datapath.seed;
     let mut engine = Engine::new(config)?;
     let others = changes.iter().map(|placed| &placed.change);
-    // A rule's time begins with the first packet's.
+    // Rules begin to age at the first packet.
     let start = sources.start();
     let in_ports = sources.ports();
     input::load(
@@ -296,7 +295,7 @@ impl Replay {
         Ok(())
     }
 
-    /// How it goes, in a line.
+    /// One line of progress.
     fn news(&self) -> String {
         let last = self.applied.last();
         let last_ns = last.map_or(0.0, |change| change.time_to_update_us * 1e3);
@@ -322,7 +321,7 @@ impl Replay {
     }
 
     fn report(mut self, cuts: CutsReport, console: &Console) -> Result<()> {
-        // Entries have no counts any more once these are settled.
+        // Settling resets the entries' counts, so traversals are reported first.
         let traversals = report_traversals(self.engine.datapath().traversals());
         self.engine.settle();
         let removed = self.engine.take_removals();
@@ -377,7 +376,7 @@ fn describe(report: &Report) -> String {
         report.seed
     );
     let mut outputs: Vec<_> = report.outputs.iter().collect();
-    // Ports are numbers, but for the controller.
+    // Ports are numbers, except `controller`, which comes last.
     outputs.sort_by_key(|(port, _)| port.parse().unwrap_or(u64::MAX));
     for (port, packets) in outputs {
         text += &format!("  port {port}: {packets} sent\n");
@@ -410,7 +409,7 @@ fn describe(report: &Report) -> String {
     text
 }
 
-/// Traversals by their tables: those that differ only in what was written on the way are one.
+/// Groups traversals by their tables; those that differ only in what rules wrote become one.
 fn report_traversals(views: Vec<TraversalView>) -> Vec<TraversalReport> {
     let mut known: BTreeMap<Vec<u8>, (u64, u64)> = BTreeMap::new();
     for view in views {
@@ -459,7 +458,7 @@ fn report_removal(removal: &Removal) -> RemovalReport {
     }
 }
 
-/// Where packets go: one capture a port, or nowhere, but counted.
+/// Counts sent packets, and writes one capture per port if a directory is given.
 struct Outputs {
     directory: Option<PathBuf>,
     captures: BTreeMap<String, CaptureOutput>,

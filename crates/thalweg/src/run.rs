@@ -1,4 +1,4 @@
-//! `thalweg run`: the switch, in the foreground, until SIGINT or SIGTERM.
+//! `thalweg run`: runs the switch in the foreground until SIGINT or SIGTERM.
 //!
 //! ```text
 //!   read configuration and rules; open ports; start workers; say `ready`
@@ -8,9 +8,9 @@
 //!   stop workers; print totals
 //! ```
 //!
-//! With `--json` standard output is for the totals alone, so `ready` goes to standard error then.
-//! A P4 program in place of rules is `p4`'s; for rules there is no controller yet: packets for it
-//! are counted and dropped (`no_controller`).
+//! With `--json`, standard output carries only the totals, so `ready` goes to standard error.
+//! The module `p4` runs a P4 program instead of rules. A switch with rules has no controller
+//! yet: packets for it are counted and dropped (`no_controller`).
 
 mod p4;
 mod ports;
@@ -39,16 +39,16 @@ use crate::memory;
 use crate::number::counted;
 use crate::seed;
 
-/// How long the switch waits for news at most.
+/// The longest wait for an event.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Changes that are remembered for the report.
+/// Changes kept for the report.
 const MAX_CHANGES: usize = 1_000;
 
 /// What a configuration that needs too much memory can lower.
 const LOWER: &str = "lower packets_per_worker, packet_bytes or [cache.microflow] entries";
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The switch's configuration (TOML): its ports, rules files and caches
@@ -66,7 +66,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if config.p4.is_some() {
         return p4::execute(&arguments.config, config, &signals::catch()?, console);
     }
-    // The rules are read before anything is opened, so that a slip costs nothing.
+    // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
     let signals = signals::catch()?;
     let opened = config
@@ -126,7 +126,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     report::print(&outcome, console)
 }
 
-/// What to say of a switch that does not start.
+/// The error message for a switch that does not start.
 fn not_started(
     error: SwitchError,
     path: &Path,
@@ -144,7 +144,7 @@ fn not_started(
     }
 }
 
-/// What is remembered of a run.
+/// State kept during a run.
 struct Running {
     path: PathBuf,
     config: Configuration,
@@ -154,7 +154,7 @@ struct Running {
 }
 
 impl Running {
-    /// Says in a line how things are, for who asks by a signal.
+    /// Logs the switch's state in one line, on SIGUSR1.
     fn report(&self, switch: &mut Switch) {
         let totals = switch.totals();
         let drops: u64 = totals.drops().values().sum();
@@ -176,10 +176,10 @@ impl Running {
     }
 }
 
-/// Says what others may wait for.
+/// Prints a line that other programs may wait for.
 pub(crate) fn announce(console: &Console, text: &str) -> Result<()> {
     if console.is_json() {
-        // Packets pass whether or not somebody reads this.
+        // The switch forwards whether or not this line is read.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
         return Ok(());
     }

@@ -1,17 +1,17 @@
-//! The seed of the hash tables that packets meet: drawn by the operating system, or given.
+//! The seed of the packet hash tables: drawn from the operating system, or given.
 //!
-//! A sender who knows the seed can compute packets whose keys collide, and each of them then costs
-//! what all before it have cost. So every run draws a seed of its own and says it; `--seed`, or `seed`
-//! in a configuration, repeats a run. Benchmarks and the demo send what they have made themselves,
-//! and take the seed of that.
+//! A sender who knows the seed can compute packets whose keys collide; each then costs as much
+//! as all before it. So every run draws its own seed and prints it. `--seed`, or `seed` in a
+//! configuration, repeats a run. Benchmarks and the demo generate their own packets, and use
+//! the seed of that workload.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A seed that no sender knows.
+/// Draws a seed that no sender knows.
 ///
-/// It has 53 bits, so that whatever reads it as JSON reads it whole.
+/// It has 53 bits, so a JSON reader with floating-point numbers reads it exactly.
 pub(crate) fn drawn() -> u64 {
-    // The standard library asks the operating system for the keys of this hash.
+    // The standard library draws this hash's keys from the operating system.
     RandomState::new().hash_one(0_u64) >> 11
 }
 

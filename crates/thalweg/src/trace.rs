@@ -1,8 +1,9 @@
 //! `thalweg trace`: explains one packet, in the manner of `ofproto/trace`.
 //!
-//! For every pass through the pipeline the tables are listed with the rule that matched, and with
-//! the bits that the step put into the mask of the cache entry; then the entry itself, and what is
-//! done with its packets. What is printed as the entry can be asked about in turn (`question`).
+//! Each pass through the pipeline lists the tables with the rule that matched, and the bits
+//! that each step put into the mask of the cache entry. Then come the entry and what the
+//! switch does with its packets. A printed entry can be used as the question of another trace
+//! (`question`).
 
 use anyhow::Result;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::input::{self, RulesArguments};
 use crate::p4::{self, ProgramArguments};
 use crate::question::PacketArguments;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -25,18 +26,18 @@ pub(crate) struct Arguments {
     program: ProgramArguments,
     #[command(flatten)]
     packet: PacketArguments,
-    /// Say also which tables it visits, in order: its traversal
+    /// Also print the tables it visits, in order: its traversal
     #[arg(long)]
     traversals: bool,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     packet: String,
     #[serde(flatten)]
     first: PassReport,
-    /// Passes after the first, where headers had to be parsed anew.
+    /// Passes after the first, where headers were parsed again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     recirculated: Vec<PassReport>,
 }
@@ -44,7 +45,7 @@ struct Report {
 #[derive(Serialize)]
 struct PassReport {
     steps: Vec<StepReport>,
-    /// The tables in the order in which they were asked.
+    /// The tables in the order of their lookups.
     #[serde(skip_serializing_if = "Option::is_none")]
     traversal: Option<Vec<u8>>,
     megaflow: String,
@@ -126,7 +127,7 @@ fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> P
     }
 }
 
-/// The tables that a walk has asked.
+/// The tables that a walk looked up.
 fn tables_of(translation: &Translation) -> Vec<u8> {
     let tables = translation.trace.kinds().filter_map(|kind| match kind {
         StepKind::Lookup { table, .. } => Some(table.0),
@@ -135,7 +136,7 @@ fn tables_of(translation: &Translation) -> Vec<u8> {
     tables.collect()
 }
 
-/// Tables as a way through them: `0 -> 10 -> 20`; `none` if no table was asked.
+/// Formats a traversal: `0 -> 10 -> 20`, or `none` if it has no tables.
 pub(crate) fn describe_traversal(tables: &[u8]) -> String {
     if tables.is_empty() {
         return "none".to_owned();
@@ -159,7 +160,7 @@ fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport 
     }
 }
 
-/// What a step came to, apart from its rule.
+/// Describes the outcome of a step, without its rule.
 pub(crate) fn describe_step(kind: StepKind) -> String {
     match kind {
         StepKind::Lookup { rule: Some(_), .. } => "matched".to_owned(),
@@ -186,7 +187,7 @@ pub(crate) fn describe_step(kind: StepKind) -> String {
     }
 }
 
-/// The bits of a mask, field by field, with the values that the packet has there.
+/// Lists the bits of a mask by field, with the packet's values there.
 fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     let described = layout.fields_in(mask).map(|(field, bits)| {
         let descriptor = layout.descriptor(field);
@@ -201,11 +202,10 @@ fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     described.collect::<Vec<_>>().join(",")
 }
 
-/// Steps that are deeper than this one are printed below each other: tables that resubmit to the
-/// next may be thousands deep.
+/// Deeper steps are indented no further: tables that resubmit may nest thousands deep.
 const DEEPEST: usize = 20;
 
-/// Bits of an address as rules have them, such as `10.0.0.0/8`; none if the field has none.
+/// Formats bits of an address as rules do, such as `10.0.0.0/8`; `None` for other fields.
 pub(crate) fn describe_address(field: FieldId, value: u128, bits: u128) -> Option<String> {
     const ADDRESSES: [FieldId; 13] = [
         f::ETH_SRC,

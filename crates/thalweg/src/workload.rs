@@ -1,4 +1,4 @@
-//! What commands that generate a workload ask for, in the same words everywhere.
+//! Arguments shared by the commands that generate a workload.
 
 use clap::ValueEnum;
 use thalweg_workload::{Pipeline, PipelineKind, SequenceKind, WorkloadError};
@@ -6,13 +6,13 @@ use thalweg_workload::{Pipeline, PipelineKind, SequenceKind, WorkloadError};
 use crate::failure::bad_input;
 use crate::number::number;
 
-/// The seed that commands start from when none is given.
+/// The seed of commands when none is given.
 pub(crate) const DEFAULT_SEED: u64 = 1;
 
-/// Which pipeline to generate.
+/// Arguments that choose a pipeline.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PipelineArguments {
-    /// The shape of the pipeline: its tables and the ways through them
+    /// Shape of the pipeline: its tables and the ways through them
     #[arg(long, visible_alias = "pipeline", value_enum, default_value_t = Kind::Ofd)]
     pub(crate) kind: Kind,
     /// Rules in the pipeline
@@ -33,12 +33,12 @@ pub(crate) enum Kind {
     Ofd,
     /// The L2L3-ACL pipeline of PISCES: 7 tables, 2 ways through
     Psc,
-    /// As many tables and ways through as asked for
+    /// As many tables and ways through as given
     Synthetic,
 }
 
 impl PipelineArguments {
-    /// The generator's name for it.
+    /// The generator's name for this kind.
     pub(crate) fn pipeline_kind(&self) -> PipelineKind {
         match self.kind {
             Kind::Ofd => PipelineKind::Ofd,
@@ -53,7 +53,7 @@ impl PipelineArguments {
     /// Generates the pipeline.
     ///
     /// # Errors
-    /// If there is none of that kind and size.
+    /// If there is no pipeline of that kind and size.
     pub(crate) fn generate(&self, seed: u64) -> anyhow::Result<Pipeline> {
         let pipeline = self.pipeline_kind().generate(self.rules, seed);
         let arguments = match self.kind {
@@ -64,10 +64,10 @@ impl PipelineArguments {
     }
 }
 
-/// In which order the packets of many flows come.
+/// Arguments that choose the order of packets of many flows.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LocalityArguments {
-    /// In which order the packets of the flows come
+    /// Order of the packets of the flows
     #[arg(long, value_enum, default_value_t = Locality::Zipf)]
     pub(crate) locality: Locality,
     /// Zipf's exponent: 0 is uniform, more is more skewed
@@ -78,18 +78,18 @@ pub(crate) struct LocalityArguments {
 /// Orders of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Locality {
-    /// Each packet any flow
+    /// Each packet belongs to any flow
     Uniform,
     /// Some flows are much more popular than others
     Zipf,
     /// Flows start, send in bursts, pause and end, as in traces
     Bursts,
-    /// Each flow in turn: the worst case of a cache
+    /// Each flow in turn: the worst case for a cache
     RoundRobin,
 }
 
 impl LocalityArguments {
-    /// The generator's name for it.
+    /// The generator's name for this order.
     pub(crate) fn sequence_kind(&self) -> SequenceKind {
         match self.locality {
             Locality::Uniform => SequenceKind::Uniform,
@@ -102,7 +102,7 @@ impl LocalityArguments {
     }
 }
 
-/// An argument for which the generator can make nothing.
+/// Error for an argument that the generator refuses.
 pub(crate) fn refused(argument: &str, error: &WorkloadError) -> anyhow::Error {
     bad_input(format!("{argument}: {error}"))
 }
