@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, and where.
+//! The errors of a configuration, with their places.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}; {}", .path.display(), advice(.source))]
     Unreadable {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The text says something that cannot be done.
+    /// The text asks for something impossible.
     #[error("{file}:{line}:{column}: {what}")]
     Refused {
         /// The file's name.
@@ -24,7 +24,7 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What is wrong, and what to do.
+        /// What is wrong, and how to correct it.
         what: String,
     },
 }
@@ -38,7 +38,7 @@ fn advice(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// What the TOML reader says, with what to do where it says only what is wrong.
+/// The TOML reader's message, with advice where it gives none.
 pub(crate) fn explain_toml(message: &str) -> String {
     let message = message.trim().replace('\n', "; ");
     let rest = if message.starts_with("missing field") {

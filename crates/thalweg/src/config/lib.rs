@@ -1,18 +1,19 @@
-//! The configuration of `thalweg run`: from TOML to the limits that the crates take. And, in
-//! `plan.rs`, the plans of `thalweg simulate`.
+//! Reads the configuration of `thalweg run` from TOML; `plan.rs` reads the plans of `thalweg
+//! simulate`.
 //!
-//! It is a library of its own beside the program, so that it can be fuzzed like every other parser
-//! of what comes from outside.
+//! It is a separate library beside the program, so that it can be fuzzed like every parser of
+//! outside input.
 //!
-//! Every section but `[[port]]` is optional, and unknown keys are errors, as a key that is
-//! silently ignored is worse; so are keys that a kind of port has no use for. What later versions
-//! will know is refused by name. Each error says file, line and column, and what to do.
+//! Every section except `[[port]]` is optional. Unknown keys are errors, because a silently
+//! ignored key is worse; so are keys that a kind of port does not use. Keys of planned
+//! features are refused by name. Each error gives file, line and column, and says how to
+//! correct it.
 //!
-//! A configuration that is read again while its switch runs is `reload.rs`'s.
+//! `reload.rs` handles a configuration that is read again while its switch runs.
 //!
 //! 1. No text makes the reader panic.
-//! 2. Numbers have limits, which the constants say, so that no size overflows. Whether the memory
-//!    is there is seen when the switch starts.
+//! 2. Numbers have limits, given by the constants here, so no size overflows. Whether memory
+//!    suffices is checked when the switch starts.
 
 mod error;
 mod map;
@@ -54,10 +55,10 @@ use crate::value::{Number, Paths, Ports};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// A switch, as it is to be run.
+/// The configuration of a switch.
 #[derive(Debug)]
 pub struct Configuration {
-    /// What it is called.
+    /// The switch's name.
     pub name: String,
     /// Limits of pipeline, caches and workers.
     pub switch: SwitchConfig,
@@ -67,15 +68,15 @@ pub struct Configuration {
     pub rules: Vec<PathBuf>,
     /// Files of groups.
     pub groups: Vec<PathBuf>,
-    /// Whether a file of rules or groups may say nothing.
+    /// Whether a file of rules or groups may be empty.
     pub allows_empty_rules: bool,
-    /// Its part in a fabric that caches virtual addresses.
+    /// Its role in a fabric that caches virtual addresses.
     pub v2p: Option<V2pSettings>,
-    /// The P4 program that forwards in place of rules, and its controller.
+    /// The P4 program that forwards instead of rules, and its controller.
     pub p4: Option<P4Settings>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
-    /// Whether the file says a seed.
+    /// Whether the file gives a seed.
     has_seed: bool,
 }
 
@@ -89,7 +90,7 @@ struct Sections {
     #[serde(default)]
     limits: LimitsSection,
     port: Option<Spanned<Ports>>,
-    // Recognised, to be refused by name.
+    // Recognised only to be refused by name.
     openflow: Option<Spanned<toml::Value>>,
     metrics: Option<Spanned<toml::Value>>,
     dashboard: Option<Spanned<toml::Value>>,
@@ -171,17 +172,17 @@ struct PortSection {
 /// A switch without a port does nothing.
 const NO_PORT: &str = "a switch needs a port: add [[port]] with its number";
 
-/// The text and its name, to say where something is.
+/// The text and its name, for the places in errors.
 struct Source<'a> {
     name: String,
     text: &'a str,
     folder: &'a Path,
 }
 
-/// Numbers of ports, from OpenFlow 1.0's `OFPP_MAX` on are reserved names.
+/// Port numbers. OpenFlow 1.0 reserves `OFPP_MAX` and above for names.
 const PORT_NUMBERS: RangeInclusive<u64> = 1..=0xfeff;
 
-/// More threads than any machine that this is meant for has.
+/// The upper limit exceeds the threads of any machine that this is meant for.
 const WORKERS: RangeInclusive<u64> = 1..=256;
 
 /// Flows that the exact-match cache can have.
@@ -193,39 +194,40 @@ const ENTRIES: RangeInclusive<u64> = 0..=thalweg_classifier::RULES_MAX as u64;
 /// Rules that a pipeline can have.
 const RULES: RangeInclusive<u64> = 0..=thalweg_pipeline::RULES_MAX as u64;
 
-/// What is counted but takes no room before it is there.
+/// Things that are counted but take no memory until they exist.
 const COUNT: RangeInclusive<u64> = 0..=1 << 28;
 
-/// The same, where none would be senseless.
+/// The same, where zero makes no sense.
 const POSITIVE: RangeInclusive<u64> = 1..=1 << 28;
 
 /// Memory of the caches.
 const BYTES: RangeInclusive<u64> = 0..=1 << 40;
 
-/// Their buffers are made at the start; room for a thousand ports.
+/// Packet buffers, which are allocated at the start; enough for a thousand ports.
 const PACKETS: RangeInclusive<u64> = 1..=1 << 16;
 
 /// From the shortest frame to more than the longest IP packet and its headers.
 const PACKET_BYTES: RangeInclusive<u64> = 60..=1 << 17;
 
-/// What IP asks of a link (RFC 791), to what its length field can say.
+/// From the minimum that IP demands of a link (RFC 791) to the maximum of its length field.
 const MTU_BYTES: RangeInclusive<u64> = 68..=0xffff;
 
 impl Configuration {
     /// Reads a configuration file; paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If it cannot be read, or says something that cannot be done.
+    /// If it cannot be read, or asks for something impossible.
     pub fn read(path: &Path) -> Result<Configuration> {
         let text = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Configuration::parse(&path.display().to_string(), folder, &text)
     }
 
-    /// Reads a text; `name` is what errors call it, and paths in it are relative to `folder`.
+    /// Parses a configuration. `name` is its name in errors; paths in it are relative to
+    /// `folder`.
     ///
     /// # Errors
-    /// If it says something that cannot be done.
+    /// If it asks for something impossible.
     pub fn parse(name: &str, folder: &Path, text: &str) -> Result<Configuration> {
         let source = Source {
             name: name.to_owned(),
@@ -260,8 +262,9 @@ impl Configuration {
         })
     }
 
-    /// Takes this seed for all hash tables that packets meet and for all chance, unless the file
-    /// says one. The choice among a select group's buckets is part of what the rules mean, and stays.
+    /// Uses `seed` for all packet hash tables and all random choices, unless the file gives a
+    /// seed. The choice of a select group's bucket keeps its own seed, because it is part of
+    /// what the rules mean.
     #[must_use]
     pub fn or_seed(mut self, seed: u64) -> Configuration {
         if !self.has_seed {
@@ -272,12 +275,12 @@ impl Configuration {
         self
     }
 
-    /// Whether the file says a seed; else [`Configuration::or_seed`] gives one.
+    /// Whether the file gives a seed; otherwise [`Configuration::or_seed`] sets one.
     pub fn has_seed(&self) -> bool {
         self.has_seed
     }
 
-    /// The seed of the hash tables that packets meet.
+    /// The seed of the packet hash tables.
     pub fn seed(&self) -> u64 {
         self.switch.datapath.seed
     }
@@ -294,7 +297,7 @@ impl Source<'_> {
         }
     }
 
-    /// Line and column, from 1, of where something begins.
+    /// Line and column, from 1, where `span` begins.
     fn place(&self, span: &Range<usize>) -> (usize, usize) {
         let before = &self.text[..span.start.min(self.text.len())];
         let line = before.matches('\n').count() + 1;
@@ -378,7 +381,7 @@ impl Source<'_> {
         )
     }
 
-    /// Takes over what was said, if something was.
+    /// Sets `limit` if the file gives the key.
     fn set(
         &self,
         limit: &mut usize,
@@ -440,8 +443,8 @@ impl Source<'_> {
         Ok(ports)
     }
 
-    /// Refuses a port that would have what another has for itself: an interface, or a capture that
-    /// is written.
+    /// Refuses a port that needs exclusively what another already has: an interface, or an
+    /// output capture.
     fn refuse_what_is_shared(
         &self,
         section: &PortSection,
@@ -518,7 +521,7 @@ impl Source<'_> {
         })
     }
 
-    /// Keys that a kind of port would ignore, and those that it cannot do without.
+    /// Refuses keys that this kind of port ignores, and reports missing keys that it needs.
     fn refuse_what_is_of_no_use(&self, section: &PortSection, kind: PortKind) -> Result<()> {
         let has_file = section.read.is_some() || section.write.is_some();
         if let (PortKind::Pcap, false, Some(said)) = (kind, has_file, &section.kind) {
@@ -571,12 +574,12 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// A number that is within what makes sense for its key.
+    /// A number within the range of its key.
     fn number(&self, key: &str, said: &Spanned<Number>, range: RangeInclusive<u64>) -> Result<u64> {
         self.within(key, said.get_ref().0, &said.span(), range)
     }
 
-    /// The same, of a number whose place is known otherwise.
+    /// The same, for a number whose place is known separately.
     fn within(
         &self,
         key: &str,
@@ -593,14 +596,14 @@ impl Source<'_> {
     }
 }
 
-/// Bytes that a configuration, a plan or a map may have.
+/// Longest configuration, plan or map.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 fn read_text(path: &Path) -> Result<String> {
     let read = || {
         let mut text = String::new();
         let file = File::open(path)?;
-        // One more, so that it is seen to be too long.
+        // One more byte shows that the file is too long.
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
         match text.len() as u64 > MAX_FILE_BYTES {
             false => Ok(text),
@@ -616,7 +619,7 @@ fn read_text(path: &Path) -> Result<String> {
     })
 }
 
-/// Names out of the text may have control characters, which terminals obey.
+/// Names from the text may contain control characters, which a terminal would execute.
 fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

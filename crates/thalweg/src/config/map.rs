@@ -1,4 +1,4 @@
-//! The map of a fabric that caches virtual addresses: a text of one thing a line.
+//! Reads the map of a fabric that caches virtual addresses: a text with one item per line.
 //!
 //! ```text
 //!   # what a control plane says of the fabric; `version` counts its changes
@@ -10,12 +10,13 @@
 //!   machine 7 172.16.0.1 host 10.1.0.1 mac 02:00:00:00:07:01 port vm1 since 2
 //! ```
 //!
-//! A machine has its tenant (VNI) and virtual address, and says since which version it is where it
-//! is (1 if that is left out) and at which port of its host's switch. All switches of a fabric read
-//! one map; the name of a port means something on the machine's host only.
+//! A machine has its tenant (VNI) and virtual address, the version since which it is at its
+//! place (1 by default), and its port on its host's switch. All switches of a fabric read the
+//! same map; the name of a port means something only on the machine's host.
 //!
-//! 1. Each address is there once as a switch, gateway or host, and each machine once.
-//! 2. What a line refers to is in a line before it.
+//! 1. Each address occurs at most once as a switch, gateway or host, and each machine at most
+//!    once.
+//! 2. A line refers only to items of earlier lines.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -31,18 +32,18 @@ use crate::read_text;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// Reads a map; `ports` knows the numbers of this switch's ports by name.
+/// Reads a map; `ports` maps names of this switch's ports to numbers.
 ///
 /// # Errors
-/// If it cannot be read, or says something that cannot be.
+/// If it cannot be read, or contains something impossible.
 pub fn read_map(path: &Path, ports: &dyn Fn(&str) -> Option<PortId>) -> Result<V2pMap> {
     parse_map(&path.display().to_string(), &read_text(path)?, ports)
 }
 
-/// Reads the text of a map; `name` is what errors call it.
+/// Parses a map; `name` is its name in errors.
 ///
 /// # Errors
-/// If it says something that cannot be.
+/// If it contains something impossible.
 pub fn parse_map(name: &str, text: &str, ports: &dyn Fn(&str) -> Option<PortId>) -> Result<V2pMap> {
     let mut reader = Reader {
         map: V2pMap {
@@ -63,7 +64,7 @@ pub fn parse_map(name: &str, text: &str, ports: &dyn Fn(&str) -> Option<PortId>)
 
 struct Reader<'a> {
     map: V2pMap,
-    /// Of switches, and of what is attached to each.
+    /// The ToR and pod of each switch.
     attachments: HashMap<Address, Attachment>,
     addresses: HashSet<Address>,
     keys: HashSet<Key>,
@@ -166,12 +167,12 @@ impl Reader<'_> {
     }
 }
 
-/// The words of a line, and where they are.
+/// The words of a line, with their places.
 struct Words<'a> {
     file: &'a str,
     line: usize,
     text: &'a str,
-    /// Where the last word begins, and where the rest does, in bytes.
+    /// Start of the last word and of the rest, in bytes.
     start: usize,
     end: usize,
 }

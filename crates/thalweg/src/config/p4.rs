@@ -1,4 +1,4 @@
-//! The sections `[p4]` and `[p4runtime]`: a program in place of rules, and its controller.
+//! The sections `[p4]` and `[p4runtime]`: a program instead of rules, and its controller.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use toml::Spanned;
 use crate::value::{Number, bytes, micros};
 use crate::{Result, Sections, Source};
 
-/// Numbers of ports within v1model, whose `egress_spec` has 9 bits.
+/// Port numbers of v1model, whose `egress_spec` has 9 bits.
 const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
-/// What `mark_to_drop` sends to, if nothing is said: as on simple_switch.
+/// The default port of `mark_to_drop`, as on simple_switch.
 const DROP_PORT: u32 = 511;
-/// What a cache may remember at most.
+/// Entries that a cache may remember.
 const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
-/// What the detector's counters reach.
+/// Thresholds that the detector's counters can reach.
 const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
-/// How many handshakes or reads may be under way.
+/// Handshakes or reads that may be under way.
 const PLACES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
-/// What messages may hold: at least what a small one does.
+/// Memory for messages: at least enough for a small one.
 const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
 /// The largest message: gRPC's lengths have 32 bits.
 const MAX_MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 31;
-/// How long a handshake may take.
+/// Timeouts of a handshake.
 const TIMEOUTS_US: std::ops::RangeInclusive<u64> = 1..=3_600_000_000;
-/// Numbers of devices; 0 is none.
+/// Device numbers; 0 means none.
 const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 #[derive(Debug, Deserialize)]
@@ -77,10 +77,10 @@ pub(crate) struct P4RuntimeSection {
     stream_queue_bytes: Option<Spanned<Number>>,
 }
 
-/// What is remembered in front of a program.
+/// The cache in front of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum P4Cache {
-    /// Nothing.
+    /// No cache.
     Off,
     /// Walks through its pipelines, in segments.
     Traversal,
@@ -89,10 +89,10 @@ pub enum P4Cache {
 }
 
 impl P4Cache {
-    /// All there are.
+    /// All kinds.
     const ALL: [P4Cache; 3] = [P4Cache::Off, P4Cache::Traversal, P4Cache::Behavior];
 
-    /// As the configuration says it.
+    /// The name in a configuration.
     pub fn name(self) -> &'static str {
         match self {
             P4Cache::Off => "off",
@@ -102,46 +102,46 @@ impl P4Cache {
     }
 }
 
-/// A program that a switch starts with, as files.
+/// The files of a program that a switch starts with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct P4Program {
-    /// The JSON that p4c's back end for BMv2 writes.
+    /// The JSON written by p4c's back end for BMv2.
     pub program: PathBuf,
-    /// Its P4Info; without, it is derived from the program.
+    /// Its P4Info; derived from the program if absent.
     pub p4info: Option<PathBuf>,
-    /// Its entries: commands as simple_switch_CLI takes them.
+    /// Its entries: commands in the syntax of simple_switch_CLI.
     pub entries: Option<PathBuf>,
-    /// Whether lines of these that cannot be read or done are told and passed over.
+    /// Whether faulty lines of the entries are reported and skipped.
     pub keep_going: bool,
 }
 
-/// A switch that a P4 program forwards for.
+/// A switch that forwards with a P4 program.
 #[derive(Clone, Debug)]
 pub struct P4Settings {
-    /// The program that it starts with; without, the controller brings it.
+    /// The program that it starts with; if absent, the controller brings it.
     pub program: Option<P4Program>,
-    /// The port by which the program and the controller send each other packets.
+    /// The port through which the program and the controller exchange packets.
     pub cpu_port: Option<u32>,
     /// The port that `mark_to_drop` sends to.
     pub drop_port: u32,
-    /// What is remembered in front of the program.
+    /// The cache in front of the program.
     pub cache: P4Cache,
-    /// How much of it: segments, or behaviours of each pipeline.
+    /// Its size: segments, or behaviours of each pipeline.
     pub cache_entries: Option<u32>,
-    /// A behaviour that was seen more often than this is remembered.
+    /// A behaviour seen more often than this is remembered.
     pub threshold: Option<u16>,
     /// Where the P4Runtime server listens.
     pub listen: Listen,
     /// Its certificates, if it listens with TLS.
     pub tls: Option<TlsFiles>,
-    /// The number by which controllers know the switch.
+    /// The switch's number for controllers.
     pub device_id: u64,
-    /// How much of the server clients may take.
+    /// Limits on what clients may use of the server.
     pub limits: ServerLimits,
 }
 
 impl Source<'_> {
-    /// The two sections, if they are there.
+    /// Reads the two sections, if present.
     pub(crate) fn p4(&self, file: &Sections, name: &str) -> Result<Option<P4Settings>> {
         let Some(section) = &file.p4 else {
             return match &file.p4runtime {
@@ -211,7 +211,7 @@ impl Source<'_> {
         }))
     }
 
-    /// How much of the server clients may take.
+    /// Limits on what clients may use of the server.
     fn p4_limits(&self, section: &P4RuntimeSection) -> Result<ServerLimits> {
         let mut limits = ServerLimits::default();
         let places = [
@@ -250,7 +250,7 @@ impl Source<'_> {
         Ok(limits)
     }
 
-    /// How much memory messages may hold.
+    /// Limits on the memory that messages may hold.
     fn p4_memory(&self, section: &P4RuntimeSection, limits: &mut ServerLimits) -> Result<()> {
         let sizes = [
             ("message_bytes", &section.message_bytes),
@@ -280,7 +280,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// The cache, of which its size and threshold are.
+    /// Reads the kind of cache; size and threshold need a cache that has them.
     fn p4_cache(&self, section: &P4Section) -> Result<P4Cache> {
         let cache = match &section.cache {
             None => P4Cache::Off,
@@ -322,7 +322,8 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Where to listen: by default a socket beside the configuration, with the switch's name.
+    /// Where to listen. The default is a socket beside the configuration, named after the
+    /// switch.
     fn p4_listen(
         &self,
         section: &P4RuntimeSection,

@@ -1,4 +1,4 @@
-//! The plan of `thalweg simulate`: which fabrics, which traffic, which schemes, how often.
+//! Reads the plan of `thalweg simulate`: its fabrics, traffic, schemes and repetitions.
 //!
 //! ```toml
 //! # A time or a size may be a text with its unit: at_us = "2ms", size_limit_bytes = "4 KiB".
@@ -50,8 +50,8 @@
 //! to = "tor 5"                     # which has idle gateways until then
 //! ```
 //!
-//! A plan that was read can be run, as far as it goes: names are known, numbers have limits, and
-//! lists are not empty. What the files say, and whether there is memory for it, is seen later.
+//! A plan that was read has only known names, numbers within limits and no empty lists. The
+//! contents of its files and the available memory are checked later.
 
 mod failures;
 mod gateway_moves;
@@ -76,38 +76,38 @@ use crate::error::explain_toml;
 use crate::value::{Number, Several};
 use crate::{Result, Source, read_text};
 
-/// What is to be simulated.
+/// A simulation plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The fabrics, each of which everything is run in.
+    /// The fabrics; everything is run in each.
     pub topologies: Vec<PlannedTopology>,
-    /// What is sent.
+    /// The traffic.
     pub workload: Workload,
-    /// Whose figures and habits: the published code's, or the text's.
+    /// Which parameters and behaviour to use: the published code's or the paper's.
     pub profile: PlanProfile,
-    /// How addresses are resolved, in the order of the plan.
+    /// The schemes of address resolution, in the plan's order.
     pub schemes: Vec<SchemeKind>,
-    /// How large caches are; one of no meaning if no scheme has any.
+    /// Cache sizes; a meaningless one if no scheme has caches.
     pub caches: Vec<CacheSize>,
-    /// Of chance.
+    /// Seeds of the random choices.
     pub seeds: Vec<u64>,
-    /// Packets of a host for a machine before `offload` hands it the mapping.
+    /// Packets from a host to a machine before `offload` gives the host the mapping.
     pub offload_threshold_packets: u32,
-    /// What gateways can take; everything if nothing is said.
+    /// Capacity of gateways; unlimited if absent.
     pub gateway_service: Option<GatewayService>,
-    /// How SwitchV2P's memory is divided; equally if nothing is said.
+    /// How SwitchV2P's memory is divided; equally if absent.
     pub memory: Option<MemoryWeights>,
-    /// Of the trace, what is measured before memory is placed by curves, in percent.
+    /// Percentage of the trace that is measured before memory is placed by miss-ratio curves.
     pub measure_percent: u32,
-    /// Who shares the fabric; one tenant has it if there are none.
+    /// The tenants that share the fabric; empty means a single tenant.
     pub tenants: Vec<Tenant>,
     /// A machine that moves.
     pub migration: Option<Migration>,
     /// Gateways that move.
     pub gateway_moves: Vec<PlannedGatewayMove>,
-    /// What fails.
+    /// Elements that fail.
     pub failures: Vec<PlannedFailure>,
-    /// How long after a failure, or its end, switches send by other ports.
+    /// Delay after a failure, or its end, until switches use other ports.
     pub reroute_after: Time,
 }
 
@@ -135,7 +135,7 @@ struct GatewaysSection {
     queue_packets: Spanned<Number>,
 }
 
-/// From a packet a second to one a picosecond.
+/// From one packet per second to one per picosecond.
 const RATE: RangeInclusive<u64> = 1..=1_000_000_000_000;
 
 #[derive(Debug, Deserialize)]
@@ -147,27 +147,27 @@ struct MigrationSection {
     to_server: Spanned<Number>,
 }
 
-/// What a number of a machine or server may be.
+/// Numbers of machines and servers.
 const NUMBERS: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
-/// An hour, which no run will see the end of.
+/// Up to an hour, longer than any run.
 const MICROS: RangeInclusive<u64> = 0..=3_600_000_000;
 
 impl Plan {
     /// Reads a plan; paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If it cannot be read, or says something that cannot be done.
+    /// If it cannot be read, or asks for something impossible.
     pub fn read(path: &Path) -> Result<Plan> {
         let text = read_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Plan::parse(&path.display().to_string(), folder, &text)
     }
 
-    /// Reads a text; `name` is what errors call it, and paths in it are relative to `folder`.
+    /// Parses a plan. `name` is its name in errors; paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// If it says something that cannot be done.
+    /// If it asks for something impossible.
     pub fn parse(name: &str, folder: &Path, text: &str) -> Result<Plan> {
         let source = Source {
             name: name.to_owned(),
@@ -228,7 +228,7 @@ impl Source<'_> {
         })
     }
 
-    /// The one or several numbers of a key, none of them twice.
+    /// The numbers of a key, at least one and without repetition.
     fn numbers(
         &self,
         key: &str,

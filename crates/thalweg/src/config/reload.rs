@@ -1,19 +1,19 @@
-//! What a configuration that is read again can change in a switch that runs.
+//! Decides which parts of a configuration a running switch can change.
 //!
-//! Names, ports, files, and the limits of rules, groups and stations take effect at once. The rest
-//! is fixed when the switch starts: [`Configuration::keep_what_is_fixed`] says by key what has
-//! changed and waits for the next start.
+//! Names, ports, files, and the limits of rules, groups and stations take effect at once. The
+//! rest is fixed when the switch starts: [`Configuration::keep_what_is_fixed`] lists the
+//! changed keys that wait for the next start.
 
 use thalweg_switch::SwitchConfig;
 
 use crate::{Configuration, P4Settings, V2pSettings};
 
-/// A section, a key of it, and whether its value has changed.
+/// A section, one of its keys, and whether the value has changed.
 type Key = (&'static str, &'static str, bool);
 
 impl Configuration {
-    /// Takes over from `running` what only a start can change, and names the keys for which the
-    /// file says something else.
+    /// Copies from `running` what only a start can change, and returns the keys whose values
+    /// differ in the file.
     pub fn keep_what_is_fixed(&mut self, running: &Configuration) -> Vec<String> {
         let mut keys = switch_keys(&self.switch, &running.switch);
         keys.extend(v2p_keys(self.v2p.as_ref(), running.v2p.as_ref()));

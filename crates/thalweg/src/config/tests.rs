@@ -1,4 +1,4 @@
-//! Tests of the configuration: what is read, and what is said about what is not.
+//! Tests of the configuration: accepted texts, and the errors of refused ones.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ fn error(text: &str) -> String {
 fn a_seed_is_taken_where_none_is_said() {
     let config = parse(PORT).expect("it is right").or_seed(8);
     let pipeline = &config.switch.pipeline;
-    // Which bucket a flow takes must not depend on the run.
+    // The bucket that a flow takes must not depend on the run.
     assert_eq!(
         (pipeline.seed, pipeline.index_seed, config.seed()),
         (0, 8, 8)
@@ -264,7 +264,7 @@ fn what_a_port_has_for_itself_is_not_given_twice() {
         "{both}kind = \"pcap\"\nread = \"a\"\nwrite = \"b\""
     ));
     config.expect("both may read it");
-    // A name is no interface where the kind has none.
+    // A name is not an interface for kinds without interfaces.
     let text = "name = \"e0\"\nkind = \"memory\"\n[[port]]\nnumber = 2\ninterface = \"e0\"";
     parse(&format!("{PORT}{text}")).expect("one of them is on it");
 }

@@ -1,4 +1,4 @@
-//! The section `[v2p]`: the switch's part in a fabric that caches virtual addresses.
+//! The section `[v2p]`: the switch's role in a fabric that caches virtual addresses.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use crate::map::read_map;
 use crate::value::Number;
 use crate::{Result, Source};
 
-/// What a cache can hold.
+/// Entries that a cache can hold.
 const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 0..=1 << 24;
 
-/// Mappings in the cache of a switch, if nothing is said.
+/// Default number of mappings in a switch's cache.
 const DEFAULT_ENTRIES: u32 = 4_096;
 
 const ROLES: [(&str, V2pRole); 7] = [
@@ -50,17 +50,17 @@ pub(crate) struct V2pSection {
     attached: BTreeMap<String, Spanned<String>>,
 }
 
-/// Where the map is, to be read at the start and again when it has changed.
+/// The switch's role and its map. The map is read at the start, and again when it has changed.
 #[derive(Clone, Debug)]
 pub struct V2pSettings {
-    /// The part, with an empty map.
+    /// The role, with an empty map.
     pub config: V2pConfig,
-    /// The file of the map.
+    /// The map's file.
     pub map: PathBuf,
 }
 
 impl V2pSettings {
-    /// The name of its role, as configurations say it.
+    /// The name of its role in a configuration.
     pub fn role_name(&self) -> &'static str {
         name_of(&ROLES, self.config.role)
     }
@@ -70,10 +70,10 @@ impl V2pSettings {
         name_of(&PROFILES, self.config.profile)
     }
 
-    /// Reads the map; its ports are those of this switch.
+    /// Reads the map; port names are those of `ports`.
     ///
     /// # Errors
-    /// If it cannot be read, or says something that cannot be.
+    /// If it cannot be read, or contains something impossible.
     pub fn read_map(&self, ports: &[PortConfig]) -> Result<Arc<V2pMap>> {
         let number = |name: &str| number_of(ports, name);
         Ok(Arc::new(read_map(&self.map, &number)?))

@@ -1,10 +1,10 @@
-//! Values as the file has them, and what is said about values of another type.
+//! Parses values of the file, with error messages for users.
 //!
-//! What serde says by itself (`expected usize`, `expected a sequence`) is for programmers.
+//! Serde's own messages (`expected usize`, `expected a sequence`) are for programmers.
 //!
-//! A size or a time is a number in the unit that its key has in its name, or a text with a unit:
-//! `bytes = 67108864` and `bytes = "64 MiB"` are the same, as are `at_us = 1500` and
-//! `at_us = "1ms 500us"`.
+//! A size or time is a number in the unit of its key's name, or a text with a unit: `bytes =
+//! 67108864` and `bytes = "64 MiB"` are the same, as are `at_us = 1500` and `at_us = "1ms
+//! 500us"`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ use toml::Spanned;
 
 use crate::PortSection;
 
-/// A number from 0 on.
+/// A non-negative integer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(pub(crate) u64);
 
@@ -27,12 +27,12 @@ pub(crate) struct Number(pub(crate) u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decimal(pub(crate) f64);
 
-/// One value of a key, or a list of them; those of a list with their places.
+/// One value of a key, or a list of values with their places.
 #[derive(Debug)]
 pub(crate) struct Several<T>(Vec<(Option<Range<usize>>, T)>);
 
 impl<T> Several<T> {
-    /// The values, each with the place of which an error should speak.
+    /// The values, each with the place that an error should name.
     pub(crate) fn items(said: &Spanned<Several<T>>) -> impl Iterator<Item = (Range<usize>, &T)> {
         let whole = said.span();
         let place = move |span: &Option<Range<usize>>| span.clone().unwrap_or(whole.clone());
@@ -46,7 +46,7 @@ impl<T> Several<T> {
     }
 }
 
-/// A number from 0 on, or a name.
+/// A non-negative integer or a name.
 #[derive(Clone, Debug)]
 pub(crate) enum CountOrName {
     Count(u64),
@@ -63,7 +63,7 @@ struct Bytes(u64);
 /// A time in microseconds, with or without a unit.
 struct Micros(u64);
 
-/// Reads a size in bytes, if there is one.
+/// Reads an optional size in bytes.
 pub(crate) fn bytes<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<Number>>, D::Error> {
@@ -71,7 +71,7 @@ pub(crate) fn bytes<'de, D: Deserializer<'de>>(
     Ok(said.map(|said| Spanned::new(said.span(), Number(said.get_ref().0))))
 }
 
-/// Reads a time in microseconds, if there is one.
+/// Reads an optional time in microseconds.
 pub(crate) fn micros<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<Number>>, D::Error> {
@@ -241,7 +241,7 @@ impl<'de> Deserialize<'de> for Micros {
     }
 }
 
-/// A number, or a text that `read` knows.
+/// Visits a number, or a text that `read` understands.
 struct AmountVisitor<F> {
     expected: &'static str,
     read: F,
@@ -297,7 +297,7 @@ impl Visitor<'_> for NumberVisitor {
         Ok(Number(number))
     }
 
-    // TOML's integers end at 64 bits, whichever way they are written.
+    // TOML's integers have at most 64 bits in every notation.
     fn visit_i128<E: Error>(self, value: i128) -> Result<Number, E> {
         Err(E::invalid_value(
             Unexpected::Other(&value.to_string()),
@@ -313,7 +313,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 }
 
-/// A list of anything, called what people know it as.
+/// Reads a list; `expected` is what error messages call it.
 pub(crate) fn list<'de, D, T>(deserializer: D, expected: &'static str) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

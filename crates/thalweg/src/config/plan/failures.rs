@@ -1,4 +1,4 @@
-//! `[[failure]]`: what fails while a run goes on. Whether a fabric has it is seen later.
+//! `[[failure]]`: elements that fail during a run. Whether a fabric has them is checked later.
 
 use serde::{Deserialize, Deserializer};
 use thalweg_fabric::{Element, Failure, NodeClass, NodeName, Time, Topology};
@@ -8,7 +8,7 @@ use super::MICROS;
 use crate::value::{Number, list};
 use crate::{Result, Source};
 
-/// What fails, by name.
+/// A failing element, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedElement {
     /// The link between two nodes.
@@ -17,26 +17,26 @@ pub enum PlannedElement {
     Switch(NodeName),
 }
 
-/// Something of a plan that fails for a while.
+/// An element of a plan that fails for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedFailure {
-    /// What.
+    /// The element.
     pub element: PlannedElement,
-    /// From when.
+    /// Start of the failure.
     pub at: Time,
-    /// Until when; `None` is for ever.
+    /// End of the failure; `None` means never.
     pub until: Option<Time>,
-    /// The line of the plan that says so, from 1.
+    /// Its line in the plan, from 1.
     pub line: usize,
-    /// The column, from 1.
+    /// Its column, from 1.
     pub column: usize,
 }
 
 impl PlannedFailure {
-    /// The failure in a fabric.
+    /// Resolves the failure in a fabric.
     ///
     /// # Errors
-    /// If the fabric has no such node or link: which, and what to give.
+    /// If the fabric lacks the node or link; says which, and what to give instead.
     pub fn in_fabric(&self, topology: &Topology) -> std::result::Result<Failure, String> {
         let find = |name| {
             let missing = || format!("the fabric has no {name}; give one that it has");

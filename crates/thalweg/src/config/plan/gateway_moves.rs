@@ -1,4 +1,5 @@
-//! `[[gateway_move]]`: gateways that move while a run goes on. Whether they can is seen with a fabric.
+//! `[[gateway_move]]`: gateways that move during a run. Whether they can is checked with a
+//! fabric.
 
 use serde::{Deserialize, Deserializer};
 use thalweg_fabric::{FatTree, GatewayMove, NodeClass, Time};
@@ -8,23 +9,24 @@ use super::MICROS;
 use crate::value::{Number, list};
 use crate::{Result, Source};
 
-/// All gateways of a ToR move to another.
+/// A move of all gateways of one ToR to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedGatewayMove {
-    /// What, when.
+    /// The move and its time.
     pub moved: GatewayMove,
-    /// The line of the plan that says so, from 1.
+    /// Its line in the plan, from 1.
     pub line: usize,
-    /// The column, from 1.
+    /// Its column, from 1.
     pub column: usize,
 }
 
 impl PlannedGatewayMove {
-    /// The fabric with room for the gateways where these moves lead to, in the order of time.
+    /// Adds room for gateways to the fabric, at the targets of the moves. Moves are applied in
+    /// the order of time.
     ///
     /// # Errors
-    /// At the first that is from where no gateways are, or to where some are or no ToR is: the move,
-    /// and what to do.
+    /// At the first move that starts at a ToR without gateways, or ends at a ToR that has some
+    /// or does not exist. Returns the move and what to do.
     pub fn make_room(
         moves: &[PlannedGatewayMove],
         shape: &FatTree,

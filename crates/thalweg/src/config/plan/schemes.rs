@@ -10,30 +10,30 @@ use super::MICROS;
 use crate::value::{Decimal, Number, Several};
 use crate::{Result, Source};
 
-/// Whose figures and habits.
+/// Which parameters and behaviour a run uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PlanProfile {
-    /// The published code's.
+    /// Those of the published code.
     Artifact,
-    /// The text's.
+    /// Those of the paper's text.
     Paper,
 }
 
-/// How large caches are.
+/// A cache size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CacheSize {
-    /// How much.
+    /// The size.
     pub amount: CacheAmount,
-    /// The line of the plan that says so, from 1.
+    /// Its line in the plan, from 1.
     pub line: usize,
-    /// The column, from 1.
+    /// Its column, from 1.
     pub column: usize,
 }
 
-/// Of what a cache's size is said.
+/// The two ways to give a cache size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CacheAmount {
-    /// Of the machines, all switches together, in percent.
+    /// Percentage of the machines, for all switches together.
     Percent(f64),
     /// Entries of one switch.
     Entries(u32),
@@ -48,10 +48,10 @@ macro_rules! schemes {
         }
 
         impl SchemeKind {
-            /// All of them.
+            /// All schemes.
             pub const ALL: &[SchemeKind] = &[$(SchemeKind::$variant,)*];
 
-            /// What a plan calls it.
+            /// Its name in a plan.
             pub fn name(self) -> &'static str {
                 match self {
                     $(SchemeKind::$variant => $name,)*
@@ -81,7 +81,7 @@ schemes! {
 }
 
 impl SchemeKind {
-    /// Whether it has caches whose size a plan says.
+    /// Whether its caches have a size that the plan gives.
     pub fn has_cache(self) -> bool {
         !matches!(
             self,
@@ -91,7 +91,7 @@ impl SchemeKind {
 }
 
 impl PlanProfile {
-    /// What a plan calls it.
+    /// Its name in a plan.
     pub fn name(self) -> &'static str {
         match self {
             PlanProfile::Artifact => "artifact",
@@ -114,14 +114,14 @@ pub(super) struct Section {
     reroute_after_us: Option<Spanned<Number>>,
 }
 
-/// Lines of SwitchV2P's switches in proportion to each other.
+/// Relative cache sizes of SwitchV2P's switches, by layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryWeights {
-    /// A core's.
+    /// Weight of a core.
     pub core: u32,
-    /// A spine's.
+    /// Weight of a spine.
     pub spine: u32,
-    /// A ToR's.
+    /// Weight of a ToR.
     pub tor: u32,
 }
 
@@ -135,13 +135,13 @@ pub(super) struct MemorySection {
 
 const WEIGHTS: RangeInclusive<u64> = 0..=1_000_000;
 
-/// Packets of a host for a machine before the gateway hands the mapping out.
+/// Packets from a host to a machine before the gateway gives out the mapping.
 const THRESHOLD: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
-/// 1,500 times what the paper's largest caches are of.
+/// Largest percentage; the paper's largest caches have 150,000 %.
 const MOST_PERCENT: f64 = 1e9;
 
-/// As large as a cache can be.
+/// Entries that a cache can have.
 const ENTRIES: RangeInclusive<u64> = 0..=1 << 28;
 
 type Runs = (Vec<SchemeKind>, Vec<CacheSize>, Vec<u64>);

@@ -1,4 +1,4 @@
-//! `[[tenant]]`: who shares the fabric, and how switches divide their memory among them.
+//! `[[tenant]]`: the tenants of the fabric, and how switches divide their memory among them.
 
 use std::ops::RangeInclusive;
 
@@ -23,7 +23,7 @@ struct Section {
 
 const WEIGHTS: RangeInclusive<u64> = 0..=1_000_000;
 
-/// Each has all machines, so many of them fill memory.
+/// Limited because each tenant has all machines, so many tenants fill memory.
 const MOST_TENANTS: usize = 4_096;
 
 impl<'de> Deserialize<'de> for Sections {

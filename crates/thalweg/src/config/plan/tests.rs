@@ -81,7 +81,7 @@ fn times_and_sizes_may_have_units() {
         assert_eq!(text.matches(plain).count(), 1, "{plain}");
         text = text.replace(plain, with_unit);
     }
-    // Places of failures are counted in lines, which are the same.
+    // Both texts have the same lines, so failures have the same places.
     assert_eq!(parse(&text).unwrap(), whole);
     for value in [
         "\"1500ns\"",
@@ -490,7 +490,7 @@ fn traffic_may_be_generated() {
     }
 }
 
-/// Those that come with the program, each of which begins with what it is.
+/// Checks the shipped plans; each begins with a comment that describes it.
 #[test]
 fn all_plans_can_be_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
@@ -516,7 +516,7 @@ fn all_plans_can_be_read() {
     assert!(count >= 17, "{count} plans");
 }
 
-/// What is put in place of what in the plan, and what is said of it.
+/// Checks each slip: text to replace in the plan, its replacement, and the expected message.
 fn refuses(slips: &[(&str, &str, &str)]) {
     for (from, to, said) in slips {
         assert!(WHOLE.contains(from), "{from}");

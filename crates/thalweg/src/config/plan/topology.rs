@@ -1,7 +1,7 @@
 //! `[topology]`: the fabrics of a plan.
 //!
-//! `ft8-10k` may have other numbers of pods, as in the paper's Figure 10: its 128 servers are then
-//! spread over them, and the gateways' racks are those of the published code.
+//! `ft8-10k` may have other numbers of pods, as in the paper's Figure 10. Its 128 servers are
+//! then spread over them, and the gateway racks are those of the published code.
 
 use serde::Deserialize;
 use thalweg_fabric::FatTree;
@@ -15,8 +15,8 @@ use crate::{Result, Source};
 pub struct PlannedTopology {
     /// Its size.
     pub shape: FatTree,
-    /// The switches among which memory is divided: of a single pod, not its cores, which nothing
-    /// passes (as the published code divides it).
+    /// Number of switches that share the memory. With a single pod, cores get none, as in the
+    /// published code: no packet passes them.
     pub switches_with_memory: u32,
 }
 
@@ -51,13 +51,13 @@ struct LeafSpineSection {
     gateways: Number,
 }
 
-/// As many as the topology's addresses have room for.
+/// Limited by the topology's addresses.
 const GATEWAYS: std::ops::RangeInclusive<u64> = 1..=252;
 
-/// Servers of `ft8-10k`, however many pods it has.
+/// Servers of `ft8-10k` for every number of pods.
 const FT8_SERVERS: u32 = 128;
 
-/// Numbers of pods over which they can be spread, with the racks that have gateways.
+/// Possible numbers of pods, with the racks that have gateways.
 const FT8_PODS: [(u64, [u32; 4]); 4] = [
     (1, [0, 1, 2, 3]),
     (8, [0, 10, 20, 31]),
@@ -151,7 +151,7 @@ impl Source<'_> {
         Ok(shapes)
     }
 
-    /// Counts beside a table that has its own.
+    /// Refuses counts beside a table that has its own.
     fn refuse_counts(&self, section: &Section, place: &str) -> Result<()> {
         let counts = [
             ("gateways_per_tor", &section.gateways_per_tor),
@@ -186,7 +186,7 @@ fn planned(shape: FatTree) -> PlannedTopology {
     }
 }
 
-/// What is past 32 bits is past every limit too.
+/// A number past 32 bits is past every limit, so it may saturate.
 fn count(number: Number) -> u32 {
     u32::try_from(number.0).unwrap_or(u32::MAX)
 }

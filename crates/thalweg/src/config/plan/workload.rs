@@ -1,4 +1,4 @@
-//! `[workload]`: what a plan sends, and where the machines are.
+//! `[workload]`: the traffic of a plan, and the placement of machines.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -14,36 +14,36 @@ use crate::{Result, Source};
 /// The traffic of a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// Where the flows or packets come from.
+    /// The source of flows or packets.
     pub source: TrafficSource,
-    /// Which machines are on which server.
+    /// The placement of machines on servers.
     pub machines: Machines,
-    /// Lines that start later than that are left out.
+    /// Trace lines that start at or after this time are left out.
     pub start_before_us: Option<u64>,
-    /// No line is larger than that.
+    /// Trace lines are cut to this size.
     pub size_limit_bytes: Option<u64>,
-    /// How it is sent; each is a run of its own.
+    /// The transports; each is a separate run.
     pub transports: Vec<Transport>,
-    /// What a datagram carries, whatever the profile has.
+    /// Payload of a datagram, in place of the profile's.
     pub payload_bytes: Option<u32>,
 }
 
-/// Where flows or packets come from.
+/// A source of flows or packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TrafficSource {
-    /// A file of them.
+    /// A trace file.
     Trace(PathBuf),
-    /// A generator; what is not said is as published.
+    /// A generator; absent parameters have the published values.
     Generated {
-        /// Which.
+        /// The generator.
         generator: Generator,
-        /// Until when flows start, or packets are sent.
+        /// When flows stop starting, or packets stop being sent.
         duration_us: Option<u64>,
-        /// Of the servers' links, of `hadoop` and `websearch`.
+        /// Load of the servers' links, for `hadoop` and `websearch`.
         load_percent: Option<u32>,
-        /// Bursts, pairs, calls or senders.
+        /// Number of bursts, pairs, calls or senders.
         count: Option<u32>,
-        /// Of the generator's chance.
+        /// Seed of the generator.
         seed: u64,
     },
 }
@@ -51,22 +51,22 @@ pub enum TrafficSource {
 /// Generators of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Generator {
-    /// Flows with Hadoop's sizes.
+    /// Flows with the sizes of Hadoop.
     Hadoop,
-    /// Flows with WebSearch's sizes.
+    /// Flows with the sizes of WebSearch.
     WebSearch,
     /// Bursts of datagrams.
     Microbursts,
     /// Pairs that send at a constant rate.
     Video,
-    /// Calls among services.
+    /// Calls between services.
     Alibaba,
-    /// Many to one.
+    /// Many senders to one receiver.
     Incast,
 }
 
 impl Generator {
-    /// All of them, by what a plan calls them.
+    /// All generators, by their names in a plan.
     pub const ALL: [(&str, Generator); 6] = [
         ("hadoop", Generator::Hadoop),
         ("websearch", Generator::WebSearch),
@@ -76,7 +76,7 @@ impl Generator {
         ("incast", Generator::Incast),
     ];
 
-    /// What a plan calls it.
+    /// Its name in a plan.
     pub fn name(self) -> &'static str {
         let known = Generator::ALL.iter().find(|(_, known)| *known == self);
         known.map_or("", |(name, _)| name)
@@ -87,27 +87,27 @@ impl Generator {
     }
 }
 
-/// Which machines are on which server.
+/// The placement of machines on servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Machines {
-    /// As a file has it.
+    /// From a placement file.
     Placed(PathBuf),
-    /// So many, from 0 on, as many on each server.
+    /// This many machines, numbered from 0, spread evenly over the servers.
     Even(u32),
 }
 
-/// How flows are sent.
+/// A transport protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// A line of the trace is a datagram.
+    /// Each trace line is a datagram.
     Udp,
-    /// A line of the trace is a connection.
+    /// Each trace line is a connection.
     Tcp {
-        /// How senders find their window.
+        /// The congestion-control algorithm.
         algorithm: Algorithm,
-        /// How they find that a segment was lost.
+        /// How senders detect lost segments.
         loss_detection: LossDetection,
-        /// Queues longer than that mark packets, if something asks for it.
+        /// Queues longer than this mark packets, for algorithms that use marks.
         mark_bytes: Option<u64>,
     },
 }
@@ -143,7 +143,7 @@ struct TcpSection {
     mark_bytes: Option<Spanned<Number>>,
 }
 
-/// Algorithms by the names that a plan has for them; the first is the published code's.
+/// Algorithms by their names in a plan; the first is the published code's.
 const ALGORITHMS: [(&str, Algorithm); 4] = [
     ("cubic-ns3", Algorithm::CubicNs3),
     ("cubic", Algorithm::Cubic),
@@ -153,25 +153,25 @@ const ALGORITHMS: [(&str, Algorithm); 4] = [
 
 const RACK_TLP: &str = "rack-tlp";
 
-/// Duplicate acknowledgements after which a segment counts as lost.
+/// Numbers of duplicate acknowledgements after which a segment counts as lost.
 const DUPLICATES: RangeInclusive<u64> = 1..=1 << 20;
 
-/// What may be in a queue.
+/// Lengths of a queue.
 const MARK_BYTES: RangeInclusive<u64> = 1..=1 << 40;
 
-/// Bursts, pairs, calls, senders: as many as memory has room for.
+/// Most bursts, pairs, calls or senders, so that they fit in memory.
 const MOST_COUNT: u64 = 100_000_000;
 
-/// A minute.
+/// One minute.
 const MOST_DURATION_US: u64 = 60_000_000;
 
 const MACHINES: RangeInclusive<u64> = 1..=10_000_000;
 
-/// What an IPv4 packet has room for (RFC 768, RFC 791).
+/// Payloads that fit in an IPv4 packet (RFC 768, RFC 791).
 const PAYLOAD_BYTES: RangeInclusive<u64> = 0..=65_507;
 
 impl Transport {
-    /// What a plan calls it.
+    /// Its name in a plan.
     pub fn name(&self) -> &'static str {
         match self {
             Transport::Udp => "udp",
@@ -179,7 +179,7 @@ impl Transport {
         }
     }
 
-    /// What a plan calls its way to find losses; `None` for datagrams.
+    /// The name of its loss detection in a plan; `None` for datagrams.
     pub fn loss_detection(&self) -> Option<String> {
         match self {
             Transport::Udp => None,
