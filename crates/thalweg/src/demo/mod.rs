@@ -1,14 +1,14 @@
-//! `thalweg demo`: the main job with nothing to set up.
+//! `thalweg demo`: shows the switch at work, with nothing to set up.
 //!
-//! A pipeline is generated, and flows through it; their packets are forwarded through memory, and
-//! in between the rules change. All of it happens twice for every maintainer there is:
+//! It generates a pipeline and flows through it, and forwards their packets in memory while
+//! the rules change. Each maintainer runs twice:
 //!
-//! 1. the *measured* pass gives times and counts, and compares nothing;
-//! 2. the *audited* pass has every packet's answer compared with the interpreter's, which takes
-//!    longer, and gives the number of stale packets.
+//! 1. The *measured* pass gives times and counts, and compares nothing.
+//! 2. The *audited* pass compares every answer with the interpreter's. It takes longer, and
+//!    gives the number of stale packets.
 //!
-//! Every pass sees the same packets, and the same changes at the same places among them. A stale
-//! packet, or a pass that sent other packets than the rest, makes the command fail.
+//! All passes see the same packets, and the same changes at the same positions. The command
+//! fails if a packet is stale or a pass sends other packets than the rest.
 
 mod page;
 mod pass;
@@ -30,16 +30,16 @@ use crate::number::number;
 use crate::report::{Unit, format_count};
 use crate::workload::{DEFAULT_SEED, LocalityArguments};
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The seed of everything generated
+    /// Seed of everything that is generated
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// Packets in each pass
     #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = number::<usize>(100..))]
     packets: usize,
-    /// Flows that they are drawn from
+    /// Number of flows that the packets belong to
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number::<usize>(..))]
     flows: usize,
     /// Rules in the pipeline
@@ -48,12 +48,12 @@ pub(crate) struct Arguments {
     /// Rule changes while packets pass
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = number::<usize>(..))]
     changes: usize,
-    /// Bytes in a packet, its headers at least
+    /// Bytes in a packet, at least its headers
     #[arg(long, value_name = "BYTES", default_value_t = 60, value_parser = number::<u16>(..))]
     length: u16,
     #[command(flatten)]
     locality: LocalityArguments,
-    /// The report; a file that exists is replaced
+    /// File of the report; an existing file is replaced
     #[arg(long, value_name = "FILE", default_value = "thalweg-demo.html")]
     report: PathBuf,
     /// Write no report
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     no_report: bool,
 }
 
-/// Commands that say more, and what.
+/// Commands to try next, and what each shows.
 const NEXT_STEPS: [(&str, &str); 6] = [
     (
         "thalweg demo --locality bursts --seed 2",
@@ -89,11 +89,11 @@ const NEXT_STEPS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Shows what the switch does.
+/// Runs the demonstration.
 ///
 /// # Errors
-/// If there is no workload of the sizes asked for, the report cannot be written, or a packet was
-/// forwarded otherwise than the rules say.
+/// If no workload of the requested sizes exists, the report cannot be written, or a packet was
+/// not forwarded as the rules say.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let report = (!arguments.no_report).then_some(arguments.report.as_path());
     report.map(check_folder).transpose()?;
@@ -184,7 +184,7 @@ fn print_json(
     }))
 }
 
-/// What was forwarded through what.
+/// Describes the workload and the pipeline.
 fn setting_sentence(scenario: &Scenario) -> String {
     let count = |count: usize| format_count(count as u64);
     format!(
@@ -200,7 +200,7 @@ fn setting_sentence(scenario: &Scenario) -> String {
     )
 }
 
-/// What the comparison with the interpreter came to.
+/// Describes the result of the comparison with the interpreter.
 fn audit_sentence(rows: &[Row]) -> String {
     let (checked, stale) = audited(rows);
     let share = Unit::Share.format(stale as f64 / checked.max(1) as f64);
@@ -218,7 +218,7 @@ fn audit_sentence(rows: &[Row]) -> String {
     )
 }
 
-/// Packets compared, and those that differed, of all maintainers.
+/// Packets compared, and those that differed, over all maintainers.
 fn audited(rows: &[Row]) -> (u64, u64) {
     let audits = rows.iter().map(Row::audit);
     audits.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
@@ -231,7 +231,7 @@ fn has_same_outputs(rows: &[Row]) -> bool {
     outputs.all(|other| Some(other) == first)
 }
 
-/// Finds out that a report cannot be written before there is one.
+/// Fails early if the report's folder is missing.
 fn check_folder(report: &Path) -> Result<()> {
     let folder = report
         .parent()

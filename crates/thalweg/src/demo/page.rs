@@ -8,7 +8,7 @@ use super::scenario::Scenario;
 use super::{NEXT_STEPS, audit_sentence, setting_sentence, tables};
 use crate::report::{Axis, Band, Bars, Lines, Report, Series, Shape, Unit};
 
-/// Makes the page.
+/// Builds the page.
 ///
 /// # Errors
 /// If a picture cannot be drawn.

@@ -1,4 +1,4 @@
-//! One pass: all packets through one engine, changes in between.
+//! Runs one pass: all packets through one engine, with changes between them.
 //!
 //! ```text
 //!   for window: for burst in window, cut where a change is due:
@@ -9,7 +9,8 @@
 //! ```
 //!
 //! 1. A measured pass and an audited pass see the same packets and changes in the same order.
-//! 2. Virtual time passes by a microsecond a packet; the processor's clock is only measured with.
+//! 2. Virtual time advances by a microsecond per packet. The processor's clock is used only to
+//!    measure.
 
 use std::collections::BTreeMap;
 use std::time::Instant as Clock;
@@ -24,14 +25,14 @@ use thalweg_switch::{Config, Engine, LongWork, LongWorkStatistics};
 use super::scenario::Scenario;
 use crate::follow::{follow, news, wall_ns};
 
-/// Windows of the timeline.
+/// Number of windows in the timeline.
 const WINDOWS: usize = 50;
 /// Virtual nanoseconds between two packets.
 const PACKET_GAP_NS: u64 = 1_000;
-/// Room for the copies of a burst of packets that all are flooded.
+/// Room for the copies of a burst in which every packet is flooded.
 const PACKETS_AT_ONCE: usize = 8_192;
 
-/// What a pass came to.
+/// The results of a pass.
 pub(super) struct Outcome {
     pub(super) statistics: Statistics,
     pub(super) megaflows: usize,
@@ -40,7 +41,7 @@ pub(super) struct Outcome {
     pub(super) microflows: usize,
     /// Time spent forwarding.
     pub(super) forward_ns: u64,
-    /// Indexes that were built and trained on a thread beside it.
+    /// Indexes that were built and trained on a separate thread.
     pub(super) long_work: LongWorkStatistics,
     pub(super) updates: Vec<UpdateSample>,
     pub(super) windows: Vec<Window>,
@@ -48,9 +49,9 @@ pub(super) struct Outcome {
     pub(super) audited: Option<(u64, u64)>,
     /// Packets sent, by port.
     pub(super) sent: BTreeMap<u32, u64>,
-    /// Copies that were not made for want of room.
+    /// Copies that were not made for lack of room.
     pub(super) copies_refused: u64,
-    /// The ways through the tables that entries remember, if the maintainer has a record of them.
+    /// The traversals of the entries, if the maintainer records them.
     pub(super) traversals: Vec<TraversalView>,
 }
 
@@ -58,14 +59,14 @@ pub(super) struct Outcome {
 pub(super) struct UpdateSample {
     /// Packets forwarded before it.
     pub(super) position: u64,
-    /// Until no packet could be answered by older rules.
+    /// Time until no packet could be answered by older rules.
     pub(super) time_ns: u64,
-    /// Until every entry was right.
+    /// Time until every entry was right.
     pub(super) repair_ns: u64,
     pub(super) work: Work,
 }
 
-/// A stretch of the timeline.
+/// A section of the timeline.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub(super) first_packet: u64,
@@ -99,7 +100,7 @@ pub(super) fn run(
     Ok(pass.finish())
 }
 
-/// An engine on its way through a scenario.
+/// An engine in the middle of a scenario.
 struct Pass<'a> {
     scenario: &'a Scenario,
     engine: Engine,
@@ -142,7 +143,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// How it goes, in a line.
+    /// One line of progress.
     fn news(&self, kind: MaintainerKind) -> String {
         let stale = self.engine.audit().map(|audit| audit.stale);
         let Some(last) = self.updates.last() else {
@@ -181,7 +182,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Applies the changes whose position has come.
+    /// Applies the changes that are due at the current position.
     fn apply_due(&mut self) -> Result<()> {
         let changes = &self.scenario.changes;
         let position = self.position as u64;
@@ -203,7 +204,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Forwards up to a burst of packets; says how long it took.
+    /// Forwards up to a burst of packets; returns the time in nanoseconds.
     fn forward_burst(&mut self, end: usize) -> u64 {
         let next = self.scenario.changes.get(self.next_change);
         let end = next.map_or(end, |change| end.min(change.position as usize));

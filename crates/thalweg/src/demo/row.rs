@@ -1,20 +1,20 @@
-//! One maintainer's figures, out of its measured and its audited pass.
+//! The figures of one maintainer, from its measured and its audited pass.
 
 use serde_json::{Value, json};
 use thalweg_datapath::{CacheCounters, MaintainerKind, Work};
 
 use super::pass::{Outcome, Window};
 
-/// What one maintainer came to.
+/// The two passes of one maintainer.
 pub(super) struct Row {
     pub(super) kind: MaintainerKind,
-    /// The pass whose times count.
+    /// The pass that gives the times.
     pub(super) measured: Outcome,
-    /// The pass in which every packet was compared with the interpreter.
+    /// The pass that compared every packet with the interpreter.
     pub(super) audited: Outcome,
 }
 
-/// The middle, the value that 99 in 100 do not exceed, and the largest.
+/// The median, the 99th percentile and the maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Quantiles {
     pub(super) median: u64,
@@ -23,7 +23,7 @@ pub(super) struct Quantiles {
 }
 
 impl Quantiles {
-    /// By nearest rank; zeros if there are no values.
+    /// Quantiles by nearest rank; zeros if there are no values.
     pub(super) fn of(values: impl Iterator<Item = u64>) -> Quantiles {
         let mut values: Vec<u64> = values.collect();
         values.sort_unstable();
@@ -45,12 +45,12 @@ impl Window {
         ratio(self.microflow_hits + self.megaflow_hits, self.packets)
     }
 
-    /// Nanoseconds a packet, the changes of the window included.
+    /// Nanoseconds per packet, including the changes of the window.
     pub(super) fn ns_per_packet(&self) -> f64 {
         ratio(self.forward_ns + self.update_ns, self.packets)
     }
 
-    /// Several windows in a row, as one.
+    /// Merges adjacent windows into one.
     pub(super) fn joined(windows: &[Window]) -> Window {
         let mut joined = Window {
             first_packet: windows.first().map_or(0, |window| window.first_packet),
@@ -87,17 +87,17 @@ impl Row {
         self.kind.name()
     }
 
-    /// The share of packets that something answered.
+    /// `answered` as a share of all packets.
     pub(super) fn share(&self, answered: u64) -> f64 {
         ratio(answered, self.measured.statistics.packets)
     }
 
-    /// Packets that no cache knew; those of one flow in one burst share an upcall.
+    /// Packets that missed both caches; those of one flow in one burst share an upcall.
     pub(super) fn unknown(&self) -> u64 {
         self.measured.statistics.megaflow.misses
     }
 
-    /// Nanoseconds of forwarding a packet, changes left out.
+    /// Nanoseconds of forwarding per packet, without changes.
     pub(super) fn ns_per_packet(&self) -> f64 {
         ratio(self.measured.forward_ns, self.measured.statistics.packets)
     }
@@ -108,13 +108,14 @@ impl Row {
         updates.map(|update| update.repair_ns).sum()
     }
 
-    /// Nanoseconds of processor time that all took: forwarding, changes, and indexes on a thread.
+    /// Total nanoseconds of processor time: forwarding, changes, and index training on a
+    /// thread.
     pub(super) fn total_ns(&self) -> u64 {
         let long_work = self.measured.long_work.processor_time;
         self.measured.forward_ns + self.update_ns() + long_work.as_nanos() as u64
     }
 
-    /// Packets a second while changes are made, too.
+    /// Packets per second, including the time for changes.
     pub(super) fn packets_per_second(&self) -> f64 {
         let total_ns = self.measured.forward_ns + self.update_ns();
         ratio(self.measured.statistics.packets, total_ns) * 1e9
@@ -130,7 +131,7 @@ impl Row {
         Quantiles::of(self.measured.updates.iter().map(|update| update.repair_ns))
     }
 
-    /// What became of entries, all changes together.
+    /// What happened to the entries, over all changes.
     pub(super) fn work(&self) -> Work {
         let mut work = Work::default();
         let updates = self.measured.updates.iter();
@@ -144,7 +145,7 @@ impl Row {
         Quantiles::of(updates.map(|update| update.work.affected()))
     }
 
-    /// Entries that a change had the maintainer look at.
+    /// Entries that the maintainer examined after a change.
     pub(super) fn examined(&self) -> Quantiles {
         let updates = self.measured.updates.iter();
         Quantiles::of(updates.map(|update| update.work.examined))
@@ -155,7 +156,7 @@ impl Row {
         self.audited.audited.unwrap_or_default()
     }
 
-    /// The row as reports for programs have it.
+    /// The row for JSON reports.
     pub(super) fn to_json(&self) -> Value {
         let measured = &self.measured;
         let statistics = &measured.statistics;
@@ -228,14 +229,14 @@ impl Quantiles {
         json!({ "median": self.median, "p99": self.p99, "max": self.max })
     }
 
-    /// Nanoseconds, as microseconds.
+    /// Converts nanoseconds to microseconds.
     fn in_microseconds(self) -> Value {
         let [median, p99, max] = [self.median, self.p99, self.max].map(|ns| ns as f64 / 1e3);
         json!({ "median": median, "p99": p99, "max": max })
     }
 }
 
-/// A quotient, and zero of nothing.
+/// A quotient; 0 if `whole` is 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         return 0.0;

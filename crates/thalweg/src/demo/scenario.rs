@@ -1,4 +1,4 @@
-//! What every pass of the demonstration gets: rules, packets, and changes between them.
+//! The input of every pass of the demonstration: rules, packets, and changes between them.
 //!
 //! ```text
 //!   packets  0% ......... 30% ........ 50% ......... 60% ........ 80% ........ 100%
@@ -19,18 +19,18 @@ use thalweg_workload::{
 use super::Arguments;
 use crate::workload::refused;
 
-/// Where in a hundred the changes of each kind happen.
+/// When the changes of each kind happen, in percent of the packets.
 const ROUTE_FLAPS: Range<u64> = 30..50;
 const ACL_INSERTS: Range<u64> = 60..80;
 
-/// The access list is so much shorter than the generator would have it.
+/// Divisor that shortens the generator's access list.
 ///
-/// Its rules look at many fields, so that each of its length multiplies the masks; at the
+/// Its rules match many fields, so the number of masks grows with its length. At the
 /// generator's share (two rules in five) there are more masks than a cache admits, and the
-/// picture would be of that.
+/// demonstration would show mainly that.
 const ACL_SHARE: usize = 16;
 
-/// A workload, ready to be given to an engine.
+/// A workload, ready for an engine.
 pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) ports: Vec<PortId>,
@@ -38,19 +38,19 @@ pub(super) struct Scenario {
     pub(super) rules: thalweg_pipeline::Change,
     pub(super) rule_count: usize,
     pub(super) table_count: usize,
-    /// One packet a flow, with its input port.
+    /// One packet per flow, with its ingress port.
     pub(super) flows: Vec<Packet>,
-    /// The flows that the packets belong to, in order.
+    /// The flow of each packet, in order.
     pub(super) sequence: Vec<u32>,
-    /// Different flows among them.
+    /// Number of different flows in the sequence.
     pub(super) flows_seen: usize,
-    /// By rising position.
+    /// Changes, sorted by position.
     pub(super) changes: Vec<PlacedChange>,
-    /// Where what kind of change happens, in packets.
+    /// The phases of changes.
     pub(super) phases: Vec<Phase>,
 }
 
-/// A stretch of packets in which the rules change.
+/// A range of packets in which the rules change.
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
@@ -61,7 +61,7 @@ impl Scenario {
     /// Generates everything.
     ///
     /// # Errors
-    /// If there is no workload of the sizes asked for.
+    /// If no workload of the requested sizes exists.
     pub(super) fn generate(arguments: &Arguments) -> Result<Scenario> {
         let seed = arguments.seed;
         let pipeline = generate_pipeline(arguments.rules, seed);
@@ -98,7 +98,8 @@ impl Scenario {
     }
 }
 
-/// An OFD pipeline whose access list is short beside its routes and hosts, as in a network's core.
+/// An OFD pipeline with few access-list rules beside its routes and hosts, as in a network's
+/// core.
 fn generate_pipeline(rules: usize, seed: u64) -> Result<Pipeline, WorkloadError> {
     let mut config = OfdConfig::with_rules(rules, seed)?;
     let acl_rules = config.acl_rules / ACL_SHARE;
@@ -121,7 +122,7 @@ fn phases(packets: u64) -> Vec<Phase> {
     ]
 }
 
-/// Half of the changes for each phase, evenly spread over it.
+/// Draws half of the changes for each phase, evenly spread over it.
 fn draw_changes(
     pipeline: &Pipeline,
     arguments: &Arguments,
@@ -151,7 +152,7 @@ fn count_seen(sequence: &[u32], flows: usize) -> usize {
     seen.iter().filter(|seen| **seen).count()
 }
 
-/// Generated text that does not read back is a fault of ours; one message is enough.
+/// The first error. Generated text that does not read back is a bug; one message is enough.
 fn first_of(errors: Vec<thalweg_pipeline::text::TextError>) -> anyhow::Error {
     let first = errors.first().map(ToString::to_string);
     anyhow!(

@@ -1,4 +1,4 @@
-//! The tables of the demonstration, for the terminal and for the report.
+//! Builds the tables of the demonstration, for the terminal and the report.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::scenario::Scenario;
 use crate::report::{Table, Unit, format_bytes, format_count};
 use crate::trace::describe_traversal;
 
-/// Rows of the timeline.
+/// Rows of the timeline table.
 const STRETCHES: usize = 10;
 
-/// All figures: a column for each maintainer.
+/// All figures, with one column per maintainer.
 pub(super) fn summary(rows: &[Row]) -> Table {
     let mut table = Table::new("Each column is a way for the caches to follow the rules.");
     table = table.with_words("");
@@ -40,7 +40,7 @@ pub(super) fn summary(rows: &[Row]) -> Table {
     table
 }
 
-/// Adds a row of one figure.
+/// Adds a row with one figure.
 fn push(table: &mut Table, rows: &[Row], name: &str, figure: impl Fn(&Row) -> String) {
     let cells = rows.iter().map(figure);
     table.push(std::iter::once(name.to_owned()).chain(cells).collect());
@@ -121,7 +121,7 @@ fn push_times(table: &mut Table, rows: &[Row]) {
     });
 }
 
-/// Packets that went nowhere, by reason.
+/// Packets that were not sent, by reason.
 pub(super) fn drops(rows: &[Row]) -> Table {
     let mut table = Table::new("Packets that were not sent, by reason.").with_words("reason");
     for row in rows {
@@ -141,7 +141,7 @@ pub(super) fn drops(rows: &[Row]) -> Table {
     table
 }
 
-/// The ways through the tables that entries remember.
+/// The traversals of the entries.
 pub(super) fn traversals(rows: &[Row]) -> Table {
     let mut table = Table::new("Megaflow entries by the tables that their packets go through.")
         .with_words("tables, in order");
@@ -168,7 +168,7 @@ fn rows_with_traversals(rows: &[Row]) -> impl Iterator<Item = &Row> {
         .filter(|row| !row.measured.traversals.is_empty())
 }
 
-/// Hit rate and cost, a tenth of the packets at a time.
+/// Hit rate and cost, for each tenth of the packets.
 pub(super) fn timeline(scenario: &Scenario, rows: &[Row]) -> Table {
     let caption = "Packets answered by a cache, and the time a packet takes, changes included.";
     let mut table = Table::new(caption)

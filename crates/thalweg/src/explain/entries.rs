@@ -1,4 +1,4 @@
-//! `thalweg explain --pcap`: the entries that a capture leaves behind, and what changes did to them.
+//! `thalweg explain --pcap`: explains the entries that a capture leaves behind.
 //!
 //! ```text
 //!   packets of all captures, in the order of their times
@@ -9,10 +9,11 @@
 //!                   the version of its last repair     (which says the change), and the lookups
 //! ```
 //!
-//! A repair keeps what the walk before it had read, so a mask can have bits that no step needs now;
-//! they are told apart. It also keeps a new rule out by one bit, where a search would read several;
-//! bits that are not in the mask are not told. The entry of a packet's later pass goes on with a walk that was frozen, of
-//! which there is nothing here to walk again: its mask and its last repair are told, not the rest.
+//! A repair keeps the bits that earlier walks read, so a mask can have bits that no step needs
+//! now; they are marked. A repair also rules out a new rule by one bit, where a search would
+//! read several; bits outside the mask are not listed. The entry of a later pass continues a
+//! frozen walk that cannot be repeated here. For it, only its mask and its last repair are
+//! shown.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -35,18 +36,18 @@ use crate::number::{PORTS, counted};
 use crate::ports::PortNames;
 use crate::question::read_flow;
 
-/// Entries in the text, those with the most packets first.
+/// Entries in the text, most packets first.
 const ENTRIES_SHOWN: usize = 10;
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     packets: u64,
     version: u64,
-    /// In the cache.
+    /// Entries in the cache.
     entries: usize,
     changes: Vec<ChangeReport>,
-    /// Those asked for.
+    /// The requested entries.
     explained: Vec<EntryReport>,
 }
 
@@ -61,9 +62,9 @@ struct ChangeReport {
 #[derive(Serialize)]
 struct EntryReport {
     entry: u32,
-    /// That it has answered since its counts were last credited: a repair does that.
+    /// Packets answered since its counts were last credited to rules; a repair credits them.
     packets: u64,
-    /// Whether packets are looked for under its mask; else their walk leads to it.
+    /// Whether lookups search its mask; otherwise only a walk finds it.
     is_searched: bool,
     #[serde(flatten)]
     pass: PassReport,
@@ -73,7 +74,7 @@ struct EntryReport {
 #[derive(Serialize)]
 struct RepairReport {
     version: u64,
-    /// The change of the file, from 1; none if packets or time made it.
+    /// The change's number in the file, from 1; `None` if packets or timeouts caused it.
     change: Option<usize>,
     what: String,
     outcome: &'static str,
@@ -81,10 +82,10 @@ struct RepairReport {
     recalled: u32,
 }
 
-/// Explains entries.
+/// Explains the entries.
 ///
 /// # Errors
-/// If a file cannot be read, a rule is refused, or there is no such entry.
+/// If a file cannot be read, a rule is refused, or no such entry exists.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let names = arguments.rules.port_names()?;
     let flow = arguments.flow.as_deref();
@@ -118,12 +119,12 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     console.print_json(&report)
 }
 
-/// A switch that the captures have been through.
+/// A switch after the captures were replayed through it.
 struct Replayed {
     engine: Engine,
     packets: u64,
     applied: Vec<ChangeReport>,
-    /// The place in `applied` of the change that made a version.
+    /// The index in `applied` of the change that made a version.
     by_version: HashMap<u64, usize>,
 }
 
@@ -176,7 +177,7 @@ impl Replayed {
         for late in changes {
             replayed.apply(late, sources.now)?;
         }
-        // A lazy sweep may not have come to its end.
+        // A lazy sweep may be unfinished.
         while replayed.engine.datapath().is_following() {
             replayed.engine.step();
         }
@@ -241,7 +242,7 @@ impl Replayed {
     }
 }
 
-/// Whether some packet of the entry's region has the fields of a flow.
+/// Whether some packet of the entry's region matches the flow.
 fn meets(pipeline: &Pipeline, view: &EntryView, flow: &Match) -> bool {
     let layout = pipeline.layout();
     let get = |words: &[u64], field: FieldId| layout.get(words, field).unwrap_or(0);

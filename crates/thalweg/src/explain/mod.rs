@@ -1,17 +1,18 @@
-//! `thalweg explain`: why each bit is in the mask of a cache entry, and what would touch it.
+//! `thalweg explain`: explains the mask of a cache entry, and which changes would affect it.
 //!
-//! The interpreter answers the packet; everything else is read off the trace of its walk. For every
-//! pass through the pipeline:
+//! The interpreter answers the packet; everything else comes from the trace of its walk. For
+//! every pass through the pipeline:
 //!
 //! ```text
 //!   for each field of the mask:  the steps that needed it          ([`reasons`])
 //!   for each read of the walk:   the changes that would meet it    ([`touches`])
 //! ```
 //!
-//! A change that meets no read leaves the entry alone, whichever maintainer looks only at what a
-//! change may affect. One that meets one has the entry looked at, and often found right.
+//! A change that meets no read leaves the entry alone, under every maintainer that examines
+//! only what a change may affect. A change that meets a read has the entry examined, and it is
+//! often found right.
 //!
-//! With captures it is about the entries that these leave behind ([`entries`]).
+//! With captures, it explains the entries that these leave behind ([`entries`]).
 
 mod entries;
 mod reasons;
@@ -34,29 +35,29 @@ use crate::question::PacketArguments;
 use reasons::FieldReport;
 use touches::TouchReport;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     rules: RulesArguments,
-    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, as a cache entry, or as its bytes (see
-    /// `thalweg trace`). With --pcap: only entries that are about such packets
+    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, as a cache entry, or as its bytes
+    /// (see `thalweg trace`). With --pcap: only entries that match such packets
     #[arg(value_name = "FLOW", required_unless_present = "pcap")]
     flow: Option<String>,
-    /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    /// The packet's bytes in hexadecimal, instead of those made from FLOW
     #[arg(value_name = "HEX", conflicts_with_all = ["pcap", "packet"])]
     bytes: Option<String>,
-    /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    /// The packet's bytes in hexadecimal, instead of those made from FLOW
     #[arg(long, value_name = "HEX", conflicts_with = "pcap")]
     packet: Option<String>,
-    /// Explain the entries that a capture of received packets leaves behind, as FILE or, from a
-    /// port of its own, PORT=FILE
+    /// Explain the entries that a capture of received packets leaves behind: FILE, or
+    /// PORT=FILE to give its port
     #[arg(long, value_name = "[PORT=]FILE")]
     pcap: Vec<String>,
-    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    /// Fill packets that the capture cut with zeros, up to their original length
     #[arg(long, requires = "pcap", conflicts_with = "packet")]
     padded: bool,
-    /// The port that captures without one came in by
+    /// The ingress port of captures given without one
     #[arg(
         long,
         value_name = "PORT",
@@ -65,7 +66,7 @@ pub(crate) struct Arguments {
         conflicts_with = "packet"
     )]
     in_port: String,
-    /// Changes of the rules, each at its packet position (`@N add ...`)
+    /// Rule changes, each at its packet position (`@N add ...`)
     #[arg(
         long,
         value_name = "FILE",
@@ -82,18 +83,18 @@ pub(crate) struct Arguments {
         conflicts_with = "packet"
     )]
     maintainer: MaintainerKind,
-    /// Only the entry of this number
+    /// Only the entry with this number
     #[arg(long, value_name = "N", requires = "pcap", conflicts_with = "packet", value_parser = number::<u32>(..))]
     entry: Option<u32>,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     packet: String,
     #[serde(flatten)]
     first: PassReport,
-    /// Passes after the first, where headers had to be parsed anew.
+    /// Passes after the first, where headers were parsed again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     recirculated: Vec<PassReport>,
 }
@@ -104,7 +105,7 @@ struct PassReport {
     actions: String,
     fields: Vec<FieldReport>,
     touched_by: Vec<TouchReport>,
-    /// Why nothing is said about fields and changes.
+    /// Why no fields and changes are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }

@@ -1,13 +1,13 @@
-//! Why a bit is in the mask: the steps that needed it.
+//! Explains why a bit is in the mask: lists the steps that needed it.
 //!
-//! A step adds to the mask what no step before it has read. That is recorded bit by bit, so the
-//! first that needed a bit is known for sure. Those that read it again are known where the walk
-//! wrote nothing into the bit's word: there, a bit that a step read is the bit that came in. Reads
-//! of copies and in words that were written are told only when they were first.
+//! The trace records, bit by bit, what each step added to the mask, so the first step that
+//! needed a bit is certain. Later reads of the bit are known only in words that the walk never
+//! wrote: there, the bit that a step read is the bit that came in. Reads of copies and of
+//! written words are listed only if they came first.
 //!
-//! A lookup reads before the actions of its rule do. What it searched was read by the lookup; what
-//! the step examined besides, by the actions. Bits that it examined only as copies elsewhere are
-//! said to be of both, where both can have read the copy.
+//! A lookup reads before its rule's actions. The bits that it searched were read by the
+//! lookup; other bits that the step examined, by the actions. Bits that were examined only as
+//! copies elsewhere are attributed to both if both can have read the copy.
 
 use serde::Serialize;
 use thalweg_packet::{FieldId, Layout, standard as f};
@@ -23,7 +23,7 @@ pub(super) struct FieldReport {
     value: String,
     mask: String,
     needed_by: Vec<ReaderReport>,
-    /// An address as rules have it.
+    /// The field's value as an address in rule syntax, if it is one.
     #[serde(skip)]
     address: Option<String>,
 }
@@ -33,9 +33,10 @@ pub(super) struct FieldReport {
 struct ReaderReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
-    /// `lookup`, `actions`, `lookup_or_actions`, `earlier`, or what else it was that read.
+    /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `earlier`, or
+    /// another.
     by: &'static str,
-    /// The rule, or what the step came to where there is none.
+    /// The rule, or the step's outcome if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
     what: String,
@@ -44,7 +45,7 @@ struct ReaderReport {
 }
 
 impl FieldReport {
-    /// The field and below it, a line each, who needed it.
+    /// The field, followed by one line for each step that needed it.
     pub(super) fn text(&self) -> String {
         let mut text = match &self.address {
             Some(address) => format!("  {}={address}\n", self.field),
@@ -69,9 +70,8 @@ impl FieldReport {
 
 /// The fields of a mask, each with the steps of a pass that needed it, in their order.
 ///
-/// The mask is the pass's own, or that of an entry which has been through repairs. Those keep bits
-/// that the walk does not need any more, and keep a new rule out by one bit where a search would
-/// read several.
+/// `mask` is the pass's own, or that of a repaired entry. Repairs keep bits that the walk no
+/// longer needs, and rule out a new rule by one bit where a search would read several.
 pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<FieldReport> {
     let layout = pipeline.layout();
     let reads = Reads::of(&pass.translation.trace, layout);
@@ -92,7 +92,7 @@ pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<Fiel
     reports.collect()
 }
 
-/// What kept bits in the mask that no step needs.
+/// Accounts for bits in the mask that no step needs.
 fn kept_reader(bits: u128) -> Option<ReaderReport> {
     (bits != 0).then(|| ReaderReport {
         table: None,
@@ -103,7 +103,7 @@ fn kept_reader(bits: u128) -> Option<ReaderReport> {
     })
 }
 
-/// Who needed bits of a field.
+/// The steps that needed bits of a field.
 fn readers(
     pipeline: &Pipeline,
     reads: &Reads<'_>,
@@ -148,7 +148,7 @@ struct Reads<'a> {
 struct Read<'a> {
     step: Step<'a>,
     by: &'static str,
-    /// Ingress words.
+    /// The bits read, as words of the ingress key.
     bits: Vec<u64>,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// What can have read in a step.
+/// The parts of a step that can read.
 fn readers_of(kind: StepKind) -> &'static [&'static str] {
     match kind {
         StepKind::Lookup { .. } => &["lookup", "lookup_or_actions", "actions"],

@@ -1,9 +1,9 @@
-//! What would touch an entry: for each read of its walk, the changes that could make it come out
-//! otherwise.
+//! Lists the changes that would touch an entry: for each read of its walk, those that could
+//! change its result.
 //!
-//! These are the questions that `thalweg_datapath` asks of a change, in words (see the essay of its
-//! `dependency`): a new rule meets what a lookup had searched, and wins there; a rule that won
-//! goes, or does something else; a group, a port or a station is not what it was.
+//! They correspond to the questions that `thalweg_datapath` asks about a change (see the essay
+//! of its `dependency`). Does a new rule match what a lookup searched, and win there? Does a
+//! winning rule go, or change its actions? Is a group, a port or a station different?
 
 use serde::Serialize;
 use thalweg_packet::Layout;
@@ -18,19 +18,19 @@ pub(super) struct TouchReport {
     pub(super) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
-    /// New rules win from this priority on, exclusively; any priority where there is none.
+    /// New rules win above this priority; at any priority if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     above_priority: Option<u16>,
-    /// Which packets new rules must be about.
+    /// The match that a new rule must be compatible with.
     #[serde(skip_serializing_if = "Option::is_none")]
     meets: Option<String>,
 }
 
-/// All of them, one for each read, reads of tables first.
+/// All such changes, one for each read, reads of tables first.
 ///
-/// `dropped` are bits that the walk reads and the entry's mask does not have: a repaired entry can
-/// do with fewer than a search would read now, and a rule meets it that agrees on these. Copies of
-/// such bits elsewhere are told as the walk reads them.
+/// `dropped` are bits that the walk reads but the entry's mask lacks. A repaired entry can do
+/// with fewer bits than a search would read now, so a rule can meet it whatever the rule
+/// demands of these bits. Copies of such bits elsewhere are listed as the walk reads them.
 pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<TouchReport> {
     let kept = |(word, bits): (usize, &u64)| bits & !dropped.get(word).unwrap_or(&0);
     let lookups = trace.steps().filter_map(|step| match step.kind {
@@ -68,7 +68,7 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
     );
     let mut touches: Vec<TouchReport> = Vec::new();
     for touch in lookups.chain(stations).chain(inputs).chain([layout]) {
-        // The same table can be asked the same again.
+        // A table can be looked up twice with the same bits.
         if !touches.contains(&touch) {
             touches.push(touch);
         }
@@ -122,7 +122,7 @@ fn of_lookup(
     }
 }
 
-/// The bits of a state in a mask, as a rule would ask for them.
+/// The bits of a state under a mask, as a match.
 fn conditions(layout: &Layout, state: &[u64], mask: &[u64]) -> Match {
     let mut conditions = Match::default();
     for (field, mask) in layout.fields_in(mask) {

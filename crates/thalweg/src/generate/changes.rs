@@ -1,4 +1,4 @@
-//! `thalweg generate changes`.
+//! `thalweg generate changes`: writes a file of rule changes.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -10,21 +10,21 @@ use crate::console::Console;
 use crate::number::{counted, number};
 use crate::workload::{DEFAULT_SEED, PipelineArguments, refused};
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
-    /// The seed of the pipeline and of the changes
+    /// Seed of the pipeline and of the changes
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     /// What changes
     #[arg(long, value_enum, default_value_t = Mix::Random)]
     mix: Mix,
-    /// How many changes
+    /// Number of changes
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number::<usize>(..))]
     count: usize,
-    /// Packets between two of them, and before the first
+    /// Packets between two changes, and before the first
     #[arg(long, value_name = "PACKETS", default_value_t = 1_000, value_parser = number::<u64>(..))]
     every: u64,
     #[command(flatten)]
@@ -34,13 +34,13 @@ pub(super) struct Arguments {
 /// Kinds of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Mix {
-    /// Routes go, and come back by another next hop
+    /// Routes are removed, and return with another next hop
     RouteFlap,
-    /// Access-list rules come, and later go
+    /// Access-list rules are added, and later removed
     AclInsert,
     /// Hosts move to other ports
     MacMove,
-    /// All of these, also several at once
+    /// All of these, sometimes several at once
     Random,
 }
 

@@ -1,4 +1,4 @@
-//! Where generated text goes: a file, or standard output.
+//! Writes generated text to a file or to standard output.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use crate::console::Console;
 use crate::failure::bad_input;
 use crate::output::write_text;
 
-/// The file, if one is wanted.
+/// The output file, if one is given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Destination {
-    /// Write to this file, replacing one that exists, rather than to standard output
+    /// Write to this file, replacing any existing one, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Destination {
-    /// Writes the text, then says what was written: to people in a sentence, or as JSON.
+    /// Writes the text, then reports it: as a sentence for people, or as JSON.
     ///
     /// # Errors
-    /// If it cannot be written, or standard output is wanted for two things.
+    /// If it cannot be written, or standard output would carry both text and JSON.
     pub(super) fn write(
         &self,
         text: &str,

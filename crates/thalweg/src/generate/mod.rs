@@ -1,10 +1,9 @@
-//! `thalweg generate`: rules, pipelines, traffic and changes, from a seed.
+//! `thalweg generate`: makes rules, pipelines, traffic and changes from a seed.
 //!
-//! What is generated is files that other commands and other programs read: rules, groups and
-//! changes in `ovs-ofctl` syntax, filters as ClassBench writes them, profiles of filters as TOML,
-//! captures as pcap. The same
-//! arguments give the same bytes; `traffic` and `changes` with the same pipeline arguments and
-//! seed fit the pipeline that `pipeline` writes.
+//! Other commands and programs read the generated files: rules, groups and changes in
+//! `ovs-ofctl` syntax, filters in ClassBench's, profiles of filters as TOML, captures as pcap.
+//! The same arguments give the same bytes. `traffic` and `changes` fit the pipeline that
+//! `pipeline` writes for the same pipeline arguments and seed.
 
 mod changes;
 mod destination;
@@ -18,7 +17,7 @@ use anyhow::Result;
 
 use crate::console::Console;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -29,7 +28,7 @@ pub(crate) struct Arguments {
 enum What {
     /// One table of rules that look like an access list, a firewall, IP chains or a switch's
     Rules(rules::Arguments),
-    /// What sets of rules look like, to be changed and given to `rules --profile`
+    /// The profile of a set of rules, to be edited and given to `rules --profile`
     Profile(profile::Arguments),
     /// The rules of a whole pipeline of tables
     Pipeline(pipeline::Arguments),
@@ -37,14 +36,14 @@ enum What {
     Traffic(traffic::Arguments),
     /// Changes of such a pipeline's rules, each at a packet position
     Changes(changes::Arguments),
-    /// Entries, and packets, for the P4 program of B-Cache's four cases
+    /// Entries and packets for the P4 program of B-Cache's four cases
     P4Entries(p4_entries::Arguments),
 }
 
-/// Generates one of them.
+/// Generates the chosen files.
 ///
 /// # Errors
-/// If there is none of the sizes asked for, or it cannot be written.
+/// If the requested sizes are impossible, or the output cannot be written.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     match &arguments.what {
         What::Rules(arguments) => rules::execute(arguments, console),

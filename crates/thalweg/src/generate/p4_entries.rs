@@ -1,7 +1,9 @@
-//! `thalweg generate p4-entries`: a network for one of the four cases of `examples/p4/switch.p4`.
+//! `thalweg generate p4-entries`: makes a network for one of the four cases of
+//! `examples/p4/switch.p4`.
 //!
-//! Entries are commands as simple_switch_CLI takes them. With `--packets`, what the network's
-//! stations send is written too, a capture for each port: FILE.pcap becomes FILE-p1.pcap and so on.
+//! Entries are commands in the syntax of simple_switch_CLI. With `--packets`, the packets of
+//! the network's stations are written too, with one capture per port: FILE.pcap becomes
+//! FILE-p1.pcap and so on.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,32 +21,32 @@ use crate::number::{counted, number};
 use crate::output::CaptureOutput;
 use crate::workload::DEFAULT_SEED;
 
-/// Between two packets, in the captures' time.
+/// Time between two packets in the captures.
 const PERIOD_NS: u64 = 1_000;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Which case: 1 bridges and routes, 2 filters, 3 translates, 4 guards
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
     case: u8,
-    /// Entries in each table that is about stations, routes, rules and translations
+    /// Entries in each table for stations, routes, rules and translations
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = number::<usize>(1..=16_384))]
     count: usize,
-    /// The seed of the network and its packets
+    /// Seed of the network and its packets
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// How many packets
+    /// Number of packets
     #[arg(long, value_name = "N", requires = "pcap", value_parser = number::<usize>(1..))]
     packets: Option<usize>,
-    /// Captures of them, one for each port
+    /// Captures of the packets, one for each port
     #[arg(long, value_name = "FILE", requires = "packets")]
     pcap: Option<PathBuf>,
     #[command(flatten)]
     destination: Destination,
 }
 
-/// Writes entries, and packets if they are wanted.
+/// Writes the entries, and the packets if requested.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -72,7 +74,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .write(&text, &sentence, summary, console)
 }
 
-/// Names of captures, and how many packets each has.
+/// Writes the captures; returns their names and packet counts.
 fn captures(arguments: &Arguments, campus: &Campus) -> Result<BTreeMap<String, u64>> {
     let (Some(count), Some(pcap)) = (arguments.packets, &arguments.pcap) else {
         return Ok(BTreeMap::new());

@@ -1,4 +1,4 @@
-//! `thalweg generate pipeline`.
+//! `thalweg generate pipeline`: writes the rules of a pipeline.
 
 use std::path::PathBuf;
 
@@ -13,25 +13,25 @@ use crate::number::{counted, number};
 use crate::output::write_text;
 use crate::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
-    /// The seed of everything drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// Have groups do the flooding, and write them to this file (ofd only)
+    /// Flood through groups, and write these to this file (ofd only)
     #[arg(long, value_name = "FILE")]
     groups_out: Option<PathBuf>,
     #[command(flatten)]
     destination: Destination,
 }
 
-/// Writes the rules, and the groups if asked.
+/// Writes the rules, and the groups if requested.
 ///
 /// # Errors
-/// If there is no such pipeline, or it cannot be written.
+/// If no such pipeline exists, or it cannot be written.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let pipeline = generate(arguments)?;
     if let Some(path) = &arguments.groups_out {

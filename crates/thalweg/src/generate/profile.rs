@@ -1,7 +1,8 @@
-//! `thalweg generate profile`, and profiles that are read from files.
+//! `thalweg generate profile`: writes and reads profiles of filter sets.
 //!
-//! A profile is what a set of filters looks like ([`Shape`]). Its file is TOML with the keys of
-//! [`SHAPE_KEYS`]; each has a text, or a list of texts, one for each line that the shape is made of:
+//! A profile describes what a set of filters looks like ([`Shape`]). Its file is TOML with the
+//! keys of [`SHAPE_KEYS`]. Each value is a text or a list of texts, one for each line of the
+//! shape:
 //!
 //! ```toml
 //! family = "ipv4"
@@ -24,10 +25,10 @@ use crate::console::Console;
 use crate::failure::bad_input;
 use crate::input::{contents_or, unpacked};
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A profile by name, or a file of one
+    /// Name of a profile, or a profile file
     #[arg(
         long,
         value_name = "NAME|FILE.toml",
@@ -35,7 +36,7 @@ pub(super) struct Arguments {
         conflicts_with = "from"
     )]
     profile: String,
-    /// Count it in a ClassBench file (.xz is unpacked)
+    /// Derive the profile from a ClassBench file (.xz is unpacked)
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub(super) struct Arguments {
 /// Writes a profile.
 ///
 /// # Errors
-/// If it cannot be read, counted or written.
+/// If it cannot be read, derived or written.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let (shape, origin) = match &arguments.from {
         Some(path) => {
@@ -71,10 +72,10 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .write(&text, &sentence, summary, console)
 }
 
-/// The shape of a profile by name, or of a file.
+/// Reads the shape of a named profile or of a file.
 ///
 /// # Errors
-/// If there is neither, or the file has a fault, with its place.
+/// If `name` is neither, or the file has an error; gives its place.
 pub(super) fn read(name: &str) -> Result<Shape> {
     if let Ok(profile) = name.parse::<Profile>() {
         return Ok(Shape::built_in(profile));
@@ -93,7 +94,7 @@ pub(super) fn read(name: &str) -> Result<Shape> {
     )
 }
 
-/// A text, or several.
+/// One text, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Texts {
@@ -128,7 +129,7 @@ fn parse(name: &str, text: &str) -> Result<Shape> {
             ));
         }
         for line in lines {
-            // A list has one span; the line itself is looked for in it.
+            // A list has only one span, so the line is searched for within it.
             let span = texts.span();
             let inside = text
                 .get(span.clone())
@@ -141,7 +142,7 @@ fn parse(name: &str, text: &str) -> Result<Shape> {
     Ok(shape)
 }
 
-/// The shape as the text of a file.
+/// Formats the shape as a profile file.
 fn text_of(shape: &Shape) -> String {
     let lines = shape.lines();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `thalweg generate rules`.
+//! `thalweg generate rules`: writes one table of rules.
 
 use std::path::PathBuf;
 
@@ -17,14 +17,14 @@ use crate::input::unpacked;
 use crate::number::{counted, number};
 use crate::workload::{DEFAULT_SEED, refused};
 
-/// Filters that can be asked for; their priorities would not suffice for many more.
+/// Most filters; there are not enough priorities for many more.
 const MAX_FILTERS: u64 = 1_000_000;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// What the filters are like: acl1, fw1, ipc1 (IPv4), acl6, fw6, ipc6 (IPv6), or a file as
-    /// `generate profile` writes it; or openflow, for rules with ports, MAC addresses and VLANs
+    /// What the filters look like: acl1, fw1, ipc1 (IPv4), acl6, fw6, ipc6 (IPv6), or a file
+    /// from `generate profile`; or openflow, for rules with ports, MAC addresses and VLANs
     #[arg(
         long,
         value_name = "NAME|FILE.toml",
@@ -32,39 +32,39 @@ pub(super) struct Arguments {
         conflicts_with = "from"
     )]
     profile: String,
-    /// How many filters, each of which becomes a rule, or several if it has port ranges
-    /// [default: 1000]
+    /// Number of filters; each becomes a rule, or several if it has port ranges [default:
+    /// 1000]
     #[arg(long, value_name = "N", value_parser = number::<u64>(1..=MAX_FILTERS))]
     count: Option<u64>,
-    /// Take the filters from a ClassBench file (.xz is unpacked), not more than --count
+    /// Take the filters from a ClassBench file (.xz is unpacked), at most --count of them
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// As what the filters are written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Rules)]
     format: Format,
-    /// The table that the rules are for
+    /// The table of the rules
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::<u8>(..=254))]
     table: u8,
-    /// Filter N sends to port 1 + N modulo this many ports; 0 makes all rules drop
+    /// Filter N sends to port 1 + N modulo this number of ports; 0 makes all rules drop
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = number::<u32>(..))]
     ports: u32,
-    /// The seed of everything drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
     #[command(flatten)]
     destination: Destination,
 }
 
-/// Ways to write filters.
+/// Output formats of filters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
     /// `ovs-ofctl add-flows` syntax
     Rules,
-    /// ClassBench's
+    /// ClassBench syntax
     Classbench,
 }
 
-/// The profile of rules that are no filters.
+/// The profile of rules that are not filters.
 const OPENFLOW: &str = "openflow";
 
 impl Arguments {
@@ -72,7 +72,7 @@ impl Arguments {
         self.count.unwrap_or(1_000) as usize
     }
 
-    /// What the filter of this number does.
+    /// The actions of filter number `index`.
     fn actions(&self, index: usize) -> Vec<Action> {
         match self.ports {
             0 => Vec::new(),
@@ -84,7 +84,8 @@ impl Arguments {
 /// Writes the rules.
 ///
 /// # Errors
-/// If the file to read has faults, or there are too few priorities, or nothing can be written.
+/// If the input file has errors, there are too few priorities, or the output cannot be
+/// written.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if arguments.profile == OPENFLOW {
         return write_openflow(arguments, console);
@@ -126,7 +127,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .write(&text, &sentence, summary, console)
 }
 
-/// Writes rules that are no filters.
+/// Writes rules that are not filters.
 fn write_openflow(arguments: &Arguments, console: &Console) -> Result<()> {
     if arguments.format == Format::Classbench {
         let what = "--format classbench: these rules match more than filters can say; \
@@ -154,7 +155,7 @@ fn write_openflow(arguments: &Arguments, console: &Console) -> Result<()> {
         .write(&text, &sentence, summary, console)
 }
 
-/// The filters, and where they are from.
+/// The filters, and a description of their source.
 fn filters(arguments: &Arguments) -> Result<(Vec<Filter>, String)> {
     if let Some(path) = &arguments.from {
         let name = path.display().to_string();

@@ -1,8 +1,8 @@
-//! `thalweg generate traffic`.
+//! `thalweg generate traffic`: writes captures of flows through a pipeline.
 //!
-//! A capture does not say which port a packet came in by. So with `--per-port` the packets of
-//! every input port get a capture of their own, and their times say in which order they come;
-//! without it one capture has all of them, and with `--in-port` all flows come in by one port.
+//! A capture does not record a packet's ingress port. With `--per-port`, each ingress port
+//! gets its own capture, and the packets' times give their order. Without it, one capture has
+//! all packets; with `--in-port`, all flows arrive on one port.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,41 +18,42 @@ use crate::number::{counted, number, port};
 use crate::output::CaptureOutput;
 use crate::workload::{DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused};
 
-/// Draws in a row that may give no new flow before there are said to be no more.
+/// Draws without a new flow after which the search stops.
 const DRAWS: usize = 100_000;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pipeline: PipelineArguments,
-    /// The seed of the pipeline, the flows and their order
+    /// Seed of the pipeline, the flows and their order
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// How many flows
+    /// Number of flows
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<usize>(..))]
     flows: usize,
-    /// How many packets
+    /// Number of packets
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number::<u64>(1..))]
     packets: u64,
     #[command(flatten)]
     locality: LocalityArguments,
-    /// Bytes in a packet, its headers at least
+    /// Bytes in a packet, at least its headers
     #[arg(long, value_name = "BYTES", default_value_t = 60, value_parser = number::<u16>(..))]
     length: u16,
-    /// Packets a second, evenly spaced in the capture's time
+    /// Packets per second, evenly spaced in the capture's time
     #[arg(
         long, value_name = "PPS", default_value_t = 1_000_000,
         value_parser = number::<u64>(1..=1_000_000_000)
     )]
     rate: u64,
-    /// Only flows that come in by this port
+    /// Only flows that arrive on this port
     #[arg(long, value_name = "PORT", conflicts_with = "per_port", value_parser = port)]
     in_port: Option<u32>,
-    /// A capture for each input port: FILE.pcap becomes FILE-p1.pcap, FILE-p2.pcap, ...
+    /// Write a capture for each ingress port: FILE.pcap becomes FILE-p1.pcap, FILE-p2.pcap,
+    /// ...
     #[arg(long)]
     per_port: bool,
-    /// The capture; one that exists is replaced
+    /// The capture; an existing file is replaced
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -60,7 +61,7 @@ pub(super) struct Arguments {
 /// Writes the captures.
 ///
 /// # Errors
-/// If there are not so many flows, or a capture cannot be written.
+/// If there are not enough flows, or a capture cannot be written.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let pipeline = arguments.pipeline.generate(arguments.seed)?;
     let flows = flows(&pipeline, arguments)?;
@@ -99,7 +100,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     }))
 }
 
-/// Different flows, all or those of one port.
+/// Draws different flows, of all ports or of one.
 fn flows(pipeline: &Pipeline, arguments: &Arguments) -> Result<Vec<Flow>> {
     let config = FlowConfig::new(arguments.flows, arguments.seed);
     let Some(port) = arguments.in_port else {
@@ -132,14 +133,14 @@ fn flows(pipeline: &Pipeline, arguments: &Arguments) -> Result<Vec<Flow>> {
     Ok(flows)
 }
 
-/// The captures that are being written.
+/// The captures being written.
 struct Captures<'a> {
     arguments: &'a Arguments,
-    /// By input port, or one without.
+    /// By ingress port, or one capture under `None`.
     open: BTreeMap<Option<u32>, (PathBuf, CaptureOutput)>,
 }
 
-/// A capture that was written.
+/// A finished capture.
 struct Written {
     port: Option<u32>,
     path: PathBuf,
@@ -154,12 +155,12 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// The capture for packets that come in by a port, created when it gets its first.
+    /// The capture for packets that arrive on a port, created at its first packet.
     fn of(&mut self, in_port: u32) -> Result<&mut CaptureOutput> {
         let Arguments {
             per_port, output, ..
         } = self.arguments;
-        // With `--in-port` all flows have that port, and the summary can say so.
+        // With `--in-port`, all flows have that port, so the summary can name it.
         let port = (*per_port || self.arguments.in_port.is_some()).then_some(in_port);
         let entry = match self.open.entry(port) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -189,7 +190,7 @@ impl<'a> Captures<'a> {
     }
 }
 
-/// `dir/name.pcap` and 7 make `dir/name-p7.pcap`.
+/// Inserts the port into the name: `dir/name.pcap` and 7 make `dir/name-p7.pcap`.
 pub(super) fn path_of_port(output: &Path, port: u32) -> PathBuf {
     let stem = output.file_stem().unwrap_or_default().to_string_lossy();
     let name = match output.extension() {
@@ -199,7 +200,7 @@ pub(super) fn path_of_port(output: &Path, port: u32) -> PathBuf {
     output.with_file_name(name)
 }
 
-/// What was written, and how to go on.
+/// Describes the written files, and what to do next.
 fn sentence(arguments: &Arguments, pipeline: &Pipeline, files: &[Written]) -> String {
     let mut text = format!(
         "{} of {}, seed {}\n",

@@ -1,4 +1,4 @@
-//! The packet that the user asks about, and its way through the pipeline.
+//! Reads the packet that the user asks about, and walks it through the pipeline.
 //!
 //! ```text
 //!   FLOW        in_port=1,tcp,nw_dst=10.0.0.1,tp_dst=80     as `ofproto/trace` takes it
@@ -8,9 +8,9 @@
 //!   HEX         the bytes, from port 1
 //! ```
 //!
-//! Registers, metadata and the tunnel's fields are what the packet begins with, as in
-//! `ofproto/trace`. An entry stands for many packets; the one that is asked about has zero where
-//! the entry does not look.
+//! Registers, metadata and tunnel fields are the packet's initial values, as in
+//! `ofproto/trace`. An entry stands for many packets; the question's packet has zeros outside
+//! the entry's mask.
 
 mod packet;
 mod place;
@@ -27,15 +27,15 @@ use thalweg_pipeline::{Beginning, Match, Outbox, Pass, Passes, Pipeline, Term};
 use crate::failure::bad_input;
 use crate::ports::PortNames;
 
-/// How the packet is given.
+/// Arguments that give the packet.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PacketArguments {
-    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, where what is not said is zero, but for
-    /// a TTL of 64; as a cache entry in either of its spellings; or as its bytes in hexadecimal,
-    /// from port 1
+    /// The packet, as `in_port=1,tcp,nw_src=10.0.0.1,...`, where absent fields are zero,
+    /// except a TTL of 64; as a cache entry in either of its spellings; or as its bytes in
+    /// hexadecimal, from port 1
     #[arg(value_name = "FLOW")]
     flow: String,
-    /// The packet's bytes in hexadecimal, in place of those made from FLOW
+    /// The packet's bytes in hexadecimal, instead of those made from FLOW
     #[arg(value_name = "HEX", conflicts_with = "packet")]
     bytes: Option<String>,
     /// The same
@@ -43,10 +43,10 @@ pub(crate) struct PacketArguments {
     packet: Option<String>,
 }
 
-/// A packet that the user asks about.
+/// The packet that the user asks about.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// Where it comes in.
+    /// Its ingress port.
     pub(crate) in_port: PortId,
     bytes: Vec<u8>,
     beginning: Beginning,
@@ -84,14 +84,14 @@ impl Spelling {
 /// Reads a description of packets.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not such a description.
 pub(crate) fn read_flow(flow: &str, names: &PortNames) -> Result<Match> {
     let read = Spelling::of(flow).read(flow, names);
     read.map_err(|error| place::explain(flow, &error))
 }
 
 impl PacketArguments {
-    /// The same as given on the command line.
+    /// Creates the arguments from their command-line values.
     pub(crate) fn new(
         flow: String,
         bytes: Option<String>,
@@ -107,7 +107,7 @@ impl PacketArguments {
     /// Reads the packet.
     ///
     /// # Errors
-    /// If there is none of that description.
+    /// If no packet fits the description.
     pub(crate) fn read(&self, names: &PortNames) -> Result<Question> {
         let given = match (&self.bytes, &self.packet) {
             (Some(digits), _) => Some(bytes_of("HEX", digits)?),
@@ -151,7 +151,7 @@ impl PacketArguments {
     }
 }
 
-/// What the packet begins with beside its bytes.
+/// The packet's initial state besides its bytes.
 fn beginning(flow: &Match) -> Beginning {
     let fields = f::fields();
     let value = |field| flow.term(field).map_or(0, |term| term.value);
@@ -177,10 +177,10 @@ impl Question {
         digits.collect()
     }
 
-    /// Refuses what a P4 program cannot begin with.
+    /// Refuses initial values that a P4 program does not have.
     ///
     /// # Errors
-    /// If the packet begins with registers or a tunnel's fields.
+    /// If the packet begins with registers or tunnel fields.
     pub(crate) fn refuse_what_programs_lack(&self) -> Result<()> {
         match self.beginning == Beginning::default() {
             true => Ok(()),
@@ -191,8 +191,7 @@ impl Question {
         }
     }
 
-    /// Refuses a packet that an entry is not about: not every entry's packets can be made from
-    /// what it says.
+    /// Refuses a packet outside the entry's region: packets cannot be made from every entry.
     fn require(&self, entry: &Match) -> Result<()> {
         let fields = entry.terms().iter().map(|term| term.field).collect();
         let layout = Layout::new(Arc::new(f::fields()), &fields).map_err(bad_input)?;
@@ -225,7 +224,7 @@ impl Question {
     /// Walks the packet and its copies through all their passes.
     ///
     /// # Errors
-    /// If it is no frame.
+    /// If the bytes are not a frame.
     pub(crate) fn passes(&self, pipeline: &Pipeline) -> Result<Vec<Pass>> {
         let mut packet = Packet::from_bytes(&self.bytes);
         packet.set_received(self.in_port, Instant::ZERO);
@@ -234,7 +233,7 @@ impl Question {
         let passes = Passes::new(pipeline, pipeline.version(), packet, &mut outbox);
         let passes = passes.with_beginning(self.beginning.clone());
         let passes = passes.map(|pass| {
-            // A packet that is made from FLOW is a frame.
+            // A packet made from FLOW is always a frame, so only given bytes can fail.
             pass.map_err(|error| {
                 bad_input(format!(
                     "the packet's bytes: {error}; give all bytes from the destination address on"
@@ -245,7 +244,8 @@ impl Question {
     }
 }
 
-/// Whether a text is bytes and no FLOW: no field is called by hexadecimal digits alone.
+/// Whether a text is bytes rather than a FLOW: no field name consists of hexadecimal digits
+/// alone.
 fn is_hexadecimal(text: &str) -> bool {
     let mut digits = text
         .chars()

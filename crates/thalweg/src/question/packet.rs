@@ -1,7 +1,7 @@
-//! A packet for a flow: the bytes that have the fields that somebody wrote down.
+//! Builds a packet with the fields of a flow.
 //!
-//! Fields that are not given are zero, but for what a packet needs to be one: a TTL of 64, the
-//! lengths and checksums that belong to its headers.
+//! Absent fields are zero, except what a valid packet needs: a TTL of 64, and the lengths and
+//! checksums of its headers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use thalweg_packet::wire::{
 use thalweg_packet::{FieldId, standard as f};
 use thalweg_pipeline::Match;
 
-/// The bytes of a packet that has the fields of a flow.
+/// Builds the bytes of a packet that has the fields of a flow.
 pub(super) fn build(flow: &Match) -> Result<Vec<u8>> {
     let fields = Fields { flow };
     let mut builder = PacketBuilder::ethernet(fields.mac(f::ETH_SRC), fields.mac(f::ETH_DST));
@@ -69,7 +69,7 @@ impl Fields<'_> {
         self.above_ip(builder.flow_label(self.get(f::IPV6_LABEL) as u32))
     }
 
-    /// 64 where nothing else is said.
+    /// The TTL, 64 by default.
     fn ttl(&self) -> u8 {
         let is_spent = self.or(f::IP_TTL_ABOVE_1, 1) == 0;
         self.or(f::IP_TTL, if is_spent { 1 } else { 64 }) as u8

@@ -1,4 +1,4 @@
-//! What is wrong with FLOW, and where in it.
+//! Explains an error in FLOW, and points at its place.
 //!
 //! ```text
 //!   FLOW:1:9: unknown port `x`; give its number, or the name of a port that exists
@@ -10,11 +10,10 @@ use thalweg_pipeline::text::TextError;
 
 use crate::failure::bad_input;
 
-/// Characters of FLOW that are shown on either side of the place.
+/// Characters of FLOW shown on either side of the place.
 const SHOWN: usize = 60;
 
-/// The parser's error in the words of somebody who describes a packet, and who sees only what they
-/// have typed.
+/// The parser's error, worded for a user who describes a packet and sees only their own text.
 pub(super) fn explain(flow: &str, error: &TextError) -> anyhow::Error {
     let place = error.place();
     let said = error.to_string();
@@ -35,7 +34,7 @@ pub(super) fn explain(flow: &str, error: &TextError) -> anyhow::Error {
     bad_input(format!("FLOW:{line}:{column}: {what}{pointed}"))
 }
 
-/// The line with a caret below the place; nothing if there is nothing to see.
+/// The line with a caret below the place; empty if it cannot be shown.
 fn pointed_at(flow: &str, line: usize, column: usize) -> String {
     let text = flow.split('\n').nth(line.saturating_sub(1));
     let text: Vec<char> = text.unwrap_or_default().trim_end().chars().collect();
