@@ -1,4 +1,4 @@
-//! `thalweg p4 cache`: a program with a cache of its behaviours in front (B-Cache).
+//! `thalweg p4 cache`: puts a cache of behaviours in front of a program (B-Cache).
 
 use std::path::{Path, PathBuf};
 
@@ -14,37 +14,37 @@ use crate::input::program as program_text;
 use crate::number::number;
 use crate::output;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The program, as p4c's back end for BMv2 writes it
+    /// The program, as written by p4c's back end for BMv2
     program: PathBuf,
-    /// Where the new program goes
+    /// File of the new program
     #[arg(short, long, value_name = "OUT.json")]
     output: PathBuf,
-    /// The program's P4Info, as text or binary; it is derived from the program where none is given
+    /// The program's P4Info, as text or binary; derived from the program if absent
     #[arg(long, value_name = "FILE", requires = "p4info_output")]
     p4info: Option<PathBuf>,
-    /// Where the new program's P4Info goes, as text
+    /// File of the new program's P4Info, as text
     #[arg(long, value_name = "FILE")]
     p4info_output: Option<PathBuf>,
-    /// Behaviours that the cache may have
+    /// Most behaviours in the cache
     #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
     entries: u32,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     entries: u32,
     key: Vec<String>,
     key_bits: u32,
     outputs: Vec<String>,
-    /// Of them, those that are set only where the way wrote them.
+    /// Outputs that are set only if the walk wrote them.
     flagged: usize,
     odd_primitives: Vec<String>,
     compound_actions: usize,
-    /// Tables that a hit asks again, since their entries count.
+    /// Tables that a hit looks up again, because their entries have counters.
     asked_again: Vec<String>,
     stop_points: Vec<Stop>,
 }
@@ -58,7 +58,7 @@ struct Stop {
 /// Transforms a program.
 ///
 /// # Errors
-/// If it cannot be read, is none that a cache can be put in front of, or a file cannot be written.
+/// If it cannot be read, no cache can be put in front of it, or a file cannot be written.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let path = arguments.program.display();
     let text = program_text(&arguments.program)?;
@@ -116,7 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     console.print(&described(&report))
 }
 
-/// The P4Info that was given, or that of the program.
+/// The given P4Info, or one derived from the program.
 pub(super) fn p4info_of(given: Option<&Path>, program: &Program) -> Result<P4Info> {
     let Some(path) = given else {
         return Ok(thalweg_control::derive(program));

@@ -1,4 +1,4 @@
-//! What a cache in front of a P4 program has done, as commands report it.
+//! Reports what the caches in front of a P4 program have done.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ pub(crate) enum CacheReport {
 }
 
 impl CacheReport {
-    /// Those that there are, by name.
+    /// The reports of the existing caches, by name.
     pub(crate) fn all(
         traversals: Option<&CacheStatistics>,
         behaviors: Option<(&BehaviorCounts, usize)>,
@@ -29,7 +29,7 @@ impl CacheReport {
         traversals.into_iter().chain(behaviors).collect()
     }
 
-    /// A line, and one for each reason.
+    /// One line, followed by one line per reason.
     pub(crate) fn text(&self) -> String {
         match self {
             CacheReport::Traversal(report) => report.text(),
@@ -38,21 +38,21 @@ impl CacheReport {
     }
 }
 
-/// The cache of behaviours (B-Cache).
+/// Report of the cache of behaviours (B-Cache).
 #[derive(Serialize)]
 pub(crate) struct BehaviorReport {
     hits: u64,
     misses: u64,
-    /// Walks without a look, as nothing was found.
+    /// Walks without a lookup, because lookups found almost nothing.
     rested: u64,
-    /// Behaviours that were hot.
+    /// Reports of hot behaviours.
     reports: u64,
     installed: u64,
-    /// Reports from before a change.
+    /// Reports made before a change.
     stale: u64,
     entries: usize,
     evictions: BTreeMap<&'static str, u64>,
-    /// Hot ways that cannot be remembered, by reason.
+    /// Hot walks that cannot be remembered, by reason.
     unfit: BTreeMap<&'static str, u64>,
 }
 
@@ -89,23 +89,23 @@ impl BehaviorReport {
     }
 }
 
-/// The cache of traversals.
+/// Report of the cache of traversals.
 #[derive(Serialize)]
 pub(crate) struct TraversalReport {
     exact_hits: u64,
     masked_hits: u64,
     misses: u64,
-    /// Walks without a look, as nothing was found.
+    /// Walks without a lookup, because lookups found almost nothing.
     rested: u64,
     /// Misses whose walks were recorded.
     recorded: u64,
-    /// Recordings of packets that ended on the way.
+    /// Recordings that remember nothing, because the packet ended on the way.
     ended: u64,
-    /// Nodes that were run behind a stop point.
+    /// Nodes that were run after a stop point.
     visits: u64,
     /// Nodes that were run because no segment may begin there.
     refused: u64,
-    /// Segments that are remembered, and the starts they have.
+    /// Remembered segments, and the starts that they have.
     entries: u64,
     starts: u64,
     evictions: BTreeMap<&'static str, u64>,

@@ -1,8 +1,8 @@
-//! Files of entries: commands as simple_switch_CLI takes them, and what is wrong with them.
+//! Reads files of entries: commands in the syntax of simple_switch_CLI.
 //!
-//! A file is written whole or not at all, and every line that is at fault is told with its place. Who
-//! says so goes on as simple_switch_CLI does: what cannot be read or is refused is told and passed
-//! over, and the rest is done, line by line.
+//! By default a file is done as a whole or not at all, and every faulty line is reported with
+//! its place. With `keeps_going`, the file is done line by line as in simple_switch_CLI:
+//! faulty lines are reported and skipped.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use thalweg_packet::Instant;
 use crate::failure::bad_input;
 use crate::input::contents_or;
 
-/// How many lines of a file are told, if more are at fault.
+/// Most faulty lines that are reported.
 const TOLD: usize = 20;
 
 /// Why commands were not done; none of them was.
 pub(crate) enum Refused {
-    /// One was refused: its place in what was handed over, and why.
+    /// One command was refused: its index, and why.
     Command(usize, String),
-    /// Nothing can be done any more.
+    /// No more commands can be done.
     All(anyhow::Error),
 }
 
-/// Faults of a file.
+/// The faults of a file.
 struct Faults<'a> {
     path: &'a Path,
     count: usize,
@@ -48,7 +48,7 @@ impl Faults<'_> {
         format!("{path}:{}:{}: {}", fault.line, fault.column, fault.what)
     }
 
-    /// All that is said of them; none if there is nothing to say.
+    /// The report of all faults; `None` if there are none.
     fn text(mut self) -> Option<String> {
         if self.count > TOLD {
             let more = self.count - TOLD;
@@ -59,10 +59,10 @@ impl Faults<'_> {
     }
 }
 
-/// The commands of a file.
+/// Reads the commands of a file.
 ///
 /// # Errors
-/// If it cannot be read, with all lines that are no commands for the program.
+/// If it cannot be read; lists all lines that are not commands for the program.
 pub(crate) fn read_entries(path: &Path, reader: &mut Reader<'_>) -> Result<Vec<Command>> {
     let mut commands = Vec::new();
     let mut faults = faults_of(path);
@@ -78,11 +78,11 @@ pub(crate) fn read_entries(path: &Path, reader: &mut Reader<'_>) -> Result<Vec<C
     }
 }
 
-/// Does the commands of a file: all at once, or one line after the other, if it `keeps_going` past
-/// those that are at fault.
+/// Does the commands of a file: all at once, or line by line with faulty lines skipped if it
+/// `keeps_going`.
 ///
 /// # Errors
-/// If the file cannot be read or a line is at fault, or nothing can be done any more.
+/// If the file cannot be read, a line is at fault, or no more commands can be done.
 pub(crate) fn write_entries(
     path: &Path,
     keeps_going: bool,
@@ -132,10 +132,10 @@ pub(crate) fn write_entries(
     Ok(())
 }
 
-/// The same, to a target.
+/// The same, for a target.
 ///
 /// # Errors
-/// As [`write_entries`].
+/// As for [`write_entries`].
 pub(super) fn write_to(target: &mut Target, path: &Path, keeps_going: bool) -> Result<()> {
     let program = target.program().clone();
     let mut reader = Reader::new(&program);

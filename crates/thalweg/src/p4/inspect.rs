@@ -1,4 +1,4 @@
-//! `thalweg p4 inspect`: B-Cache's analysis of a program, beside the paper's figures.
+//! `thalweg p4 inspect`: runs B-Cache's analysis on a program, beside the paper's figures.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,20 +15,20 @@ use crate::failure::bad_input;
 use crate::input::program as program_text;
 use crate::output;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The program, as p4c's back end for BMv2 writes it
+    /// The program, as written by p4c's back end for BMv2
     program: PathBuf,
     /// Write the statement control-flow graph for Graphviz (`dot -Tsvg FILE`)
     #[arg(long, value_name = "FILE")]
     graph: Option<PathBuf>,
-    /// Print the paper's figures of one of its four cases beside those of the program
+    /// Also print the paper's figures for one of its four cases
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=4))]
     case: Option<u8>,
 }
 
-/// What the paper says of a case (figures 4 and 5).
+/// The paper's figures for a case (Figures 4 and 5).
 struct Published {
     pd_vio: u32,
     s_vio: u32,
@@ -65,7 +65,7 @@ impl Published {
     }
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     tables: usize,
@@ -80,7 +80,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     total_primitives: Option<u64>,
     stop_points: Vec<Stop>,
-    /// Where a remembered traversal may stop, and another begins.
+    /// Where a remembered traversal may stop and another begins.
     traversal_stops: Vec<Stop>,
 }
 
@@ -107,7 +107,7 @@ struct Stop {
 /// Inspects a program.
 ///
 /// # Errors
-/// If it cannot be read, or is none that can be run.
+/// If it cannot be read, or cannot be run.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let text = program_text(&arguments.program)?;
     let refused = |error: LoadError| {

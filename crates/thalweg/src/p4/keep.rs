@@ -1,4 +1,4 @@
-//! `thalweg p4 keep`: the controller of a switch that runs a program with a cache in front (B-Cache).
+//! `thalweg p4 keep`: controls a switch that runs a program with a cache in front (B-Cache).
 //!
 //! ```text
 //!   connect; give the switch the program with the cache; write the entries; say `ready`
@@ -7,7 +7,7 @@
 //!     a list of reports:     behaviours into the cache table
 //! ```
 //!
-//! The switch may be any that speaks P4Runtime and runs v1model in BMv2's JSON.
+//! It works with any switch that speaks P4Runtime and runs v1model in BMv2's JSON.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,47 +31,48 @@ use crate::input::program as program_text;
 use crate::number::number;
 use crate::run::{Signal, announce, catch};
 
-/// How often signals and the input are looked at.
+/// Time between checks of signals and the input.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Lines of the input that may wait.
+/// Input lines that may wait.
 const LINES: usize = 64;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The program as p4c's back end for BMv2 writes it, without a cache
+    /// The program without a cache, as written by p4c's back end for BMv2
     program: PathBuf,
-    /// Where the switch's P4Runtime is: `unix:PATH`, `tls:ADDRESS:PORT` or `tcp:ADDRESS:PORT`
+    /// Address of the switch's P4Runtime: `unix:PATH`, `tls:ADDRESS:PORT` or
+    /// `tcp:ADDRESS:PORT`
     #[arg(long, value_name = "ADDRESS")]
     connect: Listen,
-    /// The program's P4Info, as text or binary; it is derived from the program where none is given
+    /// The program's P4Info, as text or binary; derived from the program if absent
     #[arg(long, value_name = "FILE")]
     p4info: Option<PathBuf>,
-    /// Entries to begin with: commands as simple_switch_CLI takes them
+    /// Initial entries: commands in the syntax of simple_switch_CLI
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// Say which lines of --entries cannot be read or done, and do the others
+    /// Report the lines of --entries that cannot be read or done, and do the others
     #[arg(long, requires = "entries")]
     keep_going: bool,
-    /// Behaviours that the cache may have
+    /// Most behaviours in the cache
     #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
     behaviors: u32,
-    /// A behaviour that was seen more often than this is hot
+    /// A behaviour seen more often than this is hot
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u16>(0..=65_535))]
     threshold: u16,
-    /// The number of the switch
+    /// The switch's device number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1..))]
     device_id: u64,
-    /// Of several controllers, the one with the largest is the primary
+    /// Election id; the controller with the largest one is the primary
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1..))]
     election_id: u64,
-    /// For `tls:`, the certificate that the switch is shown
+    /// For `tls:`, the certificate to show to the switch
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
     /// For `tls:`, its private key
     #[arg(long, value_name = "FILE", requires = "authorities")]
     key: Option<PathBuf>,
-    /// For `tls:`, the authorities whose switches are believed
+    /// For `tls:`, the authorities that are trusted to certify switches
     #[arg(long, value_name = "FILE", requires = "certificate")]
     authorities: Option<PathBuf>,
     /// End when the input does
@@ -79,10 +80,10 @@ pub(crate) struct Arguments {
     end_with_input: bool,
 }
 
-/// What the command prints at its end with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Default)]
 struct Report {
-    /// Lines of the input that were done, and those that were refused.
+    /// Input lines that were done, and those that were refused.
     changes: u64,
     refused: u64,
     reports: u64,
@@ -92,14 +93,14 @@ struct Report {
     malformed: u64,
     replaced: u64,
     affected: u64,
-    /// Behaviours that are there at the end.
+    /// Behaviours in the cache at the end.
     behaviors: usize,
 }
 
 /// Keeps the cache of a switch.
 ///
 /// # Errors
-/// If a file cannot be used, or the switch is not there, refuses what is asked, or ends.
+/// If a file cannot be used, or the switch cannot be reached, refuses a request, or ends.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let signals = catch()?;
     let path = arguments.program.display();
@@ -115,7 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         KeepError::Client(error) => failed(error),
         error => bad_input(format!("{path}: {error}")),
     })?;
-    // It reads the input, too: handles go on where the file has ended.
+    // The same reader reads the input, so that its handles continue after the file's.
     let mut reader = Reader::new(&program);
     if let Some(path) = &arguments.entries {
         write_entries(path, arguments.keep_going, &mut reader, |commands| {
@@ -183,7 +184,8 @@ fn failed(error: ClientError) -> anyhow::Error {
     }
 }
 
-/// The lines of standard input, on a thread of its own, or what is wrong with one; closed at its end.
+/// Reads the lines of standard input, or their errors, on a separate thread. The channel
+/// closes at the end of the input.
 fn input() -> Receiver<Result<String, String>> {
     let (sender, lines) = sync_channel(LINES);
     std::thread::spawn(move || {
@@ -196,7 +198,7 @@ fn input() -> Receiver<Result<String, String>> {
     lines
 }
 
-/// Does what a line asks for; one that cannot be done is told on standard error, and counted.
+/// Does the command of a line. If that fails, it is reported on standard error and counted.
 fn change(
     keeping: &mut Keeping<'_>,
     reader: &mut Reader<'_>,
@@ -215,7 +217,7 @@ fn change(
     match keeping.change(&commands) {
         Ok(()) => {
             report.changes += 1;
-            // The cache is kept whether or not somebody reads this.
+            // The cache is kept whether or not this line is read.
             let _ = writeln!(std::io::stderr().lock(), "done {line}");
             Ok(())
         }

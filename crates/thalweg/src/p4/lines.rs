@@ -1,14 +1,14 @@
-//! Lines of an input that may have anything in it.
+//! Splits an untrusted input into lines.
 //!
-//! Of a pipe nobody knows what comes next, nor whether a line ever ends. A line that cannot be used
-//! is told as that, and the next is read; nothing is left out in silence.
+//! A pipe may deliver anything, including a line that never ends. A line that cannot be used
+//! is reported as an error, and the next one is read; no line is dropped silently.
 
 use std::io::{BufRead, Read};
 
-/// Bytes that a line may have.
+/// Longest line.
 pub(super) const LINE_BYTES_MAX: usize = 65_536;
 
-/// The lines of an input without their ends, or what is wrong with one.
+/// Iterates over the lines of an input, without their ends, or their errors.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     input: R,
@@ -17,7 +17,7 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Those that are still to come.
+    /// Creates an iterator over the rest of the input.
     pub(super) fn new(input: R) -> Lines<R> {
         Lines {
             input,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn lines(input: &[u8]) -> Vec<Result<String, String>> {
-        // A small buffer, so that lines come in pieces.
+        // A small buffer splits the lines into pieces.
         Lines::new(BufReader::with_capacity(7, input)).collect()
     }
 
@@ -105,7 +105,7 @@ mod tests {
         let problem = told[1].as_ref().expect_err("too long");
         assert!(problem.contains("more than 65536 bytes"), "{problem}");
         assert_eq!(told[2], Ok("next".to_owned()));
-        // One that is too long and the last.
+        // The last line is too long.
         let told = lines(&vec![b'z'; LINE_BYTES_MAX + 1]);
         assert!(told.len() == 1 && told[0].is_err());
     }

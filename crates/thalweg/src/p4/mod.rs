@@ -27,19 +27,19 @@ use crate::failure::bad_input;
 use crate::input;
 use crate::seed;
 
-/// A program in place of rules.
+/// Arguments for a P4 program instead of rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProgramArguments {
-    /// A P4 program in place of rules: the JSON that p4c's back end for BMv2 writes
+    /// A P4 program instead of rules: the JSON written by p4c's back end for BMv2
     #[arg(long, value_name = "FILE.json", conflicts_with = "rules")]
     p4: Option<PathBuf>,
-    /// Entries for the program's tables: commands as simple_switch_CLI takes them
+    /// Entries for the program's tables: commands in the syntax of simple_switch_CLI
     #[arg(long, value_name = "FILE", requires = "p4", conflicts_with = "rules")]
     entries: Option<PathBuf>,
-    /// Say which lines of --entries cannot be read or done, and do the others
+    /// Report the lines of --entries that cannot be read or done, and do the others
     #[arg(long, requires = "entries")]
     keep_going: bool,
-    /// How the program's tables find their entries, and its cache of walks its segments
+    /// How the program's tables search entries, and its cache of walks searches segments
     #[arg(
         long = "p4-classifier",
         value_name = "NAME",
@@ -48,7 +48,7 @@ pub(crate) struct ProgramArguments {
         conflicts_with = "rules"
     )]
     classifier: ClassifierKind,
-    /// What is remembered in front of the program
+    /// The cache in front of the program
     #[arg(
         long = "p4-cache",
         value_enum,
@@ -57,11 +57,11 @@ pub(crate) struct ProgramArguments {
         conflicts_with = "rules"
     )]
     cache: Cache,
-    /// How much that cache remembers: segments, or behaviours of each pipeline
+    /// Size of that cache: segments, or behaviours of each pipeline
     #[arg(long = "p4-cache-entries", value_name = "N", requires = "cache", conflicts_with = "rules",
         value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     cache_entries: Option<u32>,
-    /// How often a behaviour is seen before it is remembered [default: 1]
+    /// Behaviours seen more often than this are remembered [default: 1]
     #[arg(
         long = "p4-threshold",
         value_name = "N",
@@ -71,31 +71,31 @@ pub(crate) struct ProgramArguments {
     threshold: Option<u16>,
 }
 
-/// Ports of v1model, whose numbers have nine bits.
+/// Port numbers of v1model, which have nine bits.
 pub(crate) const PORTS: std::ops::RangeInclusive<u64> = 0..=511;
 
 /// A cache in front of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Cache {
-    /// None: every packet is worked on by the interpreter
+    /// None: the interpreter handles every packet
     Off,
-    /// Walks through its pipelines, in segments
+    /// Walks through the pipelines, in segments
     Traversal,
     /// Whole behaviours that are hot (B-Cache)
     Behavior,
 }
 
 impl ProgramArguments {
-    /// Whether a program was named.
+    /// Whether a program was given.
     pub(crate) fn is_given(&self) -> bool {
         self.p4.is_some()
     }
 
-    /// The program with its entries, if one was named; without a seed, the system draws one for the
-    /// hash tables that packets meet.
+    /// Loads the program with its entries, if one was given. Without `seed`, the seed of the
+    /// packet hash tables is drawn from the operating system.
     ///
     /// # Errors
-    /// If a file cannot be read, or says what cannot be.
+    /// If a file cannot be read, or contains something impossible.
     pub(crate) fn load(&self, seed: Option<u64>) -> Result<Option<Target>> {
         let Some(path) = &self.p4 else {
             return Ok(None);
@@ -126,7 +126,7 @@ impl ProgramArguments {
         Ok(Some(target))
     }
 
-    /// Whether the cache has what is said of it.
+    /// Checks that the cache's options fit its kind.
     fn check(&self) -> Result<()> {
         if self.cache == Cache::Off && self.cache_entries.is_some() {
             return Err(bad_input(
@@ -147,43 +147,44 @@ fn read_program(path: &Path) -> Result<Program> {
     Program::from_json(&text).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
-/// What is to be done with a program.
+/// The sub-commands for P4 programs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Say what a program's behaviour depends on, and what of it can be remembered
+    /// Show what a program's behaviour depends on, and what of it can be remembered
     ///
-    /// The match vectors of B-Cache in bits, and beside them the one that is sound; valid outputs,
-    /// odd primitives and compound actions; where a remembered behaviour has to stop, and why.
+    /// Prints the match vectors of B-Cache in bits, and beside them the sound one; valid
+    /// outputs, odd primitives and compound actions; where a remembered behaviour must stop,
+    /// and why.
     Inspect(inspect::Arguments),
     /// Put a cache of behaviours, and a detector of hot ones, in front of a program
     ///
-    /// What comes out is BMv2's JSON again: an exact table over the sound match vector, whose hits
-    /// skip ingress, and registers that count what missed. A controller fills the table from the
-    /// digests `bcache.report`.
+    /// The output is again BMv2's JSON, with two additions: an exact table over the sound
+    /// match vector, whose hits skip ingress, and registers that count misses. A controller
+    /// fills the table from the digests `bcache.report`.
     Cache(cache::Arguments),
     /// Write the entries that such a cache has after a capture, as commands
     ///
-    /// For a switch without a controller that fills the table, or one that takes no P4Runtime: the
-    /// commands are those of simple_switch_CLI. They are right as long as the program's own entries
-    /// are those that were given here.
+    /// For a switch without a controller to fill the table, or without P4Runtime. The commands
+    /// are those of simple_switch_CLI. They are right as long as the program's own entries are
+    /// those given here.
     Warm(warm::Arguments),
-    /// Be the controller of a switch that runs a program with such a cache, and fill it
+    /// Act as the controller of a switch that runs a program with such a cache, and fill it
     ///
-    /// It gives the switch the program with the cache in front, writes its entries, installs what the
-    /// detector reports, and does the changes that lines on standard input ask for, each with the
-    /// barrier around it. It prints a line that begins with `ready` when it does so, and ends with
-    /// totals on SIGINT or SIGTERM.
+    /// It gives the switch the program with the cache in front, writes its entries, and
+    /// installs what the detector reports. It also does the changes given by lines on standard
+    /// input, each with the barrier around it. It prints a line that begins with `ready` once
+    /// it is running, and ends with totals on SIGINT or SIGTERM.
     Keep(Box<keep::Arguments>),
 }
 
 impl Command {
-    /// Whether a signal is how the command usually ends.
+    /// Whether the command usually ends by a signal.
     pub(crate) fn ends_by_signal(&self) -> bool {
         matches!(self, Command::Keep(_))
     }
 }
 
-/// Does it.
+/// Executes a sub-command.
 ///
 /// # Errors
 /// If the program cannot be read.

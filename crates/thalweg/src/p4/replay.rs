@@ -1,6 +1,6 @@
-//! `thalweg replay --p4`: a capture through a P4 program.
+//! `thalweg replay --p4`: sends captures through a P4 program.
 //!
-//! Every packet is worked on by the interpreter, or by what `--p4-cache` puts in front of it.
+//! The interpreter handles every packet, or the cache that `--p4-cache` puts in front of it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,27 +17,28 @@ use crate::number::counted;
 use crate::output::CaptureOutput;
 use crate::p4::CacheReport;
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
-    /// Of the hash tables that packets meet.
+    /// Seed of the packet hash tables.
     seed: u64,
     packets: u64,
-    /// What captures lack.
+    /// What the captures lack.
     #[serde(flatten)]
     cuts: CutsReport,
     outputs: BTreeMap<u32, u64>,
     drops: BTreeMap<&'static str, u64>,
-    /// What the program did to no effect.
+    /// Faults of the program, which had no effect.
     faults: BTreeMap<&'static str, u64>,
     digests: u64,
-    /// Of tables that may choose or train their index, by name.
+    /// Tables that may choose or train their index, by name.
     tables: BTreeMap<String, IndexReport>,
-    /// By name; without a cache there is none.
+    /// The caches by name; empty without a cache.
     caches: BTreeMap<&'static str, CacheReport>,
 }
 
-/// Sends the captures through the program; what leaves by port N goes to `N.pcap` in a folder.
+/// Sends the captures through the program; packets sent by port N go to `N.pcap` in the folder
+/// `out`.
 ///
 /// # Errors
 /// If a capture cannot be read or written.
@@ -103,7 +104,7 @@ pub(crate) fn replay(
     console.print_json(&report)
 }
 
-/// How the tables find their entries, where there is a choice.
+/// The indexes of tables that have a choice.
 fn indexes(target: &mut Target) -> BTreeMap<String, IndexReport> {
     let program = target.program().clone();
     let state = target.state();

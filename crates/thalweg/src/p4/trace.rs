@@ -1,4 +1,4 @@
-//! `thalweg trace --p4`: what a packet meets in a P4 program.
+//! `thalweg trace --p4`: shows what a packet meets in a P4 program.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use thalweg_packet::Instant;
 
 use crate::console::Console;
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     packet: String,

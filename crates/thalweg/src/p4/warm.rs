@@ -1,8 +1,8 @@
-//! `thalweg p4 warm`: what the cache table of `p4 cache` has after a capture, as commands.
+//! `thalweg p4 warm`: writes the contents of `p4 cache`'s table after a capture, as commands.
 //!
-//! The program with its cache runs here, beside a keeper that installs what it reports, as a
-//! controller would. What is installed at the end are commands for a switch that has no controller
-//! yet, or that takes no P4Runtime, as simple_switch.
+//! The program with its cache runs here, beside a keeper that installs the reported behaviours
+//! as a controller would. The behaviours installed at the end become commands for a switch
+//! that has no controller yet, or no P4Runtime, such as simple_switch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,38 +27,38 @@ use crate::number::number;
 use crate::output;
 use crate::ports::PortNames;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The program without a cache, as p4c's back end for BMv2 writes it
+    /// The program without a cache, as written by p4c's back end for BMv2
     program: PathBuf,
-    /// Its entries: commands as simple_switch_CLI takes them
+    /// Its entries: commands in the syntax of simple_switch_CLI
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// Say which lines of --entries cannot be read or done, and do the others
+    /// Report the lines of --entries that cannot be read or done, and do the others
     #[arg(long, requires = "entries")]
     keep_going: bool,
-    /// A capture of received packets (pcap or pcapng), as FILE or, from a port of its own, PORT=FILE
+    /// A capture of received packets (pcap or pcapng): FILE, or PORT=FILE to give its port
     #[arg(long, value_name = "[PORT=]FILE", required = true)]
     pcap: Vec<String>,
-    /// Fill packets that a capture has cut with zeros, up to the length that they had
+    /// Fill packets that the capture cut with zeros, up to their original length
     #[arg(long)]
     padded: bool,
-    /// The port that captures without one came in by
+    /// The ingress port of captures given without one
     #[arg(long, value_name = "PORT", default_value_t = 1, value_parser = number::<u32>(super::PORTS))]
     in_port: u32,
-    /// Where the commands go
+    /// File of the commands
     #[arg(short, long, value_name = "OUT.cmds")]
     output: PathBuf,
-    /// Behaviours that the cache may have; the same as for `p4 cache`
+    /// Most behaviours in the cache; use the same number as for `p4 cache`
     #[arg(long, value_name = "N", default_value_t = 10_240, value_parser = number::<u32>(1..=1_048_576))]
     behaviors: u32,
-    /// A behaviour is reported when both of its counters are above this
+    /// Report a behaviour when both of its counters are above this
     #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     threshold: u16,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     packets: u64,
@@ -67,7 +67,7 @@ struct Report {
     replaced: u64,
 }
 
-/// Runs the captures through the program, and writes what its cache has then.
+/// Runs the captures through the program, and writes its cache's final contents.
 ///
 /// # Errors
 /// If a file cannot be read or written, or no cache can be put in front of the program.
@@ -122,7 +122,7 @@ fn set_threshold(target: &mut Target, threshold: u16) -> Result<()> {
     Ok(())
 }
 
-/// How many packets there were, and the commands of what is installed after them.
+/// Runs the packets; returns their number, and the commands for what is installed after them.
 fn warm(target: &mut Target, sources: &mut Sources, keeper: &mut Keeper) -> Result<(u64, String)> {
     let program = target.program().clone();
     let Some(entries) = CacheEntries::find(&program, keeper.plan()) else {
@@ -153,7 +153,7 @@ fn warm(target: &mut Target, sources: &mut Sources, keeper: &mut Keeper) -> Resu
     Ok((packets, installed.into_values().collect()))
 }
 
-/// A behaviour as a command.
+/// Formats a behaviour as a command.
 fn line(plan: &Plan, key: &[BigUint], action: usize, data: &[BigUint]) -> String {
     let mut line = format!("table_add {PREFIX}.cache {}", plan.actions[action].name);
     let numbers = |line: &mut String, numbers: &[BigUint]| {

@@ -1,7 +1,7 @@
-//! Axes: where the ticks are.
+//! Lays out axes and their ticks.
 //!
-//! On a logarithmic axis positions are decimal logarithms; [`Axis::position`] is the only place
-//! that knows.
+//! On a logarithmic axis, positions are decimal logarithms; only [`Axis::position`] knows
+//! that.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use super::number::Unit;
 
-/// How positions follow values.
+/// How values map to positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scale {
-    /// In proportion, from zero.
+    /// Linear, from zero.
     Linear,
-    /// By the logarithm; values must be above zero, others are not drawn.
+    /// Logarithmic; values that are not above zero are not drawn.
     Logarithmic,
 }
 
@@ -23,15 +23,16 @@ pub(super) enum Scale {
 pub(crate) struct Axis {
     /// What the values are.
     pub(super) label: String,
-    /// What they are counted in.
+    /// The unit of the values.
     pub(super) unit: Unit,
-    /// How they are laid out.
+    /// The scale.
     pub(super) scale: Scale,
-    /// A value that is shown even if nothing lies there.
+    /// A value that is always shown, even without data there.
     pub(super) reaches: Option<f64>,
 }
 
-/// The part of an axis that is shown, in positions; `low` may be the larger, to turn it round.
+/// The shown part of an axis, in positions. `low` may be larger than `high`, which flips the
+/// axis.
 pub(super) struct Extent {
     pub(super) low: f64,
     pub(super) high: f64,
@@ -57,7 +58,7 @@ impl Ranged for Extent {
 }
 
 impl Axis {
-    /// An axis from zero.
+    /// A linear axis from zero.
     pub(crate) fn linear(label: impl Into<String>, unit: Unit) -> Axis {
         Axis {
             label: label.into(),
@@ -67,7 +68,7 @@ impl Axis {
         }
     }
 
-    /// An axis of magnitudes.
+    /// A logarithmic axis.
     pub(crate) fn logarithmic(label: impl Into<String>, unit: Unit) -> Axis {
         Axis {
             label: label.into(),
@@ -77,13 +78,13 @@ impl Axis {
         }
     }
 
-    /// Shows this value even if nothing lies there, so that pictures can be compared.
+    /// Always shows this value, so that pictures can be compared.
     pub(crate) fn reaching(mut self, value: f64) -> Axis {
         self.reaches = Some(value);
         self
     }
 
-    /// Where a value is; nowhere if it has no place on the axis.
+    /// The position of a value; `None` if it has no place on the axis.
     pub(super) fn position(&self, value: f64) -> Option<f64> {
         let position = match self.scale {
             Scale::Linear => value,
@@ -92,7 +93,7 @@ impl Axis {
         position.is_finite().then_some(position)
     }
 
-    /// What stands at a tick.
+    /// The label of a tick.
     pub(super) fn tick_label(&self, position: f64) -> String {
         let value = match self.scale {
             Scale::Linear => position,
@@ -101,7 +102,7 @@ impl Axis {
         self.unit.format_tick(value)
     }
 
-    /// The part of the axis on which all the values have room.
+    /// The part of the axis that has room for all values.
     pub(super) fn extent(&self, values: impl Iterator<Item = f64>) -> Extent {
         let positions = values
             .chain(self.reaches)
@@ -125,7 +126,7 @@ fn linear_extent(high: f64) -> Extent {
     let rough = high / 5.0;
     let magnitude = 10_f64.powf(rough.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude);
-    // A hair of tolerance, so that 1.0 is cut in fifths.
+    // A little tolerance, so that 1.0 is cut into fifths.
     let step = steps.into_iter().find(|step| *step >= rough * 0.999);
     let step = step.unwrap_or(10.0 * magnitude);
     let count = (high / step - 1e-6).ceil() as usize;
@@ -136,7 +137,7 @@ fn linear_extent(high: f64) -> Extent {
     }
 }
 
-/// Whole decades, or ones, twos and fives where there are few.
+/// Ticks at whole decades, or at ones, twos and fives for a small range.
 fn logarithmic_extent(low: f64, high: f64) -> Extent {
     let is_narrow = high.ceil() - low.floor() <= 3.0;
     let factors: &[f64] = if is_narrow { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -146,7 +147,7 @@ fn logarithmic_extent(low: f64, high: f64) -> Extent {
         factors.iter().map(at)
     });
     let ticks: Vec<f64> = ticks.collect();
-    // The last tick that is not above the lowest value, and the first that is above the highest.
+    // The last tick not above the lowest value, and the first above the highest.
     let below = ticks.iter().copied().rfind(|tick| *tick <= low);
     let above = ticks.iter().copied().find(|tick| *tick > high);
     let (low, high) = (below.unwrap_or(low), above.unwrap_or(high));

@@ -1,4 +1,4 @@
-//! Pictures of bars: a group of bars for each category, or one bar in parts.
+//! Draws bars: a group of bars for each category, or one bar in parts.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use super::axis::{Axis, Extent};
 use super::colors;
 
-/// Height of a category, of the axis, and the width of it all, in the picture's own units.
+/// Height of a category and of the axis, and the total width, in the picture's units.
 const CATEGORY_HEIGHT: u32 = 44;
 const AXIS_HEIGHT: u32 = 56;
 const WIDTH: u32 = 880;
@@ -15,20 +15,20 @@ const FONT: (&str, u32) = ("sans-serif", 14);
 /// The share of a category's height that its bars fill.
 const FILL: f64 = 0.76;
 
-/// One picture; bars lie, so that names have room.
+/// One picture. Bars are horizontal, so that names have room.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
-    /// What it shows.
+    /// What the picture shows.
     pub(crate) caption: String,
-    /// What else to know, in a sentence; may be empty.
+    /// An additional note of one sentence; may be empty.
     pub(crate) note: String,
     /// The axis of the values; linear, so that lengths can be compared.
     pub(crate) axis: Axis,
-    /// From top to bottom.
+    /// The categories, from top to bottom.
     pub(crate) categories: Vec<String>,
     /// A value for each category.
     pub(crate) series: Vec<(String, Vec<f64>)>,
-    /// Whether the series are parts of one bar rather than bars of their own.
+    /// Whether the series are parts of one bar rather than separate bars.
     pub(crate) is_stacked: bool,
 }
 
@@ -103,7 +103,7 @@ impl Bars {
         Ok(())
     }
 
-    /// Where the bars are: values to the right, categories downwards.
+    /// Places the bars: values to the right, categories downwards.
     fn rectangles(&self) -> Vec<Bar> {
         let mut bars = Vec::new();
         for category in 0..self.categories.len() {

@@ -1,7 +1,8 @@
-//! The palette, in its light form; `style.css` has the same colours and their dark forms.
+//! The palette in its light form; `style.css` has the same colours and their dark forms.
 //!
-//! The series colours are after Okabe and Ito, *Color Universal Design*, 2008, which most people
-//! with a colour vision deficiency can tell apart; yellow is darkened to be seen on white.
+//! The series colours are after Okabe and Ito, *Color Universal Design*, 2008, which most
+//! people with a colour vision deficiency can tell apart. Yellow is darkened so that it shows
+//! on white.
 
 use plotters::style::RGBColor;
 
@@ -19,20 +20,20 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0x56, 0xb4, 0xe9),
 ];
 
-/// How many series have a colour of their own.
+/// Number of series colours.
 pub(super) const COUNT: usize = SERIES.len();
 
-/// The colour of the series at a place; beyond the palette they repeat, with another mark.
+/// The colour of series number `place`; past the palette colours repeat, with another mark.
 pub(super) fn series(place: usize) -> RGBColor {
     SERIES[place % SERIES.len()]
 }
 
-/// The style sheet's name for it.
+/// Its class in the style sheet.
 pub(super) fn series_class(place: usize) -> String {
     format!("series-{}", place % SERIES.len() + 1)
 }
 
-/// What stands for a series in a legend.
+/// The mark of a series in a legend.
 pub(super) fn mark(place: usize) -> &'static str {
     match place / COUNT {
         0 => "■",

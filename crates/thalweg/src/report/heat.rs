@@ -1,32 +1,32 @@
-//! Heat maps: a table whose cells are the darker the greater their value.
+//! Draws heat maps: tables whose cells are darker for greater values.
 
 use super::html::escape;
 
-/// Sizes of cells and margins, in the picture's own units.
+/// Sizes of cells and margins, in the picture's units.
 const CELL_HEIGHT: usize = 34;
 const HEAD_HEIGHT: usize = 30;
 const WIDTH: usize = 880;
 const LETTER_WIDTH: usize = 8;
-/// So dark that the number in a cell can still be read, in the light and in the dark.
+/// The darkest shade at which a cell's number is still readable, in light and dark mode.
 const DARKEST: f64 = 0.65;
 
 /// One picture.
 #[derive(Clone, Debug)]
 pub(crate) struct Heat {
-    /// What it shows.
+    /// What the picture shows.
     pub(crate) caption: String,
-    /// What else to know, in a sentence; may be empty.
+    /// An additional note of one sentence; may be empty.
     pub(crate) note: String,
-    /// From left to right.
+    /// The columns, from left to right.
     pub(crate) columns: Vec<String>,
-    /// From top to bottom: a name, and a value for each column.
+    /// The rows, from top to bottom: a name, and a value for each column.
     pub(crate) rows: Vec<(String, Vec<f64>)>,
-    /// How a value is written.
+    /// Formats a value.
     pub(crate) write: fn(f64) -> String,
 }
 
 impl Heat {
-    /// The picture as SVG, in the light colours that the style sheet knows.
+    /// The picture as SVG, in light colours that the style sheet maps.
     pub(super) fn to_svg(&self) -> String {
         let names = self.rows.iter().map(|(name, _)| name.chars().count());
         let left = 16 + LETTER_WIDTH * names.max().unwrap_or(0);

@@ -1,6 +1,6 @@
-//! The page around what a report shows: one file, nothing fetched, nothing run.
+//! Wraps a report in a page: one file that fetches and runs nothing.
 
-/// How pages look; colours follow the reader's preference, and paper is light.
+/// The style of pages; colours follow the reader's preference, and print is light.
 const STYLE: &str = include_str!("style.css");
 
 /// A whole page.
@@ -15,7 +15,7 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text as it may stand in an element or in a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! Pictures of lines and dots over two axes.
+//! Draws lines and dots over two axes.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -7,33 +7,33 @@ use plotters::prelude::*;
 use super::axis::{Axis, Extent};
 use super::colors;
 
-/// Width and height, in the picture's own units.
+/// Width and height, in the picture's units.
 const SIZE: (u32, u32) = (880, 330);
 const FONT: (&str, u32) = ("sans-serif", 14);
-/// Caption and names, above a picture that is a file of its own.
+/// Height of the caption and series names above a picture in its own file.
 const HEAD_HEIGHT: u32 = 60;
 const CAPTION_FONT: (&str, u32) = ("sans-serif", 18);
 
 /// One picture.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
-    /// What it shows.
+    /// What the picture shows.
     pub(crate) caption: String,
-    /// What else to know, in a sentence; may be empty.
+    /// An additional note of one sentence; may be empty.
     pub(crate) note: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// Stretches of the x axis that are shaded and named.
+    /// Ranges of the x axis that are shaded and named.
     pub(crate) bands: Vec<Band>,
 }
 
-/// Values that belong together.
+/// The values of one series.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) shape: Shape,
-    /// By rising x for a line.
+    /// The points; in order of x for a line.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct Series {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     Line,
-    /// A line with a dot at each value, for a few of them.
+    /// A line with a dot at each value; suits few values.
     MarkedLine,
     Dots,
 }
 
-/// A stretch of the x axis.
+/// A range of the x axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Band {
     pub(crate) name: String,
@@ -68,7 +68,7 @@ impl Lines {
         Ok(svg)
     }
 
-    /// The picture as a file of its own: with its caption, and the names of its series.
+    /// The picture as a separate file, with its caption and the names of its series.
     ///
     /// # Errors
     /// If it cannot be drawn.
@@ -129,7 +129,7 @@ impl Lines {
             let shade =
                 Rectangle::new([(band.from, top), (band.to, bottom)], colors::BAND.filled());
             let name = FONT.into_font().color(&colors::FAINT);
-            // The name stands above the picture, where no line runs through it.
+            // The name is above the picture, where no line crosses it.
             let name = Text::new(band.name.clone(), (2, -18), name);
             let name = EmptyElement::at((band.from, top)) + name;
             chart
@@ -152,7 +152,7 @@ impl Lines {
             .y_label_formatter(&|at| self.y.tick_label(*at))
             .draw()
             .map_err(|error| anyhow!("{error}"))?;
-        // The first series is drawn last, on top of those that it coincides with.
+        // The first series is drawn last, so it lies on top where series coincide.
         for (place, series) in self.series.iter().enumerate().rev() {
             let position = |(x, y): &(f64, f64)| Some((self.x.position(*x)?, self.y.position(*y)?));
             let points: Vec<(f64, f64)> = series.points.iter().filter_map(position).collect();
@@ -164,7 +164,7 @@ impl Lines {
 
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Extent, Extent>>;
 
-/// Draws the series at a place of the palette; beyond its colours, with another mark.
+/// Draws series number `place` in its palette colour; past the palette with another mark.
 fn draw_series(
     chart: &mut Chart<'_, '_>,
     place: usize,

@@ -1,14 +1,14 @@
-//! Reports: a page of text, tables and pictures that stands on its own.
+//! Builds reports: self-contained pages of text, tables and pictures.
 //!
-//! A command describes what it has measured as [`Table`]s, [`Lines`] and [`Bars`]; the tables it
-//! also prints. [`Report::to_html`] makes one file of it:
+//! A command describes its measurements as [`Table`]s, [`Lines`] and [`Bars`]; it prints the
+//! tables too. [`Report::to_html`] makes one file of them:
 //!
-//! 1. Nothing is fetched and nothing is run: style and pictures are in the page, and every picture
-//!    has its numbers in a table or its description in words.
-//! 2. Colours follow the reader's preference for light or dark. Pictures are drawn in the light
-//!    colours, which the style sheet maps to the present ones by their names; one palette, in
-//!    `colors.rs` and `style.css`.
-//! 3. Texts that commands hand in are escaped here, and only here.
+//! 1. The page fetches and runs nothing: style and pictures are inside. Every picture has its
+//!    numbers in a table or its description in words.
+//! 2. Colours follow the reader's preference for light or dark. Pictures are drawn in the
+//!    light colours, and the style sheet maps these to the current ones by their names. The
+//!    one palette is in `colors.rs` and `style.css`.
+//! 3. Only this module escapes the texts of commands.
 
 mod axis;
 mod bars;
@@ -41,7 +41,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// A page of which nothing but the title is there.
+    /// Creates a page with only a title.
     pub(crate) fn new(title: &str) -> Report {
         Report {
             title: title.to_owned(),
@@ -54,12 +54,12 @@ impl Report {
         self.body += &format!("<h2>{}</h2>\n", escape(text));
     }
 
-    /// Adds a paragraph; what stands between backticks is set as code.
+    /// Adds a paragraph; text between backticks is set as code.
     pub(crate) fn text(&mut self, text: &str) {
         self.body += &format!("<p>{}</p>\n", with_code(text));
     }
 
-    /// Adds a list, an item each; backticks as in [`Report::text`].
+    /// Adds a list; backticks work as in [`Report::text`].
     pub(crate) fn list(&mut self, items: &[String]) {
         let items = items.iter();
         let items: String = items
@@ -126,7 +126,7 @@ impl Report {
         html::page(&self.title, &self.body)
     }
 
-    /// Writes the page to a file, replacing one that exists.
+    /// Writes the page to a file, replacing any existing one.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -135,7 +135,7 @@ impl Report {
     }
 }
 
-/// Escaped text with what stands between backticks as code.
+/// Escapes text, and sets text between backticks as code.
 fn with_code(text: &str) -> String {
     let mut html = String::new();
     for (place, piece) in text.split('`').enumerate() {

@@ -1,18 +1,18 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// What a number counts, and so how it is written.
+/// The unit of a number, which decides its format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
-    /// Things, with thousands parted.
+    /// A count, written with thousands separators.
     Count,
-    /// A share, from 0 to 1, written in percent.
+    /// A share from 0 to 1, written in percent.
     Share,
-    /// A time in nanoseconds, written in the unit that suits it.
+    /// A time in nanoseconds, written in a suitable unit.
     Nanoseconds,
 }
 
 impl Unit {
-    /// The number in full, for tables.
+    /// The number with full precision, for tables.
     pub(crate) fn format(self, value: f64) -> String {
         match self {
             Unit::Count => format_count(value.round().max(0.0) as u64),
@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// A count with its thousands parted by commas.
+/// A count with commas between thousands.
 pub(crate) fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -44,7 +44,7 @@ pub(crate) fn format_count(count: u64) -> String {
     text
 }
 
-/// Bytes in the unit that suits them.
+/// A size in a suitable unit.
 pub(crate) fn format_bytes(bytes: u64) -> String {
     scaled(
         bytes as f64,
@@ -59,7 +59,7 @@ fn format_time(nanoseconds: f64, write: fn(f64) -> String) -> String {
     scaled(nanoseconds, 1e3, &["ns", "µs", "ms", "s"], " ", write)
 }
 
-/// The value in the largest unit that leaves at least one of it.
+/// The value in the largest unit in which it is at least 1.
 fn scaled(
     mut value: f64,
     base: f64,
@@ -68,7 +68,7 @@ fn scaled(
     write: fn(f64) -> String,
 ) -> String {
     let mut unit = 0;
-    // What would be rounded up to a whole unit already is one.
+    // A value that would round up to a whole next unit uses that unit.
     while value.abs() >= base * 0.9995 && unit + 1 < units.len() {
         value /= base;
         unit += 1;
@@ -76,7 +76,7 @@ fn scaled(
     format!("{}{space}{}", write(value), units[unit])
 }
 
-/// Three digits that tell something, so that a column has as many everywhere.
+/// Three significant digits, so that all cells of a column have the same number.
 fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
@@ -87,7 +87,7 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// At most three digits, without zeros at the end.
+/// At most three significant digits, without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = digits(value);
     if !text.contains('.') {

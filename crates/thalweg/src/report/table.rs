@@ -1,10 +1,10 @@
-//! Tables: the same rows on a terminal and in a report.
+//! Tables for the terminal and for reports, with the same rows.
 
 use comfy_table::{CellAlignment, presets};
 
 use super::html::escape;
 
-/// A table whose cells are text already.
+/// A table whose cells are already text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     caption: String,
@@ -19,7 +19,7 @@ enum Alignment {
 }
 
 impl Table {
-    /// A table without columns and rows.
+    /// Creates a table without columns and rows.
     pub(crate) fn new(caption: impl Into<String>) -> Table {
         Table {
             caption: caption.into(),
@@ -42,7 +42,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it has not as many cells as there are columns.
+    /// If the number of cells differs from the number of columns.
     pub(crate) fn push(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
@@ -64,7 +64,7 @@ impl Table {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        // Lines between single rows are more than the eye needs.
+        // Lines between single rows only distract.
         let text = table.to_string();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let is_rule = |line: &str| line.starts_with('─');
