@@ -1,17 +1,17 @@
 //! Refuses sizes that need more memory than the machine or the process has.
 //!
-//! Buffers and the exact-match cache are made at the start, in sizes that the user chooses. An
-//! allocation that fails would end the process without a word of which size to lower.
+//! Buffers and the exact-match cache are allocated at the start, in sizes that the user chooses. A
+//! failed allocation would end the process without saying which size to lower.
 
 use anyhow::{Result, ensure};
 
 use crate::failure::bad_input;
 use crate::report::format_bytes;
 
-/// Refuses to start what needs `bytes` at once; `remedy` says which sizes to lower.
+/// Refuses to start if `bytes` of memory are not available; `remedy` says which sizes to lower.
 ///
 /// # Errors
-/// If the machine has less memory than that, or the process may not have so much.
+/// If the machine has less memory, or the process may not have that much.
 pub(crate) fn check(bytes: u64, remedy: &str) -> Result<()> {
     let machine = machine_bytes();
     ensure!(
@@ -22,7 +22,7 @@ pub(crate) fn check(bytes: u64, remedy: &str) -> Result<()> {
             format_bytes(machine),
         ))
     );
-    // Nothing is written to it, so the probe takes address space and no memory.
+    // The probe is never written, so it takes address space but no memory.
     let mut probe = Vec::<u8>::new();
     let granted = usize::try_from(bytes).is_ok_and(|bytes| probe.try_reserve_exact(bytes).is_ok());
     ensure!(

@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Changes kept for the report.
 const MAX_CHANGES: usize = 1_000;
 
-/// What a configuration that needs too much memory can lower.
+/// Sizes to lower if a configuration needs too much memory.
 const LOWER: &str = "lower packets_per_worker, packet_bytes or [cache.microflow] entries";
 
 /// The command's arguments.

@@ -1,4 +1,4 @@
-//! The switch whose packets a P4 program answers, and the server that its controllers speak to.
+//! Runs a switch that forwards with a P4 program, and the server for its controllers.
 //!
 //! ```text
 //!   load the program, if the configuration has one; open ports; start the worker and the server
@@ -37,7 +37,7 @@ use crate::input;
 use crate::number::counted;
 use crate::p4::{CacheReport, Refused, write_entries};
 
-/// How often signals are looked for.
+/// Time between checks of signals.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Runs the switch.
@@ -111,7 +111,7 @@ pub(super) fn execute(
     console.print(&report.text())
 }
 
-/// The session and its data plane, with the program of the configuration.
+/// Creates the session and its data plane, with the configured program.
 fn device(
     config: &Configuration,
     settings: &P4Settings,
@@ -149,14 +149,14 @@ fn device(
         ..DeviceConfig::default()
     };
     let mut device = Device::new(device, engine);
-    // The program is loaded before anything is opened, so that a slip costs nothing.
+    // The program is loaded before anything is opened, so a mistake in it has no effects.
     if let Some(files) = &settings.program {
         start_with(&mut device, files, clock())?;
     }
     Ok((device, forwarder))
 }
 
-/// The program and the entries that the switch starts with.
+/// Loads the program and the entries that the switch starts with.
 fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> Result<()> {
     let text = input::program(&files.program)?;
     let place = files.program.display();
@@ -211,7 +211,7 @@ fn write(
     })
 }
 
-/// The command that was refused for itself, and not because another was.
+/// The command that was refused for its own sake, not because another was.
 fn refused_one(verdicts: Verdicts) -> Refused {
     let mut refused = (0..).zip(verdicts).filter_map(|(index, verdict)| {
         let problem = verdict.err()?;
@@ -239,12 +239,12 @@ struct Report {
     from_controller: u64,
     to_controller: u64,
     ports: Vec<PortReport>,
-    /// Ports that came and went while the switch ran.
+    /// Ports that came and went during the run.
     ports_attached: u64,
     ports_detached: u64,
     ports_gone: u64,
     p4runtime: BTreeMap<&'static str, u64>,
-    /// By name; without a cache there is none.
+    /// The caches by name; empty without a cache.
     caches: BTreeMap<&'static str, CacheReport>,
 }
 
@@ -342,7 +342,7 @@ impl Report {
     }
 }
 
-/// What the server gave up for its bounds' sake, by name.
+/// What the server gave up because of its limits, by name.
 fn given_up(counters: &ServerCounters) -> [(&'static str, u64); 9] {
     [
         ("evicted_handshakes", counters.evicted_handshakes),
@@ -357,7 +357,7 @@ fn given_up(counters: &ServerCounters) -> [(&'static str, u64); 9] {
     ]
 }
 
-/// What the session has done, by name.
+/// The session's counters, by name.
 fn session_counts(counters: &DeviceCounters) -> BTreeMap<&'static str, u64> {
     BTreeMap::from([
         ("writes", counters.writes),

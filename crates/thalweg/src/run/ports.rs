@@ -1,4 +1,4 @@
-//! The ports of the configuration: opened at the start, followed, and changed by a reload.
+//! Opens the configured ports, follows their interfaces, and changes them on a reload.
 //!
 //! ```text
 //!   an interface is deleted   the switch lets its port go; it is said, with the time
@@ -6,10 +6,11 @@
 //!   its name is there again   the port is opened and attached; it is said, with the time
 //! ```
 //!
-//! 1. A port that waits is tried when it is seen to be gone, and after every change of links from
-//!    then on: whichever comes first, an interface that is there is not missed.
-//! 2. A reload that cannot open a new port changes nothing, unless the port needs what another
-//!    has until then.
+//! 1. A waiting port is tried when it is found to be gone, and after every later change of
+//!    links. So an interface that reappears is never missed, in whichever order the two
+//!    happen.
+//! 2. A reload that cannot open a new port changes nothing, unless the port needs a resource
+//!    that another port still holds.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -24,13 +25,13 @@ use crate::failure::{bad_input, text_of};
 
 /// A running switch whose ports can come and go.
 pub(super) trait Pluggable {
-    /// Whether it has a port of this number that is not gone.
+    /// Whether it has a port with this number that is not gone.
     fn has_port(&self, number: PortId) -> bool;
 
     /// Adds a port.
     fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError>;
 
-    /// Takes a port away.
+    /// Removes a port.
     fn detach(&mut self, number: PortId) -> bool;
 }
 
@@ -62,16 +63,16 @@ impl Pluggable for P4Switch {
     }
 }
 
-/// What follows the interfaces behind ports.
+/// Follows the interfaces of ports.
 pub(super) struct Following {
-    /// Something about links has changed; without it, every look is taken for that.
+    /// Signals a change of links; if `None`, every look counts as a change.
     changes: Option<Receiver<()>>,
-    /// Ports whose interface is missing, and what was last said about that.
+    /// Ports whose interface is missing, with the last message about each.
     waiting: BTreeMap<PortId, String>,
 }
 
 impl Following {
-    /// Begins to follow; changes end the waiting of a switch.
+    /// Begins to follow; a change interrupts a waiting switch.
     pub(super) fn start(interrupter: Option<Interrupter>) -> Following {
         let changes = follow_links(interrupter);
         let changes = changes.map_err(|error| {
@@ -84,7 +85,7 @@ impl Following {
         }
     }
 
-    /// Looks which ports are missing, and attaches those whose interface is there again.
+    /// Finds missing ports, and attaches those whose interface is back.
     pub(super) fn look(&mut self, ports: &[PortConfig], switch: &mut impl Pluggable) {
         let heard = self.changes.as_ref().map(Receiver::try_recv);
         let has_changed = !matches!(heard, Some(Err(TryRecvError::Empty)));
@@ -119,7 +120,7 @@ impl Following {
     fn try_again(&mut self, config: &PortConfig, switch: &mut impl Pluggable) {
         let port = match thalweg_io::open(config) {
             Ok(port) => port,
-            // It is still missing.
+            // The interface is still missing.
             Err(thalweg_io::Error::NoInterface { .. }) => return,
             Err(error) => return self.complain(config, error.to_string()),
         };
@@ -133,7 +134,7 @@ impl Following {
         ));
     }
 
-    /// Says once why an interface that is there again cannot be used.
+    /// Logs, once per reason, why a returned interface cannot be used.
     fn complain(&mut self, config: &PortConfig, what: String) {
         let said = self.waiting.entry(config.number).or_default();
         if *said != what {
@@ -143,14 +144,14 @@ impl Following {
     }
 }
 
-/// Says on a channel when links change, from a thread of its own.
+/// Reports changes of links on a channel, from a separate thread.
 fn follow_links(interrupter: Option<Interrupter>) -> Result<Receiver<()>> {
     let watch = LinkWatch::open()?;
-    // One is enough: who hears it looks at everything.
+    // A capacity of one is enough: the receiver checks all ports.
     let (sender, changes) = sync_channel(1);
     let follow = move || {
         while let Ok(()) = watch.wait() {
-            // Without room there is news already.
+            // If the channel is full, a notice is already waiting.
             let _ = sender.try_send(());
             if let Some(interrupter) = &interrupter {
                 interrupter.interrupt();
@@ -162,15 +163,15 @@ fn follow_links(interrupter: Option<Interrupter>) -> Result<Receiver<()>> {
     Ok(changes)
 }
 
-/// What a reload has done with ports.
+/// The changes that a reload made to ports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Replugged {
     pub(super) added: usize,
     pub(super) removed: usize,
 }
 
-/// Gives a switch the ports of another configuration; those that are as they were are left alone.
-/// Ports that cannot be had are taken out of `next`.
+/// Gives a switch the ports of another configuration; unchanged ports are left alone. Ports
+/// that cannot be opened or attached are removed from `next`.
 ///
 /// # Errors
 /// If a new port cannot be opened; then nothing has changed.
@@ -196,7 +197,7 @@ pub(super) fn replug(
             false => opened.push(open(config)?),
         }
     }
-    // From here on something changes; invariant 2.
+    // Changes begin here; see invariant 2.
     for config in &removed {
         switch.detach(config.number);
     }
@@ -225,7 +226,7 @@ fn leave_out(what: &str) {
     ));
 }
 
-/// Whether two descriptions are of one port, which needs no change; names are for people.
+/// Whether two descriptions mean the same port; its name does not matter.
 fn is_same_port(one: &PortConfig, other: &PortConfig) -> bool {
     let essence = |port: &PortConfig| PortConfig {
         name: String::new(),
@@ -235,7 +236,7 @@ fn is_same_port(one: &PortConfig, other: &PortConfig) -> bool {
     essence(one) == essence(other)
 }
 
-/// Whether the second port can only be opened when the first is closed.
+/// Whether the second port can only be opened after the first is closed.
 fn excludes(first: &PortConfig, second: &PortConfig) -> bool {
     let share = has_interface(first) && has_interface(second);
     let files = [&first.read, &first.write];
@@ -256,7 +257,7 @@ fn describe(config: &PortConfig) -> String {
 /// Opens the port that the configuration describes.
 ///
 /// # Errors
-/// If that cannot be done.
+/// If it cannot be opened.
 pub(super) fn open(config: &PortConfig) -> Result<SwitchPort> {
     let refused = |error: thalweg_io::Error| {
         let text = format!("{}: {error}", describe(config));

@@ -1,4 +1,4 @@
-//! SIGHUP: configuration, map and rules are read again, and what is different takes effect.
+//! SIGHUP: reads configuration, map and rules again, and applies the differences.
 //!
 //! ```text
 //!   read the configuration     -- of what a start alone can change: say so, by key
@@ -7,8 +7,8 @@
 //!   limits; the map of a fabric; the rules, of which the difference is one change
 //! ```
 //!
-//! 1. A fault in the configuration, the rules' texts or a new port changes nothing.
-//! 2. Rules that the pipeline refuses leave the rules as they were; ports and limits are new then.
+//! 1. An error in the configuration, the texts of the rules or a new port changes nothing.
+//! 2. If the pipeline refuses the rules, the old rules stay; ports and limits are already new.
 
 use std::time::Instant;
 
@@ -25,15 +25,16 @@ use crate::console::{Console, warn};
 use crate::failure::{bad_input, text_of};
 use crate::number::counted;
 
-/// Reads a configuration again, as far as it can take effect; says what waits for a start.
+/// Reads a configuration again, and warns of changes that wait for the next start.
 ///
-/// `running` becomes what the file says, but for what only a start can change.
+/// The result has the file's values, except for what only a start can change: that is copied
+/// from `running`.
 ///
 /// # Errors
-/// If it cannot be used; then `running` is as it was.
+/// If it cannot be used.
 pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Result<Configuration> {
     let next = Configuration::read(path).map_err(bad_input)?;
-    // One that was drawn stays until the end.
+    // A drawn seed stays until the end of the run.
     let mut next = next.or_seed(running.seed());
     for key in next.keep_what_is_fixed(running) {
         warn(&format!(
@@ -44,7 +45,7 @@ pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Res
 }
 
 impl Running {
-    /// Reads everything again; invariant 1.
+    /// Reads everything again; see invariant 1.
     pub(super) fn reload(&mut self, switch: &mut Switch, console: &Console) {
         let next = match read_again(&self.path, &self.config) {
             Ok(next) => next,
@@ -70,7 +71,7 @@ impl Running {
                     done.time_to_update.as_secs_f64() * 1e6,
                     of_ports(ports)
                 );
-                // Packets pass whether or not somebody still reads this.
+                // The switch forwards whether or not this line is read.
                 let _ = announce(console, &text);
             }
             Err(error) => {
@@ -80,7 +81,7 @@ impl Running {
         }
     }
 
-    /// Puts ports and limits of another configuration in place; none if a port cannot be opened.
+    /// Applies ports and limits of another configuration; `None` if a port cannot be opened.
     fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Option<Replugged> {
         let ports = match replug(&self.config.ports, &mut next.ports, switch) {
             Ok(ports) => ports,
@@ -95,7 +96,7 @@ impl Running {
         Some(ports)
     }
 
-    /// Puts rules in place of all that are there.
+    /// Replaces all rules.
     fn replace(&mut self, switch: &mut Switch, rules: Rules) -> Result<Done> {
         let position = switch.totals().datapath.packets;
         let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
@@ -118,7 +119,7 @@ impl Running {
     }
 }
 
-/// The same for a switch without rules, whose controller has what rules would be.
+/// The same for a switch with a P4 program, whose entries come from its controller.
 pub(super) fn reload_ports(
     path: &std::path::Path,
     running: &mut Configuration,
@@ -146,12 +147,12 @@ fn of_ports(ports: Replugged) -> String {
     }
 }
 
-/// Says why something is not new.
+/// Warns why something stays as it was.
 fn stays(what: &str, error: &anyhow::Error) {
     warn(&format!("{what}: {}", first_line(&text_of(error))));
 }
 
-/// One line of news for one reload; a text has a line for each of its faults.
+/// Shortens a text to one line for the log; it has one line per error.
 fn first_line(text: &str) -> String {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();

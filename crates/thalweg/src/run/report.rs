@@ -1,4 +1,4 @@
-//! What is printed when the switch has ended: where every packet went.
+//! Reports the totals at the end of a run: where every packet went.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,31 +17,31 @@ use crate::counters::CountersReport;
 use crate::lookups::LookupsReport;
 use crate::number::counted;
 
-/// Rules in the JSON object, the most used first.
+/// Rules in the JSON object, most used first.
 const RULES_IN_JSON: usize = 1_000;
 
-/// A change of the rules, and what it came to.
+/// A rule change and its effects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     /// Packets forwarded before it.
     pub(super) position: u64,
-    /// Until every worker followed it.
+    /// Time until every worker followed it.
     pub(super) time_to_update: Duration,
-    /// Cache entries that were repaired or evicted.
+    /// Cache entries that it repaired or evicted.
     pub(super) affected: u64,
-    /// Rules that are new, or have other actions.
+    /// Rules that are new, or got other actions.
     pub(super) added: usize,
-    /// Rules that are gone, or had other actions.
+    /// Rules that are gone, or had other actions before.
     pub(super) removed: usize,
 }
 
-/// A run that is over.
+/// A finished run.
 pub(super) struct Outcome<'a> {
     pub(super) config: &'a Configuration,
     pub(super) seconds: f64,
     pub(super) totals: &'a Totals,
     pub(super) changes: &'a [Done],
-    /// Packets for a controller, of which there is none.
+    /// Packets for a controller, which does not exist.
     pub(super) no_controller: u64,
     pub(super) pipeline: &'a Pipeline,
 }
@@ -49,7 +49,7 @@ pub(super) struct Outcome<'a> {
 #[derive(Serialize)]
 struct Report {
     name: String,
-    /// Of the hash tables that packets meet.
+    /// Seed of the packet hash tables.
     seed: u64,
     seconds: f64,
     packets: u64,
@@ -59,18 +59,18 @@ struct Report {
     upcalls: u64,
     /// Packets answered by the rules, without an upcall.
     computed: u64,
-    /// What it took to give tables better indexes.
+    /// The work of training better indexes for tables.
     training: TrainingReport,
     /// How tables and caches are searched.
     lookups: LookupsReport,
     changes: Vec<ChangeReport>,
     own_changes: u64,
     ports: Vec<PortReport>,
-    /// Ports that came and went while the switch ran; an interface that was deleted is gone.
+    /// Ports that came and went during the run; a deleted interface's port is gone.
     ports_attached: u64,
     ports_detached: u64,
     ports_gone: u64,
-    /// What the node of a fabric counted; left out without one.
+    /// Counters of the fabric node; omitted without one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     v2p: BTreeMap<&'static str, u64>,
     #[serde(flatten)]
@@ -79,11 +79,11 @@ struct Report {
 
 #[derive(Serialize)]
 struct TrainingReport {
-    /// Long parts that were done, and those for which no thread could be started at first.
+    /// Long tasks that were done, and those for which no thread could be started at first.
     done: u64,
     refused: u64,
     slices: u64,
-    /// How long readers of the tables had to wait at most.
+    /// The longest wait of the tables' readers.
     longest_slice_us: f64,
 }
 
@@ -180,7 +180,7 @@ impl Report {
         }
     }
 
-    /// What was different at the end.
+    /// Describes the changes of ports and rules.
     fn changes_text(&self) -> String {
         let mut text = String::new();
         if self.ports_attached + self.ports_detached > 0 {

@@ -1,7 +1,8 @@
-//! The rules and groups of a configuration's files.
+//! Reads the rules and groups of a configuration's files.
 //!
-//! A file that says nothing is refused, unless the configuration allows it: an editor that empties
-//! a file before it writes would else take all rules out of a switch that is told to read again.
+//! An empty file is refused, unless the configuration allows it. Otherwise, an editor that
+//! empties a file before writing it could remove all rules from a switch that reloads in
+//! between.
 
 use anyhow::Result;
 use thalweg_config::Configuration;
@@ -13,7 +14,7 @@ use crate::failure::bad_input;
 use crate::input;
 use crate::ports::list_names;
 
-/// Says which rule or group was refused, why, and where it is.
+/// Explains which rule or group was refused, why, and where it is.
 pub(super) fn refused(
     config: &Configuration,
     change: &Change,
@@ -32,15 +33,15 @@ fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
     }
 }
 
-/// The names that a message lists, of which a configuration may have thousands.
+/// Port names for a message; a configuration may have thousands, so it lists the first.
 fn known_ports(config: &Configuration) -> String {
     list_names(config.ports.iter().map(|port| &*port.name))
 }
 
-/// Reads all files; gives what they say together.
+/// Reads all files into one set of rules.
 ///
 /// # Errors
-/// If one cannot be read, with all the faults of its text, or says nothing and may not.
+/// If a file cannot be read, or is empty and may not be; lists every error in its text.
 pub(super) fn read(config: &Configuration) -> Result<Rules> {
     let (by_name, known) = (ports_by_name(config), known_ports(config));
     let mut parser = Parser::new().with_ports(&by_name).with_known_ports(&known);
@@ -68,7 +69,7 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
     Ok(all)
 }
 
-/// Files of groups first, so that rules can name them.
+/// The files; groups first, so that rules can name them.
 fn files(config: &Configuration) -> impl Iterator<Item = (&std::path::PathBuf, bool)> {
     let groups = config.groups.iter().map(|path| (path, true));
     groups.chain(config.rules.iter().map(|path| (path, false)))

@@ -1,6 +1,6 @@
-//! Signals, as something that can be asked for between two looks at the switch.
+//! Catches signals, to be polled between two looks at the switch.
 //!
-//! SIGUSR1 and SIGUSR2 would end the process if nobody caught them; they ask for a line of totals.
+//! Uncaught, SIGUSR1 and SIGUSR2 would end the process; here they ask for a line of totals.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -9,24 +9,24 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use thalweg_switch::Interrupter;
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {
-    /// To end: SIGINT or SIGTERM.
+    /// End: SIGINT or SIGTERM.
     End,
-    /// To read the configuration and the rules again: SIGHUP.
+    /// Read the configuration and the rules again: SIGHUP.
     Reload,
-    /// To say how things are: SIGUSR1 or SIGUSR2.
+    /// Print the state: SIGUSR1 or SIGUSR2.
     Report,
 }
 
-/// The signals that have been caught since [`catch`].
+/// The signals caught since [`catch`].
 pub(crate) struct Caught {
     signals: Receiver<Signal>,
     interrupter: Sender<Interrupter>,
 }
 
-/// Catches signals from now on, on a thread of its own.
+/// Catches signals from now on, on a separate thread.
 ///
 /// # Errors
 /// If the operating system refuses.
@@ -61,9 +61,9 @@ pub(crate) fn catch() -> Result<Caught> {
 }
 
 impl Caught {
-    /// Has signals end the waiting of a switch.
+    /// Lets signals interrupt the waiting of a switch.
     pub(crate) fn interrupt(&self, interrupter: Interrupter) {
-        // The thread has ended if nobody gets it, and so have signals.
+        // If the thread has ended, no more signals arrive.
         let _ = self.interrupter.send(interrupter);
     }
 

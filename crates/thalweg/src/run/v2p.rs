@@ -1,4 +1,4 @@
-//! The switch's part in a fabric that caches virtual addresses, and its map.
+//! Sets up the switch's role in a fabric that caches virtual addresses, and its map.
 
 use anyhow::Result;
 use thalweg_config::Configuration;
@@ -7,10 +7,10 @@ use thalweg_switch::{Switch, V2pConfig};
 use crate::console::warn;
 use crate::failure::{self, bad_input};
 
-/// The part with its map, if the configuration has one.
+/// The role with its map, if the configuration has one.
 ///
 /// # Errors
-/// If the map cannot be read or does not know this switch.
+/// If the map cannot be read or does not include this switch.
 pub(super) fn part(config: &Configuration) -> Result<Option<V2pConfig>> {
     let Some(settings) = &config.v2p else {
         return Ok(None);
@@ -20,7 +20,7 @@ pub(super) fn part(config: &Configuration) -> Result<Option<V2pConfig>> {
     Ok(Some(V2pConfig { map, ..part }))
 }
 
-/// Reads the map again; one that cannot be used changes nothing.
+/// Reads the map again; an unusable one changes nothing.
 pub(super) fn reload(config: &Configuration, switch: &Switch) {
     let Some(settings) = &config.v2p else {
         return;
