@@ -1,10 +1,10 @@
-//! What needs the processor's own instructions: the only unsafe code of this crate.
+//! Code for special processor instructions: the only unsafe code of this crate.
 //!
-//! [`prefetch`] asks for a cache line early. It is safe to call with any place: the processor
-//! drops a request for memory that it may not read, and nothing is ever read or written on behalf
-//! of the program. `fields` compares the fields of a vector filter's block, `line` the slots of a
-//! line of an index, `lanes` a key with eight rules; `vector` puts these and what else there is
-//! behind one name for each set of instructions, and `level` chooses the set.
+//! [`prefetch`] requests a cache line early. It is safe with any index: the processor drops a
+//! request for memory that it may not read, and the program itself reads and writes nothing.
+//! `fields` compares the fields of a vector filter's block, `line` the slots of an index line,
+//! `lanes` a key with eight rules. `vector` puts these and others behind one trait for each
+//! set of instructions, and `level` chooses the set.
 
 #![allow(unsafe_code)]
 
@@ -18,18 +18,17 @@ pub use level::Level;
 pub(crate) use level::Work;
 pub(crate) use vector::{Plain, SHORT_WORDS, Simd, last_not_above};
 
-/// Asks for element `index` of a slice to be brought into the cache; past the end, does nothing
-/// of use and no harm.
+/// Prefetches element `index` of a slice; past the end, this is useless but harmless.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     prefetch_at(slice.as_ptr().wrapping_add(index));
 }
 
-/// Asks for elements that are lines of their own.
+/// Prefetches elements that each are a cache line.
 #[inline(always)]
 pub(crate) fn prefetch_lines<T>(lines: &[T], first: usize, count: usize) {
     const { assert!(size_of::<T>() == 64) };
-    // Without a loop for as many as a group of rules of one, two or three words has.
+    // No loop for the sizes of groups whose rules have one, two or three words.
     match count {
         2 => prefetch_some::<T, 2>(lines, first),
         3 => prefetch_some::<T, 3>(lines, first),
@@ -46,7 +45,7 @@ fn prefetch_some<T, const COUNT: usize>(lines: &[T], first: usize) {
     }
 }
 
-/// Asks for all of a short list of words.
+/// Prefetches all of a short list of words.
 #[inline(always)]
 pub(crate) fn prefetch_words(words: &[u64]) {
     const WORDS_PER_LINE: usize = 8;
@@ -55,12 +54,12 @@ pub(crate) fn prefetch_words(words: &[u64]) {
     }
 }
 
-/// Asks for the cache line of an address, which need not be one of anything.
+/// Prefetches the cache line of an address, which need not be valid.
 #[inline(always)]
 pub fn prefetch_at<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: PREFETCHT0 takes any address and never faults (Intel SDM volume 2, PREFETCHh); SSE,
-    // which has it, is part of every x86-64 processor.
+    // SAFETY: PREFETCHT0 accepts any address and never faults (Intel SDM volume 2, PREFETCHh).
+    // It belongs to SSE, which every x86-64 processor has.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(place.cast());

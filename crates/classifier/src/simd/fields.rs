@@ -1,21 +1,23 @@
-//! Which fields of a 512-bit block have all bits of a pattern: the test of a vector filter.
+//! Finds the fields of a 512-bit block that have all bits of a pattern: a vector filter's
+//! test.
 //!
-//! A block is eight words, and 8, 16, 32 or 64 fields of equal width lie in it, the first in the
-//! lowest bits of the first word. The pattern is one field, written out over a word:
+//! A block is eight words with 8, 16, 32 or 64 fields of equal width; the first field is in
+//! the lowest bits of the first word. The pattern is one field, repeated over a word:
 //!
 //! ```text
 //!   wanted = pattern in every field
 //!   bit i of the answer: field i of (block & wanted) == field i of wanted
 //! ```
 //!
-//! With AVX-512 that is a load, an AND and a comparison, which gives all 64 bits at once; with
-//! AVX2 two halves of it; else word by word, folding what is missing onto each field's lowest bit.
+//! With AVX-512 this is a load, an AND and a comparison, which gives all 64 bits at once; with
+//! AVX2 two halves of it. Otherwise it goes word by word and folds the missing bits onto each
+//! field's lowest bit.
 //!
-//! 1. A [`Level`] is one of instructions that the processor was asked for. All of them give the same
+//! 1. A [`Level`] only has instructions that the processor supports. All levels give the same
 //!    answers.
-//! 2. Blocks are words that other threads may change meanwhile. Words are read by relaxed loads,
-//!    or by one instruction written out in assembler, which the compiler cannot take for a plain
-//!    read. Each word is then one that was stored, which is all that callers may rely on.
+//! 2. Other threads may change blocks at any time. Words are read by relaxed loads, or by one
+//!    assembler instruction, which the compiler cannot treat as a plain read. So each word is
+//!    one that was stored; callers may rely on no more.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -27,10 +29,10 @@ use super::vector::Simd;
 #[repr(align(64))]
 pub(crate) struct Block(pub(crate) [AtomicU64; 8]);
 
-/// For each place and its pattern, the fields of the block at that place that have the pattern.
+/// For each place and its pattern, finds the fields of that block that have the pattern.
 ///
 /// # Panics
-/// If a place is not one of a block.
+/// If a place is not the index of a block.
 #[inline]
 pub(crate) fn find<const BITS: u32>(
     level: Level,
@@ -44,7 +46,7 @@ pub(crate) fn find<const BITS: u32>(
     level.run(Find::<BITS, _>(blocks, tests.zip(found)));
 }
 
-/// Tests of blocks, to be done with what instructions there are.
+/// Tests of blocks, compiled for each set of instructions.
 struct Find<'a, const BITS: u32, T>(&'a [Block], T);
 
 impl<'a, const BITS: u32, T> Work for Find<'a, BITS, T>
@@ -61,7 +63,7 @@ where
     }
 }
 
-/// The twin without instructions of its own.
+/// The scalar twin.
 #[inline]
 pub(super) fn find_plain<const BITS: u32>(block: &Block, pattern: u64) -> u64 {
     let fields = 64 / BITS;
@@ -120,7 +122,7 @@ pub(super) mod x86 {
             }
             16 => {
                 let equal = |half| _mm256_cmpeq_epi16(half, wanted);
-                // Packing goes by 128 bits: the middle two quarters must change places.
+                // Packing works in 128-bit lanes, so the middle two quarters must be swapped.
                 let packed = _mm256_packs_epi16(equal(low), equal(high));
                 let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
                 u64::from(_mm256_movemask_epi8(ordered) as u32)
@@ -142,8 +144,8 @@ pub(super) mod x86 {
     #[target_feature(enable = "avx512f")]
     fn load_512(block: &Block) -> __m512i {
         let value;
-        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instruction writes nothing
-        // but its register; for concurrent stores see invariant 2.
+        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instruction writes only
+        // its register; for concurrent stores see invariant 2.
         unsafe {
             asm!(
                 "vmovdqa64 {value}, [{place}]",
@@ -159,8 +161,8 @@ pub(super) mod x86 {
     #[target_feature(enable = "avx2")]
     fn load_256(block: &Block) -> [__m256i; 2] {
         let (low, high);
-        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instructions write nothing
-        // but their registers; for concurrent stores see invariant 2.
+        // SAFETY: the reference is to 64 bytes, aligned to 64, and the instructions write only
+        // their registers; for concurrent stores see invariant 2.
         unsafe {
             asm!(
                 "vmovdqa {low}, [{place}]",
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
     use crate::hash::hash_words;
 
-    /// Field by field, bit by bit.
+    /// The definition: field by field, bit by bit.
     fn find_slowly(block: &Block, bits: u32, pattern: u64) -> u64 {
         let ones = u64::MAX >> (64 - bits);
         let fields = (0..512 / bits).map(|field| {

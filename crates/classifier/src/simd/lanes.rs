@@ -1,18 +1,19 @@
-//! Eight words in one cache line, each of another rule, compared with a key's all at once.
+//! Eight words in one cache line, each of another rule, compared with a key's word all at
+//! once.
 //!
 //! ```text
 //!   a lane matches:  for each word of the key   word & mask of the lane == value of the lane
 //! ```
 //!
-//! With AVX-512 three instructions a word, and one that gives a bit for each lane; elsewhere what the
-//! compiler makes of a loop over the lanes, which is the twin.
+//! With AVX-512 this takes three instructions per word, and one that gives a bit for each
+//! lane. Elsewhere it is the compiler's version of a loop over the lanes, which is the twin.
 //!
-//! Many rules have few masks. So the masks of the lanes may be written out, a line for each word, or
-//! be given by number: one for each half of a word, of up to 64 masks of half a word. A number takes
-//! a byte where its mask takes four, and AVX-512 looks up those of sixteen halves by a permutation of
-//! two registers, which have 32 masks, or by two such.
+//! Many rules have few masks. So the lanes' masks may be stored in full, a line for each word,
+//! or by number: one number for each half of a word, among up to 64 half-word masks. A number
+//! takes one byte where its mask takes four. AVX-512 looks up sixteen halves with one
+//! permutation of two registers, which hold 32 masks, or with two such permutations.
 
-/// A word of eight rules.
+/// One word of each of eight rules.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Lanes(pub(crate) [u64; Lanes::COUNT]);
@@ -20,8 +21,10 @@ pub(crate) struct Lanes(pub(crate) [u64; Lanes::COUNT]);
 impl Lanes {
     pub(crate) const COUNT: usize = 8;
 
-    /// Which lanes match a key, a bit each: values and masks for each of the key's words, which are
-    /// every `step`th.
+    /// The lanes that match a key, a bit each.
+    ///
+    /// `pairs` has values and masks for each of the key's words; these are every `step`th word
+    /// of `key`.
     #[inline(always)]
     pub(super) fn matching(pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
         let mut wrong = [0u64; Lanes::COUNT];
@@ -38,7 +41,7 @@ impl Lanes {
         (((a | e) | (b | f)) | ((c | g) | (d | h))) as u32
     }
 
-    /// The same of masks by number: values, numbers and masks for each of the key's words.
+    /// As [`Lanes::matching`], with masks by number: values, numbers and masks for each word.
     #[inline(always)]
     pub(super) fn matching_by_number(words: NumberedWords<'_>, key: &[u64], step: usize) -> u32 {
         let (values, numbers, tables) = words;
@@ -53,35 +56,36 @@ impl Lanes {
         hits.into()
     }
 
-    /// The words of some lines, two by two.
+    /// The words of the lines, in pairs.
     #[inline(always)]
     pub(crate) fn pairs(lines: &[Lanes]) -> &[[u64; 2]] {
         const PAIRS: usize = Lanes::COUNT / 2;
         const { assert!(size_of::<Lanes>() == PAIRS * size_of::<[u64; 2]>()) };
-        // SAFETY: a line is an array of words and nothing else, of the size of so many pairs.
+        // SAFETY: a line is an array of words and nothing else, as large as `PAIRS` pairs.
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * PAIRS) }
     }
 }
 
-/// What eight lanes have for each word of a key: values, the numbers of masks, and the masks.
+/// The data of eight lanes for each word of a key: values, mask numbers, and masks.
 pub(crate) type NumberedWords<'a> = (&'a [Lanes], &'a [Numbers], &'a [MaskTable]);
 
-/// The numbers of the masks of eight lanes for one word: two bytes a lane, that of the lower half
-/// first. The upper two bits of each byte are someone else's.
+/// The mask numbers of eight lanes for one word: two bytes per lane, the lower half's first.
+///
+/// The upper two bits of each byte belong to other data.
 pub(crate) type Numbers = [u64; 2];
 
-/// The numbers of one lane, the lower half's in the lower byte.
+/// The numbers of one lane; the low byte is the lower half's.
 #[inline(always)]
 pub(crate) fn numbers_of(numbers: &Numbers, lane: usize) -> u16 {
     (numbers[lane / 4] >> (16 * (lane % 4))) as u16
 }
 
-/// The top bits of the last 32 bytes of a line, that of the first of them lowest.
+/// The top bits of the last 32 bytes of a line; the first byte gives the lowest bit.
 #[inline(always)]
 pub(crate) fn top_bits(line: &Lanes) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE2 is part of every x86-64 processor; the last 32 bytes of a line are two times
-    // sixteen, aligned to 16.
+    // SAFETY: SSE2 is part of every x86-64 processor; the last 32 bytes of a line are two
+    // parts of 16 bytes, aligned to 16.
     unsafe {
         use std::arch::x86_64::{_mm_load_si128, _mm_movemask_epi8};
         let words = line.0.as_ptr();
@@ -93,7 +97,7 @@ pub(crate) fn top_bits(line: &Lanes) -> u32 {
     top_bits_plain(line)
 }
 
-/// The twin.
+/// The scalar twin.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn top_bits_plain(line: &Lanes) -> u32 {
     let bytes = line.0[4..].iter().flat_map(|word| word.to_le_bytes());
@@ -102,7 +106,7 @@ fn top_bits_plain(line: &Lanes) -> u32 {
     })
 }
 
-/// Masks of half a word, by number. The one with the number 0 is zero.
+/// Half-word masks by number. Number 0 is the zero mask.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MaskTable {
@@ -113,13 +117,13 @@ pub(crate) struct MaskTable {
 impl MaskTable {
     const COUNT: usize = 64;
 
-    /// The bits of a byte that are a number's.
+    /// The bits of a byte that hold a number.
     const NUMBER_BITS: u8 = MaskTable::COUNT as u8 - 1;
 
-    /// The bits of two bytes that are numbers'.
+    /// The bits of two bytes that hold numbers.
     pub(crate) const NUMBERS_BITS: u16 = u16::from_le_bytes([MaskTable::NUMBER_BITS; 2]);
 
-    /// With no mask but zero.
+    /// A table with only the zero mask.
     pub(crate) fn new() -> MaskTable {
         MaskTable {
             masks: [0; MaskTable::COUNT],
@@ -127,7 +131,7 @@ impl MaskTable {
         }
     }
 
-    /// The number of a mask of half a word, which may be new; none if there are too many.
+    /// The number of a half-word mask, added if it is new; `None` if the table is full.
     fn number(&mut self, half: u32) -> Option<u8> {
         let known = self.masks[..self.len].iter().position(|&mask| mask == half);
         if known.is_none() {
@@ -137,7 +141,7 @@ impl MaskTable {
         Some(known.unwrap_or(self.len - 1) as u8)
     }
 
-    /// The numbers of a mask's halves; none if there are too many masks.
+    /// The numbers of a mask's halves; `None` if the table is full.
     pub(crate) fn numbers(&mut self, mask: u64) -> Option<u16> {
         let low = self.number(mask as u32)?;
         let high = self.number((mask >> 32) as u32)?;
@@ -172,10 +176,10 @@ pub(super) fn masks_by_number_avx512(
     use std::arch::x86_64::*;
     const HALF: usize = MaskTable::COUNT / 2;
     const { assert!(std::mem::offset_of!(MaskTable, masks) == 0) };
-    // SAFETY: numbers are 16 bytes; the masks of a table are four lines, at its beginning, which is
+    // SAFETY: numbers are 16 bytes. A table's masks are four lines at its beginning, which is
     // aligned to 64.
     unsafe {
-        // A permutation does not look at the other bits.
+        // The permutation ignores the other bits.
         let numbers = _mm512_cvtepu8_epi32(_mm_loadu_si128(numbers.as_ptr().cast()));
         let masks = table.masks.as_ptr();
         let (a, b) = (
@@ -195,7 +199,7 @@ pub(super) fn masks_by_number_avx512(
     }
 }
 
-/// How many of up to eight numbers, which rise, are not above another.
+/// The number of values in `rising` (at most eight, ascending) that are not above `number`.
 ///
 /// # Safety
 /// - The processor has AVX-512 F.
@@ -206,7 +210,7 @@ pub(super) fn count_not_above_avx512(rising: &[u64], number: u64) -> usize {
     use std::arch::x86_64::*;
     debug_assert!(rising.len() <= Lanes::COUNT);
     let present = ((1_u32 << rising.len()) - 1) as u8;
-    // SAFETY: words that are not present are not read.
+    // SAFETY: the load does not touch words that are not present.
     let rising = unsafe { _mm512_maskz_loadu_epi64(present, rising.as_ptr().cast()) };
     let number = _mm512_set1_epi64(number as i64);
     _mm512_mask_cmple_epu64_mask(present, rising, number).count_ones() as usize
@@ -252,7 +256,8 @@ mod tests {
                 let apart: Vec<u64> = key.iter().flat_map(|&word| vec![word; distance]).collect();
                 assert_eq!(simd.lanes(&pairs, &apart, distance), expected);
 
-                // The same by number, of a table that is short or not; others' bits do not matter.
+                // The same by number, with a short or a long table; foreign bits do not
+                // matter.
                 let (values, masks): (Vec<Lanes>, Vec<Lanes>) = pairs
                     .iter()
                     .map(|[values, masks]| (*values, *masks))

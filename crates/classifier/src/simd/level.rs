@@ -1,12 +1,12 @@
-//! One source, compiled for several processors: the choice is made when the program runs.
+//! Compiles one source for several processors and chooses among them at run time.
 //!
-//! Loops over arrays of a few words become vector instructions by themselves, if only the compiler
-//! may use them. So there is one source for all of them; [`Level::run`] compiles it anew for each
-//! set of instructions. Its result cannot differ between levels where arithmetic is exact: that of
-//! integers, or of floating-point numbers that never round.
+//! The compiler turns loops over short arrays into vector instructions if it may use them. So
+//! there is one source for all processors, and [`Level::run`] compiles it once for each set of
+//! instructions. Results cannot differ between levels where arithmetic is exact: integers, or
+//! floating-point numbers that never round.
 //!
-//! What the compiler does not see by itself is written for each set ([`Simd`](super::Simd)); the work
-//! is given the set it runs with.
+//! Code that the compiler does not find by itself is written for each set
+//! ([`Simd`](super::Simd)). The work receives the set that it runs with.
 
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
@@ -14,7 +14,7 @@ use super::vector::{Plain, Simd};
 
 /// A set of instructions that this processor has.
 ///
-/// There is no way to get one that it does not have.
+/// A set that it lacks cannot be constructed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level(pub(super) Instructions);
 
@@ -27,20 +27,20 @@ pub(super) enum Instructions {
     Avx512,
 }
 
-/// Something to do; `run` and what it calls are to be `#[inline(always)]`.
+/// A piece of work; `run` and the functions it calls must be `#[inline(always)]`.
 pub(crate) trait Work {
-    /// What comes out.
+    /// The result.
     type Output;
 
-    /// Does it with these instructions.
+    /// Does the work with these instructions.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
 impl Level {
-    /// What every processor of the target has.
+    /// The instructions that every processor of the target has.
     pub const PLAIN: Level = Level(Instructions::Plain);
 
-    /// All that this processor has, the plainest first.
+    /// All levels of this processor, the plainest first.
     pub fn available() -> Vec<Level> {
         #[allow(unused_mut)]
         let mut levels = vec![Level::PLAIN];
@@ -56,12 +56,12 @@ impl Level {
         levels
     }
 
-    /// The last of those that are available.
+    /// The last of the available levels.
     pub fn best() -> Level {
         Level::available().pop().unwrap_or(Level::PLAIN)
     }
 
-    /// Its name.
+    /// The level's name.
     pub fn name(self) -> &'static str {
         match self.0 {
             Instructions::Plain => "plain",
@@ -72,8 +72,9 @@ impl Level {
         }
     }
 
-    /// Whether there are instructions that look up masks by number ([`lanes`](super::lanes)); a loop
-    /// over them takes longer than to read masks that are written out.
+    /// Whether masks by number ([`lanes`](super::lanes)) have special instructions.
+    ///
+    /// Without them a loop over numbers is slower than reading full masks.
     pub(crate) fn looks_up_masks(self) -> bool {
         match self.0 {
             Instructions::Plain => false,
@@ -84,13 +85,13 @@ impl Level {
         }
     }
 
-    /// Does work with these instructions.
+    /// Does the work with these instructions.
     #[inline(always)]
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self.0 {
             Instructions::Plain => work.run(Plain),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: levels are only made by `available`, which has asked for all of these.
+            // SAFETY: only `available` makes levels, and it has checked all of these features.
             Instructions::Avx2 => unsafe { with_avx2(work) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the same.
@@ -116,24 +117,24 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// Does work with AVX2.
+/// Does the work with AVX2.
 ///
 /// # Safety
-/// - The processor has what `has_avx2` asks for.
+/// - The processor has the features that `has_avx2` checks.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn with_avx2<W: Work>(work: W) -> W::Output {
-    // SAFETY: the caller has asked for them.
+    // SAFETY: the caller has checked the features.
     work.run(unsafe { Avx2::new() })
 }
 
-/// Does work with AVX-512.
+/// Does the work with AVX-512.
 ///
 /// # Safety
-/// - The processor has what `has_avx2` and `has_avx512` ask for.
+/// - The processor has the features that `has_avx2` and `has_avx512` check.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn with_avx512<W: Work>(work: W) -> W::Output {
-    // SAFETY: the caller has asked for them.
+    // SAFETY: the caller has checked the features.
     work.run(unsafe { Avx512::new() })
 }

@@ -1,27 +1,29 @@
-//! What is written out for each set of instructions, as the compiler would not find it.
+//! Operations written by hand for each set of instructions, where the compiler would not find
+//! them.
 //!
-//! A value of [`Simd`] is the proof that the processor has the set: those of x86-64 are made only
-//! where that was asked for. All of them give the same answers; [`Plain`] is the twin.
+//! A value of [`Simd`] proves that the processor has the set: those of x86-64 are made only
+//! after a check. All sets give the same answers; [`Plain`] is the twin.
 
 use super::fields::{self, Block};
 use super::lanes::{self, Lanes, NumberedWords};
 use super::line::Line;
 
-/// Words of a short mask.
+/// The number of words of a short mask.
 pub(crate) const SHORT_WORDS: usize = 4;
 
-/// A set of instructions, to be named where work is compiled for it.
+/// A set of instructions, named where work is compiled for it.
 pub(crate) trait Simd: Copy {
-    /// Which slots of a line are `wanted` in the bits of `mask`: the first is the lowest bit.
+    /// The slots of a line that equal `wanted` in the bits of `mask`; the first slot is the
+    /// lowest bit.
     fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32;
 
-    /// Which fields of a block have all bits of a pattern: see [`fields`].
+    /// The fields of a block that have all bits of a pattern: see [`fields`].
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64;
 
-    /// The words of a key with these numbers, and of each the bits of its mask.
+    /// The words of a key at these positions, each with its mask applied.
     ///
     /// # Panics
-    /// If the key has no such word; some sets take it for zero instead.
+    /// If the key has no such word; some sets read zero instead.
     fn masked(
         self,
         key: &[u64],
@@ -29,37 +31,41 @@ pub(crate) trait Simd: Copy {
         masks: &[u64; SHORT_WORDS],
     ) -> [u64; SHORT_WORDS];
 
-    /// The sum over the words of (low half + low half of its secret) * (high half + high half of
-    /// its secret), each addition of 32 bits and the rest of 64.
+    /// The sum over words of (low half + its secret) * (high half + its secret).
+    ///
+    /// The additions within a word wrap at 32 bits, the products and the sum at 64.
     fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64;
 
-    /// Which lanes match a key, a bit each: values and masks for each of the key's words, which are
-    /// every `step`th.
+    /// The lanes that match a key, a bit each.
+    ///
+    /// `pairs` has values and masks for each of the key's words; these are every `step`th word
+    /// of `key`.
     #[inline(always)]
     fn lanes(self, pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
         Lanes::matching(pairs, key, step)
     }
 
-    /// The same of masks by number: values, numbers and masks for each of the key's words.
+    /// As [`Simd::lanes`], with masks by number: values, numbers and masks for each word.
     #[inline(always)]
     fn lanes_by_number(self, words: NumberedWords<'_>, key: &[u64], step: usize) -> u32 {
         Lanes::matching_by_number(words, key, step)
     }
 
-    /// The last of some numbers, which rise, that is not above another; the first is not.
+    /// The index of the last value in `rising` that is not above `number`; the first must not
+    /// be above.
     #[inline(always)]
     fn last_not_above(self, rising: &[u64], number: u64) -> usize {
         last_not_above(rising, number)
     }
 
-    /// The same of a short value.
+    /// As [`Simd::sum_of_products`], for a short value.
     #[inline(always)]
     fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
         Plain.sum_of_products(words, secrets)
     }
 }
 
-/// By halves.
+/// Binary search without branches.
 #[inline(always)]
 pub(crate) fn last_not_above<N: Ord + Copy>(rising: &[N], number: N) -> usize {
     let (mut place, mut length) = (0, rising.len());
@@ -72,7 +78,7 @@ pub(crate) fn last_not_above<N: Ord + Copy>(rising: &[N], number: N) -> usize {
     place
 }
 
-/// What every processor of the target has.
+/// The instructions that every processor of the target has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain;
 
@@ -107,7 +113,7 @@ impl Simd for Plain {
     }
 }
 
-/// AVX2 and what came with it.
+/// AVX2 and the features that came with it.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx2(());
@@ -131,7 +137,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
-        // SAFETY: the processor has AVX2, or there were no such value.
+        // SAFETY: the processor has AVX2, or this value would not exist.
         unsafe { fields::x86::find_avx2::<BITS>(block, pattern) }
     }
 
@@ -152,7 +158,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
-        // SAFETY: the processor has AVX2, or there were no such value.
+        // SAFETY: the processor has AVX2, or this value would not exist.
         unsafe { short_sum_avx2(words, secrets) }
     }
 }
@@ -176,17 +182,17 @@ impl Avx512 {
 impl Simd for Avx512 {
     #[inline(always)]
     fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32 {
-        // SAFETY: the processor has AVX-512 F, or there were no such value.
+        // SAFETY: the processor has AVX-512 F, or this value would not exist.
         unsafe { line.alike_avx512(wanted, mask) }
     }
 
     #[inline(always)]
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
-        // SAFETY: the processor has AVX-512 F and BW, or there were no such value.
+        // SAFETY: the processor has AVX-512 F and BW, or this value would not exist.
         unsafe { fields::x86::find_avx512::<BITS>(block, pattern) }
     }
 
-    /// A short key is read as a whole, and its words are put in their places by one instruction.
+    /// Reads a short key as a whole and permutes its words with one instruction.
     #[inline(always)]
     fn masked(
         self,
@@ -195,7 +201,7 @@ impl Simd for Avx512 {
         masks: &[u64; SHORT_WORDS],
     ) -> [u64; SHORT_WORDS] {
         match key.len() {
-            // SAFETY: the processor has AVX-512 F, or there were no such value.
+            // SAFETY: the processor has AVX-512 F, or this value would not exist.
             0..=8 => unsafe { masked_avx512(key, words, masks) },
             _ => Plain.masked(key, words, masks),
         }
@@ -203,19 +209,19 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn sum_of_products(self, words: &[u64], secrets: &[u64]) -> u64 {
-        // SAFETY: the processor has AVX-512 F, or there were no such value.
+        // SAFETY: the processor has AVX-512 F, or this value would not exist.
         let of_eight =
             |(words, secrets): (&[u64], &[u64])| unsafe { sum_of_eight_avx512(words, secrets) };
         let eights = words.chunks(8).zip(secrets.chunks(8));
         eights.map(of_eight).fold(0, u64::wrapping_add)
     }
 
-    /// Written out here, as a function of its own would be called.
+    /// Written in place, because a separate function would not be inlined.
     #[inline(always)]
     fn lanes(self, pairs: &[[Lanes; 2]], key: &[u64], step: usize) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: the processor has AVX-512 F, or there were no such value; lanes are 64 bytes,
-        // aligned to 64.
+        // SAFETY: the processor has AVX-512 F, or this value would not exist; lanes are 64
+        // bytes, aligned to 64.
         unsafe {
             let mut wrong = _mm512_setzero_si512();
             for (place, [values, masks]) in pairs.iter().enumerate() {
@@ -232,8 +238,8 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn lanes_by_number(self, words: NumberedWords<'_>, key: &[u64], step: usize) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: the processor has AVX-512 F, or there were no such value; lanes are 64 bytes,
-        // aligned to 64.
+        // SAFETY: the processor has AVX-512 F, or this value would not exist; lanes are 64
+        // bytes, aligned to 64.
         unsafe {
             let mut wrong = _mm512_setzero_si512();
             let (values, numbers, tables) = words;
@@ -260,7 +266,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn short_sum(self, words: &[u64; SHORT_WORDS], secrets: &[u64; SHORT_WORDS]) -> u64 {
-        // SAFETY: the processor has AVX2, or there were no such value.
+        // SAFETY: the processor has AVX2, or this value would not exist.
         unsafe { short_sum_avx2(words, secrets) }
     }
 }
@@ -301,7 +307,8 @@ fn masked_avx512(
     debug_assert!(key.len() <= 8);
     let present = ((1_u32 << key.len()) - 1) as u8;
     let mut value = [0; SHORT_WORDS];
-    // SAFETY: words that are not present are not read; the arrays have 32 bytes each.
+    // SAFETY: the load does not touch words that are not present; the arrays have 32 bytes
+    // each.
     unsafe {
         let all = _mm512_maskz_loadu_epi64(present, key.as_ptr().cast());
         let words = _mm256_loadu_si256(words.as_ptr().cast());
@@ -323,7 +330,7 @@ fn sum_of_eight_avx512(words: &[u64], secrets: &[u64]) -> u64 {
     let count = words.len().min(secrets.len());
     debug_assert!(count <= 8);
     let present = ((1_u32 << count) - 1) as u8;
-    // SAFETY: words that are not present are not read.
+    // SAFETY: the loads do not touch words that are not present.
     let (words, secrets) = unsafe {
         (
             _mm512_maskz_loadu_epi64(present, words.as_ptr().cast()),
@@ -388,7 +395,7 @@ mod tests {
     fn a_sum_of_products_is_what_its_words_say() {
         let words = [7 << 32 | 5, u64::MAX, 1 << 32];
         let secrets = [2 << 32 | 3, 1 << 32 | 1, 0];
-        // (5 + 3) * (7 + 2), both halves wrapped to nothing, and nothing below.
+        // (5 + 3) * (7 + 2); the two additions wrap, and nothing carries between halves.
         assert_eq!(Plain.sum_of_products(&words, &secrets), 72);
     }
 }
