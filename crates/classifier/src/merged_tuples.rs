@@ -1,10 +1,10 @@
 //! Merged tuples: tuple space search in which rules of many masks share a table.
 //!
-//! A tuple space has a table for each mask, and a lookup asks nearly all of them. Here a table's
-//! mask is a part of the masks of its rules, so that a few dozen tables do for hundreds of masks;
-//! rules that agree under the table's mask are in one bucket, and are compared one by one (Daly et
-//! al., *TupleMerge: fast software packet processing for online packet classification*, IEEE/ACM
-//! Transactions on Networking 2019):
+//! A tuple space has a table for each mask, and a lookup probes nearly all of them. Here a
+//! table's mask is a part of the masks of its rules, so a few dozen tables serve hundreds of
+//! masks. Rules that agree under the table's mask are in one bucket, and are compared one by
+//! one (Daly et al., *TupleMerge: fast software packet processing for online packet
+//! classification*, IEEE/ACM Transactions on Networking 2019):
 //!
 //! ```text
 //!   insert: into the table of the longest mask that is a part of the rule's, and whose bucket has
@@ -16,37 +16,39 @@
 //!                   if it matches, and a rule of it exists: that is the best so far
 //! ```
 //!
-//! `ladder` has the masks that a table may have. Departures from TupleMerge: a bucket that is full
-//! is not split, the next rule goes further down the ladder, so that no insert moves others of its
-//! bucket; rules of the same pattern count once, as all of them are compared at once; and masks
-//! are any bits of a key, not five fields.
+//! `ladder` defines the masks that a table may have. Departures from TupleMerge:
 //!
-//! As long as there are few masks, each has a table of its own: this is then a tuple space, and
-//! its masks are a [`TupleSpace`](crate::TupleSpace)'s. Once there are more than
-//! [`MergedTuples::after`] says, these tables are retired: with each rule that is inserted, a few
-//! of theirs move, until they are empty. Then there is no way back until all rules are gone.
+//! - A full bucket is not split. The next rule goes further down the ladder, so no insert
+//!   moves other rules of its bucket.
+//! - Rules of the same pattern count once, because they are compared together.
+//! - Masks are any bits of a key, not five fields.
 //!
-//! [`MergedTuples::lookup_examined`] looks for the best rule first, and asks afterwards which bits
-//! show that there is no better one (`examine`). So the bits of that rule cost nothing, and tables
-//! and rules below it are not looked at.
+//! While there are few masks, each has its own table: the classifier is a tuple space then,
+//! and has the masks of a [`TupleSpace`](crate::TupleSpace). Once there are more masks than
+//! [`MergedTuples::after`] allows, these tables are retired. Each later insert moves a few of
+//! their rules, until they are empty. There is no way back until all rules are gone.
 //!
-//! 1. `order` has every table once, and none is empty; it is sorted by the highest precedence of
-//!    any rule in it, at whatever version.
-//! 2. A rule's table has a mask that is a part of the rule's. Rules of one pattern are in one
-//!    table, but for those still in a retired one.
-//! 3. A bucket has `patterns_max` patterns at most, and one more whose mask is the table's.
-//! 4. Tries, stages and indexes hold the patterns of all rules that are not reclaimed: each trie
-//!    one prefix for each pattern and table.
-//! 5. The memory follows the rules, except that arrays may be up to four times larger than what
-//!    they hold.
+//! [`MergedTuples::lookup_examined`] finds the best rule first, and then the bits that show
+//! that there is no better one (`examine`). So that rule's bits cost nothing, and tables and
+//! rules below it are not visited.
 //!
-//! Costs, per lookup: a probe of each table in the order that may be better, some 20 ns, and 3 ns
-//! for each pattern compared. There are at most [`ladder::RUNGS`] tables for each mask, in the
-//! worst case; on access lists, firewalls and the like it is one for 10 to 150 masks. A rule takes
-//! 40 bytes, 8 for each word that masks of its table touch, and about 28 for index and id; tries as
-//! in a tuple space. Inserting compares the rule's mask with that of each table, but if the last rule
-//! of this mask did so and no table was made since, and probes those that would do; it walks the
-//! rules of its pattern, as taking one out does.
+//! 1. `order` has every table once, and none is empty. It is sorted by the highest precedence
+//!    of any rule in the table, at any version.
+//! 2. The mask of a rule's table is a part of the rule's mask. Rules of one pattern are in one
+//!    table, except those still in a retired table.
+//! 3. A bucket has at most `patterns_max` patterns, plus one whose mask is the table's.
+//! 4. Tries, stages and indexes hold the patterns of all rules that are not reclaimed. Each
+//!    trie has one prefix for each pattern and table.
+//! 5. The memory follows the rules, except that arrays may be up to four times larger than
+//!    their content.
+//!
+//! Cost of a lookup: one probe for each table in the order that may be better, and one
+//! comparison per pattern. In the worst case there are [`ladder::RUNGS`] tables for each mask.
+//! On access lists, firewalls and the like, one table serves 10 to 150 masks. A rule takes 40
+//! bytes, 8 for each word that masks of its table touch, and about 28 for index and id. Tries
+//! cost as in a tuple space. Inserting compares the rule's mask with each table's, unless the
+//! last insert of this mask did so and no table was made since. It then probes the suitable
+//! tables and walks the rules of its pattern. Removing walks them too.
 
 mod batch;
 mod beside;
@@ -67,15 +69,17 @@ use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 use masks::Masks;
 use table::{Rule, Table};
 
-/// Patterns that a bucket holds before a rule has to go to a table of a longer mask, unless said
-/// otherwise. Of 8, 12, 16, 24 and 40 the larger are better on firewalls, and 40 is worse than 24
-/// on access lists.
+/// The default number of patterns that fill a bucket; further rules go to a table of a longer
+/// mask.
+///
+/// Of 8, 12, 16, 24 and 40, larger values are better on firewalls; 40 is worse than 24 on
+/// access lists.
 const PATTERNS_MAX: usize = 32;
 
-/// Rules that move out of retired tables with each that is inserted.
+/// Rules moved out of retired tables by each insert.
 const MOVES_PER_INSERT: usize = 4;
 
-/// A classifier whose hash tables hold rules of several masks each.
+/// A classifier whose hash tables each hold rules of several masks.
 ///
 /// ```
 /// use thalweg_classifier::{
@@ -98,19 +102,19 @@ pub struct MergedTuples {
     tries: Box<[PrefixTrie]>,
     masks: Masks,
     order: Vec<Ranked>,
-    /// The tables, those of the longest masks first.
+    /// The tables, longest masks first.
     by_bits: Vec<u32>,
-    /// Up to so many masks have tables of their own.
+    /// The most masks for which each mask has its own table.
     own_masks_max: usize,
-    /// Patterns that a bucket has room for.
+    /// The number of patterns that fill a bucket.
     patterns_max: usize,
-    /// Whether there have been more masks.
+    /// Whether there have been more than `own_masks_max` masks.
     is_merging: bool,
-    /// Tables that had one mask each, and are being emptied.
+    /// Single-mask tables that are being emptied.
     retired: Vec<u32>,
     tables: Vec<Option<Box<Table>>>,
     free_tables: Vec<u32>,
-    /// Tables that were made, ever.
+    /// The number of tables ever made.
     tables_made: u64,
     places: Places,
     history: History,
@@ -124,7 +128,7 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// Sorts the best first; the number makes the order total.
+    /// Sorts best first; the number makes the order total.
     fn sort_key(&self) -> (std::cmp::Reverse<Precedence>, u32) {
         (std::cmp::Reverse(self.highest), self.table)
     }
@@ -133,7 +137,7 @@ impl Ranked {
 /// The best rule of a lookup so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Best {
-    /// Its precedence, its id, and the number of its mask.
+    /// The precedence, the id, and the number of the mask.
     rule: Option<(Precedence, RuleId, u32)>,
 }
 
@@ -144,7 +148,7 @@ impl Best {
         self.rule.map(|(_, id, _)| id)
     }
 
-    /// Whether no rule of this precedence or a lower one can be better.
+    /// Whether the best rule beats every rule up to this precedence.
     #[inline(always)]
     fn is_above(self, highest: Precedence) -> bool {
         self.rule.is_some_and(|(own, ..)| own > highest)
@@ -167,7 +171,7 @@ impl Best {
 }
 
 impl MergedTuples {
-    /// An empty classifier that merges from the first mask on.
+    /// Creates an empty classifier that merges from the first mask on.
     ///
     /// # Panics
     /// If there are no words or more than [`thalweg_packet::MAX_WORDS`], more than
@@ -177,7 +181,8 @@ impl MergedTuples {
         MergedTuples::after(0, config)
     }
 
-    /// An empty classifier that is a tuple space until its rules have more than `masks` masks.
+    /// Creates an empty classifier that is a tuple space until its rules have more than
+    /// `masks` masks.
     ///
     /// # Panics
     /// As [`MergedTuples::new`].
@@ -205,40 +210,41 @@ impl MergedTuples {
         }
     }
 
-    /// Lets buckets have so many patterns, for rules that are yet to come; 32 unless said.
+    /// Sets the number of patterns per bucket, for rules inserted later; the default is 32.
     ///
-    /// Fewer make more tables, more make longer searches in one.
+    /// Fewer patterns make more tables, more make longer searches in one.
     ///
     /// # Panics
-    /// If there is to be none.
+    /// If `patterns` is zero.
     pub fn with_patterns_max(mut self, patterns: usize) -> MergedTuples {
         assert!(patterns > 0, "a bucket without room");
         self.patterns_max = patterns;
         self
     }
 
-    /// Uses these instructions in bursts, for comparison with others.
+    /// Uses the instructions of `level` in bursts, for comparisons.
     pub fn with_level(mut self, level: Level) -> MergedTuples {
         self.level = level;
         self
     }
 
-    /// How many tables there are: the most that a lookup visits.
+    /// The number of tables: the most that a lookup visits.
     pub fn table_count(&self) -> usize {
         self.order.len()
     }
 
-    /// How many different masks the rules have.
+    /// The number of different masks that the rules have.
     pub fn mask_count(&self) -> usize {
         self.masks.len()
     }
 
-    /// How many tables a lookup of this key visits, and how many patterns it compares.
+    /// The number of tables that a lookup of this key visits, and of patterns that it
+    /// compares.
     pub fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize) {
         self.visited(key, version, Best::NONE)
     }
 
-    /// The same, if there is a best rule already.
+    /// As [`MergedTuples::visited_by`], starting with a best rule.
     fn visited(&self, key: &[u64], version: Version, mut best: Best) -> (usize, usize) {
         let (mut visited, mut compared) = (0, 0);
         for ranked in &self.order {
@@ -267,12 +273,13 @@ impl MergedTuples {
         table.expect("a table in the order is not free")
     }
 
-    /// Where the rule of this id is, if it has not been reclaimed.
+    /// The place of the rule with this id, if it has not been reclaimed.
     fn place_of(&self, id: RuleId) -> Option<Place> {
         self.places.find(id, id_in(&self.tables))
     }
 
-    /// The best rules of a pattern, one in each table that has it: table and record.
+    /// The best rules of a pattern, one per table that has it: the table, its number, and the
+    /// record.
     fn find_pattern(&self, value: &[u64], mask: u32) -> impl Iterator<Item = (&Table, u32, u32)> {
         let tables = self.masks.uses(mask).iter().map(|used| used.table);
         tables.filter_map(move |number| {
@@ -296,7 +303,7 @@ impl MergedTuples {
     }
 }
 
-/// Reads the id of the rule that is at a place.
+/// Reads the id of the rule at a place.
 fn id_in(tables: &[Option<Box<Table>>]) -> impl Fn(Place) -> RuleId + '_ {
     |place| {
         let table = tables[place.subtable as usize].as_deref();
@@ -406,7 +413,7 @@ impl Classifier for MergedTuples {
             self.free(id);
         }
         for id in deaths {
-            // Those that were born in the same version are gone already.
+            // Rules that were born in the same version are already gone.
             if let Some(rule) = self.rule_mut(id) {
                 rule.died = Version::NEVER;
             }

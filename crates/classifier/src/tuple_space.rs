@@ -1,8 +1,9 @@
 //! Tuple space search: one hash table for each mask, the most important first.
 //!
-//! All rules with the same mask ("tuple") are in one sub-table, which finds a key's rule by one
-//! probe. A lookup goes through the sub-tables (Srinivasan, Suri, Varghese, *Packet classification
-//! using tuple space search*, SIGCOMM 1999, section 4), and there are far fewer masks than rules:
+//! All rules with the same mask ("tuple") are in one sub-table, which finds a key's rule by
+//! one probe. A lookup visits the sub-tables in turn (Srinivasan, Suri, Varghese, *Packet
+//! classification using tuple space search*, SIGCOMM 1999, section 4). There are far fewer
+//! masks than rules:
 //!
 //! ```text
 //!   for each sub-table, by its highest precedence, best first:
@@ -10,10 +11,11 @@
 //!       if the sub-table has a better rule for the key: that is the best so far
 //! ```
 //!
-//! [`TupleSpace::lookup_examined`] also tells which bits of the key decided. Every sub-table that
-//! is visited leaves a *certificate* in the mask: bits that show that the key has this very value
-//! in it, or none. To keep it small, it is looked for in the order of Open vSwitch (Pfaff et al.,
-//! *The design and implementation of Open vSwitch*, NSDI 2015, section 5; `lib/classifier.h`):
+//! [`TupleSpace::lookup_examined`] also reports the bits of the key that decided. Every
+//! visited sub-table leaves a *certificate* in the mask: bits which show that the key has
+//! exactly this value in it, or none. To keep it small, it is searched for in Open vSwitch's
+//! order (Pfaff et al., *The design and implementation of Open vSwitch*, NSDI 2015, section 5;
+//! `lib/classifier.h`):
 //!
 //! ```text
 //!   for each stage (metadata, link, network, transport) that the mask touches:
@@ -29,29 +31,34 @@
 //!   in the hash table: examined: the whole mask
 //! ```
 //!
-//! Three departures from Open vSwitch. It adds the earlier stages too when a trie refuses, which is
-//! not needed: the tries speak of all values. It has the last trie for L4 ports alone; here every
-//! sub-table has one whose last stage takes one word (two of L4) and is not all prefix fields
-//! (those have tries already), so that an unknown Ethernet address too is told by its first bits.
-//! And as precedence is a total order here, a sub-table of the same priority as the best rule is
-//! passed over only if all its rules are younger, where Open vSwitch passes over it always.
+//! There are three departures from Open vSwitch:
 //!
-//! 1. `order` has every sub-table once, and none is empty; it is sorted by the highest precedence
-//!    of any rule in it, at whatever version: a bound that holds for every version.
-//! 2. Sets, tries and hash tables hold the values of all rules that are not reclaimed. So "none"
-//!    is true at every version that may be looked up, and a certificate of it too.
+//! - It also adds the earlier stages when a trie refuses. That is not needed, because the
+//!   tries cover all values.
+//! - It has the last trie for L4 ports only. Here every sub-table has one if its last stage
+//!   takes one word (two of L4) and is not all prefix fields, which have tries already. So an
+//!   unknown Ethernet address is also recognised by its first bits.
+//! - It always skips a sub-table of the same priority as the best rule. Precedence is a total
+//!   order here, so such a sub-table is skipped only if all its rules are younger.
+//!
+//! 1. `order` has every sub-table once, and none is empty. It is sorted by the highest
+//!    precedence of any rule in the sub-table, at any version: a bound that holds for every
+//!    version.
+//! 2. Sets, tries and hash tables hold the values of all rules that are not reclaimed. So
+//!    "none" is true at every version that may be looked up, and so is its certificate.
 //! 3. The tries of the prefix fields hold one prefix for each value of each sub-table.
-//! 4. The memory follows the rules: nothing is kept for those reclaimed or aborted, except that
-//!    arrays may be up to four times larger than what they hold.
+//! 4. The memory follows the rules: nothing is kept for reclaimed or aborted rules, except
+//!    that arrays may be up to four times larger than their content.
 //!
-//! Costs: a lookup visits each sub-table once at most, whatever the rules and the key: some 30 ns
-//! a sub-table, 20 in a burst. Whoever can add masks can make lookups slow (Csikor et al., *Tuple
-//! space explosion*, CoNEXT 2019); [`TupleSpace::subtable_count`] is the bound, to be watched and
-//! limited by whoever admits rules. A rule takes 48 bytes if one or two words are masked, 64 with
-//! three or four, 32 and 8 for each word with more, and about 28 for index and id; stages and tries
-//! add up to 60 if its addresses are its own, and little if they are shared. Inserting and removing take a constant number of steps, a walk in each trie and a
-//! move in `order`; [`Classifier::abort`] and [`Classifier::reclaim`] as many as the rules
-//! concerned.
+//! Costs: a lookup visits each sub-table at most once, whatever the rules and the key. A user
+//! who can add masks can make lookups slow (Csikor et al., *Tuple space explosion*, CoNEXT
+//! 2019). [`TupleSpace::subtable_count`] is the bound; the code that admits rules should watch
+//! and limit it. A rule takes 48 bytes with one or two masked words, 64 with three or four,
+//! and otherwise 32 plus 8 per word; index and id add about 28. Stages and tries add up to 60
+//! bytes if the rule's addresses are unique, and little if they are shared. Inserting and
+//! removing take a constant number of steps, a walk in each trie and a move in `order`. The
+//! steps of [`Classifier::abort`] and [`Classifier::reclaim`] are proportional to the affected
+//! rules.
 
 mod batch;
 mod examine;
@@ -101,7 +108,7 @@ pub struct TupleSpace {
     order: Vec<Ranked>,
     subtables: Vec<Option<Box<Subtable>>>,
     free_subtables: Vec<u32>,
-    /// From a mask's hash to its sub-table.
+    /// Maps a mask's hash to its sub-table.
     masks: Index,
     places: Places,
     history: History,
@@ -115,7 +122,7 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// Sorts the best first; the number makes the order total.
+    /// Sorts best first; the number makes the order total.
     fn sort_key(&self) -> (std::cmp::Reverse<Precedence>, u32) {
         (std::cmp::Reverse(self.highest), self.subtable)
     }
@@ -124,11 +131,11 @@ impl Ranked {
 /// The best rule of a lookup so far.
 pub(crate) type Best = Option<(Precedence, RuleId)>;
 
-/// What each prefix field's trie said about the key of a lookup, once it was asked.
+/// The answer of each prefix field's trie for the key of a lookup, once asked.
 type PrefixAnswers = [Option<PrefixMatch>; PREFIX_FIELDS_MAX];
 
 impl TupleSpace {
-    /// An empty classifier.
+    /// Creates an empty classifier.
     ///
     /// # Panics
     /// If there are no words or more than [`MAX_WORDS`], more than [`PREFIX_FIELDS_MAX`] prefix
@@ -151,24 +158,24 @@ impl TupleSpace {
         }
     }
 
-    /// Uses these instructions, for comparison with others.
+    /// Uses the instructions of `level`, for comparisons.
     pub fn with_level(mut self, level: Level) -> TupleSpace {
         self.level = level;
         self
     }
 
-    /// How many different masks the rules have: the most sub-tables that a lookup visits.
+    /// The number of different masks: the most sub-tables that a lookup visits.
     pub fn subtable_count(&self) -> usize {
         self.order.len()
     }
 
-    /// How many sub-tables a lookup of this key visits.
+    /// The number of sub-tables that a lookup of this key visits.
     pub fn visited_by(&self, key: &[u64], version: Version) -> usize {
         let (_, visited) = self.search(key, version);
         visited
     }
 
-    /// The best rule, and how many sub-tables were asked.
+    /// The best rule, and the number of sub-tables visited.
     #[inline(always)]
     fn search(&self, key: &[u64], version: Version) -> (Best, usize) {
         self.level.run(OfAll {
@@ -189,13 +196,13 @@ impl TupleSpace {
         subtable.expect("a sub-table in the order is not free")
     }
 
-    /// Where the rule of this id is, if it has not been reclaimed.
+    /// The place of the rule with this id, if it has not been reclaimed.
     fn place_of(&self, id: RuleId) -> Option<Place> {
         self.places.find(id, id_in(&self.subtables))
     }
 }
 
-/// A key to be looked up with what instructions there are.
+/// The lookup of one key, compiled for each set of instructions.
 struct OfAll<'a> {
     rules: &'a TupleSpace,
     key: &'a [u64],
@@ -215,7 +222,7 @@ impl Work for OfAll<'_> {
     }
 }
 
-/// Reads the id of the rule that is at a place.
+/// Reads the id of the rule at a place.
 fn id_in(subtables: &[Option<Box<Subtable>>]) -> impl Fn(Place) -> RuleId + '_ {
     |place| {
         let subtable = subtables[place.subtable as usize].as_deref();
@@ -337,7 +344,7 @@ impl Classifier for TupleSpace {
             self.free(id);
         }
         for id in deaths {
-            // Those that were born in the same version are gone already.
+            // Rules that were born in the same version are already gone.
             self.change_life(id, |life| life.died = Version::NEVER);
         }
         self.shrink();
@@ -347,7 +354,7 @@ impl Classifier for TupleSpace {
         let born: Vec<RuleId> = self.history.born_by(oldest).collect();
         let dead = self.history.settle(oldest);
         for id in born {
-            // That it exists always, now that nobody asks for what was before.
+            // Marks the rule as existing always, now that earlier versions are not looked up.
             self.change_life(id, |_| ());
         }
         for &id in &dead {
@@ -378,7 +385,7 @@ impl Classifier for TupleSpace {
     }
 }
 
-/// Whether no rule of this precedence or a lower one can be better than the best so far.
+/// Whether the best so far beats every rule up to this precedence.
 #[inline(always)]
 pub(crate) fn is_settled(best: Best, highest: Precedence) -> bool {
     best.is_some_and(|(precedence, _)| precedence > highest)

@@ -1,4 +1,4 @@
-//! Looking up a burst of keys, table by table, so that their waits for memory overlap.
+//! Looks up a burst of keys, table by table, so that their waits for memory overlap.
 //!
 //! ```text
 //!   for each table, best first, while a key is open (its best so far does not beat it):
@@ -8,17 +8,17 @@
 //! ```
 //!
 //! A table's masks and sizes stay in registers for the whole burst, and its misses end in the
-//! second pass. What it gains over one key after the other is a row of the bench.
+//! second pass. The bench has a row for the gain over one key at a time.
 
 use crate::Version;
 use crate::simd::{Simd, Work};
 
 use super::{Best, MergedTuples};
 
-/// Keys in flight at once.
+/// The most keys in flight at once.
 pub(crate) const BURST: usize = 32;
 
-/// A burst to be looked up with what instructions there are.
+/// A burst lookup, compiled for each set of instructions.
 struct OfBurst<'a> {
     rules: &'a MergedTuples,
     keys: &'a [u64],
@@ -37,7 +37,7 @@ impl Work for OfBurst<'_> {
 }
 
 impl MergedTuples {
-    /// Looks for rules that are better than the best so far, for [`BURST`] keys at most.
+    /// Finds rules better than the best so far, for at most [`BURST`] keys.
     pub(crate) fn improve_burst(&self, keys: &[u64], version: Version, best: &mut [Best]) {
         self.level.run(OfBurst {
             rules: self,

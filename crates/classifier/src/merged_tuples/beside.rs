@@ -1,18 +1,19 @@
-//! What a classifier needs that has most of its rules elsewhere, and the rest in merged tuples.
+//! Access for a classifier that has most of its rules elsewhere, and the rest in merged
+//! tuples.
 //!
-//! It looks among its own rules first, and asks the tables only for what beats the best of those.
-//! Rules that have nothing left of their history, settled and living, can be handed over to it.
+//! It searches its own rules first, then the tables for rules that beat its best. Rules
+//! without open history, settled and living, can be handed over to it.
 
 use crate::places::Places;
 use crate::{Life, Pattern, Precedence, RuleId, Version};
 
 use super::{Best, MergedTuples};
 
-/// The mask of a rule that is not in any table.
+/// Stands for the mask of a rule that is in no table.
 const ELSEWHERE: u32 = u32::MAX;
 
 impl Best {
-    /// A rule that lies elsewhere.
+    /// A rule that is stored elsewhere.
     #[inline(always)]
     pub(crate) fn beside(precedence: Precedence, id: RuleId) -> Best {
         Best {
@@ -20,7 +21,7 @@ impl Best {
         }
     }
 
-    /// Whether the rule lies elsewhere.
+    /// Whether the rule is stored elsewhere.
     #[inline(always)]
     pub(crate) fn is_beside(self) -> bool {
         self.rule.is_some_and(|(.., mask)| mask == ELSEWHERE)
@@ -34,18 +35,17 @@ impl Best {
 }
 
 impl MergedTuples {
-    /// How many rules there are, at whichever version.
+    /// The number of rules, at any version.
     pub(crate) fn rule_count(&self) -> usize {
         self.places.len()
     }
 
-    /// Places of no rule, that hash ids as this classifier does.
+    /// Empty places that hash ids as this classifier does.
     pub(crate) fn no_places(&self) -> Places {
         Places::new(self.hash)
     }
 
-    /// How many tables a lookup of this key visits, and how many patterns it compares, if a rule
-    /// of precedence `best` was found elsewhere.
+    /// As [`MergedTuples::visited_by`], if a rule of precedence `best` was found elsewhere.
     pub(crate) fn visited_beside(
         &self,
         key: &[u64],
@@ -56,7 +56,7 @@ impl MergedTuples {
         self.visited(key, version, best)
     }
 
-    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    /// Reads a rule: writes its value and mask; `None` if it has been reclaimed.
     pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
         let place = self.place_of(id)?;
         let table = self.table(place.subtable);
@@ -77,7 +77,7 @@ impl MergedTuples {
         Some(self.table(place.subtable).rule(place.record).precedence)
     }
 
-    /// Takes a rule out, whatever its state, as if it had never been.
+    /// Removes a rule, whatever its state, as if it had never existed.
     pub(crate) fn forget(&mut self, id: RuleId) {
         if let Some(rule) = self.rule_mut(id) {
             let (born, died) = (rule.born, rule.died);
@@ -92,7 +92,7 @@ impl MergedTuples {
         self.is_merging
     }
 
-    /// Hands all rules to a visitor, with birth and death.
+    /// Passes all rules to `visit`, with birth and death.
     pub(crate) fn visit(
         &self,
         mut visit: impl FnMut(RuleId, Precedence, Pattern<'_>, Version, Version),

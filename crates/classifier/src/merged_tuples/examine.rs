@@ -1,7 +1,7 @@
-//! Which bits of a key show that the rule found is the best.
+//! Finds the bits of a key that show that the found rule is the best.
 //!
-//! The rule's own mask shows that it matches. For each table that has a better rule, these bits
-//! show that none of its rules that are better and exist matches:
+//! The rule's own mask shows that it matches. For each table that has a better rule, these
+//! bits show that none of its better rules that exist matches:
 //!
 //! ```text
 //!   for each stage of the table's mask:
@@ -16,13 +16,13 @@
 //!              differs from it in a bit that is examined already
 //! ```
 //!
-//! In the end the bits of each prefix field are rounded up to a prefix of a multiple of four bits.
-//! This is not needed for a mask to be sound, nor good for the number of megaflows; but where rules
-//! have hundreds of masks, their lengths would mix to thousands of different masks of megaflows,
-//! and a megaflow is looked for mask by mask. The figures are in ARCHITECTURE.md, "Many masks
+//! At the end, the bits of each prefix field are rounded up to a prefix of a multiple of four
+//! bits. Soundness does not need this, and it adds megaflows. But where rules have hundreds of
+//! masks, their lengths would otherwise combine to thousands of different masks of megaflows,
+//! and a megaflow is looked up mask by mask. The figures are in ARCHITECTURE.md, "Many masks
 //! share tables".
 //!
-//! While each mask has a table of its own, [`MergedTuples::find_examined`] goes the way of a tuple
+//! While each mask has its own table, [`MergedTuples::find_examined`] works like a tuple
 //! space, gives its masks, and does not round.
 
 use crate::Version;
@@ -33,14 +33,14 @@ use crate::staged::Begun;
 use super::table::{PrefixCheck, Table};
 use super::{Best, MergedTuples};
 
-/// What each prefix field's trie said about the key of a lookup, once it was asked.
+/// The answer of each prefix field's trie for the key of a lookup, once asked.
 type PrefixAnswers = [Option<PrefixMatch>; PREFIX_FIELDS_MAX];
 
-/// What is examined of a prefix field is rounded up to a multiple of so many bits.
+/// The examined bits of a prefix field are rounded up to a multiple of this.
 const PREFIX_STEP_BITS: u32 = 4;
 
 impl MergedTuples {
-    /// Finds the best rule, of tables that have one mask each, and the bits that show it.
+    /// Finds the best rule among single-mask tables, and the bits that show it.
     pub(super) fn find_examined(
         &self,
         key: &[u64],
@@ -68,7 +68,7 @@ impl MergedTuples {
         best
     }
 
-    /// Adds the bits that show that no rule is better than the best, which was found before.
+    /// Adds the bits that show that no rule beats `best`, which was found before.
     pub(crate) fn examine(&self, key: &[u64], version: Version, best: Best, examined: &mut [u64]) {
         if let Some((_, _, mask)) = best.rule
             && !best.is_beside()
@@ -90,7 +90,9 @@ impl MergedTuples {
         self.round(examined);
     }
 
-    /// Adds the bits that show that a table has no bucket for the key; its hash if there may be one.
+    /// Adds the bits that show that a table has no bucket for the key.
+    ///
+    /// Returns the key's hash if there may be a bucket.
     fn reach_bucket(
         &self,
         table: &Table,
@@ -168,7 +170,7 @@ impl MergedTuples {
         }
     }
 
-    /// Rounds what is examined of each prefix field up to a multiple of a few bits.
+    /// Rounds the examined bits of each prefix field up to a multiple of a few bits.
     fn round(&self, examined: &mut [u64]) {
         for field in self.shape.prefix_fields() {
             let bits = field.value(examined);
@@ -182,7 +184,8 @@ impl MergedTuples {
     }
 }
 
-/// Adds one bit in which a rule that does not match differs from the key, unless there is one.
+/// Adds one bit in which a non-matching rule differs from the key, unless one is examined
+/// already.
 fn add_difference(differences: impl Iterator<Item = (usize, u64)>, examined: &mut [u64]) {
     let mut first = None;
     for (word, difference) in differences.filter(|&(_, difference)| difference != 0) {

@@ -1,4 +1,5 @@
-//! The masks that a rule's table may have: from one that many rules share down to its own.
+//! The masks that a rule's table may have: from one that many rules share down to the rule's
+//! own.
 //!
 //! ```text
 //!   rung  addresses                             ports      the rest of network and transport
@@ -10,15 +11,17 @@
 //!   4     as they are                           as they are  as it is
 //! ```
 //!
-//! Addresses are the prefix fields of 32 bits and more, ports the others; "quarters" says that a
-//! prefix's length is rounded down to a quarter of the field, or two, three or all four. What
-//! metadata and link stages have is never left out: rules of different types of packets have
-//! nothing to gain from a common table. Without addresses the rungs keep the rest too.
+//! Addresses are the prefix fields of 32 bits and more; ports are the other ones. "Quarters"
+//! means that a prefix's length is rounded down to one, two, three or four quarters of the
+//! field. The bits of the metadata and link stages are never left out: rules of different
+//! packet types gain nothing from a common table. Without addresses the rungs keep the rest
+//! too.
 //!
-//! The numbers were chosen by trying a dozen ladders on ClassBench's rules and on the pipelines of
-//! the workload crate; those that are as coarse at first and as fine at last hardly differ.
+//! The numbers were chosen by trying a dozen ladders on ClassBench's rules and on the
+//! pipelines of the workload crate. Ladders that start as coarse and end as fine hardly
+//! differ.
 //!
-//! 1. Every rung is a part of the rule's mask, and the last is that mask.
+//! 1. Every rung is a part of the rule's mask, and the last rung is that mask.
 
 use thalweg_packet::{MAX_WORDS, Stage};
 
@@ -28,13 +31,13 @@ use crate::prefix_field::PrefixField;
 /// A mask of a whole key.
 pub(super) type Mask = [u64; MAX_WORDS];
 
-/// How many masks there are for a rule.
+/// The number of masks on a rule's ladder.
 pub(super) const RUNGS: usize = 5;
 
-/// Fields of so many bits are addresses.
+/// Prefix fields of at least this width are addresses.
 const ADDRESS_BITS: u32 = 32;
 
-/// The mask of a rung, of a rule with this mask.
+/// The mask of rung `rung` for a rule with mask `mask`.
 pub(super) fn rung(mask: &[u64], rung: usize, shape: &KeyShape) -> Mask {
     let mut relaxed = [0; MAX_WORDS];
     relaxed[..mask.len()].copy_from_slice(mask);
@@ -63,12 +66,13 @@ pub(super) fn rung(mask: &[u64], rung: usize, shape: &KeyShape) -> Mask {
     relaxed
 }
 
-/// How long a mask's prefix of a field is, in eighths of the field.
+/// The length of a mask's prefix of a field, in eighths of the field.
 fn share(field: PrefixField, mask: &[u64]) -> u32 {
     field.leading_bits(mask) * 8 / field.width_bits()
 }
 
-/// The length of a mask's prefix of a field, rounded down to one of so many parts.
+/// The length of a mask's prefix of a field, rounded down to a multiple of one of `parts`
+/// parts.
 fn round(field: PrefixField, mask: &[u64], parts: u32) -> u32 {
     let unit = field.width_bits().div_ceil(parts);
     let length = field.leading_bits(mask);
@@ -78,7 +82,7 @@ fn round(field: PrefixField, mask: &[u64], parts: u32) -> u32 {
     }
 }
 
-/// Leaves of a field in a mask its first `length` bits.
+/// Keeps only the first `length` bits of a field in `relaxed`.
 fn keep(field: PrefixField, mask: &[u64], length: u32, relaxed: &mut Mask) {
     for ((word, all), (_, kept)) in field.masks(field.width_bits()).zip(field.masks(length)) {
         if all != 0 {
@@ -87,7 +91,7 @@ fn keep(field: PrefixField, mask: &[u64], length: u32, relaxed: &mut Mask) {
     }
 }
 
-/// Leaves out what is neither a prefix field nor of the metadata or link stage.
+/// Removes all bits of the network and transport stages that are not in a prefix field.
 fn leave_out_rest(mask: &mut [u64], shape: &KeyShape) {
     for (word, bits) in mask.iter_mut().enumerate() {
         if shape.stage(word) >= Stage::Network {

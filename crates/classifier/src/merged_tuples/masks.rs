@@ -1,7 +1,7 @@
-//! The different masks of rules, each kept once, and which tables have rules of each.
+//! The different masks of rules, each stored once, and the tables that have rules of each.
 //!
-//! 1. A mask is kept as long as some rule has it; its number is used again afterwards.
-//! 2. `uses` of a mask names each table that has rules of it, with how many.
+//! 1. A mask is kept as long as some rule has it; then its number is reused.
+//! 2. `uses` of a mask names each table that has rules of it, with their number.
 
 use crate::capacity::shrink;
 use crate::hash::WordHash;
@@ -12,7 +12,7 @@ use crate::index::Index;
 pub(super) struct Masks {
     words: usize,
     hash: WordHash,
-    /// Mask after mask, `words` words each.
+    /// All masks in sequence, `words` words each.
     bits: Vec<u64>,
     uses: Vec<Vec<Use>>,
     longest: Vec<Longest>,
@@ -20,17 +20,17 @@ pub(super) struct Masks {
     index: Index,
 }
 
-/// A table that has rules of a mask, and how many.
+/// A table that has rules of a mask, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     pub(super) table: u32,
     rules: u32,
 }
 
-/// The table of the longest mask that is part of another mask, if one was looked for.
+/// The table with the longest mask that is part of another mask, if it was searched for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Longest {
-    /// How many tables had been made by then, itself among them; 0 if none was looked for.
+    /// The number of tables made by then, including this one; 0 if it was never searched for.
     pub(super) made: u64,
     pub(super) table: u32,
 }
@@ -48,7 +48,7 @@ impl Masks {
         }
     }
 
-    /// How many different masks there are.
+    /// The number of different masks.
     pub(super) fn len(&self) -> usize {
         self.uses.len() - self.free.len()
     }
@@ -64,7 +64,7 @@ impl Masks {
         &self.uses[number as usize]
     }
 
-    /// The table of the longest mask that is part of this one, as it was when it was looked for.
+    /// The table with the longest mask that is part of this one, as of the last search.
     pub(super) fn longest(&self, number: u32) -> Longest {
         self.longest[number as usize]
     }
@@ -79,7 +79,7 @@ impl Masks {
         self.index.find(self.hash.hash_words(mask), is_it)
     }
 
-    /// The number of a mask, which is kept from now on; the caller says at once who uses it.
+    /// The number of a mask, added if it is new; the caller must add a use at once.
     pub(super) fn find_or_add(&mut self, mask: &[u64]) -> u32 {
         if let Some(number) = self.find(mask) {
             return number;
@@ -103,7 +103,8 @@ impl Masks {
         number
     }
 
-    /// A rule of the mask is in the table now; whether it is the first there.
+    /// Notes that a rule of the mask is now in the table; returns whether it is the first
+    /// there.
     pub(super) fn add_use(&mut self, number: u32, table: u32) -> bool {
         let uses = &mut self.uses[number as usize];
         if let Some(known) = uses.iter_mut().find(|known| known.table == table) {
@@ -114,7 +115,8 @@ impl Masks {
         true
     }
 
-    /// A rule of the mask has left the table; whether it was the last there.
+    /// Notes that a rule of the mask has left the table; returns whether it was the last
+    /// there.
     pub(super) fn remove_use(&mut self, number: u32, table: u32) -> bool {
         let uses = &mut self.uses[number as usize];
         let place = uses.iter().position(|known| known.table == table);
@@ -130,7 +132,7 @@ impl Masks {
         true
     }
 
-    /// Gives memory back that masks at the end left.
+    /// Frees memory of unused masks at the end.
     pub(super) fn shrink(&mut self) {
         let used = self.uses.iter().rposition(|uses| !uses.is_empty());
         let len = used.map_or(0, |last| last + 1);

@@ -13,14 +13,14 @@
 //!
 //! 1. Records are dense: removing one moves the last into its place.
 //! 2. Index and stages have one entry for each bucket, whatever the versions of its rules.
-//! 3. A bucket's patterns are sorted by their best rule, and a pattern's rules among themselves,
-//!    the best first. So a search stops at the first pattern that cannot beat what it has.
-//! 4. A record's words are those of `kept`, the table's own first, in the order of its stages.
-//! 5. `lengths` of a check has the length of every mask in the table; fields that some mask has no
-//!    prefix of have no check.
+//! 3. A bucket's patterns are sorted by their best rule, best first, and so are the rules of a
+//!    pattern. So a search stops at the first pattern that cannot beat its best rule.
+//! 4. A record's words are those of `kept`: the table's own first, in the order of its stages.
+//! 5. `lengths` of a check has the length of every mask in the table. A field has no check if
+//!    some mask has no prefix of it.
 //!
-//! Costs: a search compares one pattern after the other of one bucket. Inserting and removing walk the bucket, and the rules
-//! of the same pattern.
+//! Costs: a search compares the patterns of one bucket one by one. Inserting and removing walk
+//! the bucket and the rules of the same pattern.
 
 use crate::capacity::{grow, shrink};
 use crate::hash::WordHash;
@@ -43,11 +43,11 @@ pub(super) struct Rule {
     pub(super) born: Version,
     pub(super) died: Version,
     pub(super) id: RuleId,
-    /// The number of its mask.
+    /// The number of the rule's mask.
     pub(super) mask: u32,
     /// The next rule of the same pattern.
     next_same: u32,
-    /// Of the best rule of a pattern: the best rule of the bucket's next pattern.
+    /// For the best rule of a pattern: the best rule of the bucket's next pattern.
     next_pattern: u32,
 }
 
@@ -64,7 +64,7 @@ impl Rule {
         }
     }
 
-    /// The rule without its links to others.
+    /// A copy of the rule without its links.
     pub(super) fn alone(self) -> Rule {
         Rule {
             next_same: NONE,
@@ -79,41 +79,42 @@ impl Rule {
     }
 }
 
-/// What a prefix field's trie can say about a table.
+/// The lengths by which a prefix field's trie can rule out a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrefixCheck {
     /// The number of the field.
     pub(super) field: usize,
     /// Bit `length - 1` is set if some mask of the table has a prefix of that length.
     pub(super) lengths: u128,
-    /// How long a prefix the table's own mask has of the field; one if it has none.
+    /// The length of the prefix that the table's own mask has of the field; one if it has
+    /// none.
     pub(super) own_length: u32,
-    /// The first of the table's stages that hashes the field; the first of all if none does.
+    /// The first of the table's stages that hashes the field; stage 0 if none does.
     pub(super) stage: usize,
 }
 
-/// A rule that was taken out of a table.
+/// A rule that was removed from a table.
 pub(super) struct Removed {
     /// Whether no other rule has its pattern.
     pub(super) is_last_of_pattern: bool,
-    /// The rule that has its record now, and the record that it had before.
+    /// The rule that moved to the freed record, and its old record.
     pub(super) moved: Option<(RuleId, u32)>,
 }
 
-/// Rules of several masks.
+/// Rules of several masks in one hash table.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) staged: Staged,
     /// The mask that all rules have in common, word by word.
     pub(super) mask: Box<[u64]>,
-    /// How many bits it has.
+    /// The number of bits in the mask.
     pub(super) bits: u32,
     pub(super) prefixes: Box<[PrefixCheck]>,
-    /// Whether its rules are to move to other tables.
+    /// Whether its rules must move to other tables.
     pub(super) is_retired: bool,
     /// The numbers of the rules' masks.
     masks: Vec<u32>,
-    /// The words of a key whose values records have.
+    /// The words of a key that records store.
     kept: Vec<usize>,
     index: Index,
     rules: Vec<Rule>,
@@ -140,7 +141,7 @@ impl Table {
         }
     }
 
-    /// The best precedence of any rule, at whichever version.
+    /// The best precedence of any rule, at any version.
     #[inline(always)]
     pub(super) fn highest(&self) -> Precedence {
         self.highest.all()
@@ -150,7 +151,7 @@ impl Table {
         self.rules.is_empty()
     }
 
-    /// The record after the last.
+    /// One past the last record.
     pub(super) fn end(&self) -> u32 {
         self.rules.len() as u32
     }
@@ -167,27 +168,27 @@ impl Table {
         &self.masks
     }
 
-    /// Whether the table's mask is a part of another.
+    /// Whether the table's mask is a part of `mask`.
     pub(super) fn is_part_of(&self, mask: &[u64]) -> bool {
         let mut words = self.mask.iter().zip(mask);
         words.all(|(own, mask)| own & !mask == 0)
     }
 
-    /// Writes a rule's value to its places in a key.
+    /// Writes a rule's value to its positions in a key.
     pub(super) fn expand(&self, record: u32, key: &mut [u64]) {
         for (&word, &value) in self.kept.iter().zip(self.value(record)) {
             key[word] = value;
         }
     }
 
-    /// The words of a rule, by their places in a key.
+    /// The stored words of a rule, with their positions in a key.
     #[inline(always)]
     pub(super) fn words(&self, record: u32) -> impl Iterator<Item = (usize, u64)> {
         let words = self.kept.iter().zip(self.value(record));
         words.map(|(&word, &value)| (word, value))
     }
 
-    /// Whether a rule of this mask matches a key.
+    /// Whether a rule with this mask matches a key.
     #[inline(always)]
     fn is_match(&self, record: u32, mask: &[u64], key: &[u64]) -> bool {
         let words = self.words(record);
@@ -195,7 +196,7 @@ impl Table {
         difference.fold(0, |all, word| all | word) == 0
     }
 
-    /// The best rules of the patterns of the bucket of this hash and key, the best first.
+    /// The best rule of each pattern in the bucket of this hash and key, best first.
     #[inline(always)]
     pub(super) fn bucket(&self, hash: u64, key: &[u64]) -> impl Iterator<Item = u32> {
         let head = self.head(hash, key);
@@ -203,7 +204,7 @@ impl Table {
         std::iter::successors(head, next_of)
     }
 
-    /// A rule and those of the same pattern after it, the best first.
+    /// A rule and the later rules of the same pattern, best first.
     pub(super) fn chain(&self, record: u32) -> impl Iterator<Item = &Rule> {
         let next_of = |&record: &u32| Some(self.rule(record).next_same).filter(is_record);
         std::iter::successors(Some(record), next_of).map(|record| self.rule(record))
@@ -215,13 +216,13 @@ impl Table {
         bucket.find(|&record| self.is_pattern(record, value, mask))
     }
 
-    /// Whether some rule, at whichever version, has the key's bits of the table's mask.
+    /// Whether some rule, at any version, agrees with the key under the table's mask.
     #[inline(always)]
     pub(super) fn has_bucket(&self, hash: u64, key: &[u64]) -> bool {
         self.head(hash, key).is_some()
     }
 
-    /// Looks for a rule at `version` that matches the key and is better than the best so far.
+    /// Searches for a rule at `version` that matches the key and beats the best so far.
     #[inline(always)]
     pub(super) fn search(
         &self,
@@ -247,8 +248,8 @@ impl Table {
         }
     }
 
-    /// Appends the living rules that are at least as narrow as the pattern; `is_within` says
-    /// whether a rule's mask is.
+    /// Appends the living rules at least as narrow as the pattern; `is_within` checks a rule's
+    /// mask.
     ///
     /// If the table's mask is a part of the pattern's, they are all in one bucket.
     pub(super) fn find_within(
@@ -276,13 +277,13 @@ impl Table {
         found.extend(rules.map(|(_, rule)| rule.id));
     }
 
-    /// Asks for the place where the index would have this hash.
+    /// Prefetches the place of this hash in the index.
     #[inline(always)]
     pub(super) fn prefetch_index(&self, hash: u64) {
         self.index.prefetch(hash);
     }
 
-    /// Whether some bucket may have this hash; asks for its first rule to be brought near.
+    /// Whether some bucket may have this hash; prefetches its first rule.
     #[inline(always)]
     pub(super) fn prefetch_rule<S: Simd>(&self, simd: S, hash: u64) -> bool {
         let Some(record) = self.index.candidate(simd, hash) else {
@@ -293,7 +294,7 @@ impl Table {
         true
     }
 
-    /// Adds a rule, whose value has a word for each of the key; returns its record.
+    /// Adds a rule whose value covers all words of the key; returns its record.
     ///
     /// The caller adds the mask first, if it is new to the table.
     pub(super) fn insert(&mut self, value: &[u64], rule: Rule) -> u32 {
@@ -329,7 +330,7 @@ impl Table {
         record
     }
 
-    /// Takes a rule out.
+    /// Removes a rule.
     pub(super) fn remove(&mut self, record: u32) -> Removed {
         let Rule {
             precedence,
@@ -342,7 +343,7 @@ impl Table {
             let before = self.before_in_chain(best, record);
             self.rule_mut(before).next_same = next_same;
         } else {
-            // The next one first, so that the bucket does not go and come back.
+            // Links the next one first, so that the bucket is not removed and added again.
             if next_same != NONE {
                 self.link(hash, next_same);
             }
@@ -369,7 +370,7 @@ impl Table {
         }
     }
 
-    /// A mask that has had no rule here has one now.
+    /// Adds a mask that had no rule here until now.
     pub(super) fn add_mask(&mut self, number: u32, masks: &Masks, shape: &KeyShape) {
         self.masks.push(number);
         let mask = masks.bits(number);
@@ -381,7 +382,7 @@ impl Table {
         self.check_prefixes(masks, shape);
     }
 
-    /// A mask has no rule here any more.
+    /// Removes a mask that has no rule here any more.
     pub(super) fn remove_mask(&mut self, number: u32, masks: &Masks, shape: &KeyShape) {
         self.masks.retain(|&other| other != number);
         self.check_prefixes(masks, shape);
@@ -444,7 +445,7 @@ impl Table {
         best
     }
 
-    /// Puts the best rule of a pattern into its bucket (invariant 3).
+    /// Links the best rule of a pattern into its bucket (invariant 3).
     fn link(&mut self, hash: u64, record: u32) {
         let own = self.value(record);
         let masks = || self.staged.words.iter().map(|(_, mask)| mask);
@@ -478,7 +479,7 @@ impl Table {
         self.rule_mut(before).next_pattern = record;
     }
 
-    /// Takes the best rule of a pattern out of its bucket.
+    /// Unlinks the best rule of a pattern from its bucket.
     fn unlink(&mut self, hash: u64, record: u32) {
         let next = self.rule(record).next_pattern;
         self.rule_mut(record).next_pattern = NONE;
@@ -497,7 +498,7 @@ impl Table {
         }
     }
 
-    /// Makes whatever leads to record `from` lead to `to`.
+    /// Redirects every link to record `from` to record `to`.
     fn redirect(&mut self, from: u32, to: u32) {
         let hash = self.hash_of(from);
         let best = self.best_of_pattern(hash, from);
@@ -529,13 +530,13 @@ impl Table {
         before
     }
 
-    /// A record's value under the table's mask, compact.
+    /// A record's compact value under the table's mask.
     fn table_value(&self, record: u32) -> Vec<u64> {
         let words = self.staged.words.iter().zip(self.value(record));
         words.map(|((_, mask), value)| mask & value).collect()
     }
 
-    /// Keeps more words of every record; those that are there have none of them in their masks.
+    /// Stores more words for every record; existing masks do not touch them, so they are zero.
     fn keep_too(&mut self, new: &[usize]) {
         let before = self.kept.len();
         self.kept.extend_from_slice(new);
@@ -547,7 +548,7 @@ impl Table {
         self.values = values;
     }
 
-    /// Finds out anew what the prefix tries can say (invariant 5).
+    /// Recomputes the checks of prefix fields (invariant 5).
     fn check_prefixes(&mut self, masks: &Masks, shape: &KeyShape) {
         let fields = shape.prefix_fields().iter().enumerate();
         let checks = fields.filter_map(|(number, field)| {
@@ -574,7 +575,8 @@ fn is_record(record: &u32) -> bool {
     *record != NONE
 }
 
-/// The hash of a record under the table's mask, for closures that cannot borrow all of the table.
+/// The hash of a record under the table's mask; for closures that cannot borrow the whole
+/// table.
 fn hash_at(staged: &Staged, values: &[u64], words: usize, record: u32) -> u64 {
     let value = &values[record as usize * words..][..words];
     let masked = staged.words.iter().zip(value);

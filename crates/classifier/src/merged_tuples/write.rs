@@ -1,4 +1,4 @@
-//! Choosing, ranking and removing tables, and moving rules in and out: the writer's side.
+//! The writer's side: chooses, ranks and removes tables, and moves rules in and out.
 
 use thalweg_packet::MAX_WORDS;
 
@@ -12,7 +12,7 @@ use super::table::{Rule, Table};
 use super::{MergedTuples, Ranked, id_in};
 
 impl MergedTuples {
-    /// Retires the tables of single masks once there are too many masks.
+    /// Retires the single-mask tables once there are too many masks.
     pub(super) fn merge_if_many(&mut self) {
         if self.is_merging || self.masks.len() <= self.own_masks_max {
             return;
@@ -32,19 +32,19 @@ impl MergedTuples {
         let table = self.table(number);
         let from = Place {
             subtable: number,
-            // The last, so that no other moves into its place.
+            // The last record, so that no other moves into its place.
             record: table.end() - 1,
         };
         let rule = table.rule(from.record).alone();
         let mut value = vec![0; self.shape.words()];
         table.expand(from.record, &mut value);
-        // First there, then gone: so the mask is in use all the time.
+        // Adds before it removes, so the mask stays in use.
         let to = self.add(&value, rule);
         self.places.relocate(rule.id, from, to);
         self.take_out(from);
     }
 
-    /// Puts a rule, of whose mask the number is known, where it belongs; says where that is.
+    /// Puts a rule, whose mask has a number, into the right table; returns the place.
     pub(super) fn add(&mut self, value: &[u64], rule: Rule) -> Place {
         let known = self.find_pattern(value, rule.mask);
         let known = known.filter(|(table, ..)| !table.is_retired);
@@ -76,7 +76,7 @@ impl MergedTuples {
         }
     }
 
-    /// The table for a pattern that no table has yet but retired ones, made if there is none.
+    /// The table for a pattern that is in no table but retired ones; creates one if necessary.
     fn table_for(&mut self, value: &[u64], number: u32) -> u32 {
         if let Some(table) = self.longest_for(number) {
             debug_assert_eq!(self.fitting(self.masks.bits(number)).next(), Some(table));
@@ -119,9 +119,9 @@ impl MergedTuples {
         self.new_table(&new[..mask.len()])
     }
 
-    /// The tables that are for a mask, the longest first.
+    /// The tables that suit a mask, longest first.
     ///
-    /// Tables of shorter masks would do too, but serve rules that can be in no others.
+    /// Tables of shorter masks would work too, but serve rules that fit no other table.
     fn fitting(&self, mask: &[u64]) -> impl Iterator<Item = u32> {
         let shortest = bit_count(&rung(mask, 0, &self.shape));
         let tables = self.unretired();
@@ -130,18 +130,17 @@ impl MergedTuples {
         tables.map(|(number, _)| number)
     }
 
-    /// The tables that rules are put into, those of the longest masks first.
+    /// The tables that accept rules, longest masks first.
     fn unretired(&self) -> impl Iterator<Item = (u32, &Table)> {
         let tables = self.by_bits.iter();
         let tables = tables.map(|&number| (number, self.table(number)));
         tables.filter(|(_, table)| !table.is_retired)
     }
 
-    /// The table of the longest mask that is part of this one, if it is known; there may be room in
-    /// it or not.
+    /// The table of the longest mask that is part of this one, if known; it may be full.
     fn longest_for(&self, mask: u32) -> Option<u32> {
         let known = self.masks.longest(mask);
-        // A table that was made later may be of a longer one, and have the number of one that is gone.
+        // A later table may have a longer mask, or the number of a removed table.
         let is_latest = self.is_merging && known.made == self.tables_made;
         let table = self.tables.get(known.table as usize)?.as_deref()?;
         (is_latest && !table.is_retired).then_some(known.table)
@@ -185,7 +184,7 @@ impl MergedTuples {
         number
     }
 
-    /// Moves a table to where its best precedence belongs; `before` is what it was.
+    /// Moves a table to the place of its best precedence; `before` is the previous one.
     pub(super) fn rerank(&mut self, number: u32, before: Precedence) {
         let highest = self.table(number).highest();
         if highest == before {
@@ -205,7 +204,7 @@ impl MergedTuples {
         if new <= old {
             self.order[new..=old].rotate_right(1);
         } else {
-            // The place counts the table itself, which moves out of the way.
+            // The place counts the table itself, which moves away.
             self.order[old..new].rotate_left(1);
         }
     }
@@ -221,13 +220,13 @@ impl MergedTuples {
         Some(self.table_mut(place.subtable).rule_mut(place.record))
     }
 
-    /// Takes a rule out of everything but the history.
+    /// Removes a rule from everything but the history.
     pub(super) fn free(&mut self, id: RuleId) {
         let place = self.places.remove(id, id_in(&self.tables));
         self.take_out(place.expect("the history names rules that are present"));
     }
 
-    /// Takes a rule out of its table, of which the places know no more.
+    /// Removes a rule from its table; its place must be forgotten already.
     fn take_out(&mut self, place: Place) {
         let number = place.subtable;
         let table = self.tables[number as usize].as_deref_mut();
@@ -273,7 +272,7 @@ impl MergedTuples {
         self.free_tables.push(number);
     }
 
-    /// Gives memory back after rules were freed.
+    /// Shrinks the arrays after rules were freed.
     pub(super) fn shrink(&mut self) {
         if self.tables.last().is_some_and(Option::is_none) {
             let used = self.tables.iter().rposition(Option::is_some);

@@ -1,4 +1,4 @@
-//! Looking up a burst of keys, sub-table by sub-table, so that their waits for memory overlap.
+//! Looks up a burst of keys, sub-table by sub-table, so that their waits for memory overlap.
 //!
 //! ```text
 //!   for each sub-table, best first, while a key is open (its best so far does not beat it):
@@ -7,8 +7,8 @@
 //!       compare each candidate
 //! ```
 //!
-//! A sub-table's masks and sizes stay in registers for the whole burst, and its misses end in the
-//! second pass. What it gains over one key after the other is a row of the bench.
+//! A sub-table's masks and sizes stay in registers for the whole burst, and its misses end in
+//! the second pass. The bench has a row for the gain over one key at a time.
 
 use crate::simd::{Simd, Work};
 use crate::value_hash::ShortValue;
@@ -16,10 +16,10 @@ use crate::{RuleId, Version};
 
 use super::{Best, Subtable, TupleSpace, improve, is_settled};
 
-/// Keys in flight at once.
+/// The most keys in flight at once.
 pub(crate) const BURST: usize = 32;
 
-/// A burst to be looked up with what instructions there are.
+/// A burst lookup, compiled for each set of instructions.
 struct OfBurst<'a> {
     rules: &'a TupleSpace,
     keys: &'a [u64],
@@ -38,30 +38,30 @@ impl Work for OfBurst<'_> {
     }
 }
 
-/// What a sub-table's mask leaves of the open keys, and which of them it may have rules for.
+/// The open keys under a sub-table's mask, and those for which it may have rules.
 pub(crate) struct Masked {
     values: [ShortValue; BURST],
     hashes: [u64; BURST],
     hits: [Hit; BURST],
 }
 
-/// The keys of a burst, and the places of those that are open.
+/// The keys of a burst, and the places of the open ones.
 #[derive(Clone, Copy)]
 pub(crate) struct OfOpen<'a> {
     pub(crate) keys: &'a [u64],
     pub(crate) open: &'a [u8],
 }
 
-/// An open key that a sub-table may have a rule for.
+/// An open key for which a sub-table may have a rule.
 #[derive(Clone, Copy, Default)]
 struct Hit {
-    /// Its place among the open ones.
+    /// Its index among the open keys.
     open: u8,
     candidate: u32,
 }
 
 impl TupleSpace {
-    /// Looks up [`BURST`] keys at most.
+    /// Looks up at most [`BURST`] keys.
     pub(crate) fn lookup_burst(
         &self,
         keys: &[u64],
@@ -83,7 +83,7 @@ impl TupleSpace {
         }
     }
 
-    /// Improves what has been found for the keys of the places `open`.
+    /// Improves the best rules of the keys at the places `open`.
     #[inline(always)]
     pub(crate) fn search_burst<S: Simd>(
         &self,
@@ -114,7 +114,7 @@ impl TupleSpace {
         }
     }
 
-    /// The same in one sub-table.
+    /// As [`TupleSpace::search_burst`], in one sub-table.
     #[inline(always)]
     pub(crate) fn search_one<S: Simd>(
         &self,
@@ -153,7 +153,7 @@ impl Masked {
         }
     }
 
-    /// Masks and hashes the open keys, and asks for their lines of the index.
+    /// Masks and hashes the open keys, and prefetches their lines of the index.
     #[inline(always)]
     fn fill<'k, S: Simd>(
         &mut self,
@@ -162,7 +162,7 @@ impl Masked {
         open: impl Iterator<Item = &'k [u64]>,
     ) {
         let to = open.zip(self.values.iter_mut().zip(&mut self.hashes));
-        // Which kind it is is asked once.
+        // Branches on the kind of mask only once.
         match subtable.staged.short() {
             Some(short) => {
                 for (key, (value, hash)) in to {
@@ -179,7 +179,8 @@ impl Masked {
         }
     }
 
-    /// Lists those of the first `count` that the index has a candidate for; says how many.
+    /// Lists the keys among the first `count` that have a candidate in the index; returns
+    /// their number.
     #[inline(always)]
     fn find<S: Simd>(&mut self, simd: S, subtable: &Subtable, count: usize) -> usize {
         let mut hit_count = 0;

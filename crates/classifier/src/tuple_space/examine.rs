@@ -1,13 +1,14 @@
-//! Searching one sub-table while noting which bits decided: the certificate of the essay.
+//! Searches one sub-table and notes the deciding bits: the certificate of the parent's essay.
 //!
-//! Every path out of [`TupleSpace::find_examined`] has added bits such that a key that agrees on
-//! them has the same answer from this sub-table:
+//! Every path out of [`TupleSpace::find_examined`] has added bits such that a key that agrees
+//! on them has the same answer from this sub-table:
 //!
-//! 1. Refused by a prefix trie: no rule anywhere has a prefix of this mask's length that matches,
-//!    and the trie's bits show it, whatever the stages before. If they are more than the mask itself has of the field, it is
-//!    cheaper to go on, unless they are examined already.
+//! 1. Refused by a prefix trie: no rule anywhere has a matching prefix of this mask's length.
+//!    The trie's bits show it, whatever the earlier stages. If they exceed the mask's bits of
+//!    the field, it is cheaper to go on, unless they are examined already.
 //! 2. Refused by a stage: no value of the sub-table agrees on the stages so far.
-//! 3. Refused by the hash table: see [`Staged::examine_miss`](crate::staged::Staged::examine_miss).
+//! 3. Refused by the hash table: see
+//!    [`Staged::examine_miss`](crate::staged::Staged::examine_miss).
 //! 4. Found, at this version or another: the whole mask, so the same value, so the same chain.
 
 use crate::Version;
@@ -53,7 +54,8 @@ impl TupleSpace {
         found
     }
 
-    /// Whether a prefix field's trie shows cheaply that no rule of such a prefix matches.
+    /// Whether a prefix field's trie shows cheaply that no rule with this prefix length
+    /// matches.
     fn is_refused(
         &self,
         check: PrefixCheck,

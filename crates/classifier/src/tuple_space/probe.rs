@@ -1,4 +1,4 @@
-//! Sub-tables one by one, for a first layer that says which of them to ask ([`crate::bloom`]).
+//! Access to single sub-tables, for a first layer that selects them ([`crate::bloom`]).
 //!
 //! A sub-table keeps its number until it has lost its last rule; then another mask may get it.
 
@@ -9,24 +9,24 @@ use super::{Best, TupleSpace, improve, is_settled};
 use crate::simd::Simd;
 
 impl TupleSpace {
-    /// How many words a key has.
+    /// The number of words in a key.
     #[inline]
     pub(crate) fn words(&self) -> usize {
         self.shape.words()
     }
 
-    /// How many rules there are, at whichever version.
+    /// The number of rules, at any version.
     pub(crate) fn rule_count(&self) -> usize {
         self.places.len()
     }
 
-    /// The numbers of all sub-tables and the best precedence in each, the best first.
+    /// The numbers of all sub-tables with their best precedences, best first.
     pub(crate) fn ranking(&self) -> impl ExactSizeIterator<Item = (u32, Precedence)> + '_ {
         let ranked = self.order.iter();
         ranked.map(|ranked| (ranked.subtable, ranked.highest))
     }
 
-    /// No sub-table has this number or a higher one.
+    /// One past the highest number of a sub-table.
     pub(crate) fn numbers_end(&self) -> usize {
         self.subtables.len()
     }
@@ -42,7 +42,7 @@ impl TupleSpace {
         Some(self.place_of(id)?.subtable)
     }
 
-    /// Asks one sub-table.
+    /// Searches one sub-table.
     #[inline(always)]
     pub(crate) fn probe<S: Simd>(
         &self,
@@ -54,7 +54,7 @@ impl TupleSpace {
         self.subtable(number).probe(simd, key, version)
     }
 
-    /// Asks all sub-tables that may have a better rule; says how many that were.
+    /// Searches all sub-tables that may have a better rule; returns their number.
     #[inline(always)]
     pub(crate) fn probe_all<S: Simd>(
         &self,

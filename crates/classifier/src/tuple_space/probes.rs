@@ -1,4 +1,4 @@
-//! Searches of sub-tables that are under way together, for a first layer that says which to ask.
+//! Searches several sub-tables together, for a first layer that selects them.
 //!
 //! ```text
 //!   for each: the key as the sub-table's mask leaves it, its hash; ask for the line of the index
@@ -6,11 +6,11 @@
 //!   for each: compare, and keep the rule if it is the best of its key
 //! ```
 //!
-//! What is learned of a search stays with it: what the mask leaves of the key is gathered once, and
-//! the index is read once. Masks of few words, which is nearly all, are gathered without a branch, as
-//! neighbours in the list are of other sub-tables, with other lengths. Each of the three is a loop
-//! of its own over plain arrays, which is a third fewer instructions than a list of searches, each
-//! with what is known of it.
+//! The results of each step are kept: the masked key is gathered once, and the index is read
+//! once. Short masks, which is nearly all, are gathered without a branch, because neighbours
+//! in the list belong to other sub-tables with other lengths. Each of the three steps is its
+//! own loop over plain arrays. This takes a third fewer instructions than one list of searches
+//! with their state.
 
 use crate::Version;
 use crate::index::RULES_MAX;
@@ -20,7 +20,7 @@ use crate::value_hash::ShortValue;
 use super::batch::BURST;
 use super::{Best, TupleSpace, improve};
 
-/// Searches in flight at once: one of each key, and some more.
+/// The most searches in flight at once: one for each key, and some more.
 const PROBES: usize = 40;
 
 /// A key of a burst, and a sub-table that may have a rule for it.
@@ -31,7 +31,8 @@ pub(crate) struct Wanted {
 }
 
 impl TupleSpace {
-    /// Makes all these searches; tells of each that found nothing, and says how many these were.
+    /// Does all searches; passes each that found nothing to `note_false`, and returns their
+    /// number.
     #[inline(always)]
     pub(crate) fn search_wanted<S: Simd>(
         &self,
@@ -61,8 +62,8 @@ impl TupleSpace {
     ) -> u32 {
         let words = self.words();
         let key_of = |wanted: &Wanted| &keys[usize::from(wanted.place) * words..][..words];
-        // What is known of each: the key's compact value, if it is short, its hash, and the first
-        // record that may be the rule.
+        // The state of each search: the key's compact value, if it is short, its hash, and the
+        // first candidate record.
         let mut subtables = [self.subtable(wanted[0].number); PROBES];
         let mut values = [ShortValue::default(); PROBES];
         let mut hashes = [0; PROBES];

@@ -8,36 +8,37 @@
 //!           values:  record -> compact value                       (8 bytes a masked word)
 //! ```
 //!
-//! Whoever finds a rule reads value and rule: the one to compare it, the other to see how good it
-//! is. Apart they take two lines or three; longer values do not fit into a line with their rule.
-//! When a rule exists is read while that matters: most exist at every version that may be looked
-//! up, since a version before it was reclaimed, and say so in a bit of their own. So half a line is
-//! enough for a value of two words. With it a burst that finds its rules behind a filter takes 0.9
-//! times as long among 200,000 as with a line for each (five-tuples of `benches/bloom.rs`).
+//! A search that finds a rule reads the value, to compare it, and the rule, for its
+//! precedence. Stored apart they take two or three cache lines. Longer values do not fit into
+//! a line with their rule. The lifetime is read only while it matters: most rules exist at
+//! every version that may be looked up, since an earlier version was reclaimed, and have a bit
+//! that says so. So half a line is enough for a value of two words. This is faster than one
+//! line per record where many rules are found behind a filter (five-tuples of
+//! `benches/bloom.rs`).
 //!
 //! 1. Records are dense: removing one moves the last into its place.
 //! 2. The words of a near or wide value beyond those of the mask are zero.
-//! 3. A rule that says that it exists at every version was born by the oldest that may be looked
-//!    up, and has not died.
+//! 3. A rule marked as existing always was born no later than the oldest version that may be
+//!    looked up, and has not died.
 
 use crate::capacity::{grow, shrink};
 use crate::{Precedence, RuleId, Version};
 
 /// The end of a chain.
 pub(super) const NONE: u32 = u32::MAX >> 1;
-/// A compact value of so many words or fewer is short.
+/// The most words of a short compact value.
 pub(super) const SHORT_WORDS: usize = crate::simd::SHORT_WORDS;
-/// Words of a value that lies near its rule.
+/// The most words of a value that is stored in half a line with its rule.
 const NEAR_WORDS: usize = 2;
 const FEWEST_WIDE: usize = NEAR_WORDS + 1;
 
-/// A rule without its value, and without its life.
+/// A rule without its value and its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) precedence: Precedence,
     pub(crate) id: RuleId,
-    /// The record of the next rule with the same value, and a bit that says that this one exists
-    /// at every version.
+    /// The record of the next rule with the same value, and a bit that marks existence at
+    /// every version.
     next: u32,
 }
 
@@ -64,7 +65,7 @@ impl Rule {
     }
 }
 
-/// When a rule exists.
+/// The versions at which a rule exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetime {
     pub(crate) born: Version,
@@ -72,7 +73,7 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// From a version on.
+    /// A lifetime from a version on.
     pub(crate) fn from(born: Version) -> Lifetime {
         Lifetime {
             born,
@@ -93,7 +94,7 @@ impl Lifetime {
 /// The rules of a sub-table and their compact values.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
-    /// Of a value.
+    /// The number of words of a value.
     words: usize,
     list: List,
 }
@@ -111,7 +112,7 @@ enum List {
     },
 }
 
-/// A rule beside its value.
+/// A rule beside its short value.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Near {
@@ -119,7 +120,7 @@ struct Near {
     rule: Rule,
 }
 
-/// The same of a longer value, with its life.
+/// A rule beside its longer value, with its lifetime.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Wide {
@@ -132,7 +133,7 @@ const _: () = assert!(size_of::<Near>() == 32);
 const _: () = assert!(size_of::<Wide>() == 64);
 
 impl Records {
-    /// None, of values of so many words.
+    /// Creates an empty list for values of `words` words.
     pub(super) fn new(words: usize) -> Records {
         let list = match words {
             1..=NEAR_WORDS => List::Near {
@@ -173,7 +174,7 @@ impl Records {
         }
     }
 
-    /// When a rule exists.
+    /// The lifetime of a rule.
     pub(super) fn life(&self, record: u32) -> Lifetime {
         match &self.list {
             List::Near { lives, .. } => lives[record as usize],
@@ -188,7 +189,7 @@ impl Records {
         rule.exists_always() || self.life(record).has(version)
     }
 
-    /// Says when a rule exists; no version before `oldest` is looked up.
+    /// Sets the lifetime of a rule; no version before `oldest` is looked up.
     pub(super) fn set_life(&mut self, record: u32, life: Lifetime, oldest: Version) {
         let own = match &mut self.list {
             List::Near { lives, .. } => &mut lives[record as usize],
@@ -204,7 +205,7 @@ impl Records {
         }
     }
 
-    /// Has another record, or none, follow in the chain.
+    /// Sets the next record of the chain, or [`NONE`].
     pub(super) fn set_next(&mut self, record: u32, next: u32) {
         let rule = self.rule_mut(record);
         rule.next = rule.next & EXISTS_ALWAYS | next;
@@ -220,8 +221,7 @@ impl Records {
         }
     }
 
-    /// The rule of a record if this is its compact value, which is short; words that it has not
-    /// are zero.
+    /// The rule of a record if it has this short compact value; unused words are zero.
     #[inline(always)]
     pub(super) fn rule_of(&self, record: u32, value: &[u64; SHORT_WORDS]) -> Option<&Rule> {
         match &self.list {
@@ -240,7 +240,7 @@ impl Records {
         }
     }
 
-    /// Asks for a record to be brought into the cache.
+    /// Prefetches a record.
     #[inline(always)]
     pub(super) fn prefetch(&self, record: u32) {
         match &self.list {
@@ -285,7 +285,7 @@ impl Records {
         self.set_life(record, life, oldest);
     }
 
-    /// Takes a record out; the last has its place then.
+    /// Removes a record; the last one takes its place.
     pub(super) fn swap_remove(&mut self, record: u32) {
         match &mut self.list {
             List::Near { list, lives } => {
@@ -323,7 +323,7 @@ impl Records {
     }
 }
 
-/// A compact value with zeros behind it.
+/// A compact value padded with zeros.
 fn padded<const WORDS: usize>(value: &[u64]) -> [u64; WORDS] {
     std::array::from_fn(|word| value.get(word).copied().unwrap_or(0))
 }
@@ -332,7 +332,7 @@ fn padded<const WORDS: usize>(value: &[u64]) -> [u64; WORDS] {
 mod tests {
     use super::*;
 
-    /// Against lists of rules and values, for every length of values near and apart.
+    /// Compares with lists of rules and values, for every length of values near and apart.
     #[test]
     fn records_are_those_that_were_put_in_and_not_taken_out() {
         for words in 0..=SHORT_WORDS + 2 {
@@ -340,7 +340,7 @@ mod tests {
             let mut model: Vec<(RuleId, Lifetime, Vec<u64>)> = Vec::new();
             for step in 0..3_000_u64 {
                 let random = crate::hash::hash_words(words as u64, &[step]);
-                // More come than go, then more go than come.
+                // First more are added than removed, then the reverse.
                 let comes = random % 5 < if step < 1_500 { 3 } else { 2 };
                 if comes || model.is_empty() {
                     let value: Vec<u64> = (0..words as u64).map(|word| random ^ word).collect();
@@ -358,7 +358,8 @@ mod tests {
                     let record = (random >> 32) as usize % (record + 1);
                     let (id, life, value) = &mut model[record];
                     let record = record as u32;
-                    // Some die, some live again, and others get another neighbour in a chain.
+                    // Some rules die, some live again, and others get another neighbour in a
+                    // chain.
                     let oldest = Version(random / 16 % 8);
                     life.died = [Version(random / 128 % 8), Version::NEVER][random as usize % 2];
                     records.set_life(record, *life, oldest);

@@ -1,4 +1,4 @@
-//! The rules under one mask: a hash table of their masked values, and what narrows a miss.
+//! The rules under one mask: a hash table of their masked values, with bits that show a miss.
 //!
 //! ```text
 //!   index:   hash of a compact value -> record of the best rule with that value
@@ -8,17 +8,18 @@
 //!   highest: the best precedence of each block of records, and of all
 //! ```
 //!
-//! 1. Records are dense: removing one moves the last into its place, so memory follows the number
-//!    of rules and a scan reads nothing in vain.
-//! 2. The index and the stages speak of values: one entry for each value that a rule
-//!    has, whatever the rule's versions. So they say "none" only where no version has one.
-//! 3. Rules with the same value are chained from the index's record on, the best first; the first
+//! 1. Records are dense: removing one moves the last into its place. So memory follows the
+//!    number of rules, and a scan reads nothing unused.
+//! 2. The index and the stages have one entry for each value that a rule has, whatever the
+//!    rule's versions. So they say "none" only where no version has one.
+//! 3. Rules with the same value are chained from the index's record on, best first. The first
 //!    that exists at a version is the answer at that version.
-//! 4. `highest` covers every record, dead or unborn ones included: no version has a better rule.
+//! 4. `highest` covers every record, including dead and unborn ones: no version has a better
+//!    rule.
 //!
-//! Costs: inserting and removing take a constant number of steps, plus the length of the chain,
-//! plus, if the best rule of all is removed, a scan of one block and of the blocks' maxima (8,000
-//! for 500,000 rules).
+//! Costs: inserting and removing take a constant number of steps, plus the length of the
+//! chain. If the best rule of all is removed, add a scan of one block and of the blocks'
+//! maxima (8,000 for 500,000 rules).
 
 use crate::highest::Highest;
 use crate::index::Index;
@@ -29,22 +30,22 @@ use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::records::{Lifetime, NONE, Records, Rule};
 
-/// What a prefix field's trie can say about a sub-table.
+/// The prefix length by which a field's trie can rule out a sub-table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrefixCheck {
     /// The number of the field.
     pub(crate) field: usize,
-    /// The length of the prefix that the mask has of it.
+    /// The length of the mask's prefix of the field.
     pub(crate) length: u32,
     /// The first of the sub-table's stages that hashes the field.
     pub(crate) stage: usize,
 }
 
-/// A rule that was taken out of a sub-table.
+/// A rule that was removed from a sub-table.
 pub(crate) struct Removed {
     /// Whether no other rule has its value.
     pub(crate) is_last_of_value: bool,
-    /// The rule that has its record now, and the record that it had before.
+    /// The rule that moved to the freed record, and its old record.
     pub(crate) moved: Option<(RuleId, u32)>,
 }
 
@@ -73,7 +74,7 @@ impl Subtable {
         }
     }
 
-    /// The best precedence of any rule, at whichever version.
+    /// The best precedence of any rule, at any version.
     pub(crate) fn highest(&self) -> Precedence {
         self.highest.all()
     }
@@ -82,7 +83,7 @@ impl Subtable {
         self.len() == 0
     }
 
-    /// How many rules there are, at whichever version.
+    /// The number of rules, at any version.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
@@ -92,12 +93,12 @@ impl Subtable {
         self.records.rule(record)
     }
 
-    /// When a rule exists.
+    /// The lifetime of a rule.
     pub(crate) fn life(&self, record: u32) -> Lifetime {
         self.records.life(record)
     }
 
-    /// Says when a rule exists; no version before `oldest` is looked up.
+    /// Sets the lifetime of a rule; no version before `oldest` is looked up.
     pub(super) fn set_life(&mut self, record: u32, life: Lifetime, oldest: Version) {
         self.records.set_life(record, life, oldest);
     }
@@ -120,8 +121,8 @@ impl Subtable {
     pub(super) fn probe<S: Simd>(&self, simd: S, key: &[u64], version: Version) -> Option<&Rule> {
         let hash = self.staged.hash(key);
         let candidate = self.index.candidate(simd, hash)?;
-        // Compared where it lies: a compact value that was stored word by word, and is read as a
-        // whole, would have to wait until all of it, and all before it, is in the cache.
+        // Compares in place. A compact value written word by word and then read as a whole
+        // would wait until all earlier stores are in the cache.
         let value = self.value(candidate);
         let is_it = match self.staged.short() {
             Some(short) => short.is_match(key, value),
@@ -137,8 +138,8 @@ impl Subtable {
         }
     }
 
-    /// The same, where the first record that may have the hash is known; `value` and `hash` are those
-    /// of the key: see [`Staged::mask`].
+    /// As `probe`, from a known first candidate; `value` and `hash` are the key's: see
+    /// [`Staged::mask`].
     #[inline(always)]
     pub(super) fn find_from<'k>(
         &self,
@@ -166,7 +167,7 @@ impl Subtable {
         self.find(hash, key, version)
     }
 
-    /// All living rules whose value this is, the best first.
+    /// All living rules with this value, best first.
     pub(crate) fn living_of(&self, value: &[u64]) -> impl Iterator<Item = &Rule> {
         let head = self.index.find(self.staged.hash(value), |record| {
             self.staged.words.is_match(value, self.value(record))
@@ -177,9 +178,10 @@ impl Subtable {
             .map(|record| self.rule(record))
     }
 
-    /// Appends the living rules that are at least as narrow as the pattern.
+    /// Appends the living rules at least as narrow as the pattern.
     ///
-    /// Nothing is looked at if the mask is not, and one chain if it is the pattern's own.
+    /// It scans nothing if the mask is not as narrow, and one chain if the mask is the
+    /// pattern's own.
     pub(crate) fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
         if self.staged.words.is_mask(pattern.mask) {
             return found.extend(self.living_of(pattern.value).map(|rule| rule.id));
@@ -210,13 +212,13 @@ impl Subtable {
         None
     }
 
-    /// Asks for the place where the index would have this hash.
+    /// Prefetches the place of this hash in the index.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self, hash: u64) {
         self.index.prefetch(hash);
     }
 
-    /// The first record that may have this hash, which it asks to be brought near.
+    /// The first record that may have this hash; also prefetches it.
     #[inline(always)]
     pub(crate) fn candidate<S: Simd>(&self, simd: S, hash: u64) -> Option<u32> {
         let record = self.index.candidate(simd, hash)?;
@@ -224,7 +226,8 @@ impl Subtable {
         Some(record)
     }
 
-    /// The same where there is one, as a rule, or a number that none has: see [`Index::likely`].
+    /// As `candidate`, without branches: a record, or a number that no record has; see
+    /// [`Index::likely`].
     #[inline(always)]
     pub(super) fn likely<S: Simd>(&self, simd: S, hash: u64) -> u32 {
         let record = self.index.likely(simd, hash);
@@ -232,8 +235,9 @@ impl Subtable {
         record
     }
 
-    /// Adds a rule; returns its record, and whether no other has its value. No version before
-    /// `oldest` is looked up.
+    /// Adds a rule; returns its record, and whether it is the only one with its value.
+    ///
+    /// No version before `oldest` is looked up.
     pub(crate) fn insert(
         &mut self,
         value: &[u64],
@@ -262,7 +266,7 @@ impl Subtable {
         (record, head.is_none())
     }
 
-    /// Takes a rule out.
+    /// Removes a rule.
     pub(crate) fn remove(&mut self, record: u32) -> Removed {
         let precedence = self.rule(record).precedence;
         let is_last_of_value = self.unchain(record);
@@ -298,7 +302,7 @@ impl Subtable {
         self.index.find(hash, |record| self.value(record) == value)
     }
 
-    /// Puts a new record into the chain of its value (invariant 3).
+    /// Inserts a new record into the chain of its value (invariant 3).
     fn chain(&mut self, hash: u64, head: u32, record: u32) {
         let precedence = self.rule(record).precedence;
         if precedence > self.rule(head).precedence {
@@ -318,7 +322,7 @@ impl Subtable {
         }
     }
 
-    /// Takes a record out of its chain; says whether it was alone there.
+    /// Removes a record from its chain; returns whether it was alone there.
     fn unchain(&mut self, record: u32) -> bool {
         let hash = self.staged.hash_value(self.value(record).iter().copied());
         let next = self.rule(record).next();
@@ -343,7 +347,7 @@ impl Subtable {
         true
     }
 
-    /// Makes whatever leads to record `from` lead to `to`.
+    /// Redirects every link to record `from` to record `to`.
     fn redirect(&mut self, from: u32, to: u32) {
         let hash = self.staged.hash_value(self.value(from).iter().copied());
         let head = self

@@ -1,4 +1,4 @@
-//! Making, ranking and removing sub-tables, and taking rules out: the writer's side.
+//! The writer's side: makes, ranks and removes sub-tables, and removes rules.
 
 use crate::capacity::{grow, shrink};
 use crate::places::Place;
@@ -10,7 +10,7 @@ use super::subtable::{PrefixCheck, Subtable};
 use super::{Ranked, TupleSpace, id_in};
 
 impl TupleSpace {
-    /// The sub-table of a mask, made if there is none.
+    /// The sub-table of a mask, created if there is none.
     pub(super) fn subtable_of_mask(&mut self, mask: &[u64]) -> u32 {
         let hash = self.hash.hash_words(mask);
         let is_it = |number| self.subtable(number).staged.words.is_mask(mask);
@@ -58,7 +58,7 @@ impl TupleSpace {
         Subtable::new(staged, checks, self.hash.hash_words(mask))
     }
 
-    /// Moves a sub-table to where its best precedence belongs; `before` is what it was.
+    /// Moves a sub-table to the place of its best precedence; `before` is the previous one.
     pub(super) fn rerank(&mut self, number: u32, before: Precedence) {
         let highest = self.subtable(number).highest();
         if highest == before {
@@ -78,7 +78,7 @@ impl TupleSpace {
         if new <= old {
             self.order[new..=old].rotate_right(1);
         } else {
-            // The place counts the sub-table itself, which moves out of the way.
+            // The place counts the sub-table itself, which moves away.
             self.order[old..new].rotate_left(1);
         }
     }
@@ -88,14 +88,15 @@ impl TupleSpace {
         self.order.partition_point(|other| other.sort_key() < key)
     }
 
-    /// When the rule of this id exists, if it has not been reclaimed.
+    /// The lifetime of the rule with this id, if it has not been reclaimed.
     pub(super) fn life(&self, id: RuleId) -> Option<Lifetime> {
         let place = self.place_of(id)?;
         Some(self.subtable(place.subtable).life(place.record))
     }
 
-    /// Changes when it exists, which may be to the same, as `oldest` is later now; nothing if it
-    /// has been reclaimed.
+    /// Changes a rule's lifetime; does nothing if the rule has been reclaimed.
+    ///
+    /// The new lifetime may equal the old one: `oldest` may have advanced since.
     pub(super) fn change_life(&mut self, id: RuleId, change: impl FnOnce(&mut Lifetime)) {
         let Some(place) = self.place_of(id) else {
             return;
@@ -107,7 +108,7 @@ impl TupleSpace {
         subtable.set_life(place.record, life, oldest);
     }
 
-    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    /// Reads a rule: writes its value and mask; `None` if it has been reclaimed.
     pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
         let place = self.place_of(id)?;
         let subtable = self.subtable(place.subtable);
@@ -124,7 +125,7 @@ impl TupleSpace {
         })
     }
 
-    /// Takes a rule out, whatever its state, as if it had never been.
+    /// Removes a rule, whatever its state, as if it had never existed.
     pub(crate) fn forget(&mut self, id: RuleId) {
         if let Some(Lifetime { born, died }) = self.life(id) {
             self.history.forget(id, born, died);
@@ -132,7 +133,7 @@ impl TupleSpace {
         }
     }
 
-    /// Takes a rule out of everything but the history.
+    /// Removes a rule from everything but the history.
     pub(super) fn free(&mut self, id: RuleId) {
         let place = self.places.remove(id, id_in(&self.subtables));
         let place = place.expect("the history names rules that are present");
@@ -181,7 +182,7 @@ impl TupleSpace {
         self.free_subtables.push(number);
     }
 
-    /// Gives memory back after rules were freed (invariant 4).
+    /// Shrinks the arrays after rules were freed (invariant 4).
     pub(super) fn shrink(&mut self) {
         if self.subtables.last().is_some_and(Option::is_none) {
             let used = self.subtables.iter().rposition(Option::is_some);
