@@ -1,8 +1,9 @@
-//! Lookups in access lists of 1,000 to 100,000 rules: one by one, in bursts, and with the bits
-//! examined; how long loading takes, how much memory a rule takes, and how wide the masks are.
+//! Measures lookups in access lists of 1,000 to 100,000 rules, and the cost of loading them.
 //!
-//! The sizes go up to 500,000 with `THALWEG_RULES=500000`. Keys are visited in a fixed random
-//! order, 4,096 of them, so that a large table does not fit the processor's caches.
+//! Lookups run one by one, in bursts, and with examined bits. The report also has memory per
+//! rule and the width of masks. `THALWEG_RULES=500000` raises the sizes to 500,000 rules. The
+//! 4,096 keys are visited in a fixed random order, so that a large table does not fit the
+//! processor's caches.
 
 #[path = "../tests/harness/acl.rs"]
 #[allow(dead_code)]
@@ -25,7 +26,7 @@ fn sizes() -> Vec<usize> {
     asked.map_or(vec![1_000, 10_000, 100_000], |count| vec![count])
 }
 
-/// Prints what is not a time of a lookup.
+/// Prints the figures other than lookup times.
 fn report(name: &str, rules: &[AclRule], make: impl Fn() -> Box<dyn Classifier>) {
     let mut classifier = make();
     let start = Instant::now();

@@ -1,6 +1,7 @@
-//! How lists grow and shrink: memory matters more here than copies.
+//! Growing and shrinking lists: memory matters more here than copies.
 
-/// Makes room for `count` more: one at first, then eight, later an eighth at a time.
+/// Makes room for `count` more: one at a time at first, then eight, later an eighth of the
+/// length.
 pub(crate) fn grow<T>(list: &mut Vec<T>, count: usize) {
     if list.capacity() - list.len() < count {
         let more = match list.len() {
@@ -11,8 +12,7 @@ pub(crate) fn grow<T>(list: &mut Vec<T>, count: usize) {
     }
 }
 
-/// Gives memory back once three quarters of it, and not just a little, are not used; all of an empty
-/// list.
+/// Frees memory when less than a quarter of a list that is not small is used, or none of it.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
     let is_large = list.capacity() > 16 || list.is_empty();
     if is_large && list.len() < list.capacity().div_ceil(4) {

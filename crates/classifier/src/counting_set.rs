@@ -1,26 +1,27 @@
-//! The partial hashes of one stage of a sub-table, with how many values have each.
+//! The partial hashes of one stage of a sub-table, each with its number of values.
 //!
-//! A staged lookup asks "does any rule here begin like this key?" and must never be told no
-//! wrongly. So a hash stays in the set as long as one value has it, whatever the versions of the
-//! value's rules: a rule that has died but is not reclaimed, or is not born yet, keeps its entry.
-//! A wrong yes, from such a rule or from two values whose 32 bits collide, costs a wider mask and
-//! never a wrong answer.
+//! A staged lookup asks whether any rule begins like the key, and a wrong "no" is not allowed.
+//! So a hash stays in the set as long as any value has it, whatever the versions of that
+//! value's rules. A rule that has died but is not reclaimed, or is not born yet, keeps its
+//! entry. A wrong "yes" comes from such a rule or from a collision of two 32-bit hashes. It
+//! costs a wider mask, never a wrong answer.
 //!
-//! Open addressing like the index's: at most five slots in eight, no tombstones.
+//! Open addressing like the index's: at most five slots in eight are used, and there are no
+//! tombstones.
 
 const FEWEST_SLOTS: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: u32,
-    /// Zero if the slot is empty.
+    /// The number of values with this hash; zero if the slot is empty.
     count: u32,
 }
 
 /// A multiset of hashes.
 #[derive(Clone, Debug)]
 pub(crate) struct CountingSet {
-    /// A power of two of them.
+    /// The length is a power of two.
     slots: Box<[Slot]>,
     count: usize,
 }
@@ -53,7 +54,7 @@ impl CountingSet {
         self.slots[place].count += 1;
     }
 
-    /// Takes one value with this hash out, which must be present.
+    /// Removes one value with this hash, which must be present.
     pub(crate) fn remove(&mut self, hash: u64) {
         let mut hole = self.slot_of(hash as u32);
         assert!(self.slots[hole].count > 0, "a hash that was never inserted");
@@ -85,7 +86,7 @@ impl CountingSet {
         size_of_val(&*self.slots)
     }
 
-    /// The slot with this hash, or the empty one where it would go.
+    /// The slot with this hash, or the empty slot where it would go.
     #[inline]
     fn slot_of(&self, hash: u32) -> usize {
         let slots = &*self.slots;

@@ -1,4 +1,4 @@
-//! One hash of 64-bit words, seeded, for tables of this crate and for the caches above it.
+//! One seeded hash of 64-bit words, for the tables of this crate and the caches above it.
 //!
 //! ```text
 //!   start, multiplier = two words spread from the seed, the multiplier odd
@@ -7,23 +7,23 @@
 //!   hash(words)       = step(... step(step(start, word 0), word 1) ...)
 //! ```
 //!
-//! This is the multiply-and-fold step of wyhash (Wang Yi, *wyhash*, 2019) without the rest of that
-//! hash: our inputs are whole words, their number is fixed by the table, and every prefix of the
-//! words must have a hash of its own, because a staged lookup asks after each stage. It departs
-//! from wyhash in that the multiplier too comes from the seed, so that a sender who knows the code
-//! but not the seed cannot compute colliding keys; and in that the state goes into the result once
-//! more. Without that, a word equal to the state makes the product zero, and all words before it are
-//! forgotten: two lines of words that each end so would have one hash, and whatever follows, too.
+//! This is the multiply-and-fold step of wyhash (Wang Yi, *wyhash*, 2019) without the rest of
+//! that hash. Our inputs are whole words, their number is fixed by the table, and every prefix
+//! needs its own hash, because a staged lookup asks after each stage. There are two departures
+//! from wyhash. The multiplier also comes from the seed, so a sender who knows the code but
+//! not the seed cannot compute colliding keys. And the state goes into the result a second
+//! time. Otherwise a word equal to the state would make the product zero and erase all earlier
+//! words: two sequences that each end in such a word would collide, with anything after it.
 //!
 //! 1. The same seed and words give the same hash, on every machine and in every run.
-//! 2. After at least one step, both the low and the high bits depend on every bit of every word:
-//!    a table may take its slot from the low ones and a tag from the high ones.
-//! 3. No single word makes a step forget the state: for each word, the step maps different states to
-//!    different results but for chance.
+//! 2. After at least one step, both the low and the high bits depend on every bit of every
+//!    word. A table may take its slot from the low bits and a tag from the high bits.
+//! 3. No single word makes a step forget the state: for each word, the step maps different
+//!    states to different results, except by chance.
 //!
-//! Cost: one multiplication a word, about four cycles each, one after the other. Where that is what a
-//! lookup waits for, and no prefix needs a hash of its own, words are multiplied all at once before
-//! the last step (`value_hash`).
+//! Cost: one multiplication per word, each waiting for the one before. Lookups that wait for
+//! this, and need no hash of prefixes, multiply all words in parallel before the last step
+//! (`value_hash`).
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -44,11 +44,11 @@ pub struct WordHash {
 }
 
 impl WordHash {
-    /// The function of this seed.
+    /// The hash function of this seed.
     pub const fn new(seed: u64) -> WordHash {
         WordHash {
             start: spread(seed),
-            // Odd, so that the low half of the product keeps every difference of the input.
+            // Odd, so the low half of the product keeps every difference of the input.
             multiplier: spread(seed.wrapping_add(GOLDEN)) | 1,
         }
     }
@@ -59,7 +59,7 @@ impl WordHash {
         self.start
     }
 
-    /// The hash of the words hashed so far and one more.
+    /// Adds one word to a hash.
     #[inline(always)]
     pub const fn step(self, state: u64, word: u64) -> u64 {
         let product = (state ^ word) as u128 * self.multiplier as u128;
@@ -67,7 +67,7 @@ impl WordHash {
         product as u64 ^ (product >> 64) as u64 ^ state.rotate_left(32)
     }
 
-    /// The hash of some words.
+    /// The hash of a sequence of words.
     #[inline]
     pub fn hash_words<'a>(self, words: impl IntoIterator<Item = &'a u64>) -> u64 {
         let words = words.into_iter();
@@ -86,7 +86,7 @@ impl BuildHasher for WordHash {
     }
 }
 
-/// A [`WordHash`] at work, so that the standard maps can use it.
+/// A hasher for the standard maps, made from a [`WordHash`].
 #[derive(Clone, Debug)]
 pub struct WordHasher {
     hash: WordHash,
@@ -102,7 +102,7 @@ impl Hasher for WordHasher {
         }
     }
 
-    // What follows is what `write` would make of the bytes, one word a number.
+    // The methods below do what `write` would do with the bytes, one word per number.
     #[inline]
     fn write_u8(&mut self, value: u8) {
         self.write_u64(u64::from(value));
@@ -140,7 +140,7 @@ impl Hasher for WordHasher {
     }
 }
 
-/// The hash of some words under a seed.
+/// The hash of a sequence of words under a seed.
 #[inline]
 pub fn hash_words<'a>(seed: u64, words: impl IntoIterator<Item = &'a u64>) -> u64 {
     WordHash::new(seed).hash_words(words)
@@ -149,8 +149,10 @@ pub fn hash_words<'a>(seed: u64, words: impl IntoIterator<Item = &'a u64>) -> u6
 /// 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's output function (Steele, Lea, Flood, *Fast splittable pseudorandom number
-/// generators*, OOPSLA 2014, figure 17): every bit of the seed reaches every bit of the result.
+/// SplitMix64's output function: every bit of the seed reaches every bit of the result.
+///
+/// Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure
+/// 17.
 const fn spread(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(GOLDEN);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn low_and_high_bits_spread_structured_words() {
-        // 16,381 different words into 65,536 places: about 14,500 are hit by a random function.
+        // 16,381 different words fall into 65,536 places: a random function hits about 14,500.
         assert!(distinct(|hash| hash & 0xffff) > 14_000);
         assert!(distinct(|hash| hash >> 48) > 14_000);
     }
@@ -209,8 +211,8 @@ mod tests {
     #[test]
     fn no_word_makes_the_state_forgotten() {
         let hash = WordHash::new(5);
-        // The word that is the state, and words that differ from it in a bit, so that the product
-        // is as small as can be.
+        // The word equal to the state, and words that differ from it in one bit, so that the
+        // product is as small as possible.
         let chosen =
             |state: u64| (0..65).map(move |bit| state ^ 1_u64.checked_shl(bit).unwrap_or(0));
         for differs in [
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(after.len(), 65);
     }
 
-    /// Keys that were made to have one slot under a known seed are spread under any other.
+    /// Keys chosen to share one slot under a known seed are spread under any other seed.
     #[test]
     fn keys_chosen_for_one_seed_are_as_any_under_another() {
         const SLOT: u64 = 0xfff;
@@ -250,7 +252,8 @@ mod tests {
         };
         assert_eq!(most(known, &chosen), Some(chosen.len()));
         for seed in 1..50 {
-            // A thousand keys in 4,096 slots: more than eight in one has a chance of 10^-7.
+            // A thousand keys in 4,096 slots: more than eight in one slot has a probability of
+            // 10^-7.
             assert!(most(WordHash::new(seed), &chosen) <= Some(8), "seed {seed}");
         }
     }

@@ -1,17 +1,17 @@
-//! The best precedence among records that come and go, found again without reading them all.
+//! The best precedence among changing records, without reading them all.
 //!
-//! Records are dense, as in a list whose last element takes the place of one that is removed. Each
-//! block of 64 has its maximum, so that the removal of the best record of all costs a scan of one
-//! block and of the blocks' maxima (8,000 for 500,000 records).
+//! Records are dense, as in a list whose last element takes the place of a removed one. Each
+//! block of 64 has its maximum. So removing the best record costs a scan of one block and of
+//! the blocks' maxima (8,000 for 500,000 records).
 //!
-//! 1. `blocks` has the maximum of each block, and `all` theirs.
+//! 1. `blocks` has the maximum of each block, and `all` the maximum of `blocks`.
 
 use crate::Precedence;
 use crate::capacity::{grow, shrink};
 
 const BLOCK_RECORDS: usize = 64;
 
-/// The maxima of a list of precedences that lies elsewhere.
+/// The maxima of a list of precedences that is stored elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Highest {
     blocks: Vec<Precedence>,
@@ -26,13 +26,13 @@ impl Highest {
         }
     }
 
-    /// The best of all; the lowest there is if there are none.
+    /// The best precedence; the lowest possible one if there are no records.
     #[inline(always)]
     pub(crate) fn all(&self) -> Precedence {
         self.all
     }
 
-    /// A record was added at the end.
+    /// Notes that a record was added at the end.
     pub(crate) fn push(&mut self, record: usize, precedence: Precedence) {
         if record.is_multiple_of(BLOCK_RECORDS) {
             grow(&mut self.blocks, 1);
@@ -42,7 +42,8 @@ impl Highest {
         self.all = self.all.max(precedence);
     }
 
-    /// A record was removed, and the last of `len` that are left has its place, if it was another.
+    /// Notes that a record was removed, and that the last one took its place; `len` records
+    /// remain.
     pub(crate) fn swap_remove(
         &mut self,
         record: usize,

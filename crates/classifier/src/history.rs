@@ -1,17 +1,18 @@
-//! Which rules were born and died when, so that undoing and reclaiming touch only those.
+//! Records the births and deaths of rules by version, so that aborting and reclaiming touch
+//! only those.
 //!
-//! 1. A rule is in `births` under its version of birth until that version is settled: no later
-//!    than `oldest`, so that it can no longer be aborted.
+//! 1. A rule is in `births` under its version of birth until that version is settled, that is,
+//!    no later than `oldest`. A settled version can no longer be aborted.
 //! 2. A rule is in `deaths` under its version of death until it is reclaimed or lives again.
 //!
-//! Costs: a few bytes for each rule born or dead since the last reclaim; finding what a version
-//! did costs a search among the versions that are open.
+//! Costs: a few bytes for each rule born or dead since the last reclaim. Finding the changes
+//! of a version takes a search among the open versions.
 
 use std::collections::BTreeMap;
 
 use crate::{RuleId, Version};
 
-/// The births and deaths that may yet matter.
+/// The births and deaths that may still matter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     births: BTreeMap<Version, Vec<RuleId>>,
@@ -30,7 +31,7 @@ impl History {
         self.deaths.entry(died).or_default().push(id);
     }
 
-    /// Takes out what a version did: the rules born then, and those that died.
+    /// Removes and returns the changes of a version: the rules born and the rules that died.
     ///
     /// # Panics
     /// If the version is settled.
@@ -44,14 +45,14 @@ impl History {
         (births, deaths)
     }
 
-    /// Forgets a death, of a rule that an aborted version takes away.
+    /// Forgets the death of a rule that an aborted version removes.
     pub(crate) fn forget_death(&mut self, id: RuleId, died: Version) {
         if let Some(deaths) = self.deaths.get_mut(&died) {
             deaths.retain(|&dead| dead != id);
         }
     }
 
-    /// Forgets all of a rule that goes, whatever became of it.
+    /// Forgets a rule that is removed, whatever its state.
     pub(crate) fn forget(&mut self, id: RuleId, born: Version, died: Version) {
         if let Some(births) = self.births.get_mut(&born) {
             births.retain(|&other| other != id);
@@ -66,13 +67,13 @@ impl History {
         self.births.get(&version).map_or(&[], Vec::as_slice)
     }
 
-    /// The rules of which the births are open until `oldest` is settled.
+    /// The rules whose births stay open until `oldest` is settled.
     pub(crate) fn born_by(&self, oldest: Version) -> impl Iterator<Item = RuleId> + '_ {
         let births = self.births.range(..=oldest);
         births.flat_map(|(_, ids)| ids.iter().copied())
     }
 
-    /// The rules that settling up to `oldest` would give.
+    /// The rules that settling up to `oldest` would return.
     pub(crate) fn dead_by(&self, oldest: Version) -> impl Iterator<Item = RuleId> + '_ {
         let deaths = self.deaths.range(..=oldest);
         deaths.flat_map(|(_, ids)| ids.iter().copied())
@@ -92,7 +93,7 @@ impl History {
         settled.into_values().flatten().collect()
     }
 
-    /// Rules that are not born yet at `version`.
+    /// The number of rules that are not born yet at `version`.
     pub(crate) fn born_after(&self, version: Version) -> usize {
         self.births
             .range(version.next()..)
@@ -100,7 +101,7 @@ impl History {
             .sum()
     }
 
-    /// Rules that are dead at `version` but not reclaimed.
+    /// The number of rules that are dead at `version` but not reclaimed.
     pub(crate) fn died_by(&self, version: Version) -> usize {
         self.deaths
             .range(..=version)

@@ -1,4 +1,4 @@
-//! From a hash to the number of a record: open addressing in 32-bit slots.
+//! Maps a hash to a record number: open addressing in 32-bit slots.
 //!
 //! ```text
 //!   slot = tag (8 bits of the hash, from the top) | record (24 bits);  all ones = empty
@@ -9,36 +9,37 @@
 //!   remove: empty the slot, then move back every later record of the run whose home allows it
 //! ```
 //!
-//! The records lie elsewhere, keys included; that is why a slot takes four bytes and why a miss,
-//! which is what most lookups in most sub-tables are, reads one cache line and no record: a wrong
-//! record is looked at once in 256 occupied slots. All of a line is looked at together, and as a
-//! search turns round in its line, few ever leave it.
+//! The records are stored elsewhere, with their keys, so a slot takes only four bytes. Most
+//! lookups in most sub-tables miss. A miss reads one cache line and no record: only one in 256
+//! occupied slots leads to a wrong record. All slots of a line are compared together. A search
+//! wraps around within its line, so few searches leave it.
 //!
 //! 1. At most five slots in eight are occupied, and at least one in eight unless there are
-//!    [`FEWEST_SLOTS`]. So a line that is full is rare, and not all are.
-//! 2. There are no tombstones: on the way of a search from a record's home to its slot no slot is
-//!    empty, and removal keeps it so (Knuth, *The Art of Computer Programming* 3, section 6.4,
-//!    algorithm R, within a line; from a line behind a full one, a record that had no room there).
+//!    [`FEWEST_SLOTS`]. So full lines are rare, and at least one line is not full.
+//! 2. There are no tombstones: no slot is empty on the way from a record's home to its slot,
+//!    and removal preserves this. Within a line this is Knuth, *The Art of Computer
+//!    Programming* 3, section 6.4, algorithm R. A full line that loses a record takes back one
+//!    that had no room there from a later line.
 //! 3. Record numbers are below [`RULES_MAX`].
 
 use crate::simd::line::Line;
 use crate::simd::{Plain, Simd};
 
-/// The most rules that a classifier can hold, counting those that wait to be reclaimed.
+/// The most rules that a classifier can hold, including those that wait to be reclaimed.
 ///
-/// Every record of an index has a number of 24 bits, and one number stands for no record.
+/// Every record of an index has a 24-bit number, and one number means "no record".
 pub const RULES_MAX: usize = (1 << RECORD_BITS) - 1;
 
 const RECORD_BITS: u32 = 24;
 const FEWEST_SLOTS: usize = Line::SLOTS;
 const EMPTY: u32 = Line::EMPTY;
 
-/// Which records have a hash, or at least one with the same slot and tag.
+/// Finds records by hash; a result may be another record with the same slot and tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    /// A power of two of them.
+    /// The length is a power of two.
     lines: Box<[Line]>,
-    /// One less than slots.
+    /// The number of slots minus one.
     last: usize,
     count: usize,
 }
@@ -52,7 +53,7 @@ impl Index {
         }
     }
 
-    /// Asks for the slots of `hash` to be brought into the cache.
+    /// Prefetches the slots of `hash`.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         crate::simd::prefetch(&self.lines, self.home(hash) / Line::SLOTS);
@@ -60,14 +61,14 @@ impl Index {
 
     /// The first candidate for a hash, if there is one.
     ///
-    /// All slots of a line are looked at together (`simd::line`), so that no branch depends on how
-    /// many there are before the right one.
+    /// All slots of a line are compared together (`simd::line`), so no branch depends on the
+    /// number of slots before the right one.
     #[inline(always)]
     pub(crate) fn candidate<S: Simd>(&self, simd: S, hash: u64) -> Option<u32> {
         let home = self.home(hash);
         let line = &self.lines[home / Line::SLOTS];
         let empty = from_home(simd.alike(line, EMPTY, EMPTY), home);
-        // Those before the first empty one.
+        // The slots before the first empty one.
         let before = !empty & empty.wrapping_sub(1);
         let alike = from_home(simd.alike(line, tag(hash), !RECORD_MASK), home) & before;
         if alike != 0 {
@@ -79,8 +80,10 @@ impl Index {
         }
     }
 
-    /// The same where there is one, as a rule, or [`RULES_MAX`] or more: without a branch that
-    /// depends on it. A record behind an empty slot, which is never the right one, may be given too.
+    /// As [`Index::candidate`], without branches: a record number, or [`RULES_MAX`] or more
+    /// for none.
+    ///
+    /// May return a record behind an empty slot, which is never the right one.
     #[inline(always)]
     pub(crate) fn likely<S: Simd>(&self, simd: S, hash: u64) -> u32 {
         let home = self.home(hash);
@@ -89,17 +92,17 @@ impl Index {
         if alike | simd.alike(line, EMPTY, EMPTY) == 0 {
             return self.candidate_behind(hash).unwrap_or(EMPTY);
         }
-        // An empty slot looks like one with the highest tag: its record is the highest number.
+        // Without a hit the result is the highest number, which is no record.
         record_at(line, home, alike) | u32::from(alike == 0).wrapping_neg()
     }
 
-    /// The first candidate in the lines behind the one where a search begins.
+    /// The first candidate in the lines behind the home line.
     #[cold]
     fn candidate_behind(&self, hash: u64) -> Option<u32> {
         self.candidates(hash).next()
     }
 
-    /// All slots, in the order in which a search looks at them.
+    /// All slots, in search order.
     fn way(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
         let (home, last) = (self.home(hash), self.lines.len() - 1);
         (0..=last).flat_map(move |step| {
@@ -108,7 +111,7 @@ impl Index {
         })
     }
 
-    /// Those before the first that is empty.
+    /// The slots before the first empty one.
     fn run(&self, hash: u64) -> impl Iterator<Item = usize> {
         self.way(hash).take_while(|&slot| self.slot(slot) != EMPTY)
     }
@@ -134,7 +137,7 @@ impl Index {
         &mut self.lines[place / Line::SLOTS].0[place % Line::SLOTS]
     }
 
-    /// The record with this hash that `is_it`.
+    /// The record with this hash for which `is_it` is true.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let record = self.candidate(Plain, hash)?;
@@ -144,19 +147,19 @@ impl Index {
         self.find_behind(hash, is_it)
     }
 
-    /// The same, one candidate after the other: of what begins alike, one in 256 is another's.
+    /// As [`Index::find`], one candidate after another: one in 256 tags matches by chance.
     #[cold]
     fn find_behind(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.candidates(hash).find(|&record| is_it(record))
     }
 
-    /// Where a probe for `hash` starts.
+    /// The slot where a search for `hash` starts.
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
         hash as usize & self.last
     }
 
-    /// Adds a record; `hash_of` gives the hash of any record present.
+    /// Adds a record; `hash_of` returns the hash of any present record.
     pub(crate) fn insert(&mut self, hash: u64, record: u32, hash_of: impl Fn(u32) -> u64) {
         assert!(
             (record as usize) < RULES_MAX,
@@ -169,7 +172,7 @@ impl Index {
         self.count += 1;
     }
 
-    /// Puts record `new` in the place of `old`, which has the same hash.
+    /// Puts record `new` in the slot of `old`, which has the same hash.
     pub(crate) fn replace(&mut self, hash: u64, old: u32, new: u32) {
         let slot = self.slot_of(hash, old);
         *self.slot_mut(slot) = tag(hash) | new;
@@ -200,7 +203,8 @@ impl Index {
         size_of_val(&*self.lines)
     }
 
-    /// Empties a slot, and moves those of its line back that came after; says which is empty now.
+    /// Empties a slot and moves later records of its line back; returns the slot that is now
+    /// empty.
     fn empty(&mut self, mut hole: usize, hash_of: impl Fn(u32) -> u64) -> usize {
         let first = hole;
         for step in 1..Line::SLOTS {
@@ -221,7 +225,7 @@ impl Index {
         hole
     }
 
-    /// The slot of a record that had no room in a line which was full, and came to lie behind it.
+    /// The slot of a record behind the full `line` that had no room in it.
     fn waiting(&self, line: usize, hash_of: impl Fn(u32) -> u64) -> Option<usize> {
         let last = self.lines.len() - 1;
         for step in 1..=last {
@@ -269,13 +273,13 @@ impl Index {
 
 const RECORD_MASK: u32 = (1 << RECORD_BITS) - 1;
 
-/// Bits of a line's slots, the first being that of the home.
+/// Rotates the bits of a line's slots so that the home's comes first.
 #[inline(always)]
 fn from_home(bits: u32, home: usize) -> u32 {
     u32::from((bits as u16).rotate_right((home % Line::SLOTS) as u32))
 }
 
-/// The record of the first slot, from the home on, that has a bit.
+/// The record of the first slot with a set bit, from the home on.
 #[inline(always)]
 fn record_at(line: &Line, home: usize, bits: u32) -> u32 {
     line.0[(home + bits.trailing_zeros() as usize) % Line::SLOTS] & RECORD_MASK
@@ -292,8 +296,8 @@ mod tests {
     use crate::hash::hash_words;
     use std::collections::BTreeSet;
 
-    /// Homes that are few: all in the first line; near the end of one, in the last line, so that
-    /// what has no room goes on from the first; in every line.
+    /// Few homes: all in the first line, near the end of the last line (so that records
+    /// without room continue in the first), or in every line.
     #[test]
     fn it_holds_what_a_set_holds() {
         for (kept, set) in [(7, 0), (3, 13), (0xf, usize::MAX & !0xf), (0x3f, 0)] {
@@ -302,7 +306,7 @@ mod tests {
     }
 
     fn holds_what_a_set_holds(kept: u64, set: u64) {
-        // Half of them at a time: with one home they take three lines and more.
+        // Half of these are present at a time: with one home they take three lines or more.
         const RECORDS: u64 = 110;
         let hash_of = |record: u32| hash_words(5, &[u64::from(record)]) & (0xff << 56 | kept) | set;
         let (mut index, mut model) = (Index::new(), BTreeSet::new());
@@ -321,7 +325,7 @@ mod tests {
                 assert_eq!(found.is_some(), model.contains(&record));
                 let first = index.candidates(hash).next();
                 assert_eq!(index.candidate(Plain, hash), first);
-                // It may tell of another, but not of none.
+                // It may return another record, but never none.
                 let likely = index.likely(Plain, hash);
                 assert!((likely as usize) < RULES_MAX || first.is_none());
             }

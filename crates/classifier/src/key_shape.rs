@@ -1,26 +1,27 @@
-//! What a classifier knows of its keys: the stage of each word, and the fields with prefixes.
+//! A classifier's knowledge of its keys: the stage of each word, and the prefix fields.
 
 use thalweg_packet::{FieldId, Layout, MAX_WORDS, Slot, Stage};
 
 use crate::prefix_field::PrefixField;
 
-/// Prefix fields that a classifier may have.
+/// The most prefix fields that a classifier may have.
 pub const PREFIX_FIELDS_MAX: usize = 8;
 
-/// What a [`TupleSpace`](crate::TupleSpace) or a [`MergedTuples`](crate::MergedTuples) needs to
-/// know of its keys.
+/// The configuration of a [`TupleSpace`](crate::TupleSpace) or a
+/// [`MergedTuples`](crate::MergedTuples): the properties of its keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TupleSpaceConfig {
     /// The stage of each word of a key.
     pub stages: Vec<Stage>,
-    /// The fields that rules match by prefix, [`PREFIX_FIELDS_MAX`] at most; each has a trie.
+    /// The fields that rules match by prefix, at most [`PREFIX_FIELDS_MAX`]; each has a trie.
     pub prefix_fields: Vec<Slot>,
-    /// Where the hash functions come from.
+    /// The seed of the hash functions.
     pub seed: u64,
 }
 
 impl TupleSpaceConfig {
-    /// For keys of this layout, with tries for those of `prefix_fields` that it has.
+    /// A configuration for keys of this layout, with tries for those `prefix_fields` that it
+    /// has.
     pub fn new(layout: &Layout, prefix_fields: &[FieldId], seed: u64) -> TupleSpaceConfig {
         let stages = (0..layout.words()).map(|word| layout.stage_of_word(word));
         let slots = prefix_fields.iter().filter_map(|&field| layout.slot(field));
@@ -31,7 +32,7 @@ impl TupleSpaceConfig {
         }
     }
 
-    /// For keys of `words` words of which nothing is known: one stage and no tries.
+    /// A configuration for keys of `words` words without structure: one stage and no tries.
     pub fn flat(words: usize, seed: u64) -> TupleSpaceConfig {
         TupleSpaceConfig {
             stages: vec![Stage::Metadata; words],
@@ -41,19 +42,21 @@ impl TupleSpaceConfig {
     }
 }
 
-/// The configuration, checked.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyShape {
     stages: Box<[Stage]>,
-    /// The words, stage by stage.
+    /// The words, ordered by stage.
     words_by_stage: Box<[usize]>,
     prefix_fields: Box<[PrefixField]>,
 }
 
 impl KeyShape {
+    /// Checks a configuration.
+    ///
     /// # Panics
-    /// If there are no words or more than [`MAX_WORDS`], more than [`PREFIX_FIELDS_MAX`] prefix
-    /// fields, or one that is wider than 128 bits or outside the words.
+    /// If there are no words or more than [`MAX_WORDS`], more than [`PREFIX_FIELDS_MAX`]
+    /// prefix fields, or one that is wider than 128 bits or outside the words.
     pub(crate) fn new(config: &TupleSpaceConfig) -> KeyShape {
         let words = config.stages.len();
         assert!(
@@ -79,7 +82,7 @@ impl KeyShape {
         }
     }
 
-    /// How many words a key has.
+    /// The number of words in a key.
     #[inline]
     pub(crate) fn words(&self) -> usize {
         self.stages.len()
@@ -89,7 +92,7 @@ impl KeyShape {
         self.stages[word]
     }
 
-    /// The words of a key, those of the first stage first.
+    /// The words of a key, ordered by stage.
     pub(crate) fn words_by_stage(&self) -> impl Iterator<Item = usize> {
         self.words_by_stage.iter().copied()
     }

@@ -1,4 +1,4 @@
-//! Which classifier a table or a cache is configured to have.
+//! The kinds of classifier that a configuration can name.
 
 use thalweg_packet::Slot;
 
@@ -7,9 +7,10 @@ use crate::{
     Selection, TrainingPolicy, TupleSpace, TupleSpaceConfig,
 };
 
-/// How rules are found.
+/// The method by which rules are found.
 ///
-/// All give the same answers; the bits they say they examined differ, and so do their costs.
+/// All kinds give the same answers. They differ in the bits that they report as examined, and
+/// in cost.
 ///
 /// ```
 /// use thalweg_classifier::ClassifierKind;
@@ -20,22 +21,24 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClassifierKind {
-    /// A tuple space that becomes merged tuples when a table's rules have many masks; and whatever
-    /// is found to be cheaper for the keys that are looked up, once that has paid.
+    /// A tuple space that becomes merged tuples when a table's rules have many masks.
+    ///
+    /// It also switches to an index that it finds cheaper for the keys looked up, once that
+    /// has paid.
     #[default]
     Auto,
-    /// One hash table for each mask.
+    /// One hash table per mask.
     TupleSpace,
-    /// Hash tables of several masks each.
+    /// Hash tables that each hold several masks.
     MergedTuples,
-    /// A tuple space behind a filter that says which of its tables to search.
+    /// A tuple space behind a filter that selects the tables to search.
     Bloom,
     /// A learned index, and merged tuples for the rules that it does not cover.
     Learned,
 }
 
 impl ClassifierKind {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [ClassifierKind; 5] = [
         ClassifierKind::Auto,
         ClassifierKind::TupleSpace,
@@ -44,7 +47,7 @@ impl ClassifierKind {
         ClassifierKind::Learned,
     ];
 
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             ClassifierKind::Auto => "auto",
@@ -55,9 +58,9 @@ impl ClassifierKind {
         }
     }
 
-    /// An empty classifier; a learned index may be sorted by these fields of the key.
+    /// Creates an empty classifier; a learned index may sort by `fields` of the key.
     ///
-    /// `own_masks_max` is up to how many masks [`ClassifierKind::Auto`] begins with a table for each.
+    /// [`ClassifierKind::Auto`] starts with one table per mask, up to `own_masks_max` masks.
     pub fn build(
         self,
         tuples: TupleSpaceConfig,
@@ -102,13 +105,13 @@ impl std::str::FromStr for ClassifierKind {
     }
 }
 
-/// A classifier that does not exist.
+/// Error for the name of a classifier that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "there is no classifier {name:?}; choose \"auto\", \"tuple-space\", \"merged-tuples\", \
      \"bloom\" or \"learned\""
 )]
 pub struct UnknownClassifier {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }

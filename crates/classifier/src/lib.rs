@@ -1,19 +1,20 @@
-//! Which rule matches a key, and which bits decided it.
+//! Finds the rule that matches a key, and the bits that decided it.
 //!
-//! A classifier holds rules: a value and a mask over the words of a key, a [`Precedence`], an id,
-//! and the range of versions in which the rule exists. It knows nothing of tables, actions or
-//! caches. [`Linear`] is the oracle: one list, searched from the top. [`TupleSpace`] has a hash
-//! table for each mask, [`MergedTuples`] one for many masks. Every classifier must give the same answers as the oracle, and for
-//! `lookup_examined` a mask that is *sound*: whichever bits outside it are flipped, the answer
-//! stays. How tight the mask is differs between classifiers, and is a figure, not a promise.
+//! A classifier holds rules: a value and a mask over the words of a key, a [`Precedence`], an
+//! id, and the range of versions in which the rule exists. It knows nothing of tables, actions
+//! or caches. [`Linear`] is the oracle: one list, searched from the top. [`TupleSpace`] has a
+//! hash table for each mask, [`MergedTuples`] one for many masks. Every classifier must give
+//! the oracle's answers. For `lookup_examined` it must also give a *sound* mask: if any bits
+//! outside the mask are flipped, the answer stays. How narrow the mask is differs between
+//! classifiers and is not guaranteed.
 //!
-//! [`hash`], [`MaskedWords`] and [`simd`] are the parts that caches of wildcarded entries share.
+//! [`hash`], [`MaskedWords`] and [`simd`] are also used by caches of wildcarded entries.
 //!
-//! Rules are versioned so that one writer can prepare a change while readers go on: a rule exists
-//! for a lookup at version `v` if `born <= v < died`. A change inserts with `born = v + 1` and
-//! removes with `died = v + 1`; nothing is visible until readers ask for `v + 1`; an aborted
-//! change is undone by [`Classifier::abort`], and once no reader holds an older version,
-//! [`Classifier::reclaim`] frees what died.
+//! Rules are versioned so that one writer can prepare a change while readers go on. A rule
+//! exists for a lookup at version `v` if `born <= v < died`. A change inserts with
+//! `born = v + 1` and removes with `died = v + 1`. Nothing is visible until readers ask for
+//! `v + 1`. [`Classifier::abort`] undoes an aborted change. Once no reader holds an older
+//! version, [`Classifier::reclaim`] frees the dead rules.
 
 mod auto;
 pub mod bloom;
@@ -55,14 +56,14 @@ pub use masked_words::MaskedWords;
 pub use merged_tuples::MergedTuples;
 pub use tuple_space::TupleSpace;
 
-/// A state of the rules; each change makes the next.
+/// A state of the rules; each change creates the next one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Version(pub u64);
 
 impl Version {
     /// The state before any change.
     pub const FIRST: Version = Version(0);
-    /// Later than every version: the death of a rule that lives.
+    /// Later than every version: the `died` of a living rule.
     pub const NEVER: Version = Version(u64::MAX);
 
     /// The version after this one.
@@ -77,27 +78,28 @@ impl fmt::Display for Version {
     }
 }
 
-/// A rule's name, chosen by the caller; dense, so that it can index an array.
+/// A rule's id, chosen by the caller; dense, so that it can index an array.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleId(pub u32);
 
-/// Who wins among rules that match: the higher. Unique within a classifier at any version.
+/// Decides between matching rules: the higher wins. Unique within a classifier at any version.
 ///
-/// Made of a priority and an age, so that of two rules with the same priority the older wins.
+/// It consists of a priority and an age, so that of two rules with the same priority the older
+/// wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Precedence(u64);
 
 impl Precedence {
-    /// Ages that fit; more than a change a microsecond for eight years.
+    /// Bits of an age: enough for a change per microsecond for eight years.
     const AGE_BITS: u32 = 48;
 
-    /// No precedence is lower.
+    /// The lowest precedence.
     pub const LOWEST: Precedence = Precedence(0);
 
-    /// No precedence is higher.
+    /// The highest precedence.
     pub(crate) const HIGHEST: Precedence = Precedence(u64::MAX);
 
-    /// The precedence of the rule of this priority that was the `age`th to be added.
+    /// The precedence of a rule of this priority that was added as number `age`.
     ///
     /// # Panics
     /// If `age` needs more than 48 bits.
@@ -106,7 +108,7 @@ impl Precedence {
         Precedence((priority as u64) << Self::AGE_BITS | ((1 << Self::AGE_BITS) - 1 - age))
     }
 
-    /// The precedence of this priority that only `left` others of it are below.
+    /// The precedence of this priority that has only `left` others of that priority below it.
     pub(crate) const fn youngest(priority: u16, left: u64) -> Precedence {
         Precedence((priority as u64) << Self::AGE_BITS | left)
     }
@@ -122,7 +124,7 @@ impl Precedence {
 pub struct Pattern<'a> {
     /// The bits to match; zero wherever the mask is.
     pub value: &'a [u64],
-    /// Which bits to match, as many words as `value`.
+    /// The bits that must match, as many words as `value`.
     pub mask: &'a [u64],
 }
 
@@ -133,13 +135,13 @@ impl Pattern<'_> {
         words.all(|(key, (value, mask))| key & mask == *value)
     }
 
-    /// Whether every key that matches `other`'s bits as it wants them also matches this pattern.
+    /// Whether every key that matches `other` also matches this pattern.
     pub(crate) fn contains(&self, other: &Pattern<'_>) -> bool {
         let mut masks = self.mask.iter().zip(other.mask);
         masks.all(|(mask, other)| mask & !other == 0) && self.matches(other.value)
     }
 
-    /// Checks a pattern that is to be inserted among others of `words` words.
+    /// Checks a pattern before it is inserted among others of `words` words.
     ///
     /// # Panics
     /// If it has another number of words, or a bit of its value lies outside its mask.
@@ -152,7 +154,7 @@ impl Pattern<'_> {
     }
 }
 
-/// What is known of a rule beside what it matches.
+/// A rule's precedence and its lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Life {
     pub(crate) precedence: Precedence,
@@ -174,22 +176,22 @@ pub trait Classifier {
     /// of words, or `id` is in use by a rule that has not been reclaimed.
     fn insert(&mut self, pattern: Pattern<'_>, precedence: Precedence, id: RuleId, born: Version);
 
-    /// Looks at what inserting such a rule will look at, and changes nothing.
+    /// Reads the memory that inserting such a rule will read, and changes nothing.
     ///
-    /// For a writer that keeps readers waiting while it changes rules: with this before, while
-    /// readers go on, what it needs is in its cache by then.
+    /// For a writer that makes readers wait while it changes rules. It calls this first, while
+    /// readers go on, so that its data is in the cache afterwards.
     fn foresee(&self, pattern: Pattern<'_>, precedence: Precedence) {
         std::hint::black_box(self.find(pattern, precedence.priority()));
     }
 
-    /// The same for what ending a rule will look at, if there is such a rule.
+    /// As [`Classifier::foresee`], for ending a rule, if it exists.
     fn foresee_removal(&self, id: RuleId) {
         std::hint::black_box(self.pattern(id));
     }
 
     /// Ends a rule: it does not exist at version `died` and later.
     ///
-    /// A rule that dies in the version in which it was born never existed.
+    /// A rule that dies in its version of birth never existed.
     ///
     /// # Panics
     /// If the classifier has no living rule `id`, or the rule is born after `died`.
@@ -198,11 +200,11 @@ pub trait Classifier {
     /// The best rule at `version` that matches `key`: the fast path.
     fn lookup(&self, key: &[u64], version: Version) -> Option<RuleId>;
 
-    /// The same, and adds to `examined` the bits of `key` that decided it.
+    /// As [`Classifier::lookup`], and adds to `examined` the bits of `key` that decided it.
     ///
-    /// Sound: any key that agrees with this one on the bits of `examined`, as it is afterwards, has
-    /// the same answer at this version. `examined` is only ever added to; bits that are set in it
-    /// before cost nothing to rely on, so they must be bits of this very key.
+    /// Sound: any key that agrees with this one on the resulting bits of `examined` has the
+    /// same answer at this version. Bits are only ever added to `examined`. Bits that are
+    /// already set cost nothing to rely on, so they must be bits of this same key.
     fn lookup_examined(
         &self,
         key: &[u64],
@@ -210,7 +212,8 @@ pub trait Classifier {
         examined: &mut [u64],
     ) -> Option<RuleId>;
 
-    /// Looks up a burst of keys, `keys.len() / answers.len()` words each, one after the other.
+    /// Looks up a burst of keys one after another; each has `keys.len() / answers.len()`
+    /// words.
     fn lookup_batch(&self, keys: &[u64], version: Version, answers: &mut [Option<RuleId>]) {
         let words = keys.len() / answers.len().max(1);
         for (key, answer) in keys.chunks_exact(words.max(1)).zip(answers) {
@@ -218,31 +221,35 @@ pub trait Classifier {
         }
     }
 
-    /// The living rule (`died` is never) of this very pattern and priority, if there is one.
+    /// The living rule (`died` is never) with exactly this pattern and priority, if there is
+    /// one.
     fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<RuleId>;
 
-    /// Appends the living rules that are at least as narrow as a pattern, in any order: those that
-    /// match on all its bits, and want of them what it wants.
+    /// Appends the living rules at least as narrow as a pattern, in any order.
+    ///
+    /// These match on all of the pattern's bits, with the same values.
     fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>);
 
-    /// The pattern of a rule that has not been reclaimed, written out: value and mask.
+    /// The value and mask of a rule that has not been reclaimed.
     ///
-    /// So that callers need not keep patterns of their own.
+    /// Callers need not store patterns themselves.
     fn pattern(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)>;
 
-    /// Undoes everything done for `version`, which no reader has seen: rules born then vanish,
-    /// rules that died then live on.
+    /// Undoes all changes for `version`, which no reader has seen.
+    ///
+    /// Rules born then vanish, and rules that died then live on.
     ///
     /// # Panics
     /// If `version` is not later than every `oldest` given to [`Classifier::reclaim`].
     fn abort(&mut self, version: Version);
 
-    /// Frees the rules that no version from `oldest` on can see; returns their ids, in any order.
+    /// Frees the rules that no version from `oldest` on can see; returns their ids, in any
+    /// order.
     ///
-    /// No older version is looked up from now on.
+    /// Older versions must not be looked up any more.
     fn reclaim(&mut self, oldest: Version) -> Vec<RuleId>;
 
-    /// How many rules exist at `version`.
+    /// The number of rules that exist at `version`.
     fn len(&self, version: Version) -> usize;
 
     /// Whether no rule exists at `version`.
@@ -250,27 +257,29 @@ pub trait Classifier {
         self.len(version) == 0
     }
 
-    /// Bytes of memory that the rules and their index take.
+    /// The memory of the rules and their index, in bytes.
     fn memory_bytes(&self) -> usize;
 
-    /// Does a bounded part of longer work that makes lookups faster: looks at `steps` rules or so.
+    /// Does a bounded part of longer work that makes lookups faster: visits about `steps`
+    /// rules.
     ///
-    /// Only one that replaces its index has any; see [`Auto`].
+    /// Only a classifier that replaces its index has such work; see [`Auto`].
     fn tend(&mut self, steps: usize) -> Tended {
         let _ = steps;
         Tended::Idle
     }
 
-    /// Takes the outcome of the last job that [`Classifier::tend`] gave, in constant time;
-    /// `tend` puts it to use. That of any other job is dropped.
+    /// Takes the outcome of the last job that [`Classifier::tend`] gave, in constant time.
+    ///
+    /// `tend` puts it to use. The outcome of any other job is dropped.
     fn install(&mut self, outcome: Outcome) {
         drop(outcome);
     }
 
-    /// Says that the last job will not be done, so that another may be given later.
+    /// Notes that the last job will not be done, so that another may be given later.
     fn forget_job(&mut self) {}
 
-    /// Which index was chosen, and why, if there was a choice.
+    /// The chosen index and the reason, if there was a choice.
     fn choice(&self) -> Option<AutoStatistics> {
         None
     }

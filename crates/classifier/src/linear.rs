@@ -1,7 +1,7 @@
-//! The oracle: one list of rules, the best first, searched from the top.
+//! The oracle: one list of rules, best first, searched from the top.
 //!
-//! Slow and obvious on purpose. Its mask is the union of the masks of all rules looked at, down to
-//! the one that matched: whoever agrees on those bits fails and matches the same rules.
+//! It is slow and obvious on purpose. Its mask is the union of the masks of all rules visited,
+//! down to the matching one. Two keys that agree on those bits fail and match the same rules.
 
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 
@@ -20,9 +20,9 @@ use crate::{Classifier, Pattern, Precedence, RuleId, Version};
 #[derive(Clone, Debug)]
 pub struct Linear {
     words: usize,
-    /// The best first.
+    /// The rules, best first.
     rules: Vec<Rule>,
-    /// The latest `oldest` that was reclaimed to.
+    /// The latest `oldest` passed to `reclaim`.
     oldest: Version,
 }
 
@@ -37,7 +37,7 @@ struct Rule {
 }
 
 impl Linear {
-    /// An empty classifier for keys of `words` words.
+    /// Creates an empty classifier for keys of `words` words.
     pub fn new(words: usize) -> Linear {
         Linear {
             words,

@@ -1,8 +1,8 @@
-//! A mask without its empty words: which words of a key matter, and which of their bits.
+//! A mask without its empty words: the words of a key that matter, and which of their bits.
 //!
-//! The rules under one mask, be they of a table or of a megaflow cache, need only those words of
-//! their values that the mask touches. [`MaskedWords`] is the list of these words; a *compact
-//! value* has one word for each, in the list's order:
+//! The rules under one mask, in a table or in a megaflow cache, need only those words of their
+//! values that the mask touches. [`MaskedWords`] is the list of these words. A *compact value*
+//! has one word for each, in the list's order:
 //!
 //! ```text
 //!   mask     [0, ff00, 0, ffff_ffff]      words  1: ff00, 3: ffff_ffff
@@ -11,17 +11,17 @@
 //!
 //! 1. No masked word is empty, and no two are of the same word.
 //! 2. `hash(key)` is the hash of `compact(key)`, which `is_match(key, value)` compares with
-//!    `value`: two keys with the same compact value are the same to whoever uses only these.
+//!    `value`. Two keys with the same compact value give the same results for both.
 //! 3. The order is the caller's, so that a range of the list is a stage of a staged lookup.
 //!
-//! Hash and comparison are compiled apart for up to `UNROLLED` words, which covers nearly every
-//! rule that people write, because a loop of unknown length costs more than its work.
+//! Hash and comparison are compiled separately for each length up to `UNROLLED`, which covers
+//! nearly every rule that people write. A loop of unknown length costs more than its work.
 
 use std::ops::Range;
 
 use crate::hash::WordHash;
 
-/// Up to as many words there is code without a loop.
+/// The largest number of words for which there is code without a loop.
 const UNROLLED: usize = 6;
 
 /// The words that a mask touches, with their masks.
@@ -56,15 +56,15 @@ impl MaskedWord {
 }
 
 impl MaskedWords {
-    /// The words that `mask` touches, in their own order.
+    /// The words that `mask` touches, in key order.
     pub fn new(mask: &[u64]) -> MaskedWords {
         MaskedWords::with_order(mask, 0..mask.len())
     }
 
-    /// The words that `mask` touches, in the order given.
+    /// The words that `mask` touches, in the given order.
     ///
     /// # Panics
-    /// If `order` misses a word that the mask touches, or has one twice.
+    /// If `order` misses a word that the mask touches, or repeats one.
     pub fn with_order(mask: &[u64], order: impl IntoIterator<Item = usize>) -> MaskedWords {
         let touched = order.into_iter().filter(|&word| mask[word] != 0);
         let words = touched.map(|word| MaskedWord {
@@ -78,32 +78,32 @@ impl MaskedWords {
         words
     }
 
-    /// How many words matter.
+    /// The number of words that matter.
     #[inline]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the mask is empty, so that everything matches.
+    /// Whether the mask is empty, so that every key matches.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Whether `mask` is the mask that this was made from.
+    /// Whether this was made from `mask`.
     pub fn is_mask(&self, mask: &[u64]) -> bool {
         let touched = mask.iter().filter(|&&mask| mask != 0).count();
         touched == self.words.len() && self.words.iter().all(|word| mask[word.word] == word.mask)
     }
 
-    /// Whether this mask has all bits of another.
+    /// Whether this mask has all bits of `mask`.
     pub fn covers(&self, mask: &[u64]) -> bool {
         let wanted = mask.iter().filter(|bits| **bits != 0).count();
         let found = self.iter().filter(|(word, _)| mask[*word] != 0).count();
         found == wanted && self.iter().all(|(word, own)| mask[word] & !own == 0)
     }
 
-    /// The words' positions in a key, and their masks.
+    /// The words' positions in a key, with their masks.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, u64)> + '_ {
         self.words.iter().map(|word| (word.word, word.mask))
     }
@@ -114,7 +114,7 @@ impl MaskedWords {
         self.words.iter().map(|word| word.of(key))
     }
 
-    /// Writes a compact value's words to their places in a key.
+    /// Writes a compact value's words to their positions in a key.
     pub fn expand(&self, value: &[u64], key: &mut [u64]) {
         for (word, &value) in self.words.iter().zip(value) {
             key[word.word] = value;
@@ -136,9 +136,9 @@ impl MaskedWords {
         }
     }
 
-    /// The hashes of the keys at `places` of a burst, of `width` words each.
+    /// The hashes of the keys at `places` of a burst, each of `width` words.
     ///
-    /// The number of words is looked at once, so that masks stay in registers for all keys.
+    /// It branches on the number of words once, so masks stay in registers for all keys.
     #[inline(always)]
     pub(crate) fn hash_each(
         &self,
@@ -184,8 +184,8 @@ impl MaskedWords {
         }
     }
 
-    /// Whether a key has the bits of a value that has more bits than this mask, or other words
-    /// behind those of the list.
+    /// As [`MaskedWords::is_match`], for a value that may have more bits, or more words at the
+    /// end.
     #[inline]
     pub(crate) fn agrees(&self, key: &[u64], value: &[u64]) -> bool {
         let mut words = self.words.iter().zip(value);
@@ -200,13 +200,13 @@ impl MaskedWords {
         }
     }
 
-    /// Bytes of memory behind the list.
+    /// The heap memory of the list, in bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 }
 
-/// The first `N` words as an array, whose length the compiler knows.
+/// The first `N` words as an array of a length known to the compiler.
 #[inline(always)]
 fn array<T, const N: usize>(slice: &[T]) -> &[T; N] {
     slice.first_chunk().expect("the caller has counted")

@@ -1,21 +1,21 @@
-//! From a rule's id to its sub-table and record: a hash table that does not keep the ids.
+//! Maps a rule's id to its sub-table and record: a hash table that does not store the ids.
 //!
-//! A record has its rule's id, so the table keeps eight bytes a rule, and whoever asks says how to
-//! read the id that lies at a place.
+//! A record has its rule's id, so the table stores only eight bytes per rule. The caller
+//! passes a function that reads the id at a place.
 //!
-//! 1. Ids can be read at all places of the table whenever it is asked for one: a place is inserted
-//!    after the record, and removed before it. When a record has moved, [`Places::relocate`] comes
-//!    before all else, and reads no id.
+//! 1. Whenever the table is used, the ids at all its places can be read. A place is inserted
+//!    after its record, and removed before it. When a record has moved, [`Places::relocate`]
+//!    comes first, and reads no id.
 //!
-//! Costs: 9 bytes for each of 2^n slots, of which seven in eight at most are taken. Growing reads
-//! every record.
+//! Costs: 9 bytes for each of 2^n slots, of which at most seven in eight are used. Growing
+//! reads every record.
 
 use hashbrown::HashTable;
 
 use crate::RuleId;
 use crate::hash::WordHash;
 
-/// Where a rule is.
+/// The place of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) subtable: u32,
@@ -61,7 +61,7 @@ impl Places {
         Some(found.ok()?.remove().0)
     }
 
-    /// Says that a rule is elsewhere now.
+    /// Changes the place of a rule.
     pub(crate) fn relocate(&mut self, id: RuleId, from: Place, to: Place) {
         let found = self
             .table
@@ -69,7 +69,7 @@ impl Places {
         *found.expect("a rule that moves has a place") = to;
     }
 
-    /// Gives memory back once three quarters of it are not used.
+    /// Shrinks the table when less than a quarter of it is used.
     pub(crate) fn shrink(&mut self, id_at: impl Fn(Place) -> RuleId) {
         let (hash, len) = (self.hash, self.table.len());
         if len < self.table.capacity() / 4 {

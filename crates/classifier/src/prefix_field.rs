@@ -1,18 +1,20 @@
-//! A field that rules match by prefix, and where its leading bits lie in a key.
+//! A field that rules match by prefix, and the position of its leading bits in a key.
 
 use thalweg_packet::Slot;
 
 use crate::prefix_trie::BITS_MAX;
 
-/// An address or a port, seen as up to 128 bits aligned to the left.
+/// An address or a port as up to 128 left-aligned bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrefixField {
     slot: Slot,
 }
 
 impl PrefixField {
+    /// Creates a prefix field for a slot.
+    ///
     /// # Panics
-    /// If the field is wider than 128 bits.
+    /// If the field has no bits or more than 128.
     pub(crate) fn new(slot: Slot) -> PrefixField {
         let width_bits = u32::from(slot.width_bits);
         assert!(
@@ -27,12 +29,12 @@ impl PrefixField {
         usize::from(self.slot.word)
     }
 
-    /// One past the last word.
+    /// One past the last word that holds bits of the field.
     pub(crate) fn words_end(self) -> usize {
         self.word() + self.slot.word_count()
     }
 
-    /// The field's bits, the first one at the top.
+    /// The field's bits, left-aligned.
     #[inline]
     pub(crate) fn value(self, key: &[u64]) -> u128 {
         let unused = BITS_MAX - u32::from(self.slot.width_bits);
@@ -43,7 +45,7 @@ impl PrefixField {
         }
     }
 
-    /// The length of the prefix that a mask has of the field; zero if it is not a prefix.
+    /// The length of a mask's prefix of the field; zero if the mask's bits are not a prefix.
     pub(crate) fn prefix_length(self, mask: &[u64]) -> u32 {
         let bits = self.value(mask);
         let length = bits.leading_ones();
@@ -51,7 +53,7 @@ impl PrefixField {
         if is_prefix { length } else { 0 }
     }
 
-    /// How many of the field's leading bits a mask has.
+    /// The number of leading bits of the field that a mask has.
     pub(crate) fn leading_bits(self, mask: &[u64]) -> u32 {
         self.value(mask).leading_ones()
     }
@@ -77,7 +79,7 @@ impl PrefixField {
     }
 }
 
-/// The first `length` of 128 bits.
+/// A mask of the first `length` of 128 bits.
 fn leading(length: u32) -> u128 {
     !u128::MAX.checked_shr(length).unwrap_or(0)
 }

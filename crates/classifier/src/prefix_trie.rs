@@ -1,4 +1,5 @@
-//! A binary trie of prefixes: which lengths can match a value, and how few bits show it.
+//! A binary trie of prefixes: finds the lengths that match a value, and the few bits that show
+//! it.
 //!
 //! ```text
 //!   node: up to 32 bits of the prefix, how many prefixes end behind them, a child for 0 and for 1
@@ -9,46 +10,47 @@
 //!       a leaf is passed in full:                 the bits so far show it
 //! ```
 //!
-//! Values and prefixes are left-aligned in 128 bits: bit 0 is the most significant. The idea and
-//! the rule for the bits examined are those of Open vSwitch's `trie_lookup`; the nodes are numbers
-//! in one array here, 16 bytes each.
+//! Values and prefixes are left-aligned in 128 bits: bit 0 is the most significant. The idea
+//! and the rule for examined bits are those of Open vSwitch's `trie_lookup`. Nodes here are
+//! indexes into one array, 16 bytes each.
 //!
 //! 1. A prefix is kept as long as it was inserted more often than removed.
-//! 2. A node that is not the root has one bit at least; a node at which nothing ends has two
+//! 2. Every node but the root has at least one bit. A node at which no prefix ends has two
 //!    children, or holds 32 bits.
-//! 3. Free nodes never exceed half of the array (beyond a small minimum): the trie is then copied
-//!    without them, in depth-first order. It is copied too whenever it has doubled, for the order
-//!    alone: neighbours in a large trie are then neighbours in memory (with 100,000 rules that
-//!    took lookups with examined bits from 180 to 130 microseconds a burst of 32).
+//! 3. Free nodes never exceed half of the array (beyond a small minimum): then the trie is
+//!    copied without them, in depth-first order. It is also copied whenever it has doubled,
+//!    for the order alone: neighbours in a large trie then are neighbours in memory, which
+//!    clearly speeds up lookups with examined bits.
 //!
-//! Costs: a lookup visits at most one node for each branching of the prefixes that agree with the
-//! value so far; two nodes at most for each prefix of up to 32 bits.
+//! Costs: a lookup visits at most one node for each branching of the prefixes that agree with
+//! the value so far. There are at most two nodes for each prefix of up to 32 bits.
 
-/// Widest value.
+/// The widest value in bits.
 pub(crate) const BITS_MAX: u32 = 128;
 
 const NONE: u32 = u32::MAX;
 const FREE_MAX_ALWAYS: usize = 16;
-/// Nodes from which the order in memory matters; few in the tests, so that copies happen there.
+/// The number of nodes from which their order matters; small in tests, so that they cover
+/// copies.
 const COPY_MIN: usize = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// What the prefixes of a trie say about a value.
+/// The prefixes of a trie that match a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PrefixMatch {
     /// Bit `length - 1` is set if a prefix of that length matches.
     lengths: u128,
-    /// How many leading bits of the value decide `lengths`.
+    /// The number of the value's leading bits that decide `lengths`.
     pub(crate) examined_bits: u32,
 }
 
 impl PrefixMatch {
-    /// Whether a prefix of this length, which is not zero, matches.
+    /// Whether a prefix of this non-zero length matches.
     #[inline]
     pub(crate) fn has_length(self, length: u32) -> bool {
         self.lengths >> (length - 1) & 1 == 1
     }
 
-    /// Whether a prefix of any of these lengths matches: bit `length - 1` is set for each.
+    /// Whether a prefix of any of these lengths matches; bit `length - 1` stands for a length.
     #[inline]
     pub(crate) fn has_any(self, lengths: u128) -> bool {
         self.lengths & lengths != 0
@@ -57,10 +59,10 @@ impl PrefixMatch {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The node's bits, left-aligned, zero behind them.
+    /// The node's bits, left-aligned with zeros behind.
     bits: u32,
     children: [u32; 2],
-    /// The number of bits (0 to 32) in the low six bits; prefixes that end here above.
+    /// The low six bits are the number of bits (0 to 32), the rest the prefixes that end here.
     length_and_count: u32,
 }
 
@@ -92,7 +94,8 @@ impl Node {
         self.children == [NONE; 2]
     }
 
-    /// How many of the node's first bits, `limit` at most, `value` has from `offset` on.
+    /// The number of the node's first bits, at most `limit`, that equal those of `value` from
+    /// `offset`.
     #[inline]
     fn equal_bits(&self, value: u128, offset: u32, limit: u32) -> u32 {
         let difference = self.bits ^ bits_at(value, offset);
@@ -100,7 +103,7 @@ impl Node {
     }
 }
 
-/// Where a node's number is kept: the root's, or that of a child.
+/// The field that holds a node's number: the root or a child link.
 #[derive(Clone, Copy)]
 enum Edge {
     Root,
@@ -112,10 +115,10 @@ enum Edge {
 pub(crate) struct PrefixTrie {
     nodes: Vec<Node>,
     root: u32,
-    /// The first free node; each names the next as its first child.
+    /// The first free node; each free node links to the next through its first child.
     free: u32,
     free_count: usize,
-    /// So many nodes make the trie be copied next, for the order alone.
+    /// The number of nodes at which the trie is next copied for the order alone.
     copy_at: usize,
 }
 
@@ -130,7 +133,7 @@ impl PrefixTrie {
         }
     }
 
-    /// Which prefixes match the value.
+    /// Finds the prefixes that match the value.
     pub(crate) fn lookup(&self, value: u128) -> PrefixMatch {
         let mut lengths = 0u128;
         let mut offset = 0;
@@ -202,10 +205,10 @@ impl PrefixTrie {
         }
     }
 
-    /// Takes a prefix out, once.
+    /// Removes one occurrence of a prefix.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it is not present.
     pub(crate) fn remove(&mut self, value: u128, length: u32) {
         let mut path = [Edge::Root; BITS_MAX as usize + 1];
         let mut depth = 0;
@@ -268,7 +271,8 @@ impl PrefixTrie {
         self.free_count += 1;
     }
 
-    /// Nodes for the bits of a value from `offset` to `length`, of which the last counts one.
+    /// Creates nodes for the bits of a value from `offset` to `length`; the last counts one
+    /// prefix.
     fn new_branch(&mut self, value: u128, offset: u32, length: u32) -> u32 {
         let mut start = offset + (length - offset - 1) / 32 * 32;
         let mut child = self.allocate(node_of(value, start, length - start, 1));
@@ -282,7 +286,7 @@ impl PrefixTrie {
         child
     }
 
-    /// Puts a new node with the first `length` bits of a node above it; returns the new one.
+    /// Inserts a node with a node's first `length` bits above it; returns the new one.
     fn split(&mut self, number: u32, length: u32) -> u32 {
         let node = &mut self.nodes[number as usize];
         let mut parent = Node::new(leading(node.bits, length), length, 0);
@@ -292,7 +296,7 @@ impl PrefixTrie {
         self.allocate(parent)
     }
 
-    /// Removes what the last node of a path, if nothing ends there, no longer needs (invariant 2).
+    /// Removes nodes at the end of a path that are no longer needed (invariant 2).
     fn prune(&mut self, path: &[Edge]) {
         for &edge in path.iter().rev() {
             let number = self.follow(edge);
@@ -318,7 +322,7 @@ impl PrefixTrie {
         }
     }
 
-    /// Copies the nodes in use to a new array.
+    /// Copies the used nodes to a new array.
     fn compact(&mut self) {
         let mut copy = Vec::with_capacity(self.nodes.len() - self.free_count);
         let mut pending = Vec::new();
@@ -354,7 +358,7 @@ fn node_of(value: u128, offset: u32, length: u32, count: u32) -> Node {
     Node::new(leading(bits_at(value, offset), length), length, count)
 }
 
-/// The 32 bits of a value from `offset` on; zeros behind its end.
+/// The 32 bits of a value from `offset` on, with zeros behind its end.
 #[inline]
 fn bits_at(value: u128, offset: u32) -> u32 {
     (value.checked_shl(offset).unwrap_or(0) >> 96) as u32
@@ -379,7 +383,7 @@ mod tests {
         (a ^ b).leading_zeros()
     }
 
-    /// What `lookup` must say, by looking at every prefix.
+    /// The expected result of `lookup`, by a scan of all prefixes.
     fn expected(prefixes: &[(u128, u32)], value: u128) -> PrefixMatch {
         let common = |&(prefix, length): &(u128, u32)| common_bits(prefix, value).min(length);
         let deepest = prefixes.iter().map(common).max().unwrap_or(0);
@@ -398,7 +402,8 @@ mod tests {
         let mut prefixes: Vec<(u128, u32)> = Vec::new();
         for step in 0..40_000u64 {
             let random = |salt: u64| hash_words(salt, &[step]);
-            // Values of few distinct halves, some sharing 70 bits, so that nodes split and merge.
+            // Values with few distinct halves, some sharing 70 bits, so that nodes split and
+            // merge.
             let half = |salt| {
                 [0, u64::MAX, 0xf0f0 << 48, random(salt) & 0xff << 50][random(salt) as usize % 4]
             };

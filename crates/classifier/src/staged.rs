@@ -1,13 +1,14 @@
-//! A mask in stages: which of the values under it begin like a key, and what narrows a miss.
+//! A mask in stages: tells whether any value begins like a key, and which bits show a miss.
 //!
-//! The values lie elsewhere; this knows the hashes of their beginnings, and a trie of their ends:
+//! The values are stored elsewhere. This has the hashes of their beginnings and a trie of
+//! their ends:
 //!
 //! ```text
 //!   stages:  for each stage of the mask but the last, the hashes of the values up to its end
 //!   tail:    a trie of the values' last stage
 //! ```
 //!
-//! 1. Both speak of values, one entry for each that was added: "none" is true of all of them.
+//! 1. Both have one entry for each added value, so "none" holds for all of them.
 
 use thalweg_packet::Stage;
 
@@ -19,42 +20,42 @@ use crate::prefix_trie::{BITS_MAX, PrefixTrie};
 use crate::simd::Simd;
 use crate::value_hash::{ShortMask, ShortValue, ValueHash};
 
-/// A mask, its stages, and what is known of the values under it.
+/// A mask, its stages, and the summary of the values under it.
 #[derive(Clone, Debug)]
 pub(crate) struct Staged {
     pub(crate) words: MaskedWords,
     whole: ValueHash,
-    /// Of the stages but the last.
+    /// The hash of the early stages.
     hash: WordHash,
     stages: Box<[EarlyStage]>,
     tail: Option<Tail>,
 }
 
-/// A stage of the mask that is not its last: where it ends, and which hashes values have so far.
+/// A stage of the mask before the last: its end, and the hashes of the values up to there.
 #[derive(Clone, Debug)]
 struct EarlyStage {
     end: usize,
     hashes: CountingSet,
 }
 
-/// The trie of the last stage's words, of which there are one or two.
+/// The trie of the last stage, which has one or two words.
 #[derive(Clone, Debug)]
 struct Tail {
     trie: PrefixTrie,
-    /// Up to the last bit of the mask.
+    /// The length up to the last bit of the mask.
     length: u32,
 }
 
-/// How far a key got among values of which none may be its own.
+/// How far a key agrees with the values.
 pub(crate) enum Begun {
-    /// No value agrees with the key's words up to this one.
+    /// No value agrees with the key's words before this index.
     Refused(usize),
-    /// They agree with some value; this is the hash so far, of the last stage that of the value.
+    /// Some value may agree; holds the hash so far, or the value's hash after the last stage.
     Reached(u64),
 }
 
 impl Staged {
-    /// The stages of a mask, without values.
+    /// Creates the stages of a mask, without values.
     pub(crate) fn new(mask: &[u64], shape: &KeyShape, hash: WordHash) -> Staged {
         let words = MaskedWords::with_order(mask, shape.words_by_stage());
         let mut ends: Vec<usize> = Vec::new();
@@ -91,7 +92,8 @@ impl Staged {
         self.whole.of_key(key)
     }
 
-    /// The same with these instructions, and the value, which is zero if it is not short.
+    /// As [`Staged::hash`], with these instructions; also the value, which is zero if it is
+    /// not short.
     #[inline(always)]
     pub(crate) fn mask<S: Simd>(&self, simd: S, key: &[u64]) -> (ShortValue, u64) {
         match self.short() {
@@ -100,7 +102,7 @@ impl Staged {
         }
     }
 
-    /// The mask and its hash, if it has few words.
+    /// The mask as a short mask, if it has few words.
     #[inline(always)]
     pub(crate) fn short(&self) -> Option<&ShortMask> {
         self.whole.short()
@@ -116,19 +118,19 @@ impl Staged {
         self.hash.start()
     }
 
-    /// How many stages there are, the last included.
+    /// The number of stages, the last included.
     pub(crate) fn stage_count(&self) -> usize {
         self.stages.len() + 1
     }
 
-    /// The stage that has a word of the key, which the mask touches.
+    /// The stage of a word of the key; the mask must touch the word.
     pub(crate) fn stage_of_word(&self, word: usize) -> usize {
         let position = self.words.iter().position(|(other, _)| other == word);
         let position = position.expect("the mask touches the word");
         self.stages.partition_point(|stage| stage.end <= position)
     }
 
-    /// Where a stage starts in the list of words.
+    /// The index at which a stage starts in the list of words.
     fn stage_start(&self, stage: usize) -> usize {
         stage
             .checked_sub(1)
@@ -150,10 +152,11 @@ impl Staged {
         }
     }
 
-    /// Adds the bits that show that no value is this key's, which the caller knows.
+    /// Adds the bits that show that no value is the key's; the caller knows that there is
+    /// none.
     ///
-    /// If no value agrees with it on the leading bits of the last stage that the trie names, then
-    /// these bits alone show it, whatever the stages before. Else it is the whole mask.
+    /// If no value agrees on the leading bits of the last stage that the trie names, these
+    /// bits alone show it, whatever the earlier stages. Otherwise it is the whole mask.
     pub(crate) fn examine_miss(&self, key: &[u64], examined: &mut [u64]) {
         let start = self.stage_start(self.stages.len());
         let lookup = |tail: &Tail| {
@@ -188,7 +191,7 @@ impl Staged {
         }
     }
 
-    /// Takes a compact value out, which was added.
+    /// Removes a compact value that was added.
     pub(crate) fn remove_value(&mut self, value: &[u64]) {
         let mut state = self.hash.start();
         let mut start = 0;
@@ -215,8 +218,10 @@ impl Staged {
     }
 }
 
-/// Whether a trie of the last stage is worth its memory: it is one word (or two of ports and
-/// their like), and has bits that no prefix field's trie speaks of.
+/// Whether a trie of the last stage is worth its memory.
+///
+/// The stage must have one word (or two words of ports and the like), and bits that no prefix
+/// field's trie covers.
 fn has_tail(last: &[(usize, u64)], mask: &[u64], shape: &KeyShape) -> bool {
     let Some(&(word, _)) = last.last() else {
         return false;
@@ -234,7 +239,7 @@ fn has_tail(last: &[(usize, u64)], mask: &[u64], shape: &KeyShape) -> bool {
     last.len() <= words_max && last.iter().any(|&(word, mask)| mask & !covered(word) != 0)
 }
 
-/// One or two words as the leading bits of one number.
+/// Joins one or two words as the leading bits of one number.
 fn joined(words: impl Iterator<Item = u64>) -> u128 {
     words
         .zip([64, 0])

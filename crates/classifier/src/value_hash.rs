@@ -1,4 +1,4 @@
-//! The hash of what a mask leaves of a key, for the indexes of sub-tables and the filters of groups.
+//! The hash of a key under a mask, for the indexes of sub-tables and the filters of groups.
 //!
 //! Nearly all masks touch one to four words. For these there is neither a loop nor a branch:
 //!
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! The sum is NH (Black, Halevi, Krawczyk, Krovetz, Rogaway, *UMAC: fast and secure message
-//! authentication*, CRYPTO 1999, section 4): whoever does not know the secrets, which come from the
-//! seed, can name no two values whose sums are the same with more likelihood than 2^-32. Its four
-//! products do not wait for each other, and are one instruction where the processor has it. Longer
-//! values are hashed word after word ([`WordHash`]).
+//! authentication*, CRYPTO 1999, section 4). The secrets come from the seed. Without them, no
+//! sender can choose two values whose sums are equal with a probability above 2^-32. The four
+//! products do not wait for each other, and are one instruction where the processor has it.
+//! Longer values are hashed word by word ([`WordHash`]).
 //!
-//! 1. One key has one hash, whichever method is asked, with whatever instructions, and it is
+//! 1. A key has one hash, by every method and with all instructions. It equals
 //!    [`ValueHash::of_value`] of the key's compact value.
 
 use thalweg_packet::MAX_WORDS;
@@ -26,12 +26,12 @@ use crate::simd::{Plain, SHORT_WORDS, Simd};
 /// A compact value of few words, padded with zeros.
 pub(crate) type ShortValue = [u64; SHORT_WORDS];
 
-/// A hash of values under one mask.
+/// A hash function of values under one mask.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueHash {
-    /// Of a mask of few words.
+    /// For a mask of few words.
     Short(ShortMask),
-    /// Of a mask of none or many.
+    /// For a mask of no words or many.
     Long(MaskedWords, WordHash),
 }
 
@@ -43,12 +43,12 @@ pub(crate) struct ShortMask {
     masks: ShortValue,
     secrets: ShortValue,
     last: WordHash,
-    /// How many words the mask has.
+    /// The number of words in the mask.
     count: u32,
 }
 
 impl ValueHash {
-    /// Of values under a mask; other hashes of words give other functions.
+    /// The hash of values under a mask; different `hash` give different functions.
     pub(crate) fn new(words: &MaskedWords, hash: WordHash) -> ValueHash {
         match words.len() {
             1..=SHORT_WORDS => ValueHash::Short(ShortMask::new(words, hash)),
@@ -56,7 +56,7 @@ impl ValueHash {
         }
     }
 
-    /// Of a key.
+    /// The hash of a key.
     #[inline(always)]
     pub(crate) fn of_key(&self, key: &[u64]) -> u64 {
         match self {
@@ -70,7 +70,7 @@ impl ValueHash {
         }
     }
 
-    /// Of a compact value.
+    /// The hash of a compact value.
     #[inline(always)]
     pub(crate) fn of_value(&self, value: impl IntoIterator<Item = u64>) -> u64 {
         match self {
@@ -88,7 +88,7 @@ impl ValueHash {
         }
     }
 
-    /// Of the keys at `places` of a burst, which have `width` words each.
+    /// The hashes of the keys at `places` of a burst, each of `width` words.
     #[inline(always)]
     pub(crate) fn of_each<S: Simd>(
         &self,
@@ -114,7 +114,7 @@ impl ValueHash {
         }
     }
 
-    /// The mask and its hash, if it has few words.
+    /// The mask as a short mask, if it has few words.
     #[inline(always)]
     pub(crate) fn short(&self) -> Option<&ShortMask> {
         match self {
@@ -193,7 +193,7 @@ impl ShortMask {
     }
 }
 
-/// A hash of whole keys, whatever their length.
+/// A hash function of whole keys of any length.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash {
     secrets: Box<[u64; MAX_WORDS]>,
@@ -201,7 +201,7 @@ pub(crate) struct KeyHash {
 }
 
 impl KeyHash {
-    /// The function of this seed.
+    /// The hash function of this seed.
     pub(crate) fn new(seed: u64) -> KeyHash {
         let last = WordHash::new(seed);
         let secret = |place: usize| last.hash_words(&[place as u64]);
@@ -211,7 +211,7 @@ impl KeyHash {
         }
     }
 
-    /// Of a key.
+    /// The hash of a key.
     #[inline(always)]
     pub(crate) fn of_key<S: Simd>(&self, simd: S, key: &[u64]) -> u64 {
         let sum = simd.sum_of_products(key, &*self.secrets);
@@ -227,7 +227,7 @@ mod tests {
 
     const WIDTH: usize = 12;
 
-    /// A mask, its hash, and keys to hash.
+    /// The keys to hash under a mask.
     struct Each<'a>(&'a ValueHash, &'a [u64]);
 
     impl Work for Each<'_> {
@@ -290,8 +290,9 @@ mod tests {
         }
     }
 
-    /// Values that differ in few bits, at either end of a word: a table takes its slot from the
-    /// lowest bits of the hash, and a tag from the highest.
+    /// Values that differ in few bits, at either end of a word.
+    ///
+    /// A table takes its slot from the lowest bits of the hash and a tag from the highest.
     #[test]
     fn low_and_high_bits_spread_structured_values() {
         let distinct = |part: fn(u64) -> u64, shift: u32, word: usize| {
@@ -305,7 +306,7 @@ mod tests {
         };
         for word in 0..3 {
             for shift in [0, 16, 25, 32, 50] {
-                // 16,384 values into 65,536 places: some 14,500 are hit by a random function.
+                // 16,384 values fall into 65,536 places: a random function hits about 14,500.
                 assert!(distinct(|hash| hash & 0xffff, shift, word) > 14_000);
                 assert!(distinct(|hash| hash >> 48, shift, word) > 14_000);
             }

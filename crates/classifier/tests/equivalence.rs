@@ -1,4 +1,5 @@
-//! Every classifier against the oracle: the same answers, sound masks, and memory that comes back.
+//! Every classifier against the oracle: same answers, sound masks, and memory that is given
+//! back.
 
 mod harness;
 
@@ -74,7 +75,7 @@ fn merged_tuples_after_a_few_masks() {
     );
 }
 
-/// So that rules go down the whole ladder.
+/// Small buckets send rules down the whole ladder.
 #[test]
 fn merged_tuples_with_small_buckets() {
     let make = |seed| MergedTuples::after(4, harness::config(seed));
@@ -100,7 +101,7 @@ fn merged_tuples_without() {
     drive(|seed| Box::new(make(seed)), &[20, 60, 60]);
 }
 
-/// Filters that are asked whether they pay or not, the smallest and a fair size of them.
+/// Filters that are always used, of the smallest and a medium size.
 fn bloom(first_layer: FirstLayer, flows: usize, seed: u64) -> Box<dyn Classifier> {
     let config = BloomConfig {
         first_layer,
@@ -198,8 +199,9 @@ fn churn(subject: &mut dyn Classifier) {
     }
 }
 
-/// Tuple space explosion: one rule a mask. The work of a lookup is the number of masks, no more,
-/// and goes back to one once they are gone.
+/// Tuple space explosion: one rule per mask.
+///
+/// The work of a lookup is at most the number of masks, and returns to one once they are gone.
 #[test]
 fn an_explosion_of_masks_is_bounded_and_reported() {
     let mut subject = TupleSpace::new(harness::config(1));
@@ -233,7 +235,7 @@ fn an_explosion_of_masks_is_bounded_and_reported() {
         subject.visited_by(&key, Version(1)),
         subject.subtable_count()
     );
-    // The best rule of all settles the lookup at once.
+    // The best rule of all ends the lookup at once.
     assert_eq!(subject.visited_by(&[0; WORDS], Version(1)), 1);
     (1..masks).for_each(|id| subject.remove(RuleId(id as u32), Version(2)));
     subject.reclaim(Version(2));

@@ -1,4 +1,4 @@
-//! Merged tuples and rules made to hurt them: one bucket, one pattern, one rule a mask, wide keys.
+//! Merged tuples under hostile rules: one bucket, one pattern, one rule per mask, wide keys.
 
 mod harness;
 
@@ -17,7 +17,7 @@ const V1: Version = Version(1);
 /// A rule: value, mask, priority.
 type Plain = (Vec<u64>, Vec<u64>, u16);
 
-/// Puts rules in, in the order given, which is their age.
+/// Inserts rules in the given order, which is their age.
 fn load(subject: &mut dyn Classifier, rules: &[Plain]) {
     for (number, (value, mask, priority)) in rules.iter().enumerate() {
         let precedence = Precedence::new(*priority, number as u64);
@@ -26,7 +26,7 @@ fn load(subject: &mut dyn Classifier, rules: &[Plain]) {
     }
 }
 
-/// The same answers as the oracle's, and masks that no random flip shows to be unsound.
+/// Checks the oracle's answers, and that no random flip shows a mask to be unsound.
 fn check(subject: &dyn Classifier, rules: &[Plain], keys: &[Vec<u64>]) {
     let mut oracle = Linear::new(keys[0].len());
     load(&mut oracle, rules);
@@ -46,7 +46,7 @@ fn check(subject: &dyn Classifier, rules: &[Plain], keys: &[Vec<u64>]) {
     }
 }
 
-/// The leading bits of a half word.
+/// The `length` leading bits of a half word, in the upper half.
 fn prefix(length: u32) -> u64 {
     !(u64::MAX >> length) & !u64::from(u32::MAX)
 }
@@ -61,7 +61,7 @@ fn many_rules_of_one_pattern() {
         let mut subject = MergedTuples::new(TupleSpaceConfig::flat(2, 1));
         load(&mut subject, &rules);
         assert_eq!((subject.table_count(), subject.mask_count()), (1, 1));
-        // A key of another value asks one bucket, which is empty; this one compares one pattern.
+        // A key of another value probes one empty bucket; this one compares one pattern.
         assert_eq!(subject.visited_by(&[0, 8], V1), (1, 0));
         assert_eq!(subject.visited_by(&[0, 7], V1), (1, 1));
         (0..9_999).for_each(|number| subject.remove(RuleId(number), Version(2)));
@@ -77,7 +77,7 @@ fn many_rules_of_one_pattern() {
     }
 }
 
-/// All values are zero, so that under every mask all rules agree.
+/// All values are zero, so all rules agree under every mask.
 #[test]
 fn nested_patterns_cannot_fill_a_bucket() {
     let lengths = (0..=32).flat_map(|source| (0..=32).map(move |other| (source, other)));
@@ -96,7 +96,7 @@ fn nested_patterns_cannot_fill_a_bucket() {
     let tables = subject.table_count();
     assert_eq!(subject.mask_count(), 33 * 33);
     println!("{} rules in {tables} tables", rules.len());
-    // Nine patterns a bucket at most, and all rules agree under every mask.
+    // A bucket has at most nine patterns, and all rules agree under every mask.
     assert!(tables >= rules.len() / 9 && tables <= rules.len() / 4);
     let mut random = Pcg64Mcg::seed_from_u64(2);
     let mut key = || {
@@ -113,7 +113,7 @@ fn nested_patterns_cannot_fill_a_bucket() {
     check(&subject, &rules, &keys);
 }
 
-/// One rule a mask, of bits that no ladder knows: no worse than a tuple space.
+/// One rule per mask, with bits that no ladder knows: no worse than a tuple space.
 #[test]
 fn an_explosion_of_masks_is_bounded() {
     let mut masks: BTreeSet<Vec<u64>> = BTreeSet::new();
@@ -155,7 +155,7 @@ fn wide_keys_and_full_and_empty_masks() {
     check(&subject, &rules, &keys);
 }
 
-/// Below the bound its masks are a tuple space's, bit by bit; above it there are fewer tables.
+/// Below the bound the masks are a tuple space's, bit by bit; above it there are fewer tables.
 #[test]
 fn few_masks_are_a_tuple_space() {
     let rules = acl::rules(2_000, 5);
@@ -175,7 +175,7 @@ fn few_masks_are_a_tuple_space() {
     }
 }
 
-/// One mask more than the bound: the tables of single masks empty themselves while rules come.
+/// One mask beyond the bound: later inserts empty the single-mask tables rule by rule.
 #[test]
 fn tables_of_single_masks_are_emptied_rule_by_rule() {
     let rules = acl::rules(2_000, 5);

@@ -1,4 +1,4 @@
-//! A learned index whose caller takes any rule that matches, with rules beside it and without.
+//! A learned index that may return any matching rule, with and without rules in the remainder.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -10,7 +10,7 @@ use thalweg_classifier::{
 const WORDS: usize = 2;
 const VERSION: Version = Version(1);
 
-/// Prefixes of one word, some with bits of the other: many overlap.
+/// Prefixes of one word, some with bits of the other word: many overlap.
 fn draw(random: &mut Pcg64Mcg) -> ([u64; WORDS], [u64; WORDS]) {
     let length = random.random_range(4..=24);
     let mask = [
@@ -25,7 +25,7 @@ fn config(takes_any: bool) -> LearnedConfig {
     LearnedConfig {
         takes_any,
         is_cost_ignored: true,
-        // So that much is left for the remainder.
+        // Leaves many rules to the remainder.
         isets_max: 1,
         bucket_max: 2,
         copies_max: 1,
@@ -60,7 +60,7 @@ fn what_is_found_matches_and_something_is_found_wherever_a_rule_matches() {
     best.reclaim(VERSION);
     any.train_now();
     best.train_now();
-    // Some of these come into buckets, others beside them.
+    // Some of these go into buckets, others into the remainder.
     (3_000..4_000).for_each(|number| put(number, &mut any, &mut best));
     let covered = any.statistics().covered;
     assert!((500..3_500).contains(&covered), "{covered}");

@@ -1,5 +1,6 @@
-//! Access lists like ClassBench's: pairs of nested prefixes, protocols and ports, in some 150
-//! masks of which few are frequent.
+//! Access lists like ClassBench's: nested prefix pairs, protocols and ports.
+//!
+//! They have some 150 masks, of which few are frequent.
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
@@ -7,10 +8,10 @@ use rand_pcg::Pcg64;
 use thalweg_classifier::{Classifier, Pattern, Precedence, RuleId, TupleSpaceConfig, Version};
 use thalweg_packet::{Slot, Stage};
 
-/// Words of the keys: port, type, addresses, protocol, ports.
+/// The number of words of the keys: port, type, addresses, protocol, ports.
 pub(crate) const WORDS: usize = 5;
 
-/// What a tuple space is told of these keys; tries for addresses.
+/// The tuple space configuration of these keys, with tries for addresses.
 pub(crate) fn config(seed: u64) -> TupleSpaceConfig {
     let slot = |word, shift, width_bits| Slot {
         word,
@@ -48,17 +49,17 @@ struct Shape {
     destination_port: u32,
 }
 
-/// `count` rules, the best first.
+/// Generates `count` rules, best first.
 pub(crate) fn rules(count: usize, seed: u64) -> Vec<AclRule> {
     let mut rng = Pcg64::new(u128::from(seed), 1);
     let shapes: Vec<Shape> = (0..150).map(|_| shape(&mut rng)).collect();
-    // Few networks, with hosts in them: prefixes are nested and shared between rules.
+    // Few networks with hosts in them: prefixes are nested and shared between rules.
     let networks: Vec<u32> = (0..(count / 20).max(8)).map(|_| rng.random()).collect();
     let ports: Vec<u64> = (0..200).map(|_| rng.random_range(0..1 << 16)).collect();
     let mut rules: Vec<AclRule> = Vec::with_capacity(count);
     let mut seen = std::collections::HashSet::new();
     while rules.len() < count {
-        // The square of a uniform number: the first shapes are the frequent ones.
+        // The square of a uniform number makes the first shapes frequent.
         let at = rng.random::<f64>().powi(2) * shapes.len() as f64;
         let shape = shapes[at as usize];
         let rule = rule(&mut rng, shape, &networks, &ports);
@@ -127,7 +128,7 @@ fn rule(rng: &mut Pcg64, shape: Shape, networks: &[u32], ports: &[u64]) -> AclRu
     }
 }
 
-/// Puts the rules into a classifier, all born at `born`.
+/// Inserts the rules into a classifier, all born at `born`.
 pub(crate) fn load(classifier: &mut dyn Classifier, rules: &[AclRule], born: Version) {
     for (number, rule) in rules.iter().enumerate() {
         let pattern = Pattern {
@@ -139,7 +140,7 @@ pub(crate) fn load(classifier: &mut dyn Classifier, rules: &[AclRule], born: Ver
     }
 }
 
-/// Keys of IPv4 packets that meet some rule each.
+/// Keys of IPv4 packets that each match some rule.
 pub(crate) fn keys_that_hit(rules: &[AclRule], count: usize, seed: u64) -> Vec<[u64; WORDS]> {
     let mut rng = Pcg64::new(u128::from(seed), 2);
     let mut key = || {
@@ -150,7 +151,7 @@ pub(crate) fn keys_that_hit(rules: &[AclRule], count: usize, seed: u64) -> Vec<[
     (0..count).map(|_| key()).collect()
 }
 
-/// Keys of IPv4 packets between random addresses, which meet next to no rule.
+/// Keys of IPv4 packets between random addresses, which match almost no rule.
 pub(crate) fn keys_that_miss(count: usize, seed: u64) -> Vec<[u64; WORDS]> {
     let mut rng = Pcg64::new(u128::from(seed), 3);
     (0..count).map(|_| random_key(&mut rng)).collect()

@@ -1,4 +1,4 @@
-//! Rules, keys and changes at random, and the checks that every classifier must pass.
+//! Random rules, keys and changes, and the checks that every classifier must pass.
 //!
 //! ```text
 //!   for ever: a change of a few inserts, removals and modifications, prepared for version + 1
@@ -23,7 +23,7 @@ use thalweg_classifier::{
 };
 use thalweg_packet::{Slot, Stage};
 
-/// Words of the keys below.
+/// The number of words of the keys below.
 pub(crate) const WORDS: usize = 7;
 
 const STAGES: [Stage; WORDS] = [
@@ -51,13 +51,13 @@ pub(crate) fn prefix_fields() -> Vec<Slot> {
     ]
 }
 
-/// One of the sets of instructions that this processor has: all of them, seed after seed.
+/// A level of this processor; consecutive seeds go through all of them.
 pub(crate) fn level(seed: u64) -> Level {
     let levels = Level::available();
     levels[seed as usize % levels.len()]
 }
 
-/// What a tuple space is told of these keys.
+/// The tuple space configuration of these keys.
 pub(crate) fn config(seed: u64) -> TupleSpaceConfig {
     TupleSpaceConfig {
         stages: STAGES.to_vec(),
@@ -66,7 +66,8 @@ pub(crate) fn config(seed: u64) -> TupleSpaceConfig {
     }
 }
 
-/// How many lookups to check: `THALWEG_CHECKS`, or so many that a debug build takes seconds.
+/// The number of lookups to check: `THALWEG_CHECKS`, or a default that a debug build does
+/// quickly.
 pub(crate) fn checks() -> usize {
     let asked = std::env::var("THALWEG_CHECKS").ok();
     let default = if cfg!(debug_assertions) {
@@ -97,7 +98,7 @@ fn ones(width: u32) -> u64 {
     u64::MAX >> (64 - width)
 }
 
-/// A field's value, one of few, which share leading bits.
+/// A field's value, one of a few that share leading bits.
 fn field_value(rng: &mut Pcg64, width: u32) -> u64 {
     let bases = [0, u64::MAX, 0xc0a8_0101_0a00_0001];
     let base = bases[rng.random_range(0..bases.len())] >> (64 - width);
@@ -137,7 +138,7 @@ pub(crate) fn random_pattern(rng: &mut Pcg64) -> (Vec<u64>, Vec<u64>) {
     (value, mask)
 }
 
-/// A key of few values.
+/// A key with one of a few values per field.
 pub(crate) fn random_key(rng: &mut Pcg64) -> Vec<u64> {
     let mut key = vec![0; WORDS];
     for (word, shift, width) in FIELDS {
@@ -147,7 +148,7 @@ pub(crate) fn random_key(rng: &mut Pcg64) -> Vec<u64> {
     key
 }
 
-/// A key that a rule matches.
+/// A key that matches a rule.
 pub(crate) fn key_of(rng: &mut Pcg64, pattern: &(Vec<u64>, Vec<u64>)) -> Vec<u64> {
     let key = random_key(rng);
     let words = pattern.0.iter().zip(&pattern.1).zip(key);
@@ -156,11 +157,12 @@ pub(crate) fn key_of(rng: &mut Pcg64, pattern: &(Vec<u64>, Vec<u64>)) -> Vec<u64
         .collect()
 }
 
-/// Lookups of one key: the same answer as the oracle's, and a sound mask.
+/// Checks lookups of one key: the oracle's answer, and a sound mask.
 ///
-/// That a mask is sound is decided exactly, not sampled. If it is not, some key agrees with this
-/// one on the examined bits and has another answer: it meets a better rule, or not the same one.
-/// Then so does the key that takes every other bit from that rule, or flips one bit of the answer.
+/// Soundness is decided exactly, not sampled. If a mask is unsound, some key agrees with this
+/// one on the examined bits and has another answer: it matches a better rule, or not the same
+/// one. Then the key that takes every other bit from that rule, or flips one bit of the
+/// answer, shows it too.
 pub(crate) fn check_key(
     oracle: &Linear,
     subject: &dyn Classifier,
@@ -221,7 +223,7 @@ pub(crate) fn check_key(
     }
 }
 
-/// A burst: the same answers as one by one.
+/// Checks that a burst gives the same answers as single lookups.
 pub(crate) fn check_batch(subject: &dyn Classifier, keys: &[Vec<u64>], version: Version) {
     let mut answers = vec![Some(RuleId(u32::MAX)); keys.len()];
     subject.lookup_batch(&keys.concat(), version, &mut answers);
@@ -241,7 +243,7 @@ pub(crate) struct Known {
     is_living: bool,
 }
 
-/// A classifier and its oracle, driven through versions.
+/// Drives a classifier and its oracle through versions.
 pub(crate) struct Driver {
     rng: Pcg64,
     oracle: Linear,
@@ -252,12 +254,12 @@ pub(crate) struct Driver {
     free_ids: Vec<RuleId>,
     ages: u64,
     rules_max: usize,
-    /// If there are any, all rules have one of these masks.
+    /// If not empty, every rule has one of these masks.
     masks: Vec<Vec<u64>>,
 }
 
 impl Driver {
-    /// Drives `subject`, which is empty, with `rules_max` rules or so.
+    /// Drives `subject`, which must be empty, with about `rules_max` rules.
     pub(crate) fn new(subject: Box<dyn Classifier>, rules_max: usize, seed: u64) -> Driver {
         Driver {
             rng: Pcg64::new(u128::from(seed), 0),
@@ -266,7 +268,7 @@ impl Driver {
             published: Version::FIRST,
             oldest: Version::FIRST,
             rules: Vec::new(),
-            // Ids come back only when reclaimed, so there are more than rules.
+            // Ids return only when reclaimed, so there are more ids than rules.
             free_ids: (0..4 * rules_max as u32).map(RuleId).collect(),
             ages: 0,
             rules_max,
@@ -274,7 +276,7 @@ impl Driver {
         }
     }
 
-    /// Lets all rules have one of `count` masks, so that each has many rules.
+    /// Gives every rule one of `count` masks, so that each mask has many rules.
     pub(crate) fn with_masks(mut self, count: usize) -> Driver {
         let rng = &mut self.rng;
         self.masks = (0..count).map(|_| random_pattern(rng).1).collect();
@@ -299,7 +301,7 @@ impl Driver {
         }
     }
 
-    /// Removes all rules, and checks that nothing is left of them.
+    /// Removes all rules, and checks that nothing remains.
     pub(crate) fn clear(&mut self) {
         let next = self.published.next();
         for index in 0..self.rules.len() {
@@ -350,12 +352,12 @@ impl Driver {
         }
         self.remove(chosen, next);
         if self.rng.random_range(0..4) == 0 {
-            // Modified: the same pattern and precedence, under another id.
+            // A modification: the same pattern and precedence, under another id.
             self.insert(rule.pattern, rule.precedence, next);
         }
     }
 
-    /// A new pattern, often with the mask of others and with some of their words' values.
+    /// A new pattern, often with the mask of another rule.
     fn pattern(&mut self) -> (Vec<u64>, Vec<u64>) {
         let rng = &mut self.rng;
         let rule = self.rules.choose(rng).map(|rule| rule.pattern.1.clone());
@@ -456,7 +458,7 @@ impl Driver {
         self.check_within();
     }
 
-    /// Rules that are at least as narrow as one of them with bits of its mask left out.
+    /// Checks `find_within` with a rule's pattern, of which some mask bits are left out.
     fn check_within(&mut self) {
         let rng = &mut self.rng;
         let Some(rule) = self.rules.choose(rng) else {
@@ -465,7 +467,7 @@ impl Driver {
         let (mut value, mut mask) = rule.pattern.clone();
         let kept = rng.random_range(0..4);
         for (value, mask) in value.iter_mut().zip(&mut mask) {
-            // Words of it as they are, prefixes, or nothing.
+            // Keeps its words unchanged, their prefixes, or nothing.
             *mask &= match kept {
                 0 => u64::MAX,
                 1 => u64::MAX << rng.random_range(0..64),

@@ -1,15 +1,16 @@
-//! Open vSwitch's un-wildcarding, written out slowly: which bits it would examine.
+//! Open vSwitch's un-wildcarding, written slowly: the bits that it would examine.
 //!
-//! The baseline of the masks' width. It follows `classifier_lookup__`, `find_match_wc` and
-//! `check_tries` of `lib/classifier.c` over plain lists, with priorities in place of precedences,
-//! and the ports trie of each sub-table whose last stage has ports.
+//! This is the baseline for the masks' width. It follows `classifier_lookup__`,
+//! `find_match_wc` and `check_tries` of `lib/classifier.c` over plain lists, with priorities
+//! in place of precedences, and with the ports trie of each sub-table whose last stage has
+//! ports.
 
 use thalweg_classifier::TupleSpaceConfig;
 
 /// A rule: value, mask, priority.
 pub(crate) type Rule = (Vec<u64>, Vec<u64>, u16);
 
-/// The rules by mask, the best sub-table first.
+/// The rules by mask, best sub-table first.
 pub(crate) struct OpenVswitch {
     config: TupleSpaceConfig,
     /// The word whose upper half holds both ports.
@@ -17,7 +18,7 @@ pub(crate) struct OpenVswitch {
     subtables: Vec<Vec<Rule>>,
 }
 
-/// What a trie says: the lengths of the prefixes that match, and the bits that show it.
+/// A trie's answer: the lengths of the matching prefixes, and the number of bits that show it.
 struct TrieAnswer {
     lengths: Vec<u32>,
     bits: u32,
@@ -42,7 +43,7 @@ impl OpenVswitch {
         }
     }
 
-    /// The priority of the rule found, and the bits examined.
+    /// The priority of the found rule, and the examined bits.
     pub(crate) fn lookup(&self, key: &[u64]) -> (Option<u16>, Vec<u64>) {
         let mut examined = vec![0; key.len()];
         let mut tries: Vec<Option<TrieAnswer>> = Vec::new();
@@ -154,7 +155,7 @@ impl OpenVswitch {
         false
     }
 
-    /// The bits of the ports' word that show that no rule has these ports.
+    /// The bits of the ports word that show that no rule has these ports.
     fn narrow_ports(&self, rules: &[Rule], key: &[u64]) -> u64 {
         let mask = rules[0].1[self.ports_word];
         if mask >> 32 == 0 {
