@@ -1,7 +1,8 @@
-//! `--capture`: what goes over a link, or over all links of a node, as a pcap file of each run.
+//! `--capture`: writes the packets of a link, or of all links of a node, as one pcap file per
+//! run.
 //!
-//! Runs of one capture are done one after the other, each to a file of its own, named after scheme,
-//! caches, transport and seed. The ledger has no part in it: what was done before left no packets.
+//! Runs are done one after the other. Each has its own file, named after scheme, caches,
+//! transport and seed. The ledger is not used: finished runs have left no packets.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,7 +19,7 @@ use crate::failure::bad_input;
 use crate::output::FileOutput;
 use crate::report::Table;
 
-/// All links of a node, or the one between two.
+/// All links of a node, or the link between two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     node: NodeName,
@@ -44,7 +45,7 @@ impl FromStr for Place {
 }
 
 impl Place {
-    /// The ports, in both directions.
+    /// The ports of these links, in both directions.
     fn ports(self, topology: &Topology) -> Result<Vec<PortId>, String> {
         let find = |name| {
             let missing = || format!("the fabric has no {name}; give one that it has");
@@ -67,7 +68,7 @@ impl Place {
     }
 }
 
-/// Runs everything, and writes a file of each run into a folder, which is made.
+/// Does all runs, and writes a file for each into `folder`, which is created.
 ///
 /// # Errors
 /// If a run cannot begin, a fabric has no such link, or a file cannot be written.
@@ -124,7 +125,8 @@ fn file_name(number: usize, run: &Run) -> String {
     format!("{number:03}-{scheme}{size}-seed{seed}.pcap")
 }
 
-/// Gives how many packets there were, and how many more than could be kept.
+/// Writes one run; returns the number of packets, and of those that were not kept for lack of
+/// room.
 fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Result<(u64, u64)> {
     let config = placing::placed(run, traffic)?;
     let simulation = Simulation::new(&config, &traffic.trace);
@@ -133,7 +135,7 @@ fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Res
     let output = FileOutput::create(path).map_err(|error| cannot(path, &error))?;
     let writer = CaptureWriter::new(output);
     let mut writer = writer.map_err(|error| cannot(path, &error))?;
-    // Before each event, so that few wait.
+    // Writing between events keeps the waiting packets few.
     while simulation.step() {
         while let Some(captured) = simulation.poll_captured() {
             let written = writer.write(&captured);
@@ -153,7 +155,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> anyhow::Error {
     ))
 }
 
-/// The folder, if none is named: beside the page, named after the plan.
+/// The default folder: beside the page, named after the plan.
 pub(super) fn folder_of(stem: &str) -> PathBuf {
     PathBuf::from(format!("{stem}.captures"))
 }

@@ -1,4 +1,4 @@
-//! The rows as pictures, after the paper's Figures 5 to 10.
+//! Draws the rows as pictures, after the paper's Figures 5 to 10.
 //!
 //! | picture | after | if the plan has several |
 //! | --- | --- | --- |
@@ -16,13 +16,13 @@ use super::runs::gateway_count;
 use super::tables::{BASELINE, improvement};
 use crate::report::{Axis, Heat, Lines, Series, Shape, Unit, format_bytes};
 
-/// Schemes whose share of packets that avoid gateways says nothing (section 5.1).
+/// Schemes for which the share of packets that avoid gateways means nothing (section 5.1).
 const WITHOUT_HIT_RATE: [&str; 4] = ["direct", "ondemand", "offload", "bluebird"];
 
-/// The size of caches that the paper's analyses are of, in percent.
+/// The cache size of the paper's analyses, in percent.
 const ANALYSED: f64 = 50.0;
 
-/// Lines against the size of caches.
+/// Lines against cache size.
 pub(super) fn by_cache(rows: &[Row]) -> Vec<Lines> {
     let mut sizes: Vec<f64> = rows.iter().filter_map(Row::cache_size).collect();
     sizes.sort_by(f64::total_cmp);
@@ -105,7 +105,7 @@ pub(super) fn by_fabric(plan: &Plan, rows: &[Row]) -> Vec<Lines> {
     pictures
 }
 
-/// Values that are to be one point.
+/// Values that are averaged into one point.
 struct Point {
     at: f64,
     values: Vec<f64>,
@@ -118,7 +118,7 @@ impl Point {
     }
 }
 
-/// A series for each scheme: at each place the mean of its rows there.
+/// One series per scheme: the mean of its rows at each place.
 fn series(
     rows: &[Row],
     places: &dyn Fn(&Row) -> Vec<f64>,
@@ -127,7 +127,8 @@ fn series(
     let mut all: Vec<(String, Vec<Point>)> = Vec::new();
     let first = rows.first().map(|row| &row.loss_detection);
     let has_several = rows.iter().any(|row| Some(&row.loss_detection) != first);
-    // Those that are missing in one picture come last, so that the others keep their colours.
+    // Schemes that are missing in one picture come last, so that the others keep their
+    // colours.
     let (some, every): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| !has_hit_rate(row));
     for row in every.into_iter().chain(some) {
         let Some(value) = of(row) else {
@@ -165,7 +166,7 @@ fn series(
     all.into_iter().map(line).collect()
 }
 
-/// Heat maps of the bytes that switches processed; of the first fabric and seed.
+/// Heat maps of the bytes that switches processed, for the first fabric and seed.
 pub(super) fn heat_maps(plan: &Plan, rows: &[Row]) -> Vec<Heat> {
     let Some(fabric) = plan.topologies.first() else {
         return Vec::new();
@@ -240,7 +241,7 @@ fn gateway_pods(fabric: &PlannedTopology) -> String {
     pods.join(", ")
 }
 
-/// A row of each scheme in the fabric: of the size that the paper analyses, else of the nearest.
+/// One row per scheme in the fabric, at the size of the paper's analyses or the nearest one.
 fn at_one_size<'a>(rows: &'a [Row], fabric: &PlannedTopology) -> Vec<&'a Row> {
     let mut shown: Vec<&Row> = Vec::new();
     let distance = |row: &Row| {

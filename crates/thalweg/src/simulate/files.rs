@@ -1,4 +1,4 @@
-//! What a plan names: the trace and the placement, packed with gzip or not.
+//! Reads the files that a plan names: the trace and the placement, gzipped or not.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,22 +16,22 @@ use thalweg_fabric::{
 use super::ledger::Hash;
 use crate::failure::bad_input;
 
-/// What is sent, and by whom.
+/// The traffic of a plan, and its placement.
 pub(super) struct Traffic {
-    /// The lines of the trace, cut as the plan says.
+    /// The lines of the trace, after the plan's cuts.
     pub(super) trace: Vec<TraceLine>,
-    /// `None` for machines that are spread evenly, over as many servers as a fabric has.
+    /// `None` if machines are spread evenly over the servers of each fabric.
     placement: Option<Placement>,
     pub(super) machine_count: u32,
-    /// Of the trace.
+    /// Hash of the trace.
     pub(super) hash: Hash,
 }
 
 impl Traffic {
-    /// Reads the files of a plan; those that are not there are looked for in another folder.
+    /// Reads the files of a plan; missing ones are looked for in the folder `data`.
     ///
     /// # Errors
-    /// If one is not there, or not what it should be: with its line.
+    /// If a file is missing or malformed; gives the line.
     pub(super) fn read(plan: &Plan, data: Option<&Path>) -> Result<Traffic> {
         let workload = &plan.workload;
         let (placement, machine_count) = placed(&workload.machines, data)?;
@@ -73,7 +73,7 @@ impl Traffic {
         })
     }
 
-    /// Which machines are on which of so many servers.
+    /// The placement of machines on `servers` servers.
     pub(super) fn placement(&self, servers: u32) -> Cow<'_, Placement> {
         match &self.placement {
             Some(placement) => Cow::Borrowed(placement),
@@ -82,7 +82,7 @@ impl Traffic {
     }
 }
 
-/// Which machines are where, if a file says it, and how many there are.
+/// The placement, if a file gives it, and the number of machines.
 fn placed(machines: &Machines, data: Option<&Path>) -> Result<(Option<Placement>, u32)> {
     let path = match machines {
         Machines::Even(count) => return Ok((None, *count)),
@@ -94,7 +94,7 @@ fn placed(machines: &Machines, data: Option<&Path>) -> Result<(Option<Placement>
     Ok((Some(placement), count as u32))
 }
 
-/// Servers of a fabric.
+/// Number of servers in a fabric.
 pub(super) fn servers_of(shape: &FatTree) -> u32 {
     shape.pods * shape.tors_per_pod * shape.servers_per_tor
 }
@@ -102,7 +102,7 @@ pub(super) fn servers_of(shape: &FatTree) -> u32 {
 /// The rate of a server's link in every plan.
 const EDGE_BPS: u64 = 100_000_000_000;
 
-/// Makes the traffic that a plan describes; what it leaves open is as published.
+/// Generates the traffic that a plan describes; absent parameters have the published values.
 fn generate(source: &TrafficSource, placement: &Placement) -> Vec<TraceLine> {
     let &TrafficSource::Generated {
         generator,
@@ -177,7 +177,7 @@ fn hash_of(trace: &[TraceLine]) -> Hash {
 
 type Reader = Box<dyn BufRead>;
 
-/// Opens a file where a plan says, else by its name in the folder of data.
+/// Opens a file at the plan's path, or by its name in the data folder.
 fn open(path: &Path, data: Option<&Path>) -> Result<(String, Reader)> {
     let elsewhere = data.and_then(|folder| Some(folder.join(path.file_name()?)));
     let found = match &elsewhere {
@@ -201,5 +201,5 @@ fn open(path: &Path, data: Option<&Path>) -> Result<(String, Reader)> {
     Ok((name, reader))
 }
 
-/// More than any trace has: 4 GiB of text, so that a packed file cannot grow without end.
+/// Longest trace, 4 GiB of text. It bounds what a packed file can expand to.
 const MOST_BYTES: u64 = 1 << 32;

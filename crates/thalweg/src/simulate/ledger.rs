@@ -1,14 +1,14 @@
-//! Runs that were done: a folder with a file for each.
+//! Keeps finished runs: a folder with one file per run.
 //!
-//! A file is named by the hash of all that a run depends on: the configuration with fabric,
-//! placement, scheme and seed, the traffic, and the program itself, of which the whole file is
-//! hashed. So nothing that an older program made is taken for this one's, and shards on several
-//! machines that share the folder never write the same file with different content.
+//! A file is named by the hash of everything that a run depends on: the configuration with
+//! fabric, placement, scheme and seed; the traffic; and the program's whole executable file.
+//! So results of an older program are never reused. Shards on several machines that share the
+//! folder never write different content to the same file.
 //!
-//! 1. A file has its name when it is whole, also where several processes write the same one at a
-//!    time (`output.rs`).
-//! 2. What is in it says again what it is of, and has a hash of its row. A file that is otherwise
-//!    is damaged: it is told of, and its run is done again.
+//! 1. A file gets its name when it is complete, even if several processes write it at once
+//!    (`output.rs`).
+//! 2. A file repeats the hash of its run, and has a hash of its row. A file that does not
+//!    match is damaged: it is reported, and its run is done again.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -28,7 +28,7 @@ use crate::output::write_text;
 pub(super) struct Hash(u128);
 
 impl Hash {
-    /// Of some bytes.
+    /// Hashes some bytes.
     pub(super) fn of(bytes: &[u8]) -> Hash {
         let hash = murmur3::murmur3_x64_128(&mut &bytes[..], 0);
         Hash(hash.expect("a slice can be read"))
@@ -41,7 +41,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// The folder.
+/// The folder of finished runs.
 #[derive(Debug)]
 pub(super) struct Ledger {
     folder: PathBuf,
@@ -52,7 +52,7 @@ pub(super) struct Ledger {
 #[serde(deny_unknown_fields)]
 struct Entry {
     run: String,
-    /// Of the row as JSON.
+    /// Hash of the row as JSON.
     checksum: String,
     row: Row,
 }
@@ -66,7 +66,7 @@ impl Entry {
         })
     }
 
-    /// The row, if this is all of what was kept of a run.
+    /// The row, if the text is complete and belongs to `run`.
     fn read(text: &str, run: Hash) -> Option<Row> {
         let entry: Entry = serde_json::from_str(text).ok()?;
         let is_whole = entry.run == run.to_string() && checksum(&entry.row).ok()? == entry.checksum;
@@ -78,22 +78,22 @@ fn checksum(row: &Row) -> Result<String> {
     Ok(Hash::of(serde_json::to_string(row)?.as_bytes()).to_string())
 }
 
-/// What the folder has of a run.
+/// What the folder has for a run.
 #[derive(PartialEq, Debug)]
 pub(super) enum Found {
-    /// The run was done.
+    /// The row of a finished run.
     Row(Box<Row>),
-    /// Nothing.
+    /// No file.
     Nothing,
-    /// A file that is not what was written.
+    /// A file whose content does not match.
     Damaged(PathBuf),
 }
 
 impl Ledger {
-    /// Opens the folder, or makes it.
+    /// Opens or creates the folder.
     ///
     /// # Errors
-    /// If it cannot be made, or this program cannot be read.
+    /// If it cannot be created, or the program's file cannot be read.
     pub(super) fn open(folder: PathBuf) -> Result<Ledger> {
         std::fs::create_dir_all(&folder).map_err(|error| {
             let folder = folder.display();
@@ -109,7 +109,7 @@ impl Ledger {
         })
     }
 
-    /// All that a run depends on.
+    /// The hash of everything that a run depends on.
     fn key(&self, run: &Run, traffic: &Traffic) -> Hash {
         let (program, trace, measured) = (self.program, traffic.hash, run.measure_percent);
         let text = format!("{program} {trace} {measured:?} {:?}", run.config);
@@ -120,12 +120,12 @@ impl Ledger {
         self.folder.join(format!("{key}.json"))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The row of a run that was done.
+    /// Looks up the row of a run.
     pub(super) fn find(&self, run: &Run, traffic: &Traffic) -> Found {
         let key = self.key(run, traffic);
         let path = self.path(key);
@@ -137,7 +137,7 @@ impl Ledger {
         let Some(row) = Entry::read(&text, key) else {
             return Found::Damaged(path);
         };
-        // How the plan calls the size of caches is not in the configuration.
+        // The configuration does not include how the plan writes the cache size.
         Found::Row(Box::new(Row {
             scheme: run.kind.name().to_owned(),
             cache_percent: run.percent(),
@@ -145,7 +145,7 @@ impl Ledger {
         }))
     }
 
-    /// Keeps the row of a run.
+    /// Stores the row of a run.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Entry::read(&text, Hash::of(b"another")), None);
         for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
-            // Digits become others, names of keys too.
+            // Flipping a bit changes digits, and letters of keys.
             bytes[place] ^= 1;
             let changed = String::from_utf8(bytes).expect("it stays ASCII");
             // The last digit of a number may make no difference.

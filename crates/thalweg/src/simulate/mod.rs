@@ -1,4 +1,4 @@
-//! `thalweg simulate`: the plans of a data-centre network, run to their tables and figures.
+//! `thalweg simulate`: runs plans of a data-centre network, and makes tables and figures.
 //!
 //! ```text
 //!   plan ---> runs ---> [ledger: done before?] ---> threads, a run each ---> rows, in order
@@ -6,14 +6,14 @@
 //!   rows ---> text, JSON, Parquet, a page
 //! ```
 //!
-//! What memory is placed by (`placing.rs`) is a run of its own before the one that gives the row.
+//! Placing memory by miss-ratio curves (`placing.rs`) takes a separate run before the one that
+//! gives the row.
 //!
-//! 1. A run has nothing in common with another: what it comes to depends on its configuration, its
-//!    traffic and its seed, never on threads, shards, or what was done before.
-//! 2. Rows are in the order of the plan, however the runs ended.
-//! 3. What is in the ledger was made by this very program from the same configuration and traffic
-//!    (`ledger.rs`), so a command that was stopped goes on where it was, and comes to the same
-//!    figures.
+//! 1. Runs are independent: a result depends on the configuration, traffic and seed, never on
+//!    threads, shards, or earlier runs.
+//! 2. Rows are in the order of the plan, in whichever order the runs end.
+//! 3. A row in the ledger was made by this very program from the same configuration and
+//!    traffic (`ledger.rs`). So a stopped command continues, with the same figures.
 
 mod capture;
 mod figures;
@@ -42,45 +42,46 @@ use crate::console::Console;
 use crate::failure::bad_input;
 use crate::number::number;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The plan: which fabrics, which traffic, which schemes
+    /// The plan: its fabrics, traffic and schemes
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Where traces and placements are that are not where the plan says
+    /// Folder of traces and placements that are not where the plan says
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// Runs at a time; else as many as there are processors
+    /// Runs at a time [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = number::<usize>(1..=1024))]
     jobs: Option<usize>,
-    /// The I-th of N parts of the runs, from 0 or from 1
+    /// Do only the I-th of N parts of the runs, counted from 0 or from 1
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<Shard>,
-    /// Where finished runs are kept; else a folder named after the plan
+    /// Folder of finished runs [default: named after the plan]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_ledger")]
     ledger: Option<PathBuf>,
     /// Keep no runs, and use none that were kept
     #[arg(long)]
     no_ledger: bool,
-    /// The page; else a file named after the plan; one that exists is replaced
+    /// The page [default: named after the plan]; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Write no page
     #[arg(long, conflicts_with = "report")]
     no_report: bool,
-    /// The rows as Parquet; a file that exists is replaced
+    /// Write the rows as Parquet; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Explain one packet's way, hop by hop, in each run, instead of figures: the packets of a flow
-    /// are counted from 0, those of both ends of a connection together
+    /// Explain one packet's way, hop by hop, in each run, instead of figures. Packets of a
+    /// flow are counted from 0, those of both ends of a connection together
     #[arg(long, value_name = "FLOW[:NUMBER]", value_parser = way::packet)]
     trace_packet: Option<way::PacketId>,
-    /// Write what goes over links as pcap, a file of each run, instead of figures: all links of a
-    /// node, such as server-17 or tor-3, or one, such as tor-3:spine-1; may be given several times
+    /// Write packets on links as pcap, one file per run, instead of figures: all links of a
+    /// node, such as server-17 or tor-3, or one link, such as tor-3:spine-1; may be given
+    /// several times
     #[arg(long, value_name = "NODE[:NODE]", conflicts_with = "trace_packet")]
     capture: Vec<capture::Place>,
-    /// Where captures are put; else a folder named after the plan; files that exist are replaced
+    /// Folder of captures [default: named after the plan]; existing files are replaced
     #[arg(
         long,
         value_name = "FOLDER",
@@ -90,7 +91,7 @@ pub(crate) struct Arguments {
     capture_folder: Option<PathBuf>,
 }
 
-/// A part of the runs: those whose number leaves this rest.
+/// A part of the runs: those with this remainder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Shard {
     index: usize,
@@ -115,8 +116,8 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// Runs a plan.
 ///
 /// # Errors
-/// If the plan or its files cannot be read or used, a run's caches are larger than memory, or a
-/// result cannot be written.
+/// If the plan or its files cannot be read or used, a run's caches are larger than memory, or
+/// a result cannot be written.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let plan = Plan::read(&arguments.plan).map_err(bad_input)?;
     let report = report_path(arguments);
@@ -171,7 +172,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The name of a plan, without folder and ending.
+/// A plan's file name, without folder and extension.
 fn stem(plan: &Path) -> String {
     let stem = plan.file_stem().unwrap_or(plan.as_os_str());
     stem.to_string_lossy().into_owned()
@@ -181,7 +182,7 @@ fn title(plan: &Path) -> String {
     format!("Thalweg: {}", stem(plan))
 }
 
-/// A part of a plan has no page, unless one is asked for.
+/// The page's path; part of a plan has no page, unless one is requested.
 fn report_path(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_report || arguments.shard.is_some() && arguments.report.is_none() {
         return None;
@@ -199,7 +200,7 @@ fn ledger_of(arguments: &Arguments) -> Result<Option<Ledger>> {
     Ledger::open(folder).map(Some)
 }
 
-/// Finds out that a result cannot be written before there is one.
+/// Fails early if the folder of a result is missing.
 fn check_folders<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
     for path in paths {
         let folder = path.parent();

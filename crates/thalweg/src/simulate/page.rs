@@ -1,4 +1,4 @@
-//! The page of a plan.
+//! Builds the page of a plan.
 
 use anyhow::Result;
 use thalweg_config::{Machines, Plan, TrafficSource};
@@ -7,7 +7,7 @@ use super::row::Row;
 use super::{figures, tables};
 use crate::report::{Report, format_count};
 
-/// Makes the page.
+/// Builds the page.
 ///
 /// # Errors
 /// If a picture cannot be drawn.

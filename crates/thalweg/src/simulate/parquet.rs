@@ -1,9 +1,9 @@
-//! The rows as Parquet: a column for each figure, lists and layers among them.
+//! Writes the rows as Parquet, with a column for each figure, including lists and layers.
 //!
-//! Columns have the names of `--json`; those of an object are `object_key`, and `switch_bytes` is a
-//! list. What a row does not have is null. What a run came to for each tenant is in `--json` only,
-//! and so is the time that it took: a plan comes to the same bytes each time, whether its runs are
-//! done now or were done before.
+//! Columns have the names of `--json`; those of an object are `object_key`, and `switch_bytes`
+//! is a list. Absent values are null. Only `--json` has the results per tenant and the
+//! processor time. So a plan gives the same bytes each time, whether its runs are done now or
+//! were done before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use parquet::schema::parser::parse_message_type;
 use super::row::Row;
 use crate::output::write_bytes;
 
-/// The values of a column, one for each row.
+/// Reads a column's value from a row.
 enum Column {
     Text(fn(&Row) -> String),
     Whole(fn(&Row) -> u64),
@@ -191,13 +191,13 @@ impl Column {
     }
 }
 
-/// The values that are there, and for each row whether one is.
+/// The present values, and a definition level for each row.
 fn parted<T: Copy>(all: &[Option<T>]) -> (Vec<T>, Vec<i16>) {
     let levels = all.iter().map(|value| i16::from(value.is_some()));
     (all.iter().copied().flatten().collect(), levels.collect())
 }
 
-/// The elements of all lists; for each, that it is there, and whether it goes on a list.
+/// The elements of all lists, with their definition and repetition levels.
 fn flattened(rows: &[Row], of: &fn(&Row) -> &[u64]) -> (Vec<i64>, Vec<i16>, Vec<i16>) {
     let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
@@ -215,7 +215,7 @@ fn flattened(rows: &[Row], of: &fn(&Row) -> &[u64]) -> (Vec<i64>, Vec<i16>, Vec<
     (values, defined, repeated)
 }
 
-/// Writes the rows as a file, whole when it has its name.
+/// Writes the rows as a file, which gets its name when it is complete.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Read again by the same library, as JSON and so by names.
+    /// Reads the file with the same library, as JSON and so by name.
     #[test]
     fn rows_are_read_as_they_were_written() {
         let rows = [row(1, &[5, 6, 7]), row(2, &[]), row(3, &[8])];

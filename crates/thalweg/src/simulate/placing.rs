@@ -1,10 +1,10 @@
-//! Memory where it does most good: the run before the run.
+//! Places memory where it helps most, by a preliminary run.
 //!
-//! With `switchv2p+curves` a first run has memory divided equally, and sends the first part of the
-//! trace; each switch notes what caches of other sizes would have hit. The lines are then dealt out by
-//! these curves, as many as before, and the run that counts begins, with empty caches and the whole
-//! trace. So the placement has seen a part of what it is judged by, as an operator has who measures
-//! today and places for tomorrow: `measure_percent` says how much.
+//! With `switchv2p+curves`, a first run divides memory equally and sends the first part of the
+//! trace. Each switch estimates the hits of other cache sizes. The same number of lines is
+//! then distributed by these curves. The main run begins with empty caches and sends the whole
+//! trace. So the placement has seen a part of the traffic that it is judged by, as an operator
+//! measures today and places for tomorrow; `measure_percent` says how much.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,14 @@ use super::files::Traffic;
 use super::runs::Run;
 use crate::failure::bad_input;
 
-/// Lines of a set in caches of [`thalweg_v2p::Profile::Plus`].
+/// Lines in a set of a cache of [`thalweg_v2p::Profile::Plus`].
 const SET_ENTRIES: u32 = 4;
 
-/// Of a larger cache nothing is known; there are fewer machines in any fabric of a plan that fits.
+/// The largest cache size that is estimated. Any fabric of a plan that fits has fewer
+/// machines.
 const MOST_ENTRIES: usize = 1 << 20;
 
-/// The configuration of a run, with memory placed if that is its scheme.
+/// The configuration of a run, with memory placed if its scheme does so.
 ///
 /// # Errors
 /// If the run cannot begin.
@@ -30,7 +31,7 @@ pub(super) fn placed<'a>(run: &'a Run, traffic: &Traffic) -> Result<Cow<'a, Conf
         return Ok(Cow::Borrowed(&run.config));
     };
     let lines = traffic.trace.len() * percent as usize;
-    // Lines need not be in the order of time; the first are those that begin first.
+    // Trace lines may be out of order; the earliest count as the first.
     let mut trace = traffic.trace.clone();
     trace.sort_by_key(|line| line.start);
     trace.truncate(lines.div_ceil(100));

@@ -1,4 +1,4 @@
-//! Runs spread over threads, each of which takes the next run when it has ended one.
+//! Spreads runs over threads; each thread takes the next run when it has finished one.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,23 +21,23 @@ use crate::interrupt::say_at_end;
 /// Steps of the progress bar for a run.
 const RUN_STEPS: u64 = 1_000;
 
-/// Events between two looks at how far a run is.
+/// Events between two updates of the progress bar.
 const EVENTS_A_LOOK: u32 = 1 << 16;
 
-/// What the runs came to.
+/// The results of all runs.
 pub(super) struct Outcome {
-    /// In the order of the runs.
+    /// The rows, in the order of the runs.
     pub(super) rows: Vec<Row>,
-    /// How many of them were in the ledger.
+    /// Number of runs found in the ledger.
     pub(super) kept: usize,
-    /// Files of the ledger that were damaged, and are no longer.
+    /// Damaged files of the ledger, which have been replaced.
     pub(super) damaged: Vec<PathBuf>,
 }
 
 /// Does all runs that are not in the ledger.
 ///
 /// # Errors
-/// At the first run that cannot begin, or that cannot be kept.
+/// If a run cannot begin or cannot be kept; reports the first such run.
 pub(super) fn run_all(
     runs: &[&Run],
     traffic: &Traffic,
@@ -96,7 +96,7 @@ pub(super) fn run_all(
     })
 }
 
-/// What an interrupted command leaves behind.
+/// Sets the message for an interruption: how many runs are kept, and where.
 fn say_what_is_kept(done: &Arc<AtomicUsize>, all: usize, ledger: Option<&Ledger>) {
     let folder = ledger.map(|ledger| ledger.folder().display().to_string());
     let done = Arc::clone(done);
@@ -145,7 +145,7 @@ fn run_one(
     Ok(row)
 }
 
-/// How far a run is: by its time against that of the last line of the trace.
+/// The progress of a run: its time relative to the start of the trace's last line.
 struct Meter<'a> {
     end: Time,
     told: u64,
@@ -169,7 +169,7 @@ impl Meter<'_> {
     }
 }
 
-/// Processor time of this thread.
+/// Processor seconds of this thread.
 fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,4 +1,4 @@
-//! What a run came to, as the ledger keeps it and `--json` prints it.
+//! The results of a run, as the ledger stores and `--json` prints them.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,22 @@ use thalweg_v2p::Role;
 
 use super::runs::{Run, gateway_count};
 
-/// The row of a run; figures are those of [`thalweg_fabric::Report`].
+/// The row of a run; its figures are those of [`thalweg_fabric::Report`].
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) scheme: String,
     pub(super) profile: String,
-    /// `null` for schemes without caches, and where the plan gives entries.
+    /// `null` for schemes without caches, and if the plan gives entries.
     pub(super) cache_percent: Option<f64>,
-    /// Of each switch that has a cache.
+    /// Entries of each switch that has a cache.
     pub(super) cache_entries: Option<u32>,
     pub(super) seed: u64,
     pub(super) pods: u32,
     pub(super) gateways: u32,
     pub(super) transport: String,
-    /// Duplicates after which a segment counts as lost, or `rack-tlp`; `null` for datagrams.
+    /// Duplicate acknowledgements after which a segment counts as lost, or `rack-tlp`; `null`
+    /// for datagrams.
     pub(super) loss_detection: Option<String>,
     pub(super) hit_rate: f64,
     pub(super) mean_fct_us: f64,
@@ -54,15 +55,15 @@ pub(super) struct Row {
     pub(super) first_hits_by_layer: Hits,
     pub(super) packet_hops: u64,
     pub(super) controller: Option<Plans>,
-    /// Lines of all switches of a layer, where they were placed by miss-ratio curves.
+    /// Cache lines per layer, if they were placed by miss-ratio curves.
     pub(super) placed_entries: Option<Hits>,
-    /// Of each tenant, if there are several, in the order of the plan.
+    /// Results per tenant in the plan's order, if there are several tenants.
     pub(super) tenants: Vec<TenantRow>,
-    /// The only figure that is not the same each time.
+    /// Processor time, the only figure that varies between repetitions.
     pub(super) cpu_seconds: f64,
 }
 
-/// Hits by where the switch is.
+/// Counts by the layer of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hits {
@@ -71,7 +72,7 @@ pub(super) struct Hits {
     pub(super) tor: u64,
 }
 
-/// What a run came to for one of several tenants.
+/// The results for one of several tenants.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantRow {
@@ -94,7 +95,7 @@ impl From<&TenantReport> for TenantRow {
     }
 }
 
-/// How good a controller's plans were.
+/// The quality of a controller's plans.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plans {
@@ -121,7 +122,7 @@ impl Hits {
 }
 
 impl Row {
-    /// The row of a run that has ended.
+    /// Creates the row of a finished run.
     pub(super) fn new(
         run: &Run,
         config: &Config,
@@ -185,7 +186,7 @@ impl Row {
         }
     }
 
-    /// What the caches' size is, for people.
+    /// The cache size, for people.
     pub(super) fn cache_text(&self) -> String {
         match (self.cache_percent, self.cache_entries) {
             (Some(percent), _) => format!("{percent} %"),
@@ -194,12 +195,12 @@ impl Row {
         }
     }
 
-    /// What the caches' size is, as a position.
+    /// The cache size, as a position on an axis.
     pub(super) fn cache_size(&self) -> Option<f64> {
         self.cache_percent.or(self.cache_entries.map(f64::from))
     }
 
-    /// Whether two rows are of one fabric, transport and seed, so that they can be compared.
+    /// Whether two rows share fabric, transport and seed, so that they can be compared.
     pub(super) fn is_beside(&self, other: &Row) -> bool {
         self.pods == other.pods
             && self.gateways == other.gateways
@@ -208,7 +209,7 @@ impl Row {
     }
 }
 
-/// Lines of the switches of each layer.
+/// Cache lines of the switches, summed by layer.
 fn by_layer(topology: &Topology, entries: &[u32]) -> Hits {
     let mut layers = Hits::default();
     for (number, &entries) in (0..).zip(entries) {
@@ -221,7 +222,7 @@ fn by_layer(topology: &Topology, entries: &[u32]) -> Hits {
     layers
 }
 
-/// Whether a plan has several of something.
+/// Which dimensions have several values in a plan.
 pub(super) struct Variety {
     pub(super) pods: bool,
     pub(super) gateways: bool,

@@ -1,4 +1,5 @@
-//! The runs of a plan: each fabric, scheme, size of caches, transport and seed, in this order.
+//! Lists the runs of a plan: each fabric, scheme, cache size, transport and seed, in this
+//! order.
 
 use std::path::Path;
 
@@ -16,27 +17,27 @@ use thalweg_v2p::{MemoryPlacement, Profile};
 use super::files::{Traffic, servers_of};
 use crate::failure::bad_input;
 
-/// A run, as it will be done.
+/// A run to be done.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) kind: SchemeKind,
     pub(super) transport: Transport,
     pub(super) profile: PlanProfile,
-    /// What the plan says of the caches; `None` if the scheme has none.
+    /// The plan's cache size; `None` if the scheme has no caches.
     pub(super) cache: Option<CacheSize>,
     /// Entries of each switch that has a cache.
     pub(super) entries: Option<u32>,
     /// All entries of all switches.
     pub(super) total_entries: u64,
-    /// Of the trace, what memory is placed by, in percent; `None` if it is placed as it is said.
+    /// Percentage of the trace by which memory is placed; `None` without miss-ratio curves.
     pub(super) measure_percent: Option<u32>,
-    /// Gateways at work.
+    /// Number of gateways in use.
     pub(super) gateways: u32,
     pub(super) config: Config,
 }
 
 impl Run {
-    /// What the plan says of the caches, if it says it in percent.
+    /// The plan's cache size, if it is in percent.
     pub(super) fn percent(&self) -> Option<f64> {
         match self.cache?.amount {
             CacheAmount::Percent(percent) => Some(percent),
@@ -44,7 +45,7 @@ impl Run {
         }
     }
 
-    /// What it is, for people.
+    /// Describes the run for people.
     pub(super) fn text(&self) -> String {
         let size = match (self.percent(), self.entries) {
             (Some(percent), _) => format!(" {percent} %"),
@@ -55,13 +56,13 @@ impl Run {
     }
 }
 
-/// What an entry takes, at most: a line of a cache, or a node of one that keeps what was used last.
+/// Largest size of an entry: a cache line, or a node of an LRU cache.
 const ENTRY_BYTES: u64 = 96;
 
 /// All runs of a plan.
 ///
 /// # Errors
-/// If the machines do not fit the fabric, or something moves that is not there.
+/// If the machines do not fit the fabric, or something that moves does not exist.
 pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for planned in &plan.topologies {
@@ -117,7 +118,7 @@ pub(super) fn runs_of(plan: &Plan, traffic: &Traffic, path: &Path) -> Result<Vec
     Ok(runs)
 }
 
-/// A fabric with gateways where some will move to.
+/// The fabric with room for gateways at the targets of moves.
 fn room_for_gateways(plan: &Plan, planned: &PlannedTopology, path: &Path) -> Result<FatTree> {
     let room = PlannedGatewayMove::make_room(&plan.gateway_moves, &planned.shape);
     room.map_err(|(planned, what)| {
@@ -126,7 +127,7 @@ fn room_for_gateways(plan: &Plan, planned: &PlannedTopology, path: &Path) -> Res
     })
 }
 
-/// What fails in a fabric.
+/// The failures in a fabric.
 fn failures_of(plan: &Plan, shape: &FatTree, path: &Path) -> Result<Vec<Failure>> {
     if plan.failures.is_empty() {
         return Ok(Vec::new());
@@ -180,10 +181,11 @@ fn refuse(path: &Path, cache: Option<CacheSize>, what: &str) -> anyhow::Error {
     ))
 }
 
-/// Entries of each switch with a cache, and of all of them.
+/// Entries of each switch with a cache, and the total of all switches.
 ///
-/// A percentage is of the machines, and is divided as the published code does it: among all
-/// switches, the gateways' racks (GwCache), or all racks (Bluebird, SwitchV2P in ToRs only).
+/// A percentage refers to the number of machines. As in the published code, it is divided
+/// among all switches, the gateways' racks (GwCache), or all racks (Bluebird, SwitchV2P in
+/// ToRs only).
 fn share_of(
     kind: SchemeKind,
     planned: &PlannedTopology,
@@ -216,7 +218,7 @@ fn switches_with_cache(kind: SchemeKind, planned: &PlannedTopology) -> u32 {
     }
 }
 
-/// The layers' lines, if a plan divides memory by weights: as many in all as equally divided.
+/// Divides memory by the plan's weights, if given. The total stays that of an equal division.
 fn placement_of(plan: &Plan, planned: &PlannedTopology, entries: u32) -> MemoryPlacement {
     let Some(weights) = plan.memory else {
         return MemoryPlacement::Everywhere;
@@ -301,10 +303,10 @@ fn scheme_of(kind: SchemeKind, plan: &Plan, planned: &PlannedTopology, entries: 
     }
 }
 
-/// Refuses caches that are larger than the memory of this machine, at so many runs at a time.
+/// Refuses caches that exceed the machine's memory when `jobs` runs are done at a time.
 ///
 /// # Errors
-/// With the place of the size in the plan.
+/// If one is too large; gives the place of the size in the plan.
 pub(super) fn check_memory(runs: &[&Run], jobs: usize, path: &Path) -> Result<()> {
     let memory = crate::memory::machine_bytes();
     for run in runs {
@@ -324,7 +326,7 @@ pub(super) fn check_memory(runs: &[&Run], jobs: usize, path: &Path) -> Result<()
     Ok(())
 }
 
-/// Gateways of a fabric.
+/// Number of gateways in a fabric.
 pub(super) fn gateway_count(shape: &FatTree) -> u32 {
     shape.gateway_tors.len() as u32 * shape.gateways_per_tor
 }

@@ -1,15 +1,15 @@
-//! The rows as tables: all figures, the paper's Table 4 of a migration, and its Table 5 of hits; then
-//! tenants, and where memory is.
+//! Builds the tables: all figures, the paper's Table 4 of a migration and Table 5 of hits,
+//! tenants, and the placement of memory.
 
 use thalweg_config::Plan;
 
 use super::row::{Hits, Row, Variety};
 use crate::report::{Table, Unit, format_count};
 
-/// The scheme that others are compared with.
+/// The scheme that the others are compared with.
 pub(super) const BASELINE: &str = "nocache";
 
-/// All tables that a plan's rows give.
+/// All tables for the rows of a plan.
 pub(super) fn all(plan: &Plan, rows: &[Row]) -> Vec<Table> {
     let mut tables = vec![summary(plan, rows)];
     if plan.migration.is_some() {
@@ -30,20 +30,20 @@ pub(super) fn all(plan: &Plan, rows: &[Row]) -> Vec<Table> {
     tables
 }
 
-/// The row of NoCache that a row is compared with.
+/// The NoCache row to compare a row with.
 pub(super) fn baseline<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let mut all = rows.iter();
     all.find(|other| other.scheme == BASELINE && other.is_beside(row))
 }
 
-/// How many times better than NoCache; `None` where there is nothing to compare.
+/// The factor of improvement over NoCache; `None` if there is nothing to compare.
 pub(super) fn improvement(rows: &[Row], row: &Row, of: fn(&Row) -> f64) -> Option<f64> {
     let base = of(baseline(rows, row)?);
     let ratio = base / of(row);
     ratio.is_finite().then_some(ratio)
 }
 
-/// The columns that say which run a row is of.
+/// Adds the columns that identify the run.
 fn with_run(table: Table, variety: &Variety) -> Table {
     let mut table = table.with_words("scheme");
     if variety.pods {
@@ -134,7 +134,7 @@ fn summary(plan: &Plan, rows: &[Row]) -> Table {
     table
 }
 
-/// Table 4: relative to NoCache, but for the last misdelivery and the invalidations.
+/// Table 4: figures relative to NoCache, except the last misdelivery and the invalidations.
 fn migration(rows: &[Row]) -> Table {
     let mut table = Table::new("A machine moves (the paper's Table 4; relative to NoCache)")
         .with_words("scheme")
@@ -169,7 +169,7 @@ fn migration(rows: &[Row]) -> Table {
     table
 }
 
-/// Table 5: where hits were.
+/// Table 5: hits by layer.
 fn layers(plan: &Plan, rows: &[Row]) -> Table {
     let variety = Variety::of(plan);
     let table = Table::new("Where hits were (the paper's Table 5)");
@@ -191,7 +191,7 @@ fn layers(plan: &Plan, rows: &[Row]) -> Table {
     table
 }
 
-/// What runs came to for each tenant.
+/// The results per tenant.
 fn tenants(plan: &Plan, rows: &[Row]) -> Table {
     let variety = Variety::of(plan);
     let table = Table::new("What runs came to for each tenant");
@@ -222,7 +222,7 @@ fn tenants(plan: &Plan, rows: &[Row]) -> Table {
     table
 }
 
-/// Where miss-ratio curves put memory.
+/// Where miss-ratio curves placed memory.
 fn placed(plan: &Plan, rows: &[Row]) -> Table {
     let variety = Variety::of(plan);
     let table = Table::new("Where miss-ratio curves put memory");
@@ -248,7 +248,7 @@ fn shares(hits: Hits) -> [String; 4] {
     [format_count(hits.total()), core, spine, tor]
 }
 
-/// How good the controller's plans were.
+/// The quality of the controller's plans.
 fn plans(plan: &Plan, rows: &[Row]) -> Table {
     let variety = Variety::of(plan);
     let table = Table::new("The controller's plans, and how far they may be from the best");

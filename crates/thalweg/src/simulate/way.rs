@@ -1,4 +1,4 @@
-//! `--trace-packet`: one packet's way, hop by hop, in each run of a plan.
+//! `--trace-packet`: shows one packet's way, hop by hop, in each run of a plan.
 
 use anyhow::Result;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::failure::bad_input;
 use crate::report::Table;
 
-/// Which packet: the trace's number of its flow, and its own in the flow.
+/// A packet: the number of its flow in the trace, and its number in the flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PacketId {
     flow: u32,
@@ -26,10 +26,10 @@ pub(super) fn packet(text: &str) -> Result<PacketId, String> {
     }
 }
 
-/// Runs everything, and tells what became of the packet.
+/// Does all runs, and shows what happened to the packet in each.
 ///
 /// # Errors
-/// If a run cannot begin, or none has such a packet.
+/// If a run cannot begin, or no run has such a packet.
 pub(super) fn explain(
     packet: PacketId,
     runs: &[&Run],
