@@ -1,4 +1,5 @@
-//! `thalweg bench`, in small: what it prints is whole, and right where it can be right or wrong.
+//! Tests `thalweg bench` with small sizes: its output is complete, and correct where that can
+//! be checked.
 
 mod command;
 
@@ -29,7 +30,7 @@ fn updates_leave_nothing_stale_and_rows_tell_maintainers_apart() {
         assert_eq!(of_all.len(), 2, "{maintainer}: one row for each size");
         for row in of_all {
             assert_eq!(row["stale_packets"], 0);
-            // A burst after each change, and some before entries were right.
+            // One burst after each change, and some bursts before the entries were right.
             let during = row["packets_during"].as_u64().expect("a count");
             assert_eq!(row["packets"], 80 * 32 + during);
             assert_eq!(during > 0, maintainer != "revalidate", "{row}");
@@ -39,14 +40,14 @@ fn updates_leave_nothing_stale_and_rows_tell_maintainers_apart() {
             );
             let keeps_record = row["dependency_bytes_per_entry"].as_f64() > Some(0.0);
             assert_eq!(keeps_record, maintainer != "revalidate");
-            // A sweep looks at every entry, most of them in vain; the others do not.
+            // A sweep examines every entry, most of them in vain; other maintainers do not.
             let is_sweep = row["falsely_affected"].as_f64() > Some(20.0);
             assert_eq!(is_sweep, maintainer == "revalidate", "{row}");
         }
     }
 }
 
-/// All changes of one maintainer.
+/// The row of one maintainer over all changes.
 fn of_all<'a>(report: &'a Value, maintainer: &str) -> &'a Value {
     let rows = report["rows"].as_array().expect("rows");
     let is_it = |row: &&Value| {
@@ -155,8 +156,8 @@ fn one_kind_alone_can_be_asked_for() {
             (&row["updates"], &row["stale_packets"]),
             (&60.into(), &0.into())
         );
-        // Rules that come back meet entries that were made without them, and those that go had
-        // entries: at least one in two here.
+        // A returning rule meets entries made without it, and a removed rule had entries: in
+        // at least half of the changes here.
         assert!(row["affected"].as_f64() > Some(0.5), "{row}");
     }
 }
@@ -185,13 +186,13 @@ fn a_bundle_is_one_change() {
     assert_eq!(row["stale_packets"], 0);
 }
 
-/// A file as `cargo xtask dbsp --out` writes it.
+/// A file in the format of `cargo xtask dbsp --out`.
 const VIEW: &str = r#"{"command": "thalweg-dbsp", "seed": 1, "pipeline": "ofd", "rules": 600,
     "rows": [{"maintainer": "dbsp", "entries": 64, "class": "all", "updates": 9, "affected": 7.5,
     "time_to_update_us": {"median": 4e3, "p99": 5e3, "max": 6e3},
     "wall_us": {"median": 4e3, "p99": 5e3, "max": 6e3}, "rebuild_ms": 9.5}]}"#;
 
-/// A file as `bench/peers/ovs_revalidate.py` writes it.
+/// A file in the format of `bench/peers/ovs_revalidate.py`.
 const PEER: &str = r#"{"peer": "openvswitch", "rows": [{"maintainer": "openvswitch",
     "entries": 64, "updates": 5, "time_to_update_us": {"median": 1e3, "p99": 2e3, "max": 3e3}}]}"#;
 
@@ -303,7 +304,7 @@ fn table_1_has_a_line_for_each_scheme() {
             .map(|line| line.split_whitespace().collect::<Vec<_>>());
         let line = lines.find(|words| words.first() == Some(&scheme));
         let line = line.unwrap_or_else(|| panic!("{scheme}: {text}"));
-        // A number and its unit for each size; the peer has one of them.
+        // A number and its unit for each size; the peer has only one size.
         let cells = if scheme == "openvswitch" { 1 } else { 2 };
         assert_eq!(line.len(), 1 + 2 * cells, "{line:?}");
     }
@@ -485,7 +486,7 @@ fn a_running_switch_is_measured_by_workers_and_drawn() {
         assert!(row["packets_per_second"]["median"].as_f64() > Some(0.0));
         assert!(row["updates_per_second"].as_f64() > Some(0.0));
         assert!(row["loss"].as_f64() < Some(1.0));
-        // Trained before the samples began.
+        // Training finished before the samples began.
         assert_eq!(row["tables"][0], "learned");
         assert!(row["longest_slice_us"].as_f64() > Some(0.0));
     }

@@ -1,4 +1,5 @@
-//! `thalweg bench classify`, in small: no answer is wrong, rows are whole, and slips are told.
+//! Tests `thalweg bench classify` with small sizes: answers are right, rows complete, and
+//! mistakes reported.
 
 mod command;
 
@@ -27,7 +28,7 @@ const CLASSIFIERS: [&str; 9] = [
     "auto",
 ];
 
-/// Two filters; the second becomes six rules, because of its ports.
+/// Two filters; the port range makes the second into six rules.
 const FILTERS: &str = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0000\n\
                        @0.0.0.0/0\t10.1.0.0/16\t0 : 65535\t1024 : 65535\t0x11/0xFF\n";
 
@@ -64,7 +65,7 @@ fn every_classifier_answers_every_traffic_right() {
     }
 }
 
-/// What holds for every row of ours.
+/// Checks what must hold for each of our rows.
 fn check(row: &Value) {
     assert_eq!(row["wrong"], 0, "{row}");
     let spread = &row["ns_per_lookup"];
@@ -125,7 +126,7 @@ fn rules_come_and_go_and_threads_look_up() {
     for row in rows {
         check(row);
         let is_alone = row["threads"] == 1 && row["update_rate"] == 0;
-        // Of each sample some answers are kept, beside those that are checked afterwards.
+        // Each sample keeps some answers, besides those checked afterwards.
         assert_eq!(row["checked"].as_u64() > Some(2_000), !is_alone, "{row}");
         let updates = row["updates_per_second"].as_f64();
         assert_eq!(updates > Some(0.0), row["update_rate"] == 20_000, "{row}");
@@ -176,7 +177,7 @@ fn the_model_stands_beside_what_is_measured() {
     let report = scene.json(&[&arguments[..], &["--plot", "model.svg"]].concat());
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 7 * 3);
-    // The paper's 395 + 150 L, and for known flows a constant.
+    // The paper's 395 + 150 L cycles; a constant for known flows.
     let cycles = |name: &str, subtables: u64| {
         let is_it = |row: &&Value| row["classifier"] == name && row["sub_tables"] == subtables;
         rows.iter().find(is_it).expect("a row")["paper_cycles"].as_f64()
@@ -187,7 +188,7 @@ fn the_model_stands_beside_what_is_measured() {
         assert!(row["model_ns"].as_f64() > Some(0.0), "{row}");
     }
     assert!(report["stages_ns"]["filter_hash"].as_f64() > Some(0.0));
-    // From 200 MHz to 10 GHz.
+    // Clock rates from 200 MHz to 10 GHz.
     let number = |value: &Value| value.as_f64().expect("a number");
     let cycle_ns = number(&report["cycle_ns"]);
     assert!((0.1..5.0).contains(&cycle_ns), "{cycle_ns}");

@@ -1,4 +1,4 @@
-//! The demonstration, as a newcomer runs it: in an empty folder, without any file.
+//! Runs the demonstration as a newcomer would: in an empty folder, without any file.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -33,7 +33,7 @@ fn the_demonstration_tells_all_and_nothing_is_stale() {
     let told: Value = serde_json::from_slice(&output.stdout).expect("one object and nothing else");
     let rows = told["rows"].as_array().expect("a row for each maintainer");
     assert!(rows.len() >= 2);
-    // Every packet of every maintainer's second pass was compared.
+    // The audited pass of each maintainer compared every packet.
     assert_eq!(told["audited_packets"], 20_000 * rows.len());
     assert_eq!(told["stale_packets"], 0);
     assert_eq!(told["same_outputs"], true);
@@ -50,7 +50,7 @@ fn check_row(row: &Value) {
     assert_eq!(row["stale_packets"], 0);
     let caches = &row["caches"];
     let hits = count(&caches["microflow"]["hits"]) + count(&caches["megaflow"]["hits"]);
-    // Each packet is answered once: by a cache, or by the interpreter.
+    // Each packet is answered once: by a cache or by the interpreter.
     assert_eq!(hits + count(&caches["megaflow"]["misses"]), 20_000);
     let upcalls = count(&row["upcalls"]);
     assert!(0 < upcalls && upcalls <= count(&caches["megaflow"]["misses"]));

@@ -1,7 +1,7 @@
-//! The examples print what their essays say.
+//! Checks that the examples print what their essays say.
 //!
-//! Each example is a module here, so that nothing is built or started a second time; its `run`
-//! writes into memory. With `UPDATE_EXPECT=1` the essays are corrected instead.
+//! Each example is a module here, so nothing is built or started twice; its `run` writes into
+//! memory. With `UPDATE_EXPECT=1` the essays are corrected instead.
 
 use std::path::Path;
 
@@ -25,11 +25,11 @@ mod change;
 #[path = "../examples/05_classifier.rs"]
 mod classifier;
 
-/// The line of an essay after which the output stands, as a block of text.
+/// The line of an essay before the output, which follows as a text block.
 const INTRODUCTION: &str = "//! Prints:\n//!\n//! ```text\n";
 const END: &str = "//! ```\n";
 
-/// Compares what an example printed with what its essay says.
+/// Compares an example's output with its essay.
 fn check(name: &str, printed: Vec<u8>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")

@@ -1,4 +1,4 @@
-//! `thalweg explain` as its users see it: why masks are as they are, as golden text.
+//! Tests `thalweg explain` through its command line, with golden text.
 
 mod command;
 
@@ -109,7 +109,7 @@ fn each_pass_is_a_part() {
     );
 }
 
-/// Rules with a group, with resubmits, and with the table of stations.
+/// Explains a flow under rules with a group, resubmits, and the table of stations.
 fn explained_by_others(flow: &str, expected: &Expect) {
     let scene = Scene::new();
     let rules = "priority=10,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,group:5\n\
@@ -245,7 +245,8 @@ fn json_has_the_keys_that_stay() {
     );
 }
 
-/// Two hosts that each send, and changes in between: a route's next hop, and a rule beside it.
+/// Two hosts that send packets, and changes between them: to a route's next hop, and to
+/// another rule.
 struct Town {
     scene: Scene,
     rules: String,
@@ -327,7 +328,7 @@ fn an_entry_says_which_change_it_was_repaired_for() {
 #[test]
 fn what_is_said_to_touch_a_repaired_entry_does() {
     let mut town = Town::new();
-    // It meets nw_dst=10.0.2.0/255.255.255.64, and not the /26 that a search would read.
+    // It meets nw_dst=10.0.2.0/255.255.255.64, but not the /26 that a search would read.
     let more = "@3 add table=1,priority=200,ip,nw_dst=10.0.2.128/26,actions=drop\n\
                 @3 add table=1,priority=201,ip,nw_dst=10.0.2.192/26,actions=drop\n";
     let changes = std::fs::read_to_string(&town.changes).unwrap() + more;

@@ -1,4 +1,4 @@
-//! Generated files: the same twice, and what other commands read.
+//! Tests generated files: they are reproducible, and other commands can read them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn thalweg(folder: &Path, arguments: &str) -> Output {
     command.output().expect("the program can be started")
 }
 
-/// What the command says about what it wrote.
+/// The command's JSON summary of what it wrote.
 fn summary(folder: &Path, arguments: &str) -> Value {
     let output = thalweg(folder, &format!("{arguments} --json"));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -273,7 +273,8 @@ fn what_cannot_be_made_is_refused_with_advice() {
     }
 }
 
-/// A network for each case of the P4 switch: what its stations send meets what was generated.
+/// For each case of the P4 switch, the packets of the network's stations match the generated
+/// entries.
 #[test]
 fn a_p4_switch_forwards_what_its_network_sends() {
     let folder = folder();
@@ -301,7 +302,7 @@ fn a_p4_switch_forwards_what_its_network_sends() {
             .values()
             .filter_map(Value::as_u64)
             .sum();
-        // Some packets are for their own sender's port, or denied; some go to several.
+        // Some packets are for their own sender's port, or denied; some go to several ports.
         assert!(sent > 1_500, "case {case}: {report}");
     }
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C: what is finished stays, nothing half-written does, and the program says how to go on.
+//! Tests Ctrl-C: finished files stay, unfinished ones go, and the program says how to
+//! continue.
 
 mod command;
 
@@ -16,7 +17,7 @@ use crate::command::Scene;
 /// Longer than anything here takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until something is so, while the program runs.
+/// Waits until `is_so` holds; the program must keep running.
 fn until(what: &str, child: &mut Child, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -29,7 +30,7 @@ fn until(what: &str, child: &mut Child, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends the signal; the program ends by it, and says this on standard error.
+/// Sends the signal, which must end the program; returns its standard error.
 fn interrupt(mut child: Child, signal: Signal) -> String {
     kill_process(Pid::from_child(&child), signal).expect("the program is there");
     let status = child.wait().expect("it was started");
@@ -47,7 +48,7 @@ fn generate_leaves_no_part_of_a_capture() {
     for signal in [Signal::INT, Signal::TERM] {
         let scene = Scene::new();
         scene.write("all.pcap", "before");
-        // More packets than there is patience for.
+        // Too many packets to finish during the test.
         let mut child = scene.start(&[
             "generate",
             "traffic",
@@ -72,7 +73,7 @@ fn generate_leaves_no_part_of_a_capture() {
     }
 }
 
-/// Its capture is a pipe that does not end.
+/// The input capture is a pipe that does not end.
 #[test]
 fn replay_leaves_no_part_of_a_capture() {
     let scene = Scene::new();
@@ -118,7 +119,7 @@ fn capture_of(packets: u32) -> Vec<u8> {
     bytes
 }
 
-/// A thousand runs, one after the other, of which some are done.
+/// A thousand runs, one after the other, of which some get done.
 #[test]
 fn simulate_keeps_what_is_finished_and_goes_on() {
     let scene = Scene::new();
@@ -166,7 +167,7 @@ fn simulate_keeps_what_is_finished_and_goes_on() {
 #[test]
 fn simulate_without_a_ledger_says_that_nothing_is_kept() {
     let scene = Scene::new();
-    // It waits for a trace that does not come.
+    // It waits for a trace that never arrives.
     let pipe = scene.path("trace.csv");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
     assert!(made.success());

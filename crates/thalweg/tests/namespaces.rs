@@ -1,4 +1,4 @@
-//! `thalweg run` between three hosts in network namespaces. Needs root and iproute2.
+//! Tests `thalweg run` between three hosts in network namespaces. Needs root and iproute2.
 //!
 //! ```text
 //!   left  10.0.10.1 --veth-- port 1 (af_packet)  VLAN 10
@@ -8,9 +8,8 @@
 //!                            port 5 (pcap)       a copy of VLAN 20, with its tags
 //! ```
 //!
-//! The host of the tap is also where the switch runs. Kernels offer super-frames and no two hosts
-//! count those alike, so the hosts' interfaces are told to make none: then what an interface has
-//! counted is what its port has.
+//! The switch runs on the tap's host. Kernels count super-frames inconsistently, so the hosts'
+//! interfaces are told to make none. Then an interface's counts equal those of its port.
 
 #[path = "../../io/tests/namespace/mod.rs"]
 #[allow(dead_code)]
@@ -55,7 +54,7 @@ kind = "pcap"
 write = "copy.pcap"
 "#;
 
-/// Ports and their VLANs; packets between VLANs find nobody.
+/// Ports and their VLANs; packets between VLANs reach no host.
 const RULES: &str = "
 table=0,in_port=p1 actions=mod_vlan_vid:10,goto_table:1
 table=0,in_port=p2 actions=mod_vlan_vid:10,goto_table:1
@@ -65,7 +64,7 @@ table=1,dl_vlan=10 actions=strip_vlan,output:p1,output:p2
 table=1,dl_vlan=20 actions=output:copy,strip_vlan,output:tap3,output:p4
 ";
 
-/// The tap has moved to VLAN 10.
+/// The same, with the tap moved to VLAN 10.
 const MOVED: &str = "
 table=0,in_port=p1 actions=mod_vlan_vid:10,goto_table:1
 table=0,in_port=p2 actions=mod_vlan_vid:10,goto_table:1
@@ -82,7 +81,7 @@ struct Hosts {
     host: Namespace,
 }
 
-/// Of each port: the namespace and name of the interface at its other end.
+/// For each port, the interface at its other end.
 const CABLES: [(&str, &str); 3] = [("p1", "e1"), ("p2", "e2"), ("p4", "e4")];
 
 impl Hosts {
@@ -96,7 +95,7 @@ impl Hosts {
             let at = hosts.at(end);
             let veth = ["link", "add", end, "type", "veth", "peer", "name", port];
             at.ip(&[&veth[..], &["netns", &hosts.host.name]].concat());
-            // Else the host answers for its address on the tap here, too.
+            // Otherwise the host would also answer here for its address on the tap.
             hosts.host.ip(&["link", "set", port, "up", "arp", "off"]);
         }
         hosts.host.ip(&["tuntap", "add", "tap3", "mode", "tap"]);
@@ -122,7 +121,7 @@ impl Hosts {
         }
     }
 
-    /// What an interface has (sent, received).
+    /// The counts of an interface (sent, received).
     fn counts(&self, end: &str) -> (u64, u64) {
         let text = self.at(end).ip(&["-s", "-j", "link", "show", end]);
         let links: Value = serde_json::from_str(&text).unwrap();
@@ -139,8 +138,8 @@ fn ping(from: &Namespace, address: &str) -> bool {
     })
 }
 
-/// Sends so much from the left to the right host, with a call in the middle; the content has to
-/// arrive.
+/// Sends `bytes` bytes from the left to the right host, with a call in the middle; the content
+/// must arrive.
 fn transfer(hosts: &Hosts, bytes: usize, in_the_middle: impl FnOnce()) {
     let data: Vec<u8> = (0..bytes as u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -154,7 +153,7 @@ fn transfer(hosts: &Hosts, bytes: usize, in_the_middle: impl FnOnce()) {
                 stream.set_write_timeout(Some(TIMEOUT)).unwrap();
                 stream.write_all(&data).unwrap();
                 stream.shutdown(std::net::Shutdown::Write).unwrap();
-                // The other side closes first, so that no reply is on its way afterwards.
+                // The other side closes first, so no reply is under way afterwards.
                 assert_eq!(stream.read(&mut [0]).unwrap(), 0);
             });
         });
@@ -170,7 +169,7 @@ fn transfer(hosts: &Hosts, bytes: usize, in_the_middle: impl FnOnce()) {
     });
 }
 
-/// The interfaces' counts, while nothing is on its way any more.
+/// The interfaces' counts, after all packets have arrived.
 fn quiet_counts(hosts: &Hosts) -> BTreeMap<&'static str, (u64, u64)> {
     for end in ["e1", "e2", "e4", "tap3"] {
         hosts.at(end).ip(&["link", "set", end, "down"]);
@@ -207,7 +206,7 @@ fn check_report(report: &Value, interfaces: &BTreeMap<&str, (u64, u64)>) {
         number(&microflow["hits"]) + number(&microflow["misses"]),
         received
     );
-    // Rules that the reload left alone have counted all along.
+    // Rules that the reload kept have counted throughout.
     let rules = report["rules"].as_array().unwrap();
     for (port, condition) in ports.iter().zip(["in_port=1 ", "in_port=2 "]) {
         let is_meant = |rule: &&Value| rule["rule"].as_str().unwrap().contains(condition);
@@ -220,7 +219,7 @@ fn check_report(report: &Value, interfaces: &BTreeMap<&str, (u64, u64)>) {
     assert_eq!(number(&report["rule_count"]), 6);
 }
 
-/// The copy has every packet of VLAN 20, with its tag.
+/// Checks that the copy has every packet of VLAN 20, with its tag.
 fn check_copy(path: &Path, report: &Value) {
     let packets = thalweg_io::CaptureReader::open(path).unwrap();
     let mut count = 0;
@@ -287,7 +286,7 @@ fn three_hosts_two_vlans_and_a_change_in_the_middle() {
     check_copy(&file("copy.pcap"), &report);
 }
 
-/// A host with a cable to the switch's port, which can be pulled out and put in again.
+/// Plugs in a host's cable to the switch's port.
 fn plug_in(hosts: &Hosts, address: &str) {
     let veth = ["link", "add", "e1", "type", "veth", "peer", "name", "p1"];
     hosts
@@ -323,7 +322,7 @@ fn an_interface_that_comes_back_is_attached_again() {
         );
     }
     eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
-    // An interface of another name that is given the name.
+    // An interface of another name is renamed.
     hosts.left.ip(&["link", "del", "e1"]);
     let said = program.wait_for("thalweg: 2");
     assert!(is_lost(&said), "{said}");
@@ -338,14 +337,14 @@ fn an_interface_that_comes_back_is_attached_again() {
     assert!(said.contains("attached again"), "{said}");
     hosts.host.ip(&["link", "set", "p1", "up", "arp", "off"]);
     eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
-    // A tap that is deleted and made again.
+    // A tap is deleted and created again.
     hosts.host.ip(&["link", "del", "tap3"]);
     let said = program.wait_for("thalweg: 2");
     assert!(
         said.contains("port 3 (tap3): interface `tap3` is gone"),
         "{said}"
     );
-    // It is made again by the port itself, as it was at the start.
+    // The port itself creates it again, as at the start.
     let said = program.wait_for("thalweg: 2");
     assert!(said.contains("port 3 (tap3): attached again"), "{said}");
     let Ended { status, output, .. } = program.end(Signal::TERM);
@@ -353,9 +352,9 @@ fn an_interface_that_comes_back_is_attached_again() {
     let report: Value = serde_json::from_str(&output).unwrap();
     let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
     assert_eq!(counted, [&Value::from(5); 3]);
-    // What the port counted before is still its own.
+    // The port keeps its earlier counts.
     let port = &report["ports"][0];
-    // Its status is read once a second, so it may still say that the link was down.
+    // The link state is read once a second, so it may still say that the link is down.
     assert_eq!(port["number"], 1);
     assert!(port["received_packets"].as_u64().unwrap() > 4, "{port}");
 }
@@ -407,13 +406,13 @@ fn an_interface_is_one_port_of_all_switches() {
     );
     assert!(said.contains(&expected), "{said}");
     assert_eq!(output.status.code(), Some(2), "{said}");
-    // A reload that moves the interface to another port.
+    // A reload moves the interface to another port.
     let moved = "[[port]]\nnumber = 7\ninterface = \"p1\"\n";
     std::fs::write(file("first.toml"), moved).unwrap();
     first.signal(Signal::HUP);
     let done = first.wait_for("reloaded");
     assert!(done.ends_with("; ports: 1 added, 1 removed"), "{done}");
-    // It is free when the process has ended, however that was.
+    // The interface is free once the process has ended, in whatever way.
     assert_eq!(first.end(Signal::KILL).status, None);
     let again = hosts
         .host
@@ -443,7 +442,7 @@ fn stations_are_learned_and_ports_followed() {
         after.1 - before.1 < 20,
         "both stations are known: nothing is flooded"
     );
-    // A port that goes away takes nobody with it.
+    // A deleted port does not disturb the others.
     hosts.right.ip(&["link", "del", "e4"]);
     eventually("the others still talk", || ping(&hosts.left, "10.0.10.3"));
     let Ended {

@@ -1,4 +1,4 @@
-//! `thalweg p4` as its users see it.
+//! Tests `thalweg p4` through its command line.
 
 mod command;
 
@@ -16,7 +16,8 @@ fn what_is_no_program_is_refused_with_its_place() {
     scene.refuses(&["p4", "inspect", "cut.json", "--case", "5"], &["5"]);
 }
 
-/// Our own programs of the paper's four cases; what differs from its figures is in `docs/p4.md`.
+/// Our own programs of the paper's four cases; `docs/p4.md` explains the differences from its
+/// figures.
 #[test]
 fn the_four_cases_of_the_examples() {
     let scene = Scene::new();
@@ -50,7 +51,7 @@ fn the_four_cases_of_the_examples() {
     .assert_eq(&lines);
 }
 
-/// The meter of case 4 is an operation of a traversal; the table that asks for its color begins
+/// The meter of case 4 is part of a traversal; the table that matches its color begins
 /// another.
 #[test]
 fn stops_of_traversals_are_told() {
@@ -84,7 +85,7 @@ fn stops_of_traversals_are_told() {
     }
 }
 
-/// A cache in front of a program is a program again, and says what it does not cache.
+/// A program with a cache in front is again a program, and reports what it does not cache.
 #[test]
 fn a_program_gets_a_cache_in_front() {
     let scene = Scene::new();
@@ -107,7 +108,7 @@ fn a_program_gets_a_cache_in_front() {
     assert!(report["compound_actions"].as_u64() >= Some(1), "{report}");
     let inspected = scene.json(&["p4", "inspect", "cached.json"]);
     let before = scene.json(&["p4", "inspect", "router.json"]);
-    // `bcache.begin` and `bcache.cache`; the others are statements.
+    // The tables `bcache.begin` and `bcache.cache`; the other additions are statements.
     let tables = |report: &serde_json::Value| report["tables"].as_u64().expect("tables");
     assert_eq!(tables(&inspected), tables(&before) + 2);
     scene.refuses(
@@ -120,8 +121,8 @@ fn a_program_gets_a_cache_in_front() {
     );
 }
 
-/// The shared program of the paper's four cases is much like the paper's own: one that tags and
-/// untags, and drops by a meter's color.
+/// The shared program of the paper's four cases resembles the paper's own: it tags and untags,
+/// and drops by a meter's color.
 #[cfg(feature = "shared-data")]
 mod shared {
     use expect_test::expect;
@@ -166,7 +167,7 @@ mod shared {
         .assert_eq(&lines);
     }
 
-    /// P4Info of the new program is read again, and has what was added.
+    /// The new program's P4Info can be read again, and has the additions.
     #[test]
     fn p4info_comes_along() {
         let scene = Scene::new();
@@ -206,7 +207,7 @@ mod shared {
         );
     }
 
-    /// In small: every row is there, and what must hit hits.
+    /// With small sizes: every row exists, and packets that must hit do.
     #[test]
     fn bench_behavior_has_all_rows() {
         let scene = Scene::new();
@@ -233,16 +234,17 @@ mod shared {
         assert_eq!(rows.len(), 4 * 13);
         for row in rows {
             let hits = row["hits_percent"].as_f64().expect("a number");
-            // Case 4 asks a meter in ingress, so egress alone is remembered.
+            // Ingress of case 4 reads a meter, so only egress is remembered.
             let least = if row["case"] == "4" { 45.0 } else { 99.0 };
             match row["what"].as_str() {
-                // This program's packets meet the meter of case 4, so ingress is never reported.
+                // This program's packets meet the meter of case 4, so ingress is never
+                // reported.
                 Some("hit") if row["cache"] == "program" && row["case"] == "4" => {
                     assert!(hits < 1.0, "{row}");
                 }
                 Some("hit") => assert!(hits > least, "{row}"),
                 Some("miss" | "rest") => assert!(hits < 1.0, "{row}"),
-                // Ingress is recorded, and egress found.
+                // Ingress is recorded, and egress is found.
                 _ => assert!((30.0..70.0).contains(&hits), "{row}"),
             }
         }
@@ -250,7 +252,7 @@ mod shared {
         assert_eq!(barrier[0]["affected"], 1);
         assert_eq!(barrier[barrier.len() - 1]["affected"], 64);
         assert_eq!(report["manager"].as_array().expect("rows").len(), 5);
-        // Without a peer's file: case 4 alone, with no cache and three kinds of hits.
+        // Without a peer's file: only case 4, without a cache and with three kinds of hits.
         let against = report["against_simple_switch"].as_array().expect("rows");
         assert_eq!(against.len(), 4);
         assert!(against.iter().all(|row| row["is_quoted"] == true));
@@ -280,7 +282,7 @@ mod shared {
         assert!(scene.run(&write).status.success());
         for case in 1..=4 {
             let capture = std::fs::read(format!("{folder}/case_{case}-p1.pcap"));
-            // A header, and of each packet one of 16 bytes and the 60 that it has.
+            // A file header, and for each packet a record header of 16 bytes and its 60 bytes.
             assert_eq!(capture.expect("it is there").len(), 24 + 50 * (16 + 60));
         }
         let nowhere: Vec<&str> = base

@@ -1,4 +1,5 @@
-//! `thalweg p4 keep` beside `thalweg run`: the controller of a switch, as programs of their own.
+//! Tests `thalweg p4 keep` beside `thalweg run`: a controller and its switch, as separate
+//! programs.
 
 mod command;
 mod program;
@@ -60,7 +61,7 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
         "{refused}"
     );
     assert_eq!(next(), "done table_add routes set_hop 10.3.0.0/16 => 7");
-    // The file has 0 and 1, and what was refused has none.
+    // The file's entries have handles 0 and 1; a refused command gets none.
     assert_eq!(next(), "done table_modify routes set_hop 3 => 8");
     assert_eq!(next(), "done table_delete routes 2");
     assert!(next().contains("there is no entry 2"));
@@ -73,7 +74,7 @@ fn a_switch_is_kept_and_its_changes_are_lines() {
     let ended = switch.end(Signal::TERM);
     assert_eq!(ended.status, Some(0));
     let totals: serde_json::Value = serde_json::from_str(&ended.output).expect("one object");
-    // The threshold and the digest, six entries, one line more; and an epoch for each change.
+    // The threshold, the digest, six entries and one more line; and an epoch for each change.
     assert!(
         totals["p4runtime"]["updates"].as_u64() >= Some(11),
         "{totals}"

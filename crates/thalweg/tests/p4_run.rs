@@ -1,4 +1,4 @@
-//! `thalweg replay` and `thalweg trace` with a P4 program, as their users see them.
+//! Tests `thalweg replay` and `thalweg trace` with a P4 program, through their command lines.
 
 mod command;
 
@@ -9,7 +9,7 @@ use expect_test::expect;
 use thalweg_io::{CaptureReader, CaptureWriter};
 use thalweg_packet::Instant;
 
-/// A router, written by hand, and entries for it.
+/// A handwritten router, and entries for it.
 const ROUTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/testdata/router.json");
 const ENTRIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4/testdata/router.cmds");
 
@@ -34,7 +34,7 @@ fn a_packet_is_explained() {
     .assert_eq(&scene.says(&arguments));
 }
 
-/// A capture of two packets: one that the program sends on by port 2, one that it drops.
+/// A capture of two packets: the program forwards one to port 2 and drops the other.
 fn two_packets(scene: &Scene) -> String {
     let input = scene.path("in.pcap");
     let mut packets = Vec::new();
@@ -77,7 +77,7 @@ fn a_capture_goes_through_a_program() {
     assert_eq!(report["outputs"], serde_json::json!({"2": 1}));
     assert_eq!(report["drops"], serde_json::json!({"p4_ingress": 1}));
     assert_eq!(report["caches"], serde_json::json!({}));
-    // v1model has a port 0, and 512 is none.
+    // v1model has a port 0, but no port 512.
     let from = |port: u32| format!("{port}={input}");
     let report = scene.json(&[
         "replay",
@@ -101,7 +101,7 @@ fn a_capture_goes_through_a_program() {
 fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let scene = Scene::new();
     let input = two_packets(&scene);
-    // Which segments are recorded depends on the seed.
+    // The seed decides which segments are recorded.
     let mut arguments = vec![
         "replay",
         "--seed",
@@ -116,11 +116,11 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let cached = scene.json(&arguments);
     assert_eq!(cached["outputs"], serde_json::json!({"2": 4}));
     assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 4}));
-    // Missed, missed again and recorded, and twice found.
+    // A miss, a second miss that is recorded, and two hits.
     let traversals = &cached["caches"]["traversal"];
     assert!(traversals["exact_hits"].as_u64() >= Some(2), "{traversals}");
     assert!(traversals["entries"].as_u64() >= Some(2), "{traversals}");
-    // However tables and segments are found.
+    // The result does not depend on how tables and segments are searched.
     for kind in ["auto", "tuple-space", "merged-tuples", "bloom", "learned"] {
         let choice = ["--p4-classifier", kind];
         let found = scene.json(&[&arguments[..], &choice].concat());
@@ -138,11 +138,11 @@ fn caches_of_both_kinds_change_nothing_and_say_what_they_did() {
     let cached = scene.json(&arguments);
     assert_eq!(cached["outputs"], serde_json::json!({"2": 4}));
     assert_eq!(cached["drops"], serde_json::json!({"p4_ingress": 4}));
-    // Seen, hot, and twice remembered.
+    // Seen, hot, and then two hits.
     let behaviors = &cached["caches"]["behavior"];
     assert!(behaviors["hits"].as_u64() >= Some(4), "{behaviors}");
     assert!(behaviors["entries"].as_u64() >= Some(2), "{behaviors}");
-    // With room for one behaviour of each pipeline, and none that is seen often enough.
+    // With room for one behaviour per pipeline; and with a threshold that none reaches.
     let one = [arguments.as_slice(), &["--p4-cache-entries", "1"]].concat();
     let entries = &scene.json(&one)["caches"]["behavior"]["entries"];
     assert!(entries.as_u64() <= Some(2), "{entries}");
@@ -195,7 +195,7 @@ fn what_cannot_be_loaded_is_refused() {
     );
 }
 
-/// Every line that is at fault is told with its place; with `--keep-going` the others are done.
+/// Every faulty line is reported with its place; with `--keep-going` the others are done.
 #[test]
 fn lines_that_are_at_fault_are_told_and_passed_over() {
     let scene = Scene::new();
@@ -221,7 +221,7 @@ fn lines_that_are_at_fault_are_told_and_passed_over() {
     );
     let told = String::from_utf8(output.stderr).expect("text");
     assert!(told.contains("mixed.cmds:3:26: ") && told.ends_with("3 lines were passed over\n"));
-    // A line that is refused is told like one that cannot be read.
+    // A refused line is reported like an unreadable one.
     let twice = scene.write("twice.cmds", format!("{text}{text}"));
     let refused = ["trace", "--p4", ROUTER, "--entries", &twice, FLOW];
     scene.refuses(&refused, &["twice.cmds:9:1: ", "exists already"]);
@@ -232,7 +232,7 @@ fn lines_that_are_at_fault_are_told_and_passed_over() {
     );
     let told = String::from_utf8(output.stderr).expect("text");
     assert!(told.contains("6 lines were passed over"), "{told}");
-    // Of many, the first are told and the others counted.
+    // Of many faulty lines, the first are reported and the rest counted.
     let many = scene.write("many.cmds", "fly\n".repeat(50));
     scene.refuses(
         &["trace", "--p4", ROUTER, "--entries", &many, FLOW],
@@ -242,7 +242,7 @@ fn lines_that_are_at_fault_are_told_and_passed_over() {
     scene.refuses(&alone, &["--entries"]);
 }
 
-/// What is no text is told what it is asked for.
+/// Files that are not text are refused with the expected format.
 #[test]
 fn a_binary_is_no_program_and_no_entries() {
     let scene = Scene::new();
@@ -256,7 +256,7 @@ fn a_binary_is_no_program_and_no_entries() {
     );
 }
 
-/// A switch that starts with a program and entries and derives its P4Info; no privileges needed.
+/// A switch starts with a program and entries, and derives its P4Info; no privileges needed.
 #[test]
 fn a_switch_starts_with_its_entries() {
     let scene = Scene::new();
@@ -295,7 +295,7 @@ fn a_switch_starts_with_its_entries() {
     scene.write("p4.toml", config(&strange));
     let why = "strange.cmds:1:11: there is no table";
     scene.refuses(&["run", &scene.path("p4.toml")], &[why]);
-    // What is at fault is passed over: a line that is none, an entry twice, a port that is too wide.
+    // Faulty lines are skipped: an unknown table, a repeated entry, a port that is too wide.
     let text = std::fs::read_to_string(format!("{examples}/switch_1.cmds")).expect("it is there");
     let more = "table_add nowhere route 1 2 =>\ntable_add rmac route 1 2 =>\n\
         table_add rmac route 1 2 =>\nmirroring_add 5 512\nmirroring_add 5 3\n";
@@ -318,13 +318,13 @@ fn a_switch_starts_with_its_entries() {
     assert_eq!(report["outputs"]["2"], 3);
 }
 
-/// A command as one would type it.
+/// Splits a command at spaces.
 fn words(command: &str) -> Vec<&str> {
     command.split_whitespace().collect()
 }
 
-/// Behaviours learnt from a capture are entries of the transformed program: all of its packets hit
-/// them, so that nothing is reported, and come to the same as without a cache.
+/// Behaviours learnt from a capture become entries of the transformed program. Then all of its
+/// packets hit them, no behaviour is reported, and the output is the same as without a cache.
 #[test]
 fn a_cache_is_warmed_from_a_capture() {
     let scene = Scene::new();
@@ -347,7 +347,7 @@ fn a_cache_is_warmed_from_a_capture() {
     assert!(report["behaviors"].as_u64() > Some(100), "{report}");
     scene.says(&["p4", "cache", &program, "-o", "cached.json"]);
     let file = |name: &str| std::fs::read_to_string(scene.path(name)).expect("commands");
-    // Whatever misses is reported.
+    // With threshold 0, every miss is reported.
     let cold = format!(
         "{}\nregister_write bcache.threshold 0 0\n",
         file("own.cmds")

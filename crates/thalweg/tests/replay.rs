@@ -1,4 +1,4 @@
-//! `thalweg replay` as its users see it: captures in, captures out, and what is counted.
+//! Tests `thalweg replay` through its command line: captures in, captures out, and counters.
 
 mod command;
 
@@ -13,7 +13,7 @@ use thalweg_io::{CaptureReader, CaptureWriter};
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_packet::{Instant, Packet};
 
-/// Captures carry the time of day, not that since the start.
+/// Captures carry the time of day, not the time since the start.
 const MORNING: Duration = Duration::from_secs(1_700_000_000);
 
 fn at(ms: u64) -> Instant {
@@ -24,7 +24,7 @@ fn mac(last: u8) -> MacAddress {
     MacAddress([2, 0, 0, 0, 0, last])
 }
 
-/// A datagram from one host to another, and a TTL to tell packets apart by.
+/// A datagram from one host to another; its TTL identifies the packet.
 fn datagram(from: u8, to: u8, ttl: u8) -> Vec<u8> {
     let address = |last| Ipv4Addr::new(10, 0, 0, last);
     let ethernet = PacketBuilder::ethernet(mac(from), mac(to));
@@ -32,7 +32,7 @@ fn datagram(from: u8, to: u8, ttl: u8) -> Vec<u8> {
     ip.udp(1_000, 2_000).pad_to(60).build()
 }
 
-/// A frame that is no IP.
+/// A frame that is not IP.
 fn other(to: u8) -> Vec<u8> {
     let ethernet = PacketBuilder::ethernet(mac(9), mac(to));
     ethernet
@@ -51,7 +51,7 @@ fn write_capture(scene: &Scene, name: &str, packets: &[(u64, Vec<u8>)]) -> Strin
     path
 }
 
-/// The packets of a capture: when, and what.
+/// The packets of a capture, with their times.
 fn read_capture(path: &str) -> Vec<(Instant, Vec<u8>)> {
     let reader = CaptureReader::open(Path::new(path)).unwrap();
     let packets = reader.map(|packet| {
@@ -108,7 +108,7 @@ fn the_traversals_of_entries_are_listed() {
                      ip,dl_dst=02:00:00:00:00:03,actions=dec_ttl,goto_table:1\n\
                      table=1,nw_dst=10.0.0.0/28,ip,actions=output:2\n"
         .to_owned();
-    // Twelve ways of which each has one entry.
+    // Twelve traversals with one entry each.
     for table in 2..14 {
         rules += &format!(
             "dl_dst=02:00:00:00:00:{:02x},actions=goto_table:{table}\n",
@@ -140,7 +140,7 @@ fn the_traversals_of_entries_are_listed() {
     assert_eq!(lines[0], "traversal 0 -> 1: 2 entries, 4 packets");
     assert_eq!(lines[9], "traversal 0 -> 10: 1 entry, 1 packet");
     assert_eq!(lines[10], "3 more traversals; --json has them");
-    // Who asks nothing of what entries depend on knows no traversals.
+    // A maintainer that does not record what entries depend on knows no traversals.
     let report = scene.json(&[&arguments[..], &["--maintainer", "revalidate"]].concat());
     assert_eq!(report["traversals"], serde_json::json!([]));
 }
@@ -214,7 +214,7 @@ fn changes_take_effect_at_their_packets() {
         assert_eq!(report["stale_packets"], 0);
         let changes = report["changes"].as_array().unwrap();
         let positions: Vec<_> = changes.iter().map(|change| &change["position"]).collect();
-        // A change behind the last packet is made at the end.
+        // A change after the last packet is made at the end.
         assert_eq!(positions, [3, 5, 8]);
         assert_eq!(changes[0]["affected"], 1);
         assert!(changes[0]["time_to_update_us"].as_f64().unwrap() > 0.0);
@@ -245,7 +245,7 @@ fn what_goes_nowhere_is_counted_by_reason() {
         "ttl_expired": 1,
     });
     assert_eq!(report["drops"], expected);
-    // What may not go on for its TTL is dropped, and the controller is told.
+    // Packets whose TTL expires are dropped, and the controller is told.
     assert_eq!(report["outputs"], serde_json::json!({"controller": 1}));
     assert_eq!(report["stale_packets"], 0);
 }
@@ -289,7 +289,7 @@ fn caches_add_up() {
     );
 }
 
-/// To which port each packet went, told by its TTL.
+/// The port of each packet, which its TTL identifies.
 fn ports_by_ttl(scene: &Scene, arguments: &[&str]) -> Vec<(u8, u32)> {
     let out = scene.path("out");
     scene.json(&[arguments, &["--out", &out]].concat());
@@ -316,9 +316,9 @@ fn timeouts_go_by_the_clock_of_the_capture() {
         (0, datagram(1, 2, 10)),
         (100, datagram(1, 3, 11)),
         (1_900, datagram(1, 2, 12)),
-        (3_700, datagram(1, 2, 13)), // 1.8 s after the last one: not idle
-        (3_800, datagram(1, 3, 14)), // in its fourth second
-        (5_200, datagram(1, 3, 15)), // used, but over
+        (3_700, datagram(1, 2, 13)), // 1.8 s after the previous packet: not idle
+        (3_800, datagram(1, 3, 14)), // in the rule's fourth second
+        (5_200, datagram(1, 3, 15)), // used, but past the hard timeout
         (5_300, datagram(1, 2, 16)),
         (8_500, datagram(1, 2, 17)), // 3.2 s of silence
     ];
@@ -355,7 +355,7 @@ fn captures_of_several_ports_are_merged_by_time() {
         &[(1, datagram(1, 2, 2)), (5, datagram(1, 2, 5))],
     );
     let (seven, eight) = (format!("7={seven}"), format!("8={eight}"));
-    // The third packet in the order of time is the second of port 7.
+    // In order of time, the third packet is the second of port 7.
     let changes = scene.write(
         "c.changes",
         "@2 add priority=40000,in_port=7,actions=output:4\n",
@@ -377,7 +377,7 @@ fn captures_of_several_ports_are_merged_by_time() {
     );
 }
 
-/// A capture of one packet in the newer format, whose times are in microseconds.
+/// A pcapng capture of one packet, with times in microseconds.
 fn next_generation(packet: &[u8]) -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
@@ -538,7 +538,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     assert!(text.contains("lower --microflows"), "{text}");
 }
 
-/// A capture with the front of each packet, as `tcpdump -s` makes it.
+/// A capture of the first `snap` bytes of each packet, as `tcpdump -s` makes it.
 fn write_fronts(scene: &Scene, name: &str, snap: usize, packets: &[Vec<u8>]) -> String {
     let path = scene.path(name);
     let mut writer = CaptureWriter::create(Path::new(&path)).unwrap();
@@ -551,7 +551,7 @@ fn write_fronts(scene: &Scene, name: &str, snap: usize, packets: &[Vec<u8>]) -> 
     path
 }
 
-/// The bytes that the rule with these words has counted.
+/// The bytes counted by the rule that contains `words`.
 fn bytes_of(report: &serde_json::Value, words: &str) -> u64 {
     let rules = report["rules"].as_array().unwrap();
     let has_words = |rule: &&serde_json::Value| rule["rule"].as_str().unwrap().contains(words);
@@ -605,7 +605,8 @@ fn packets_of_a_snap_length_are_counted_and_keep_their_lengths() {
     assert_eq!(read_capture(&format!("{out}/2.pcap")), [(at(1), filled)]);
     let warning = scene.warns(&padded);
     assert_eq!(warning, "");
-    // Tools that rewrite captures may say that the front is all there was: headers say more.
+    // Tools that rewrite captures may forget the original length; then only the headers give
+    // it.
     let forgotten = [(1, long[..60].to_vec()), (1, six[..60].to_vec())];
     let forgotten = write_capture(&scene, "forgotten.pcap", &forgotten);
     let report = scene.json(&[
@@ -675,7 +676,7 @@ fn a_capture_whose_last_record_is_cut_is_replayed_up_to_there() {
     let packets: Vec<_> = (0..9).map(|index| (index, datagram(1, 2, 64))).collect();
     let whole = write_capture(&scene, "in.pcap", &packets);
     let bytes = std::fs::read(&whole).unwrap();
-    // In the last packet's bytes, in its record's header, and in the first packet.
+    // Cuts in the last packet's bytes, in its record header, and in the first packet.
     for (end, expected) in [
         (bytes.len() - 5, 8),
         (bytes.len() - 70, 8),
@@ -717,7 +718,7 @@ fn a_replay_that_fails_leaves_no_captures() {
     scene.says(&[&replay[..], &[&whole]].concat());
     let path = format!("{out}/2.pcap");
     assert_eq!(read_capture(&path).len(), 9);
-    // What was there stays as it was.
+    // Existing files stay as they were.
     scene.refuses(&damaged, &["is damaged at packet 2"]);
     assert_eq!((names(), read_capture(&path).len()), (1, 9));
 }

@@ -1,4 +1,5 @@
-//! `thalweg run` as its users see it, with captures and sinks for ports: no privileges needed.
+//! Tests `thalweg run` through its command line, with captures and sinks as ports: no
+//! privileges needed.
 
 mod program;
 
@@ -13,7 +14,7 @@ use serde_json::Value;
 use thalweg_io::CaptureWriter;
 use thalweg_packet::Instant;
 
-/// A folder with a capture of this many packets, alternating between two destinations.
+/// A folder with a capture of `packets` packets, alternating between two destinations.
 fn folder(packets: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = CaptureWriter::create(&folder.path().join("in.pcap")).unwrap();
@@ -42,7 +43,7 @@ fn folder(packets: usize) -> tempfile::TempDir {
     folder
 }
 
-/// One port that reads the capture, one that writes another, and a sink.
+/// Configures three ports: one reads the capture, one writes another, and one is a sink.
 fn write_config(folder: &Path, switch: &str) {
     let mut text = format!("[switch]\n{switch}\n");
     let ports = [
@@ -78,7 +79,7 @@ fn a_capture_is_forwarded_to_its_end() {
     assert!(output.status.success(), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["packets"], 1_001);
-    // Between workers there may be no room for a moment; nothing is lost without being counted.
+    // An exchange between workers may be full for a moment; lost packets are counted.
     let sent = |port: &str| report["outputs"][port].as_u64().unwrap();
     let dropped = report["drops"]["exchange_full"].as_u64().unwrap_or(0);
     assert_eq!(sent("2") + sent("3") + dropped, 1_501);
@@ -152,7 +153,7 @@ fn rules_are_read_again_on_a_hangup() {
         done.contains("r.rules:1:9: rule `table=0, actions=group:2`: group 2 does not exist"),
         "{done}"
     );
-    // One line, however many faults there are.
+    // One line, however many errors there are.
     let done = reload(
         "actions=ouput:2\nactions=ouput:3\nin_prt=1",
         "thalweg: the rules stay",
@@ -201,7 +202,7 @@ fn a_signal_that_asks_for_nothing_gets_a_line() {
     assert_eq!(program.end(Signal::INT).status, Some(0));
 }
 
-/// An editor that empties a file before it writes takes no rule away.
+/// An editor that empties a file before writing it removes no rule.
 #[test]
 fn a_file_that_says_nothing_is_refused() {
     let folder = folder(10);
@@ -277,7 +278,7 @@ fn the_configuration_is_read_again_on_a_hangup() {
         program.signal(Signal::HUP);
         program.wait_for(answer)
     };
-    // The limit of rules holds, and is raised; the port that has gone has its number used again.
+    // The limit of rules holds, and is then raised; the number of the removed port is reused.
     std::fs::write(
         file("r.rules"),
         format!("{RULES}arp actions=output:second\n"),
@@ -303,7 +304,7 @@ fn the_configuration_is_read_again_on_a_hangup() {
     let Ended { status, output, .. } = program.end(Signal::TERM);
     assert_eq!(status, Some(0));
     let report: Value = serde_json::from_str(&output).unwrap();
-    // The capture was received by the first port and again by the fourth.
+    // The first port received the capture, and later the fourth did again.
     assert_eq!(report["packets"], 20);
     let ports = report["ports"].as_array().unwrap();
     let numbers: Vec<u64> = ports
@@ -311,7 +312,7 @@ fn the_configuration_is_read_again_on_a_hangup() {
         .map(|port| port["number"].as_u64().unwrap())
         .collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
-    // Half of them go to port 3 as well, which was a sink, then nothing, then a capture.
+    // Half of them also go to port 3, which was a sink, then absent, then a capture.
     assert_eq!(report["outputs"]["2"], 20);
     let counted = ["ports_attached", "ports_detached", "ports_gone"].map(|key| &report[key]);
     assert_eq!(counted, [&Value::from(2), &Value::from(1), &Value::from(0)]);
@@ -407,7 +408,7 @@ fn a_program_has_other_ports_after_a_hangup() {
         "thalweg: the configuration was read",
     );
     assert!(done.ends_with("; ports: 1 added, 0 removed"), "{done}");
-    // Removed and added again: the capture is read from its start.
+    // The port is removed and added again, so the capture is read from its start.
     let done = reload(
         format!("{p4}{first}"),
         "thalweg: the configuration was read",

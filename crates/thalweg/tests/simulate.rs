@@ -1,4 +1,4 @@
-//! `thalweg simulate`: rows, the ledger, shards, results as files, and what is refused.
+//! Tests `thalweg simulate`: rows, the ledger, shards, result files, and refusals.
 
 mod command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::command::Scene;
 
-/// Two pods of two racks, gateways in the last, 8 servers of 4 machines.
+/// Two pods of two racks, gateways in the last rack, 8 servers of 4 machines.
 const PLAN: &str = r#"
 [topology.fat_tree]
 pods = 2
@@ -29,7 +29,7 @@ cache_percent = [50, 200]
 seeds = [1, 2]
 "#;
 
-/// The keys that stay.
+/// The keys of a row, which must stay.
 const KEYS: [&str; 22] = [
     "scheme",
     "profile",
@@ -58,7 +58,7 @@ const KEYS: [&str; 22] = [
 /// Ten schemes, of which three have no caches.
 const RUNS: u64 = (3 + 7 * 2) * 2;
 
-/// Packets among 32 machines, of which a few are popular.
+/// Packets among 32 machines, a few of them popular.
 fn trace() -> String {
     let mut text = String::new();
     let mut word = 1_u64;
@@ -85,7 +85,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// The rows without the one figure that is not the same each time.
+/// The rows without processor time, which varies.
 fn rows(result: &Value) -> Vec<Value> {
     let rows = result["rows"].as_array().expect("rows").iter().cloned();
     let without_time = |mut row: Value| {
@@ -129,7 +129,8 @@ fn rows_have_the_figures_of_their_runs() {
     let of = |scheme: &'static str| rows.iter().filter(move |row| row["scheme"] == scheme);
     assert!(of("nocache").all(|row| row["hit_rate"] == 0.0 && row["cache_percent"].is_null()));
     assert!(of("direct").all(|row| row["hit_rate"] == 1.0));
-    // 50 % of 32 machines are 16 entries: for 10 switches, one gateway rack, four racks.
+    // 50 % of 32 machines are 16 entries, divided among 10 switches, one gateway rack or four
+    // racks.
     for (scheme, entries) in [
         ("switchv2p", 1),
         ("gwcache", 16),
@@ -144,7 +145,7 @@ fn rows_have_the_figures_of_their_runs() {
     }
     let seeds: Vec<&Value> = of("switchv2p").map(|row| &row["seed"]).collect();
     assert_eq!(seeds, [1, 2, 1, 2]);
-    // What is random differs by its seed, and larger caches help.
+    // Random results vary with the seed, and larger caches help.
     let figures = |scheme: &'static str, key: &str| -> Vec<f64> {
         of(scheme)
             .map(|row| row[key].as_f64().expect("a number"))
@@ -166,14 +167,14 @@ fn rows_are_the_same_however_the_runs_are_done() {
     let alone = run(&["--jobs", "1", "--no-ledger"]);
     let together = run(&["--jobs", "3", "--ledger", "together"]);
     assert_eq!(rows(&together), rows(&alone));
-    // In parts, and then from the ledger that the parts have left.
+    // In parts, and then from the ledger that the parts left.
     let parts = ["1/3", "2/3", "3/3"].map(|part| run(&["--shard", part, "--ledger", "parts"]));
     let counts: usize = parts.iter().map(|part| rows(part).len()).sum();
     assert_eq!(counts as u64, RUNS);
     let whole = run(&["--ledger", "parts"]);
     assert_eq!(whole["from_ledger"], RUNS);
     assert_eq!(rows(&whole), rows(&alone));
-    // The text is the same too, byte for byte.
+    // The text is also identical.
     let text =
         |more: &[&str]| scene.says(&[&["simulate", "plan.toml", "--no-report"], more].concat());
     assert_eq!(
@@ -197,12 +198,12 @@ fn what_was_done_is_not_done_again_and_nothing_else_is_taken_for_it() {
         .collect();
     files.sort();
     assert_eq!(files.len() as u64, RUNS);
-    // One is gone, one is cut, one has another's content.
+    // One file is gone, one is cut, and one has another's content.
     std::fs::remove_file(&files[0]).expect("it is there");
     std::fs::write(&files[1], "{\"run\":").expect("it is ours");
     std::fs::copy(&files[3], &files[2]).expect("it is ours");
     assert_eq!((kept("plan.toml"), kept("plan.toml")), (RUNS - 3, RUNS));
-    // Another seed, other traffic.
+    // Another seed, and other traffic.
     scene.write(
         "seeds.toml",
         PLAN.replace("seeds = [1, 2]", "seeds = [2, 3]"),
@@ -233,7 +234,7 @@ fn files_of_resumed_runs_are_those_of_an_unbroken_one() {
     let _ = read("resumed.html");
 }
 
-/// A byte of a kept row that changed, and a file that was cut.
+/// A changed byte in a stored row, and a cut file.
 #[test]
 fn what_is_damaged_in_the_ledger_is_told_and_done_again() {
     let scene = scene();
@@ -258,7 +259,7 @@ fn what_is_damaged_in_the_ledger_is_told_and_done_again() {
     assert_eq!(third["from_ledger"], RUNS);
 }
 
-/// Three at a time, each of which writes every row and the page.
+/// Three processes at a time; each writes every row and the page.
 #[test]
 fn several_processes_share_a_ledger() {
     let scene = scene();
@@ -314,7 +315,7 @@ fn results_are_files_too() {
     );
     let rows = std::fs::read(scene.path("rows.parquet")).expect("it is there");
     assert!(rows.starts_with(b"PAR1") && rows.ends_with(b"PAR1"));
-    // A part has no page.
+    // A part of a plan has no page.
     std::fs::remove_file(scene.path("plan.html")).expect("it is there");
     scene.says(&["simulate", "plan.toml", "--shard", "0/9"]);
     assert!(!std::path::Path::new(&scene.path("plan.html")).exists());
@@ -409,7 +410,7 @@ fn what_cannot_be_run_is_refused_with_place_and_remedy() {
     );
 }
 
-/// A rack's link to a spine fails, and then the rack's other one too.
+/// A rack's link to a spine fails, and then its other link too.
 #[test]
 fn what_fails_is_named_and_gone_around() {
     let scene = scene();
@@ -422,7 +423,7 @@ fn what_fails_is_named_and_gone_around() {
         let all = rows(&result);
         for row in &all {
             let figure = |key: &str| row[key].as_u64().expect("a number");
-            // What was lost of the protocol's own packets is among the drops.
+            // Drops include the protocol's own packets.
             assert!(figure("packets_sent") <= figure("delivered") + figure("drops"));
             assert!(figure("delivered") <= figure("packets_sent"));
         }
@@ -433,7 +434,7 @@ fn what_fails_is_named_and_gone_around() {
     let whole = drops("plan.toml", plan.clone());
     let part = drops("link.toml", format!("{plan}{one}"));
     let none = drops("rack.toml", format!("{plan}{one}{all}"));
-    // While switches do not know it, something is lost; without its rack, most is.
+    // Until switches know of the failure, packets are lost; without its rack, most are.
     assert_eq!(whole, 0);
     assert!(part > 0 && none > 10 * part, "{part} {none}");
     let refused = |text: &str, expected: &[&str]| {
@@ -450,7 +451,7 @@ fn what_fails_is_named_and_gone_around() {
     );
 }
 
-/// The gateways leave their rack in the middle; the other rack of the pod has them then.
+/// The gateways move to the pod's other rack during the run.
 #[test]
 fn gateways_move_and_nothing_is_lost() {
     let scene = scene();
@@ -492,7 +493,7 @@ fn gateways_move_and_nothing_is_lost() {
     );
 }
 
-/// A server's link, in each run: what was sent and what came, as the report counts it.
+/// Captures a server's link in each run; sent and received packets agree with the report.
 #[test]
 fn links_are_captured() {
     let scene = scene();
@@ -512,7 +513,7 @@ fn links_are_captured() {
         assert_eq!((packets, &capture["not_kept"]), (of(0) + of(1), &0.into()));
         let file = capture["file"].as_str().expect("a file");
         let bytes = std::fs::read(scene.path(file)).expect("it was written");
-        // Little-endian with nanoseconds; a head of 24 bytes, and of 16 for each packet.
+        // Nanosecond format; a header of 24 bytes, and one of 16 bytes per packet.
         assert_eq!(bytes[..4], 0xa1b2_3c4d_u32.to_ne_bytes());
         assert!(bytes.len() as u64 > 24 + packets * (16 + 64));
     }
@@ -526,7 +527,7 @@ fn links_are_captured() {
     );
 }
 
-/// The flow with most packets, and how many.
+/// The flow with the most packets, and their number.
 fn busiest_flow() -> (String, u32) {
     let trace = trace();
     let mut counts = std::collections::BTreeMap::new();
@@ -539,7 +540,7 @@ fn busiest_flow() -> (String, u32) {
     (flow.to_owned(), count)
 }
 
-/// The way of one packet, told by a run without caches and one with them.
+/// One packet's way, shown for a run without caches and one with them.
 #[test]
 fn a_packet_s_way_is_explained_hop_by_hop() {
     let scene = scene();
@@ -604,7 +605,7 @@ fn a_packet_s_way_is_explained_hop_by_hop() {
     );
 }
 
-/// Every generator, briefly, and the same each time.
+/// Runs every generator briefly; each is reproducible.
 #[test]
 fn traffic_may_be_generated() {
     let scene = Scene::new();
@@ -635,7 +636,7 @@ fn traffic_may_be_generated() {
     }
 }
 
-/// Gateways that take few packets, hosts that are told, memory by layer.
+/// Gateways with limited capacity, hosts that get mappings, and memory by layer.
 #[test]
 fn what_is_beyond_the_paper_is_run_too() {
     let scene = scene();
@@ -649,7 +650,8 @@ fn what_is_beyond_the_paper_is_run_too() {
         rows(&scene.json(&["simulate", "plan.toml", "--no-ledger", "--no-report"]))
     };
     let count = |row: &Value, key: &str| row[key].as_u64().expect("a number");
-    // 2,000 packets in 120 µs are too many for two gateways of a million a second each.
+    // 2,000 packets in 120 µs exceed the capacity of two gateways with a million packets per
+    // second each.
     let slow = run(
         "\"nocache\"",
         "[gateways]\npackets_per_second = 1000000\nqueue_packets = 9\n",
@@ -658,7 +660,7 @@ fn what_is_beyond_the_paper_is_run_too() {
     assert!(dropped > 1_000, "{dropped}");
     assert_eq!(slow[0]["drops_by_reason"]["gateway_full"], dropped);
     assert_eq!(count(&slow[0], "delivered") + dropped, 2_000);
-    // The sooner hosts are told, the fewer packets gateways see.
+    // The sooner hosts get mappings, the fewer packets reach gateways.
     let at_gateways = |threshold: u32| {
         let more = format!("offload_threshold_packets = {threshold}\n");
         count(&run("\"offload\"", &more)[0], "gateway_packets")
@@ -666,14 +668,15 @@ fn what_is_beyond_the_paper_is_run_too() {
     let counts = [1, 3, 1_000].map(at_gateways);
     assert!(counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
     assert_eq!(counts[2], 2_000);
-    // Memory in ToRs only, said by weights: their share of 64 entries is 6 of 10 switches, so 15.
+    // Weights put memory in ToRs only: they are 6 of 10 switches, so their share of 64 entries
+    // is 15.
     let layered = run("\"switchv2p\"", "[memory]\ncore = 0\nspine = 0\ntor = 1\n");
     let hits = &layered[0]["hits_by_layer"];
     assert_eq!((&hits["core"], &hits["spine"]), (&0.into(), &0.into()));
     assert!(count(hits, "tor") > 0);
 }
 
-/// A trace and a placement that are packed, and in the folder of data.
+/// A packed trace and placement, in the data folder.
 #[test]
 fn data_may_be_packed_and_elsewhere() {
     let scene = scene();
@@ -712,7 +715,7 @@ fn data_may_be_packed_and_elsewhere() {
     assert_eq!(rows(&run("packed.toml")), rows(&run("plan.toml")));
 }
 
-/// Two tenants, with lines of their own and without; and memory where it was asked for.
+/// Two tenants with and without their own lines, and memory placed by demand.
 #[test]
 fn tenants_and_memory_by_curves_are_in_rows_tables_and_the_ledger() {
     let scene = scene();
@@ -748,7 +751,7 @@ fn tenants_and_memory_by_curves_are_in_rows_tables_and_the_ledger() {
         let is_placed = row["scheme"] == "switchv2p+curves";
         assert_eq!(!row["placed_entries"].is_null(), is_placed, "{row}");
     }
-    // 64 lines for 10 switches are 6 each; 60 are dealt out, in sets of four.
+    // 64 lines over 10 switches are 6 each; these 60 are distributed in sets of four.
     let placed = &of("switchv2p+curves")["placed_entries"];
     let lines = ["core", "spine", "tor"].map(|layer| number(&placed[layer]));
     assert_eq!(lines.iter().sum::<u64>(), 60, "{lines:?}");
@@ -773,7 +776,7 @@ fn tenants_and_memory_by_curves_are_in_rows_tables_and_the_ledger() {
     the_ledger_knows_what_was_measured(&scene, &plan, &all);
 }
 
-/// What was measured by is a part of what a run is.
+/// The measured percentage is part of a run's identity.
 fn the_ledger_knows_what_was_measured(scene: &Scene, plan: &str, all: &[Value]) {
     let again = scene.json(&["simulate", "plan.toml", "--no-report"]);
     assert_eq!(
@@ -786,7 +789,7 @@ fn the_ledger_knows_what_was_measured(scene: &Scene, plan: &str, all: &[Value]) 
     );
     let other = scene.json(&["simulate", "plan.toml", "--no-report"]);
     assert_eq!(other["from_ledger"], 4);
-    // A packet's way is that of the run with placed memory.
+    // A packet's way is shown for the run with placed memory.
     let said = scene.json(&["simulate", "plan.toml", "--trace-packet", "0"]);
     assert_eq!(said["runs"].as_array().map(Vec::len), Some(5));
     scene.write(

@@ -1,4 +1,5 @@
-//! `thalweg trace` as its users see it: explained packets as golden text, and what errors say.
+//! Tests `thalweg trace` through its command line: explanations as golden text, and error
+//! messages.
 
 mod command;
 
@@ -191,7 +192,7 @@ fn a_packet_is_asked_for_and_what_is_missing_is_counted() {
     );
 }
 
-/// What is done with a packet.
+/// The actions of a packet.
 fn actions(arguments: &[&str]) -> String {
     let report = Scene::new().json(&[&["trace"], arguments].concat());
     report["actions"].as_str().expect("a text").to_owned()
@@ -221,7 +222,7 @@ fn a_packet_begins_with_registers_metadata_and_a_tunnel() {
     ] {
         assert_eq!(actions(&["--rules", &rules, flow]), expected, "{flow}");
     }
-    // They are there in later passes, and beside bytes.
+    // Initial values remain in later passes, and apply beside given bytes.
     let flow = "in_port=1,mpls,mpls_label=16,tun_id=8,reg1=1";
     let report = scene.json(&["trace", "--rules", &rules, flow]);
     assert_eq!(report["recirculated"][0]["actions"], "6", "{report}");
@@ -330,7 +331,7 @@ fn ports_have_names() {
     assert_eq!(of("in_port=up"), "2,3");
     assert_eq!(of("in_port=1"), "2,3");
     assert_eq!(of("in_port(up),eth_type(0x0800)"), "2,3");
-    // Ports that have names exist.
+    // A port with a name exists.
     assert_eq!(of("in_port=down"), "1,3");
     let report = scene.json(&[&["explain"], &trace[..], &["in_port=up"]].concat());
     assert_eq!(report["actions"], "2,3");
@@ -415,7 +416,7 @@ fn bad_input_ends_with_2_and_says_where_and_what_to_do() {
     scene.refuses(&["trace", "in_port=1"], &["--rules"]);
 }
 
-/// What Faucet, a controller, gave to a switch, as `ovs-ofctl dump-flows` printed it.
+/// Rules that Faucet, a controller, gave to a switch, as printed by `ovs-ofctl dump-flows`.
 #[cfg(feature = "shared-data")]
 #[test]
 fn the_dump_of_a_faucet_network() {

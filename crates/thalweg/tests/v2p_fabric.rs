@@ -1,5 +1,5 @@
-//! A fabric of running switches that caches virtual addresses, beside the simulator's. Needs root
-//! and iproute2.
+//! Compares a fabric of running switches that caches virtual addresses with the simulator.
+//! Needs root and iproute2.
 //!
 //! ```text
 //!                       core
@@ -10,10 +10,10 @@
 //!     machine 0 (moves)        machine 1
 //! ```
 //!
-//! Every node is a `thalweg run` of its own, and every link a veth pair; the machines are in
-//! namespaces of their own. What the switches count is what the simulator counts, number by number,
-//! for the same packets in the same order. The fabric's shape, addresses and routes are those of
-//! the simulator; only virtual addresses differ, and caches are large enough for all.
+//! Every node is a separate `thalweg run`, and every link a veth pair; each machine has its
+//! own namespace. For the same packets in the same order, the switches' counters must equal
+//! the simulator's. The fabric has the simulator's shape, addresses and routes; only virtual
+//! addresses differ, and caches are large enough for all mappings.
 
 #[path = "../../io/tests/namespace/mod.rs"]
 #[allow(dead_code)]
@@ -37,16 +37,17 @@ use thalweg_fabric::{
 };
 use thalweg_v2p::{Profile, Role};
 
-/// Lines of each cache: no two of the few mappings meet.
+/// Lines of each cache; enough that the few mappings never share one.
 const ENTRIES: u32 = 4_096;
 
-/// The machines' virtual addresses, Ethernet addresses, and the servers of the first of them.
+/// The machines' virtual addresses, Ethernet addresses and servers, and the server that the
+/// first moves to.
 const ADDRESSES: [&str; 2] = ["172.16.0.1", "172.16.0.2"];
 const MACS: [&str; 2] = ["02:77:00:00:00:01", "02:77:00:00:00:02"];
 const SERVERS: [u32; 2] = [0, 2];
 const MOVED_TO: u32 = 1;
 
-/// Echoes of each phase.
+/// Echo requests in each phase.
 const PINGS: u32 = 5;
 
 fn shape() -> FatTree {
@@ -61,11 +62,11 @@ fn shape() -> FatTree {
     }
 }
 
-/// A fabric of programs.
+/// A fabric of `thalweg run` programs.
 struct Fabric {
     topology: Topology,
     folder: tempfile::TempDir,
-    /// Where all switches run.
+    /// The namespace of all switches.
     inside: Namespace,
     machines: [Namespace; 2],
     programs: BTreeMap<NodeId, Program>,
@@ -119,7 +120,7 @@ impl Fabric {
             let veth = ["link", "add", name, "type", "veth", "peer", "name", &end];
             at.ip(&[&veth[..], &["netns", &self.inside.name]].concat());
             self.inside.ip(&["link", "set", &end, "arp", "off", "up"]);
-            // The fabric needs room for its headers; and kernels offer super-frames.
+            // The fabric needs room for its headers, and kernels must not send super-frames.
             let small = ["mtu", "1300", "gso_max_segs", "1", "address", MACS[machine]];
             at.ip(&[&["link", "set", name][..], &small].concat());
             at.ip(&["link", "set", name, "up"]);
@@ -134,7 +135,7 @@ impl Fabric {
         }
     }
 
-    /// What the control plane says: the fabric, and where the first machine is.
+    /// Writes the map: the fabric, and the first machine's server.
     fn write_map(&self, version: u64, server: u32) {
         let topology = &self.topology;
         let mut text = format!("version {version}\n");
@@ -214,7 +215,7 @@ impl Fabric {
         path
     }
 
-    /// Routes by outer destination; there is one shortest way to each.
+    /// Routes by outer destination; there is one shortest path to each.
     fn rules(&self, node: NodeId) -> String {
         let topology = &self.topology;
         let mut rules = String::new();
@@ -238,7 +239,8 @@ impl Fabric {
         rules
     }
 
-    /// The first machine goes to another server, with its address; all switches hear of it.
+    /// Moves the first machine to another server, with its address; all switches get the new
+    /// map.
     fn migrate(&self) {
         self.write_map(2, MOVED_TO);
         for program in self.programs.values() {
@@ -253,7 +255,8 @@ impl Fabric {
         self.machines[0].ip(&["addr", "add", &address, "dev", "e1"]);
     }
 
-    /// Echoes from one machine to the other, one after the other; none may be lost.
+    /// Sends echo requests from one machine to the other, one after the other; none may be
+    /// lost.
     fn ping(&self, from: usize) {
         for _ in 0..PINGS {
             let output = self.machines[from].enter(|| {
@@ -266,7 +269,7 @@ impl Fabric {
         }
     }
 
-    /// Ends all; gives the report of each node.
+    /// Ends all programs; returns the report of each node.
     fn end(&mut self) -> BTreeMap<NodeId, Value> {
         let programs = std::mem::take(&mut self.programs);
         let ended = programs.into_iter().map(|(node, program)| {
@@ -287,7 +290,7 @@ fn machine_link(server: NodeId) -> String {
     format!("n{}-machine", server.0)
 }
 
-/// The same packets in the simulator.
+/// Sends the same packets in the simulator.
 fn simulate(profile: Profile) -> Simulation {
     let mut trace = Vec::new();
     let mut at = 1;
@@ -328,7 +331,7 @@ fn simulate(profile: Profile) -> Simulation {
     run
 }
 
-/// What switches count, as the simulator has it, without zeros.
+/// The simulator's counters of each switch, without zeros.
 fn counted(run: &Simulation) -> Vec<BTreeMap<String, u64>> {
     let switches = run.switch_counters();
     let named = switches.map(|counters| {
@@ -374,8 +377,8 @@ fn switches_count_what_the_simulator_counts_paper() {
     a_migration_between_echoes("paper", Profile::Paper);
 }
 
-/// Sends so much from the second machine to the first; the content has to arrive, and a machine
-/// that moves in the middle does not break the connection.
+/// Sends data from the second machine to the first. The content must arrive although the
+/// machine moves in the middle.
 #[test]
 fn a_connection_survives_a_migration() {
     let mut fabric = Fabric::start("plus");
@@ -417,7 +420,7 @@ fn a_connection_survives_a_migration() {
     );
 }
 
-/// A switch whose map is not of its fabric does not start, and says where to look.
+/// A switch that is missing in its map does not start, and the error says where to look.
 #[test]
 fn a_map_without_the_switch_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! The program run to its end in a folder of its own.
+//! Runs the program to its end in a separate folder.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::process::{Child, Command, Output, Stdio};
@@ -18,12 +18,12 @@ impl Scene {
         Scene { folder }
     }
 
-    /// The path of a file.
+    /// The path of a file in the folder.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a file, and gives its path.
+    /// Writes a file; returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).expect("the folder is ours");
@@ -37,7 +37,7 @@ impl Scene {
         command.output().expect("the program starts")
     }
 
-    /// Starts the program, whose streams are read.
+    /// Starts the program with its output streams piped.
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(arguments).current_dir(self.folder.path());
@@ -45,7 +45,7 @@ impl Scene {
         command.spawn().expect("the program starts")
     }
 
-    /// The files of half-written results, in the folder and in those within.
+    /// The unfinished result files in the folder and below.
     pub(crate) fn parts(&self) -> Vec<String> {
         let (mut folders, mut parts) = (vec![self.folder.path().to_owned()], Vec::new());
         while let Some(folder) = folders.pop() {
@@ -64,7 +64,7 @@ impl Scene {
         parts
     }
 
-    /// What it says to people, when all is well.
+    /// Runs the program, which must succeed without warnings; returns standard output.
     pub(crate) fn says(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{output:?}");
@@ -72,14 +72,15 @@ impl Scene {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What it says on standard error, when all is well all the same.
+    /// Runs the program, which must succeed; returns standard error.
     pub(crate) fn warns(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stderr).expect("text")
     }
 
-    /// What it says to programs, when all is well but for a warning: one object, and the warning.
+    /// Runs the program with `--json`, which must succeed; returns its object and its
+    /// warnings.
     pub(crate) fn json_and_warning(&self, arguments: &[&str]) -> (Value, String) {
         let output = self.run(&[&["--json"], arguments].concat());
         assert!(output.status.success(), "{output:?}");
@@ -87,13 +88,15 @@ impl Scene {
         (object, String::from_utf8(output.stderr).expect("text"))
     }
 
-    /// What it says to programs, when all is well: one object and nothing else.
+    /// Runs the program with `--json`, which must succeed and print one object without
+    /// warnings.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let text = self.says(&[&["--json"], arguments].concat());
         serde_json::from_str(&text).expect("one object")
     }
 
-    /// It ends with 2, and says all of this on standard error, and nothing elsewhere.
+    /// Runs the program, which must end with status 2, all of `expected` on standard error,
+    /// and nothing on standard output.
     pub(crate) fn refuses(&self, arguments: &[&str], expected: &[&str]) {
         let output = self.run(arguments);
         let text = String::from_utf8(output.stderr).expect("text");

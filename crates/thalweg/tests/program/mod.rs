@@ -1,6 +1,6 @@
-//! The program as a child process that is watched, and ended when dropped.
+//! Watches the program as a child process, and ends it when dropped.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Longer than anything here takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running program, and the lines it says on one of its streams.
+/// A running program, and the lines of one of its output streams.
 pub(crate) struct Program {
     child: Child,
     lines: Receiver<String>,
@@ -25,12 +25,12 @@ pub(crate) struct Program {
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
     pub(crate) output: String,
-    /// From the signal until it was gone.
+    /// Time from the signal until the end.
     pub(crate) took: Duration,
 }
 
 impl Program {
-    /// Runs `thalweg --json run`, whose news are on standard error; and passes them on.
+    /// Runs `thalweg --json run`, which logs to standard error; the log is passed on.
     pub(crate) fn start_json(config: &Path) -> Program {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(["--json", "run"]).arg(config);
@@ -45,7 +45,7 @@ impl Program {
         }
     }
 
-    /// Waits for a line that begins like this.
+    /// Waits for a line that begins with `start`.
     pub(crate) fn wait_for(&self, start: &str) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -58,7 +58,7 @@ impl Program {
         }
     }
 
-    /// The process's number.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -68,7 +68,7 @@ impl Program {
         kill_process(pid, signal).expect("the program is there");
     }
 
-    /// Ends the program by a signal, and gives what it said at its end.
+    /// Ends the program by a signal; returns its final output.
     pub(crate) fn end(mut self, signal: Signal) -> Ended {
         let start = Instant::now();
         self.signal(signal);
