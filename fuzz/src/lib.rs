@@ -1,12 +1,12 @@
-//! Fuzz targets: one function for each parser of bytes or text that comes from outside.
+//! Fuzz targets: one function for each parser of outside bytes or text.
 //!
-//! A target takes any bytes and returns; it panics if a promise of the parser is broken. So the
-//! same functions serve two harnesses: `src/bin/replay.rs`, which runs on a stable compiler and
-//! in the continuous build, and libFuzzer (`fuzz_targets/`), which is guided by coverage and needs
-//! a nightly compiler.
+//! A target accepts any bytes, and panics if the parser breaks a promise. Two harnesses call
+//! the same functions. `src/bin/replay.rs` runs on a stable compiler and in continuous
+//! integration. libFuzzer (`fuzz_targets/`) is guided by coverage and needs a nightly
+//! compiler.
 //!
-//! A new target is a file in `targets/`, a line in [`TARGETS`], a folder in `corpus/`, and a file
-//! and a `[[bin]]` for libFuzzer.
+//! A new target is a file in `targets/`, a line in [`TARGETS`], a folder in `corpus/`, and a
+//! file and a `[[bin]]` for libFuzzer.
 
 pub mod mutation;
 pub mod targets;
@@ -14,9 +14,9 @@ pub mod targets;
 /// A named function that must survive any input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name, also of its folder in `corpus/`.
+    /// The name of the target, and of its folder in `corpus/`.
     pub name: &'static str,
-    /// Tries one input.
+    /// Runs one input.
     ///
     /// Panics if a promise is broken.
     pub run: fn(&[u8]),

@@ -1,33 +1,33 @@
-//! Changes to inputs, from a seed.
+//! Mutates inputs, from a seed.
 //!
-//! The changes are those of general-purpose fuzzers: bits, bytes, values at the edges of integer
+//! The mutations are those of general-purpose fuzzers: bits, bytes, edge values of integer
 //! types, cuts, repeats, and pieces of other inputs. There is no feedback from coverage; the
-//! corpus carries the structure.
+//! corpus provides the structure.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Inputs do not grow past this.
+/// Longest mutated input.
 const LEN_MAX: usize = 4096;
-/// Values at which integers, lengths and protocols change their ways.
+/// Values at which integers, lengths and protocols change their meaning.
 const EDGES: [u16; 14] = [
     0, 1, 4, 5, 6, 0x3c, 0x7f, 0x80, 0xff, 0x0800, 0x7fff, 0x8100, 0x86dd, 0xffff,
 ];
 
-/// A source of inputs that resemble those of a corpus.
+/// Generates inputs that resemble those of a corpus.
 pub struct Mutator {
     random: StdRng,
 }
 
 impl Mutator {
-    /// The same seed gives the same inputs.
+    /// Creates a mutator; the same seed gives the same inputs.
     pub fn new(seed: u64) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
         }
     }
 
-    /// An input of the corpus with one to eight changes; an empty corpus gives noise.
+    /// An input of the corpus with one to eight mutations; an empty corpus gives noise.
     pub fn next_input(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut input = match corpus.len() {
             0 => vec![0; self.random.random_range(0..256)],

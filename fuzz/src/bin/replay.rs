@@ -1,7 +1,7 @@
-//! Runs targets on a stable compiler: the corpus first, then mutations of it.
+//! Runs targets on a stable compiler: first the corpus, then mutations of it.
 //!
-//! An input that makes a target panic is written to `artifacts/<target>/` and ends the program
-//! with failure; `replay TARGET --input FILE` tries it again.
+//! An input that makes a target panic is written to `artifacts/<target>/`, and the program
+//! fails. `replay TARGET --input FILE` runs it again.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use thalweg_fuzz::{TARGETS, Target};
 #[derive(Parser)]
 #[command(about = "Runs fuzz targets on a stable compiler")]
 struct Arguments {
-    /// One target; all of them otherwise.
+    /// Run only this target; all of them by default.
     target: Option<String>,
-    /// For how long to mutate, for each target; the corpus is always run whole.
+    /// Seconds of mutation for each target; the corpus always runs whole.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// The seed of the mutations.
+    /// Seed of the mutations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Try this file only.
+    /// Run only this file.
     #[arg(long)]
     input: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what was asked for; `false` if a target panicked.
+/// Runs the chosen targets; `false` if one panicked.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let chosen: Vec<Target> = TARGETS
         .into_iter()
@@ -91,7 +91,8 @@ fn fuzz(target: Target, arguments: &Arguments) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The files of a folder, in the order of their names, so that a seed means the same everywhere.
+/// Reads the files of a folder in the order of their names, so that a seed is reproducible
+/// everywhere.
 fn read_corpus(folder: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let entries = std::fs::read_dir(folder)
         .with_context(|| format!("{}: every target needs a corpus", folder.display()))?;
@@ -110,7 +111,7 @@ fn survives(target: Target, input: &[u8]) -> bool {
     panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok()
 }
 
-/// Writes the input that broke a target where it will be found.
+/// Saves the input that made a target panic.
 fn keep(root: &Path, target: Target, input: &[u8]) -> anyhow::Result<bool> {
     let folder = root.join("artifacts").join(target.name);
     std::fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! Writes the first corpus of the packet targets: one frame of each shape, by name.
+//! Writes the initial corpus of the packet targets: one frame of each shape, by name.
 //!
 //! Run it again when a protocol is added; inputs that were found later stay as they are.
 
@@ -23,13 +23,13 @@ const B6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const TCP_OPTIONS: [u8; 20] = [
     2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2,
 ];
-/// A neighbour solicitation behind its ICMPv6 header, with one option.
+/// A neighbour solicitation after its ICMPv6 header, with one option.
 const SOLICITATION: [u8; 28] = [
     0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0,
 ];
-/// Four changes in front of a frame of the target `rewrite`: their number, then eight bytes each.
+/// Four changes before a frame of the target `rewrite`: their number, then eight bytes each.
 ///
-/// An IPv4 source, an IPv6 destination, a port, and a TTL taken one from.
+/// They write an IPv4 source, an IPv6 destination and a port, and decrement a TTL.
 #[rustfmt::skip]
 const REWRITES: [u8; 33] = [
     4,
@@ -43,7 +43,7 @@ fn ethernet() -> PacketBuilder {
     PacketBuilder::ethernet(SOURCE, DESTINATION)
 }
 
-/// A name, the packet, and the offset at which its most interesting header begins.
+/// A name, the packet, and the offset of its most interesting header.
 type Seed = (&'static str, PacketBuilder, usize);
 
 fn link_seeds() -> Vec<Seed> {
@@ -98,7 +98,7 @@ fn ipv6_seeds() -> Vec<Seed> {
     ]
 }
 
-/// What packets of the V2P protocol are about, by name.
+/// Bodies of V2P packets, by name.
 fn v2p_bodies() -> anyhow::Result<[(&'static str, Body); 6]> {
     let place = Address::new(B6.into()).context("an address")?;
     let vni = Vni::new(42).context("an identifier")?;
@@ -144,7 +144,7 @@ fn v2p_bodies() -> anyhow::Result<[(&'static str, Body); 6]> {
     ])
 }
 
-/// Packets of the V2P protocol, each with other tags, and their options alone.
+/// V2P packets with different tags, and their options alone.
 fn v2p_seeds() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let frame = ethernet().ipv4(A4, B4).udp(7, 8).payload(b"inner").build();
     let mut seeds = Vec::new();

@@ -1,11 +1,12 @@
-//! A capture file, pcap or pcapng.
+//! Capture files, pcap or pcapng.
 //!
-//! Arbitrary bytes give packets, then one error or the end: no panic, no endless loop.
+//! Arbitrary bytes give packets, then one error or the end. There is no panic and no endless
+//! loop.
 
 use thalweg_io::CaptureReader;
 use thalweg_packet::Packet;
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let Ok(mut reader) = CaptureReader::new(input) else {
         return;

@@ -1,12 +1,12 @@
-//! Rule changes: the bytes choose operations, and packets in between.
+//! Rule changes: the bytes choose operations, and packets between them.
 //!
-//! Every operation takes two or three bytes, so that any input is a story. Matches and actions
-//! come from short menus, so that they meet.
+//! Every operation takes two or three bytes, so any input is a valid sequence. Matches and
+//! actions come from short lists, so that they often interact.
 //!
-//! 1. After every change, every answer of the caches is the interpreter's.
-//! 2. A refused change leaves nothing behind: the same rules, groups and counters.
-//! 3. In the end, a switch that got the remaining rules at once gives the same answers.
-//! 4. Rules, groups and buckets have counted what the interpreter says they met.
+//! 1. After every change, all answers of the caches equal the interpreter's.
+//! 2. A refused change leaves nothing behind: rules, groups and counters are the same.
+//! 3. In the end, a switch that gets the remaining rules at once gives the same answers.
+//! 4. Rules, groups and buckets count what the interpreter says they met.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -71,7 +71,7 @@ const BUCKETS: [&str; 6] = [
     "type=select",
 ];
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let mut story = Story::new(input.first().copied().unwrap_or(0));
     for step in input.get(1..).unwrap_or_default().chunks(3) {
@@ -81,18 +81,18 @@ pub fn run(input: &[u8]) {
     story.end();
 }
 
-/// What tells a rule from all others.
+/// What identifies a rule.
 type Identity = (u8, u16, Match);
 
-/// A switch, and what is known of it.
+/// A switch, and what is expected of it.
 struct Story {
     engine: Engine,
     now: Instant,
-    /// Operations that wait to be done together.
+    /// Operations that wait to be applied together.
     bundle: Option<Vec<Operation>>,
-    /// Packets that each living rule should have counted.
+    /// Packets that each existing rule should have counted.
     rules: BTreeMap<Identity, u64>,
-    /// The same of groups, and of their buckets.
+    /// The same for groups and their buckets.
     groups: BTreeMap<GroupId, (u64, Vec<u64>)>,
 }
 
@@ -169,7 +169,7 @@ impl Story {
             2 => {
                 let mut operations = self.bundle.take().unwrap_or_default();
                 if second & 1 == 1 {
-                    // Always refused, so that all of it has to be undone.
+                    // The change is always refused, so all of it must be undone.
                     operations.extend(operation("add table=3,actions=goto_table:1"));
                 }
                 self.apply(&Change { operations });
@@ -178,7 +178,7 @@ impl Story {
         }
     }
 
-    /// Does an operation, now or with the rest of a bundle.
+    /// Applies an operation, now or with the rest of a bundle.
     fn ask(&mut self, text: &str) {
         let Some(operation) = operation(text) else {
             return;
@@ -200,7 +200,7 @@ impl Story {
         let mut deletes = false;
         for operation in &change.operations {
             match operation {
-                // A rule that is there already goes on with what it has counted.
+                // An existing rule keeps its counts.
                 Operation::Add(flow) if !deletes => {
                     self.rules.entry(identity(flow)).or_insert(0);
                 }
@@ -218,14 +218,14 @@ impl Story {
         self.forget_the_dead();
     }
 
-    /// Of a rule that was added behind deletions: what it counted before if it was still there,
-    /// nothing if it was not. Which of them, the switch may say.
+    /// Checks a rule that was added after deletions. It keeps its earlier count if it still
+    /// existed, or starts at zero; the switch decides which.
     fn expect_old_or_new(&mut self, wanted: Identity) {
         self.engine.settle();
         let pipeline = self.engine.pipeline();
         let living = flows(&pipeline).find(|(_, flow)| identity(flow) == wanted);
         let Some((id, flow)) = living else {
-            return; // Deleted again.
+            return; // It was deleted again.
         };
         let counted = pipeline.rule(id).expect("it lives").counters.packets;
         let before = self.rules.get(&wanted).copied().unwrap_or(0);
@@ -252,7 +252,7 @@ impl Story {
         self.engine.outbox().recycle();
     }
 
-    /// Counts what the interpreter says that a packet meets.
+    /// Counts what the interpreter says a packet meets.
     fn expect_counts(&mut self, packet: &Packet) {
         let pipeline = self.engine.pipeline();
         let mut outbox = growing_outbox();
@@ -268,7 +268,7 @@ impl Story {
                     let known = pipeline.group(group, pipeline.version());
                     let uses_all = known.is_some_and(|group| group.kind == GroupKind::All);
                     let (sum, buckets) = self.groups.get_mut(&group).expect("it lives");
-                    // A packet that goes through all buckets is one packet.
+                    // A packet that goes through all buckets counts once.
                     *sum += u64::from(!uses_all || bucket == Some(0));
                     if let Some(bucket) = bucket {
                         buckets[bucket as usize] += 1;
@@ -295,7 +295,7 @@ impl Story {
         }
     }
 
-    /// Invariants 3 and 4.
+    /// Checks invariants 3 and 4.
     fn end(mut self) {
         self.check_counters();
         let pipeline = self.engine.pipeline();
@@ -348,7 +348,7 @@ fn selector(first: u8, second: u8) -> String {
     format!("table={table},priority={priority},{matching}")
 }
 
-/// Frames that there are.
+/// Number of different frames.
 const FRAMES: u8 = 10;
 
 fn frame(choice: u8) -> Vec<u8> {
@@ -373,7 +373,7 @@ fn frame(choice: u8) -> Vec<u8> {
     builder.pad_to(60).build()
 }
 
-/// The living rules, the first to be asked for first.
+/// The existing rules, in order of precedence.
 fn flows(pipeline: &Pipeline) -> impl Iterator<Item = (RuleId, Flow)> {
     let mut rules: Vec<(RuleId, &Rule)> = pipeline.rules(pipeline.version()).collect();
     rules.sort_by_key(|(_, rule)| std::cmp::Reverse(rule.precedence));
@@ -382,7 +382,7 @@ fn flows(pipeline: &Pipeline) -> impl Iterator<Item = (RuleId, Flow)> {
         .map(|(id, _)| (id, pipeline.flow_of(id).expect("it lives")))
 }
 
-/// All that a change could have left a trace in.
+/// All state that a change could affect.
 fn picture(engine: &mut Engine) -> Vec<String> {
     engine.settle();
     let pipeline = engine.pipeline();
@@ -399,7 +399,8 @@ fn picture(engine: &mut Engine) -> Vec<String> {
     rules.chain(groups).chain(ports).collect()
 }
 
-/// A pipeline that gets at once what this one has become; none if a group names one that is gone.
+/// Builds a pipeline at once with the rules of this one; `None` if a group names a group that
+/// is gone.
 fn from_scratch(pipeline: &Pipeline, now: Instant) -> Option<Pipeline> {
     let version = pipeline.version();
     let mut fresh = Pipeline::new(thalweg_pipeline::Config::default());

@@ -1,19 +1,19 @@
 //! ClassBench filter sets as text.
 //!
 //! 1. No text makes the parser panic.
-//! 2. A filter is printed so that it reads back as the same filter.
-//! 3. The matches of a filter are conditions that the switch reads, no two of them overlap, and
-//!    there are no more than two ranges can need.
+//! 2. A printed filter reads back as the same filter.
+//! 3. The matches of a filter are conditions that the switch reads. No two of them overlap,
+//!    and there are no more than two ranges can need.
 
 use thalweg_pipeline::text;
 use thalweg_workload::{Extra, Filter, parse_filters};
 
-/// Masks that one port range can need, squared, for TCP and UDP.
+/// Most matches of a filter: masks that one port range can need, squared, for TCP and UDP.
 const MATCHES_MAX: usize = 2 * 30 * 30;
-/// Filters whose matches are looked at: two ranges can take hundreds each.
+/// Filters whose matches are checked; two ranges can need hundreds each.
 const FILTERS_MAX: usize = 4;
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(filters) = parse_filters("fuzz", &text) else {

@@ -1,9 +1,10 @@
 //! Configurations of `thalweg run`, which are TOML.
 //!
 //! 1. No text makes the reader panic.
-//! 2. An error is one line, names a place of the text, and says what to do.
-//! 3. A configuration that is accepted is written out whole and reads back as the same. A key that
-//!    is added to the reader belongs into [`written`] and into the corpus's `everything`.
+//! 2. An error is one line, names a place in the text, and says what to do.
+//! 3. An accepted configuration, written out in full, reads back as the same. A key that is
+//!    added to the reader must also be added to [`written`] and to the corpus file
+//!    `everything`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,12 @@ use thalweg_control::ServerLimits;
 use thalweg_io::PortConfig;
 use toml::{Table, Value};
 
-/// Words one of which is in every error, as each says what to do, or what would do.
+/// Every error contains one of these words, because it must say what to do.
 const ADVICE: [&str; 9] = [
     "add", "choose", "expected", "give", "must be", "remove", "set", "use", "write",
 ];
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match Configuration::parse("fuzz.toml", Path::new("etc"), &text) {
@@ -37,7 +38,7 @@ fn check_error(text: &str, error: &ConfigError) {
     };
     let start = format!("fuzz.toml:{line}:{column}: ");
     assert!(said.starts_with(&start), "{said}");
-    // An error at the end may be on the line that would come next.
+    // An error at the end may be on the line after the last.
     let lines: Vec<&str> = text.split('\n').collect();
     let place = lines.get(*line - 1).expect("the line is there");
     assert!((1..=place.chars().count() + 1).contains(column), "{said}");
@@ -46,13 +47,13 @@ fn check_error(text: &str, error: &ConfigError) {
 
 fn reads_back(config: &Configuration) {
     let printed = written(config).to_string();
-    // Paths have become relative to where we are.
+    // The first reading made the paths relative to the current folder.
     let again = Configuration::parse("again.toml", Path::new(""), &printed);
     let again = again.unwrap_or_else(|error| panic!("{error} in {printed}"));
     assert_eq!(format!("{again:?}"), format!("{config:?}"), "{printed}");
 }
 
-/// A configuration as TOML, with nothing left to defaults.
+/// The configuration as TOML, with every key given.
 fn written(config: &Configuration) -> Table {
     let (pipeline, datapath) = (&config.switch.pipeline, &config.switch.datapath);
     let paths = |paths: &[PathBuf]| Value::Array(paths.iter().map(|path| word(path)).collect());
@@ -241,7 +242,7 @@ fn table<const N: usize>(pairs: [(&str, Value); N]) -> Table {
     pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// What came out of TOML fits into its integers.
+/// Numbers that came from TOML fit into its integers.
 fn number(number: u64) -> Value {
     Value::Integer(i64::try_from(number).expect("limits are less"))
 }

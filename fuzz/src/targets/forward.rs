@@ -1,13 +1,13 @@
-//! A frame through the caches: the first byte chooses the port, the rest is the frame.
+//! Frames through the caches: the first byte chooses the port, the rest is the frame.
 //!
-//! Fixed rules (`rules/forward.rules`) that have one of everything, and fresh caches for every
-//! input. Neighbours of the frame (bits flipped, cut, another port) follow it, and meet the
+//! The rules are fixed (`rules/forward.rules`) and use every feature; every input gets fresh
+//! caches. Neighbours of the frame (flipped bits, cut, another port) follow it, and meet the
 //! entries that it made.
 //!
-//! 1. Every answer of the caches is the interpreter's, byte for byte.
-//! 2. Flipping bits of the key that the walk did not examine changes neither its steps nor its
+//! 1. Every answer of the caches equals the interpreter's, byte for byte.
+//! 2. Flipping key bits that the walk did not examine changes neither its steps nor its
 //!    effects.
-//! 3. Nothing panics, whatever the bytes are.
+//! 3. No bytes cause a panic.
 
 use std::sync::OnceLock;
 
@@ -16,10 +16,10 @@ use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_pipeline::{Operation, Outbox, Pipeline, PortState, forward, text, translate};
 
 const PORTS: u32 = 4;
-/// Neighbours of a frame that are tried.
+/// Neighbours tried for each frame.
 const NEIGHBOURS: u64 = 12;
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     static PIPELINE: OnceLock<Gate<Pipeline>> = OnceLock::new();
     let pipeline = PIPELINE.get_or_init(|| Gate::new(load()));
@@ -85,7 +85,7 @@ impl<'a> Caches<'a> {
         packet.set_received(port, Instant::ZERO);
         let known = self.pipeline.read();
         let mut expected = growing_outbox();
-        // A frame that is none is dropped by both.
+        // Both drop bytes that are not a frame.
         let _ = forward(&known, known.version(), packet.clone(), &mut expected);
         drop(known);
         let mut outbox = growing_outbox();
@@ -105,7 +105,7 @@ fn growing_outbox() -> Outbox {
     outbox
 }
 
-/// Whatever a walk did not examine may be anything.
+/// Checks invariant 2: bits that a walk did not examine may have any value.
 fn flip_unexamined(pipeline: &Pipeline, frame: &[u8], port: PortId, chance: &mut Chance) {
     let Ok(headers) = Headers::parse(frame) else {
         return;
@@ -141,7 +141,7 @@ fn flip_unexamined(pipeline: &Pipeline, frame: &[u8], port: PortId, chance: &mut
     }
 }
 
-/// Chance that follows from the input, so that an input means the same every time.
+/// Random choices that depend only on the input, so that each input is reproducible.
 struct Chance(u64);
 
 impl Chance {
@@ -162,7 +162,7 @@ impl Chance {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// A frame that differs in a few bits or in length, or came in elsewhere.
+    /// A frame that differs in a few bits, in length, or in its ingress port.
     fn neighbour(&mut self, frame: &[u8], port: PortId) -> (Vec<u8>, PortId) {
         let mut frame = frame.to_vec();
         match self.below(8) {

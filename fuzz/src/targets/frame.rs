@@ -1,8 +1,8 @@
-//! A whole frame: parsed, extracted into keys, and rewritten.
+//! Whole frames: parsed, extracted into keys, and rewritten.
 //!
-//! 1. Nothing panics, whatever the bytes are.
+//! 1. No bytes cause a panic.
 //! 2. A field has the same value in every layout.
-//! 3. A pushed VLAN tag that is popped again leaves the bytes as they were.
+//! 3. Pushing and popping a VLAN tag restores the bytes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use thalweg_packet::{
     FieldDescriptor, FieldId, Headers, Layout, Packet, Receipt, Rewriter, standard,
 };
 
-/// The catalogue, and all its ingress fields in as few layouts as they fit; then each alone.
+/// The catalogue, with all ingress fields in as few layouts as possible, and each field alone.
 struct Catalogue {
     fields: Arc<Vec<FieldDescriptor>>,
     wide: Vec<Layout>,
@@ -48,7 +48,7 @@ impl Catalogue {
     }
 }
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
     let catalogue = CATALOGUE.get_or_init(Catalogue::new);
@@ -106,6 +106,6 @@ fn rewrite(catalogue: &Catalogue, frame: &[u8], headers: Headers) {
     rewriter.decrement_mpls_ttl();
     rewriter.push_vlan(0x8100, 1);
     rewriter.pop_mpls(0x0800);
-    // The bytes must still be a frame, whatever it says now.
+    // The bytes must still be a frame, whatever it contains now.
     let _ = Headers::parse(packet.bytes());
 }

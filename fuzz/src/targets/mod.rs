@@ -1,4 +1,4 @@
-//! The targets, a file each.
+//! The targets, one file each.
 
 pub mod capture;
 pub mod changes;

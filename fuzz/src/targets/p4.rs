@@ -1,12 +1,11 @@
-//! P4 programs, and what is written and sent to them.
+//! P4 programs, with the entries and packets that they get.
 //!
-//! 1. No JSON makes the loader panic, and an error names a place: a line, or a pointer that leads
+//! 1. No JSON makes the loader panic. An error names a place: a line, or a pointer that leads
 //!    somewhere in the JSON.
-//! 2. A program that is loaded runs: packets of any bytes have an end, and each is counted once or
-//!    more.
+//! 2. A loaded program runs: packets of any bytes come to an end, and each is counted at least
+//!    once.
 //! 3. Any text is a script of STF or is refused, and a script runs on a fixed program.
-//! 4. Any text is a file of commands or is refused; what is refused when it is written leaves no
-//!    trace.
+//! 4. Any text is a file of commands or is refused; a refused command leaves no trace.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,10 +17,10 @@ use thalweg_packet::Instant;
 
 const ROUTER: &str = include_str!("../../../crates/p4/testdata/router.json");
 
-/// Lines of a script or of commands that are tried.
+/// Most lines of a script or of commands.
 const LINES_MAX: usize = 64;
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     try_program(&text);
@@ -46,7 +45,7 @@ fn try_program(text: &str) {
         Ok(program) => Arc::new(program),
         Err(error) => return check_error(text, &error),
     };
-    // An entry of its own may be wrong.
+    // Entries inside the program may be wrong.
     let Some(mut target) = target(program) else {
         return;
     };
@@ -101,7 +100,7 @@ fn try_commands(text: &str) {
     target.receive(1, ROUTER.as_bytes(), Instant::ZERO, &mut Outbox::new());
 }
 
-/// What a state holds, as text.
+/// The contents of a state, as text.
 fn summary(program: &Program, state: &State) -> String {
     let tables = (0..program.tables.len()).map(|index| {
         let id = TableId(index as u32);

@@ -1,12 +1,12 @@
-//! Messages of a P4Runtime client, on a session whose program has one of everything.
+//! Messages of a P4Runtime client, on a session whose program uses every feature.
 //!
-//! The first byte says which message the rest is, in protobuf's binary form.
+//! The first byte chooses the message type; the rest is the message in protobuf's binary form.
 //!
-//! 1. No message makes a session panic, nor what it tells its data plane wrong: the model checks
-//!    that what is inserted is new, and that what is deleted or referred to is there.
-//! 2. A batch that is refused has a verdict for each update; one that is whole or not at all has
-//!    done none of them.
-//! 3. What was written once more reads as it did.
+//! 1. No message makes a session panic, or makes its calls to the data plane wrong: the model
+//!    checks that insertions are new, and that deleted and referenced items exist.
+//! 2. A refused batch has a verdict for each update; an atomic batch has then done none of
+//!    them.
+//! 3. Entries read the same after they are written again as read.
 
 use prost::Message;
 use thalweg_control::model::Model;
@@ -18,7 +18,7 @@ use thalweg_packet::Instant;
 
 const P4INFO: &str = include_str!("../../../crates/control/testdata/everything.p4info.txtpb");
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else {
         return;
@@ -55,7 +55,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// A device whose primary has the election id 1.
+/// A device whose primary controller has election id 1.
 fn device() -> Device<Model> {
     let mut device = Device::new(DeviceConfig::default(), Model::default());
     let update = p4::MasterArbitrationUpdate {

@@ -1,10 +1,10 @@
 //! Plans of `thalweg simulate`, which are TOML.
 //!
 //! 1. No text makes the reader panic.
-//! 2. An error is one line, names a place of the text, and says what to do.
-//! 3. A plan that is accepted is written out whole, with the first of its fabrics, and reads back as
-//!    the same. A key that is added to the reader belongs into [`written`] and into the corpus's
-//!    `everything`.
+//! 2. An error is one line, names a place in the text, and says what to do.
+//! 3. An accepted plan, written out in full with the first of its fabrics, reads back as the
+//!    same. A key that is added to the reader must also be added to [`written`] and to the
+//!    corpus file `everything`.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use thalweg_config::{
 use thalweg_fabric::{Algorithm, FatTree, Time};
 use toml::{Table, Value};
 
-/// Words one of which is in every error, as each says what to do, or what would do.
+/// Every error contains one of these words, because it must say what to do.
 const ADVICE: [&str; 9] = [
     "add", "choose", "expected", "give", "must be", "remove", "set", "use", "write",
 ];
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match Plan::parse("fuzz.toml", Path::new("etc"), &text) {
@@ -40,7 +40,7 @@ fn check_error(text: &str, error: &ConfigError) {
     };
     let start = format!("fuzz.toml:{line}:{column}: ");
     assert!(said.starts_with(&start), "{said}");
-    // An error at the end may be on the line that would come next.
+    // An error at the end may be on the line after the last.
     let lines: Vec<&str> = text.split('\n').collect();
     let place = lines.get(*line - 1).expect("the line is there");
     assert!((1..=place.chars().count() + 1).contains(column), "{said}");
@@ -50,13 +50,13 @@ fn check_error(text: &str, error: &ConfigError) {
 fn reads_back(plan: &Plan) {
     let expected = without_places(plan.clone());
     let printed = written(&expected).to_string();
-    // Paths have become relative to where we are.
+    // The first reading made the paths relative to the current folder.
     let again = Plan::parse("again.toml", Path::new(""), &printed);
     let again = again.unwrap_or_else(|error| panic!("{error} in {printed}"));
     assert_eq!(without_places(again), expected, "{printed}");
 }
 
-/// The plan with one fabric, and without where sizes stand in the text.
+/// The plan with one fabric, and without the places of sizes in the text.
 fn without_places(mut plan: Plan) -> Plan {
     assert!(!plan.topologies.is_empty() && !plan.schemes.is_empty() && !plan.seeds.is_empty());
     plan.topologies.truncate(1);
@@ -72,7 +72,7 @@ fn without_places(mut plan: Plan) -> Plan {
     plan
 }
 
-/// A plan as TOML, with nothing left to defaults.
+/// The plan as TOML, with every key given.
 fn written(plan: &Plan) -> Table {
     let fat_tree = fabric(&plan.topologies[0].shape);
     let schemes = plan.schemes.iter().map(|scheme| scheme.name().into());
@@ -282,7 +282,7 @@ fn numbers(numbers: impl Iterator<Item = u64>) -> Value {
     Value::Array(numbers.map(number).collect())
 }
 
-/// What came out of TOML fits into its integers.
+/// Numbers that came from TOML fit into its integers.
 fn number(number: u64) -> Value {
     Value::Integer(i64::try_from(number).expect("limits are less"))
 }

@@ -1,16 +1,16 @@
-//! Rewrites of a frame, against a full recomputation of its checksums.
+//! Rewrites of a frame, compared with a full recomputation of its checksums.
 //!
 //! ```text
 //!   input: how many changes (3 bits), the changes, 8 bytes each, then the frame
 //!   change: field or action, which bits, what is written
 //! ```
 //!
-//! The oracle reads the packet behind the link layer, which pushes and pops do not touch, and takes
-//! each checksum's *error*: the sum of all that it covers, itself included, word by word, or the
-//! CRC bit by bit. A checksum that is right has the error that right ones have.
+//! The oracle reads the packet after the link layer, which pushes and pops do not touch. It
+//! computes each checksum's *error*: the sum of all words that it covers, itself included, or
+//! the CRC bit by bit. All correct checksums have the same error.
 //!
 //! 1. No change alters an error: a right checksum stays right, a wrong one stays as wrong.
-//! 2. A UDP datagram without a checksum stays without one, and one that has one keeps it.
+//! 2. A UDP datagram without a checksum stays without one, and one with a checksum keeps it.
 //! 3. Bits above a field's width make no difference.
 
 use std::sync::OnceLock;
@@ -21,21 +21,21 @@ use thalweg_packet::{FieldDescriptor, Headers, Packet, Rewriter, Scalar, Source}
 /// Bytes of one change.
 const CHANGE_BYTES: usize = 8;
 
-/// What a change to the frame may be, besides a write to a field.
+/// Number of kinds of changes besides a write to a field.
 const ACTIONS: usize = 6;
 
-/// What is wrong with each checksum of a packet; `None` where it has no such checksum.
+/// The errors of a packet's checksums; `None` if it has no such checksum.
 #[derive(PartialEq, Eq, Debug)]
 struct Errors {
     ipv4: Option<u16>,
-    /// TCP's, ICMP's or ICMPv6's.
+    /// Of TCP, ICMP or ICMPv6.
     transport: Option<u16>,
-    /// UDP's; zero, which no sum is, says that there is no checksum.
+    /// Of UDP; zero, which no sum can be, means that the checksum is absent.
     udp: Option<u16>,
     sctp: Option<u32>,
 }
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     static FIELDS: OnceLock<Vec<FieldDescriptor>> = OnceLock::new();
     let fields = FIELDS.get_or_init(writable);
@@ -64,7 +64,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// The fields that may be written without changing how the rest of the packet is read.
+/// The fields that can be written without changing how the rest of the packet is parsed.
 fn writable() -> Vec<FieldDescriptor> {
     let structure = [standard::MPLS_BOS, standard::MPLS_LSE1, standard::MPLS_LSE2];
     let fields = standard::fields().into_iter().enumerate();
@@ -90,7 +90,8 @@ fn apply(fields: &[FieldDescriptor], change: &[u8], packet: &mut Packet, headers
     }
 }
 
-/// Writes a field, once with the mask cut to the field's width and once with ones above it.
+/// Writes a field twice, with the mask cut to the field's width and with ones above it; both
+/// must agree.
 fn write(field: &FieldDescriptor, change: &[u8], packet: &mut Packet, headers: &mut Headers) {
     let mut bytes = [0; 16];
     for (index, byte) in bytes.iter_mut().enumerate() {
@@ -116,7 +117,7 @@ fn write(field: &FieldDescriptor, change: &[u8], packet: &mut Packet, headers: &
     );
 }
 
-/// The errors of an IP packet, which may have padding behind it; of nothing, none.
+/// The errors of an IP packet, which may have padding after it; none for other packets.
 fn errors(ether_type: u16, ip: &[u8]) -> Errors {
     let mut frame = vec![0; 12];
     frame.extend_from_slice(&ether_type.to_be_bytes());
@@ -138,7 +139,7 @@ fn errors(ether_type: u16, ip: &[u8]) -> Errors {
         }
         _ => (frame.len(), 0),
     };
-    // The protocol and the length, which the pseudo-header has too, are never written.
+    // The protocol and the length, which are also in the pseudo-header, are never written.
     let with_pseudo = |at: usize| fold(pseudo + sum(&frame[at..end]));
     let alone = |at: usize| fold(sum(&frame[at..end]));
     let tcp = headers.offset(h::TCP).or(headers.offset(h::ICMPV6));
@@ -159,7 +160,7 @@ fn errors(ether_type: u16, ip: &[u8]) -> Errors {
     }
 }
 
-/// Whether a routing header has segments left: then the destination is not the final one.
+/// Whether a routing header has segments left, so that the destination is not the final one.
 fn is_routed_on(ipv6: &[u8]) -> bool {
     let (mut protocol, mut rest) = (ipv6[6], &ipv6[40..]);
     while matches!(protocol, 0 | 43 | 44 | 51 | 60) && rest.len() >= 8 {
@@ -177,7 +178,7 @@ fn is_routed_on(ipv6: &[u8]) -> bool {
     false
 }
 
-/// The words' plain sum, the last one padded with zero.
+/// The plain sum of the words; the last one is padded with zero.
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(2);
     let words =
@@ -193,7 +194,7 @@ fn fold(sum: u64) -> u16 {
     }
 }
 
-/// What separates the CRC32c (RFC 9260, appendix A) from the one that the packet says.
+/// The difference between the CRC32c (RFC 9260, appendix A) and the packet's checksum field.
 fn sctp_error(packet: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for (index, byte) in packet.iter().enumerate() {

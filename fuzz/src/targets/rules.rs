@@ -1,16 +1,16 @@
 //! Rules, groups, changes and conditions as text.
 //!
 //! 1. No text makes a parser panic.
-//! 2. What was read is printed so that it reads back as the same value, in both styles.
-//! 3. A stream is read as its text is.
-//! 4. A pipeline takes all of what was read, and gives it back as it was, or refuses it and stays
+//! 2. A parsed value, printed in either style, reads back as the same value.
+//! 3. A stream reads like its text.
+//! 4. A pipeline takes all that was read and returns it unchanged, or refuses it and stays
 //!    empty.
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::{self, MAX_LINE_BYTES, Parser, ReadError};
 use thalweg_pipeline::{Action, Change, Config, Flow, Group, Operation, Pipeline};
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     reads_alike(&text);
@@ -40,7 +40,7 @@ pub fn run(input: &[u8]) {
         let again = text::parse_match(&printed);
         assert_eq!(again.as_ref(), Ok(&matching), "{printed}");
     }
-    // One fault refuses a whole text, so lines are tried alone as well.
+    // One error refuses a whole text, so lines are also tried alone.
     for line in text.lines() {
         if let Ok(operation) = Parser::new().parse_operation(line) {
             operation_reads_back(&operation);
@@ -49,7 +49,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// But for a line that is too long, which ends a stream.
+/// Checks invariant 3, except for a line that is too long: it ends a stream.
 fn reads_alike(text: &str) {
     if text.lines().any(|line| line.len() > MAX_LINE_BYTES) {
         return;
@@ -92,7 +92,7 @@ fn small_pipeline() -> Pipeline {
     Pipeline::new(config)
 }
 
-/// What was read is there afterwards, or nothing is.
+/// Checks invariant 4: all rules are there afterwards, or none.
 fn load(change: &Change) {
     let mut pipeline = small_pipeline();
     let result = pipeline.apply(change, Instant::ZERO);
@@ -106,7 +106,7 @@ fn load(change: &Change) {
     for id in rules {
         let flow = pipeline.flow_of(id).expect("a rule that lives has a flow");
         let is_asked_for = change.operations.iter().any(|operation| match operation {
-            // What is said of an equal rule that was there is no part of the rule.
+            // `resets_counts` is about an equal older rule, so it is not part of the rule.
             Operation::Add(asked) | Operation::AddChecked(asked) => {
                 let resets_counts = false;
                 let asked = Flow {
@@ -121,7 +121,7 @@ fn load(change: &Change) {
     }
 }
 
-/// Whatever the operations are, each change is done or refused.
+/// Applies changes one by one; each is done or refused, whatever its operations are.
 fn load_one_by_one(changes: Vec<Change>) {
     let mut pipeline = small_pipeline();
     for change in changes {
@@ -137,7 +137,7 @@ fn load_one_by_one(changes: Vec<Change>) {
         let actions: Vec<Action> = actions
             .flat_map(|(_, rule)| rule.actions.to_vec())
             .collect();
-        // Printing what a pipeline holds never fails either.
+        // Printing the contents of a pipeline never fails either.
         actions.iter().for_each(|action| drop(action.to_string()));
     }
 }

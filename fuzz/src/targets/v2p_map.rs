@@ -1,9 +1,9 @@
 //! Maps of a fabric that caches virtual addresses, as text.
 //!
 //! 1. No text makes the reader panic.
-//! 2. An error is one line, names a place of the text, and says what to do.
-//! 3. In a map that is read, what is attached is attached to a switch of the map, machines are on
-//!    its hosts, and nobody is there twice.
+//! 2. An error is one line, names a place in the text, and says what to do.
+//! 3. In an accepted map, attachments are to its switches, machines are on its hosts, and
+//!    nothing occurs twice.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use thalweg_config::{ConfigError, parse_map};
 use thalweg_packet::PortId;
 use thalweg_switch::V2pMap;
 
-/// Words one of which is in every error.
+/// Every error contains one of these words.
 const ADVICE: [&str; 5] = ["add", "give", "mend", "remove", "say"];
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let ports = |name: &str| (name == "vm1").then_some(PortId(1));

@@ -1,10 +1,10 @@
-//! The V2P protocol's option, its packets, and what agents do with them.
+//! The V2P protocol's option and packets, and how agents handle them.
 //!
 //! 1. Nothing panics.
-//! 2. An option that is accepted is written as the same bytes.
-//! 3. A packet that is accepted survives being written and read again.
-//! 4. Whatever tags it has, it survives each kind of agent, and can still be written: no agent
-//!    makes a packet that does not fit.
+//! 2. An accepted option is written as the same bytes.
+//! 3. An accepted packet is the same after it is written and read again.
+//! 4. With any tags, a packet can still be written after each kind of agent: no agent makes a
+//!    packet that does not fit.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const ROLES: [Role; 5] = [
     Role::Core,
 ];
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     if let Ok(option) = OptionRepr::parse(input) {
         let mut written = vec![0xa5; option.buffer_len()];
@@ -44,7 +44,8 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// The header's checksum made right and the datagram's left out, or mutations would end there.
+/// Corrects the header's checksum and removes the datagram's, because mutations would fail
+/// there.
 fn with_checksums(input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     let header_len = input.first().map_or(0, |byte| 4 * usize::from(byte & 15));
@@ -66,20 +67,21 @@ fn survives(datagram: &Datagram<'_>) {
             assert_eq!(again.packet, datagram.packet);
             assert_eq!(again.payload, datagram.payload);
         }
-        // A mapping may be of the other family, and others' options may leave no room.
+        // A mapping may be of the other family, and foreign options may leave no room.
         Err(EmitError::MixedFamilies | EmitError::OptionsTooLong | EmitError::PacketTooLong) => {}
         Err(error) => panic!("{error}"),
     }
 }
 
-/// The packet passes two hosts' ports and the fabric's, so that it meets what it taught.
+/// Sends the packet in from two hosts' ports, the gateway's and the fabric's, so that it meets
+/// what it taught.
 fn hop(datagram: &Datagram<'_>, profile: Profile, role: Role) {
     let Packet {
         outer_source,
         outer_destination,
         ..
     } = datagram.packet;
-    // Once the destination is a gateway, once a host.
+    // The destination is once a gateway and once a host.
     for gateways in [vec![outer_destination], vec![outer_source]] {
         let switches = vec![outer_destination, outer_source];
         let directory = Arc::new(Directory::new(gateways, switches, []));

@@ -1,7 +1,7 @@
 //! Views and representations of every protocol, on the same bytes.
 //!
 //! 1. No view, getter or iterator panics.
-//! 2. What a representation says survives being written and read again.
+//! 2. A representation is the same after it is written and read again.
 
 use thalweg_packet::wire::{
     ArpRepr, ArpView, EthernetRepr, EthernetView, ExtensionView, FrameType, GeneveRepr, GeneveView,
@@ -11,7 +11,7 @@ use thalweg_packet::wire::{
     UdpRepr, UdpView, VlanRepr, VlanView, VxlanRepr, VxlanView, walk_extensions,
 };
 
-/// Reads, writes and reads again; the room behind the header stands for its payload.
+/// Reads, writes and reads again; the space after the header stands for the payload.
 macro_rules! round_trip {
     ($view:ident, $repr:ident, $input:expr) => {
         round_trip!($view, $repr, $input, $input.len())
@@ -29,7 +29,7 @@ macro_rules! round_trip {
     };
 }
 
-/// Tries one input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     round_trip!(EthernetView, EthernetRepr, input);
     round_trip!(LlcView, LlcRepr, input);
@@ -41,7 +41,7 @@ pub fn run(input: &[u8]) {
     round_trip!(Ipv6FragmentView, Ipv6FragmentRepr, input);
     round_trip!(Icmpv4View, Icmpv4Repr, input);
     round_trip!(Icmpv6View, Icmpv6Repr, input);
-    // Its options fill the rest, and zeros are no option.
+    // Options fill the rest, and zeros are not an option.
     round_trip!(NeighborView, NeighborRepr, input, 0);
     round_trip!(TcpView, TcpRepr, input);
     round_trip!(UdpView, UdpRepr, input);
@@ -51,7 +51,7 @@ pub fn run(input: &[u8]) {
     walk(input);
 }
 
-/// Everything that is walked rather than read: chains, stacks and options.
+/// Iterates over everything that is not read directly: chains, stacks and options.
 fn walk(input: &[u8]) {
     let bound = input.len() + 1;
     assert!(
@@ -62,7 +62,7 @@ fn walk(input: &[u8]) {
         TcpOptions::new(input).take(bound).count() < bound,
         "TCP options without end"
     );
-    // A refusal is an answer too.
+    // A refusal is a valid result.
     let _ = FrameType::parse(input);
     if let Ok(view) = GeneveView::new_checked(input) {
         assert!(
