@@ -395,7 +395,8 @@ mod tests {
     fn a_sum_of_products_is_what_its_words_say() {
         let words = [7 << 32 | 5, u64::MAX, 1 << 32];
         let secrets = [2 << 32 | 3, 1 << 32 | 1, 0];
-        // (5 + 3) * (7 + 2); the two additions wrap, and nothing carries between halves.
+        // (5 + 3) * (7 + 2); the second word's halves wrap to zero, and the third's low half
+        // is zero.
         assert_eq!(Plain.sum_of_products(&words, &secrets), 72);
     }
 }
