@@ -1,14 +1,14 @@
 //! A classifier that replaces its index by a better one, while lookups and changes go on.
 //!
-//! Which index finds rules fastest depends on the rules and on the keys that are looked up: few
-//! masks are fastest as a tuple space, some dozens behind a filter, many as merged tuples, and a
-//! hundred thousand rules of addresses in a learned index. [`Auto`] has one of them, watches what
-//! lookups cost, and has another built when that pays; or it has a learned index only, and trains it
-//! again when rules have changed. Whatever it does, answers stay the same.
+//! Which index finds rules fastest depends on the rules and on the keys looked up. Few masks
+//! are fastest as a tuple space, some dozens behind a filter, many as merged tuples, and a
+//! hundred thousand rules of addresses in a learned index. [`Auto`] has one of them, watches
+//! the cost of lookups, and has another built when that pays. Or it only has a learned index,
+//! and retrains it when rules have changed. The answers are always the same.
 //!
-//! The new index is built from a copy of the rules, as a *job* that the caller runs on a thread of
-//! its own, and is brought up to date before it is used. All that is done under `&mut`, while nobody
-//! can look up, is done in slices, of which the caller says how long they are:
+//! The new index is built from a copy of the rules, as a *job* that the caller runs on another
+//! thread. It is brought up to date before it is used. All work under `&mut`, which blocks
+//! lookups, is done in slices whose length the caller chooses:
 //!
 //! ```text
 //!   idle         a look at the figures now and then: does it pay?                   (policy)
@@ -20,22 +20,23 @@
 //!   idle         the old index is another job, which does nothing but drop it
 //! ```
 //!
-//! So no slice has more to do than for a few rules, and the step in which the index changes moves
-//! two pointers. What is not bounded is what a change of a rule itself may cost: tables that grow.
+//! So no slice does more work than for a few rules, and the step that switches the index moves
+//! two pointers. A change of a rule itself is not bounded, because tables may grow.
 //!
 //! 1. `held` has all rules, at all versions that may be looked up, and answers all lookups.
-//! 2. While copying, building or catching up, a rule that was inserted, removed, freed or aborted is
-//!    stale, and so is one that was copied while its birth or death was open. One that is open
-//!    when it is brought up to date is remembered until it is settled, as it may yet be aborted.
-//! 3. So when no rule is stale, the new index has exactly the rules of `held`, with their births and
-//!    deaths, but for births that are settled: of those any settled version will do.
-//! 4. The outcome of a job is taken only if it is that of this classifier's last one.
+//! 2. While copying, building or catching up, every rule that is inserted, removed, freed or
+//!    aborted becomes stale. So does a rule that is copied while its birth or death is open. A
+//!    rule that is open when it is brought up to date is remembered until it is settled, since
+//!    it may still be aborted.
+//! 3. So when no rule is stale, the new index has exactly the rules of `held`, with their
+//!    births and deaths. A settled birth may be recorded as any settled version.
+//! 4. The outcome of a job is accepted only if the job is this classifier's last one.
 //!
-//! Costs: a lookup in a burst 0.1 ns, a single one 2 ns, to be counted; one of [`LOOK_EVERY`] is
-//! looked at closely. While the index is replaced, both are in memory, and a copy of the rules.
+//! Costs: counting lookups is cheap; one lookup in [`LOOK_EVERY`] is sampled. While the index
+//! is replaced, memory holds both indexes and a copy of the rules.
 //!
-//! Compare NuevoMatch (Rashelbach and others, SIGCOMM 2020, section 3.9), where versions are switched
-//! by pointer and updates go to the remainder meanwhile.
+//! Compare NuevoMatch (Rashelbach and others, SIGCOMM 2020, section 3.9), which switches
+//! versions by pointer, with updates in the remainder meanwhile.
 
 mod copies;
 mod held;
@@ -65,32 +66,32 @@ use succession::Succession;
 #[cfg(doc)]
 use observed::LOOK_EVERY;
 
-/// How an [`Auto`] chooses.
+/// How an [`Auto`] chooses its index.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Selection {
-    /// Of all kinds, by what lookups cost.
+    /// Chooses among all kinds, by the cost of lookups.
     Measured(AutoPolicy),
-    /// A learned index, trained again by this policy.
+    /// A learned index, retrained by this policy.
     Learned(TrainingPolicy),
 }
 
-/// What an [`Auto`] needs to know.
+/// The configuration of an [`Auto`].
 #[derive(Clone, Debug)]
 pub struct AutoConfig {
-    /// Keys, and how learned indexes are trained.
+    /// The shape of keys, and how learned indexes are trained.
     pub learned: LearnedConfig,
-    /// How filters are made.
+    /// How filters are built.
     pub bloom: BloomConfig,
-    /// Up to so many masks have tables of their own, before anything is chosen.
+    /// The most masks for which each mask has its own table, before anything is chosen.
     pub own_masks_max: usize,
     /// How to choose.
     pub selection: Selection,
-    /// The kinds that may be chosen by what lookups cost.
+    /// The kinds that may be chosen by the cost of lookups.
     pub kinds: Vec<IndexKind>,
 }
 
 impl AutoConfig {
-    /// The usual, for these keys.
+    /// The default configuration for these keys.
     pub fn new(learned: LearnedConfig, selection: Selection) -> AutoConfig {
         AutoConfig {
             bloom: BloomConfig::new(learned.tuples.clone()),
@@ -102,19 +103,19 @@ impl AutoConfig {
     }
 }
 
-/// What is to be done next to make lookups faster.
+/// The next step to make lookups faster.
 #[derive(Debug)]
 pub enum Tended {
-    /// Nothing, until rules have changed or were looked up.
+    /// Nothing to do until rules change or are looked up.
     Idle,
     /// More of the same: call [`Classifier::tend`] again soon.
     More,
-    /// Long work: run it, on another thread or here, and hand its outcome to
+    /// Long work: run it, here or on another thread, and pass its outcome to
     /// [`Classifier::install`].
     Job(Job),
 }
 
-/// A classifier whose index is chosen and replaced as rules and lookups are.
+/// A classifier whose index is chosen and replaced to suit its rules and lookups.
 ///
 /// ```
 /// use thalweg_classifier::{
@@ -135,32 +136,31 @@ pub struct Auto {
     config: AutoConfig,
     held: Held,
     observed: Observed,
-    /// Since the last decision, or the last training began.
+    /// Changes since the last decision, or since the last training began.
     changes: Changes,
-    /// Updates since then, and since the first lookup.
+    /// The updates among these since the first lookup.
     updates_in_use: usize,
-    /// Updates of versions that are not settled.
+    /// The number of updates of each version that is not settled.
     open_updates: BTreeMap<Version, usize>,
     verdict: Option<Verdict>,
     succession: Succession,
-    /// No rule has this id or a higher one.
+    /// One past the highest rule id.
     ids_end: u32,
     oldest: Version,
     counts: statistics::Counts,
-    /// Whether the caller asked for what is under way.
+    /// Whether the caller asked for the current work.
     is_asked_for: bool,
-    /// Whether what comes first is an index of copies, for which there is nothing to be caught up
-    /// with here.
+    /// Whether the first new index is made of copies, with no rules here to compare it with.
     is_first_copied: bool,
-    /// Which of all [`Auto`]s it is, so that it takes no outcome of another's job.
+    /// Identifies this [`Auto`] among all, so that it takes no outcome of another's job.
     number: u64,
 }
 
-/// How many have been made.
+/// The number of [`Auto`]s made so far.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 impl Auto {
-    /// An empty classifier.
+    /// Creates an empty classifier.
     ///
     /// # Panics
     /// As [`Learned::new`](crate::Learned::new) and [`Bloom::new`](crate::Bloom::new).
@@ -184,7 +184,7 @@ impl Auto {
         }
     }
 
-    /// What kind of index there is now.
+    /// The kind of the current index.
     pub fn kind(&self) -> IndexKind {
         self.held.kind()
     }
@@ -197,14 +197,14 @@ impl Auto {
         }
     }
 
-    /// Whether there is a rule of this id that has not been reclaimed.
+    /// Whether there is a rule with this id that has not been reclaimed.
     pub fn knows(&self, id: RuleId) -> bool {
         self.held.knows(id)
     }
 
-    /// Takes a rule out at all versions, as if it had never been.
+    /// Removes a rule at all versions, as if it had never existed.
     ///
-    /// Of the versions that are yet looked up the rule must have existed at each or at none.
+    /// The rule must have existed at each version that may still be looked up, or at none.
     pub fn forget(&mut self, id: RuleId) {
         self.held.forget(id);
         self.note_update(self.oldest);
@@ -214,17 +214,17 @@ impl Auto {
         }
     }
 
-    /// How often another index took the place of the one before.
+    /// The number of times that the index was replaced.
     pub fn replaced(&self) -> u64 {
         self.counts.replaced
     }
 
-    /// Work that does nothing but give the memory back, elsewhere.
+    /// A job that only frees this classifier's memory, on another thread.
     pub fn into_waste(self) -> Job {
         Job::dropping(self.held)
     }
 
-    /// Figures since the last decision.
+    /// The figures since the last decision.
     pub fn figures(&self) -> Figures {
         let watched = self.observed.read();
         Figures {
@@ -240,15 +240,17 @@ impl Auto {
         }
     }
 
-    /// Begins to build the index anew, whatever the policy says: the one that is best for the keys
-    /// looked up so far, or the learned one. Does nothing if that is under way.
+    /// Starts to build a new index, whatever the policy says.
+    ///
+    /// It is the best one for the keys looked up so far, or the learned one. Does nothing if
+    /// that is under way.
     pub fn rebuild(&mut self) {
         if matches!(self.succession, Succession::Idle) {
             self.begin(true);
         }
     }
 
-    /// Does the same at once, in the caller's time.
+    /// As [`Auto::rebuild`], but completes the work before it returns.
     pub fn rebuild_now(&mut self) {
         self.rebuild();
         loop {
@@ -273,7 +275,7 @@ impl Auto {
         self.config.learned.tuples.stages.len()
     }
 
-    /// Counts lookups, and looks at one of them closely now and then.
+    /// Counts lookups, and samples one now and then.
     #[inline(always)]
     fn watch(&self, keys: &[u64], lookups: usize, version: Version) {
         if self.observed.is_time(lookups as u32) {

@@ -1,5 +1,7 @@
-//! Indexes that are replaced while rules come and go, against the oracle: copied in slices of all
-//! lengths, built meanwhile, brought up to date, refused and given up.
+//! Indexes that are replaced while rules change, against the oracle.
+//!
+//! They are copied in slices of all lengths, built meanwhile, brought up to date, refused and
+//! given up.
 
 mod harness;
 
@@ -36,7 +38,7 @@ fn fields() -> Vec<Slot> {
     fields.map(slot).to_vec()
 }
 
-/// An iSet is made of any few rules.
+/// A configuration in which any few rules make an iSet.
 fn learned(seed: u64) -> LearnedConfig {
     let levels = Level::available();
     LearnedConfig {
@@ -52,7 +54,7 @@ fn learned(seed: u64) -> LearnedConfig {
     }
 }
 
-/// One of these kinds, or what is cheapest of all, or the learned index by its own policy.
+/// One single kind, the cheapest of all kinds, or the learned index by its own policy.
 fn config(seed: u64) -> AutoConfig {
     let policy = AutoPolicy {
         rules_min: 2,
@@ -83,7 +85,7 @@ fn config(seed: u64) -> AutoConfig {
     }
 }
 
-/// Does a step of whatever is under way after each change.
+/// Does a step of the current work after each change.
 struct Tender {
     auto: Auto,
     random: Pcg64Mcg,
@@ -252,7 +254,7 @@ fn trained_by(training: TrainingPolicy) -> Auto {
     Auto::new(AutoConfig::new(learned(3), selection))
 }
 
-/// Copies all, and gives the job.
+/// Copies all rules, and returns the job.
 fn job_of(subject: &mut Auto) -> Job {
     subject.rebuild();
     match subject.tend(usize::MAX) {
@@ -261,7 +263,7 @@ fn job_of(subject: &mut Auto) -> Job {
     }
 }
 
-/// Puts an outcome to use, one rule at a time; says in how many slices.
+/// Installs an outcome, one rule at a time; returns the number of slices.
 fn put_to_use(subject: &mut Auto, outcome: Outcome) -> usize {
     subject.install(outcome);
     let mut slices = 1;
@@ -271,7 +273,7 @@ fn put_to_use(subject: &mut Auto, outcome: Outcome) -> usize {
     slices
 }
 
-/// Ids that come back while a training runs, under other patterns or the same.
+/// Ids that are reused during a training, with other patterns or the same.
 #[test]
 fn ids_that_are_used_again_during_a_training() {
     let list = points((0..64).map(|index| index * 1_000));
@@ -285,7 +287,7 @@ fn ids_that_are_used_again_during_a_training() {
     assert_eq!(subject.reclaim(version).len(), 30);
     let key = |number: u32| &list[number as usize].0[..];
     for id in 0..10u32 {
-        // The pattern of a neighbor, at the precedence that the id had.
+        // The pattern of a neighbour, at the precedence that the id had.
         let mut rule = list[id as usize + 10].clone();
         rule.2 = list[id as usize].2;
         insert(&mut subject, &rule, id, id.into(), Version(3));
@@ -295,7 +297,7 @@ fn ids_that_are_used_again_during_a_training() {
     }
     put_to_use(&mut subject, job.run());
     assert_eq!(subject.choice().map(|choice| choice.replaced), Some(1));
-    // Those that have changed meanwhile have been put into iSets one by one.
+    // The rules that changed meanwhile were added to iSets one by one.
     assert_eq!(subject.figures().coverage, 1.0);
     for id in 0..10u32 {
         assert_eq!(subject.lookup(key(id + 10), Version(3)), Some(RuleId(id)));
@@ -312,8 +314,9 @@ fn ids_that_are_used_again_during_a_training() {
     assert_eq!(subject.len(Version(3)), 64 - 30);
 }
 
-/// An id that comes back with the precedence that it had, and another pattern, all settled: neither
-/// the job that knew it before nor one that came later may bring the old pattern back.
+/// An id is reused with its precedence but another pattern, all settled.
+///
+/// Neither the job that knew the old pattern nor a later one may bring it back.
 #[test]
 fn what_an_id_was_before_does_not_come_back() {
     for is_late in [false, true] {
@@ -338,7 +341,7 @@ fn what_an_id_was_before_does_not_come_back() {
     }
 }
 
-/// What is undone after the new index knows of it, and before it is asked.
+/// A change is undone after the new index got it, and before that index is used.
 #[test]
 fn a_version_that_is_undone_while_catching_up() {
     let list = points((0..64).map(|index| index * 1_000));
@@ -350,7 +353,7 @@ fn a_version_that_is_undone_while_catching_up() {
     insert(&mut subject, &list[61], 61, 61, next);
     insert(&mut subject, &list[62], 62, 62, next);
     subject.install(job.run());
-    // The last two that were noted are brought up to date, then everything is undone.
+    // The last two noted rules are brought up to date, then everything is undone.
     assert!(matches!(subject.tend(2), Tended::More));
     subject.abort(next);
     while matches!(subject.tend(1), Tended::More) {}
@@ -361,7 +364,7 @@ fn a_version_that_is_undone_while_catching_up() {
     assert_eq!(subject.lookup(&list[62].0, next), None);
 }
 
-/// A slice has to do with so many rules, and no more.
+/// A slice works on as many rules as it is told, and no more.
 #[test]
 fn slices_are_bounded() {
     let list = points((0..1_000).map(|index| index * 1_000));
@@ -383,7 +386,7 @@ fn slices_are_bounded() {
     }
     subject.reclaim(Version(2));
     assert_eq!(put_to_use(&mut subject, job.run()), 200);
-    // All that came lie behind the last start: of these its bucket has room for a few groups.
+    // All new rules lie behind the last start, whose bucket has room for a few groups.
     let coverage = subject.figures().coverage;
     assert!(coverage > 0.8 && coverage < 0.85, "{coverage}");
     let statistics = subject.choice().expect("there is a choice");
@@ -408,7 +411,7 @@ fn a_policy_asks_for_training_once_and_again() {
     };
     assert_eq!(job.rule_count(), 1_500);
     assert!(matches!(subject.tend(1_000), Tended::Idle), "one at a time");
-    // Nobody could run it: another is given.
+    // The job was not run, so another is given.
     subject.forget_job();
     (1_500..2_500).for_each(|number| put(&mut subject, number));
     let Tended::Job(again) = subject.tend(1_000) else {
@@ -427,8 +430,9 @@ fn a_policy_asks_for_training_once_and_again() {
     );
 }
 
-/// What comes during a training lies beside the model that comes of it. However much that is, it is
-/// not what the next training is compared with.
+/// Rules that come during a training lie beside the resulting model.
+///
+/// However many they are, the next training is not compared with them.
 #[test]
 fn what_came_during_a_training_is_trained_next() {
     let list = points((0..3_000).map(|index| index * 1_000));
@@ -454,7 +458,7 @@ fn what_came_during_a_training_is_trained_next() {
     assert!(matches!(subject.tend(1_000), Tended::Idle));
 }
 
-/// A training takes no notice of rules that may yet be undone, so it waits until enough are settled.
+/// A training ignores rules that may still be undone, so it waits until enough are settled.
 #[test]
 fn rules_that_are_not_settled_are_not_trained() {
     let list = points((0..3_000).map(|index| index * 1_000));
@@ -480,7 +484,7 @@ fn rules_that_are_not_settled_are_not_trained() {
     assert!(matches!(subject.tend(1_000), Tended::Idle));
 }
 
-/// Prefixes of many lengths and ports, as access lists have them.
+/// Prefixes of many lengths, as in access lists.
 fn access_list(rules: u32, masks: u32, seed: u64) -> Vec<Plain> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let rule = |number: u32| {
@@ -495,7 +499,8 @@ fn access_list(rules: u32, masks: u32, seed: u64) -> Vec<Plain> {
     (0..rules).map(rule).collect()
 }
 
-/// Looks up keys of the rules so often, and tends; all answers are those of merged tuples.
+/// Looks up keys of the rules `lookups` times, and tends; all answers equal those of merged
+/// tuples.
 fn use_it(subject: &mut Auto, rules: &[Plain], lookups: usize) {
     let mut random = Pcg64Mcg::seed_from_u64(5);
     let mut oracle = thalweg_classifier::MergedTuples::new(harness::config(9));
@@ -532,8 +537,8 @@ fn use_it(subject: &mut Auto, rules: &[Plain], lookups: usize) {
     }
 }
 
-/// Rules at one version that go, and come back at once as another pattern, as entries of a cache do
-/// that are repaired.
+/// Rules that are removed and reinserted at once with another pattern, like repaired cache
+/// entries.
 #[test]
 fn rules_change_what_they_match_at_once() {
     for seed in 0..12 {
@@ -572,7 +577,7 @@ fn rules_change_what_they_match_at_once() {
     }
 }
 
-/// The best of rules, whose places are their ids and ages, that matches a key.
+/// The best rule that matches a key; a rule's place is its id and age.
 fn best_of(rules: &[Option<&Plain>], key: &[u64]) -> Option<RuleId> {
     let rules = (0..)
         .zip(rules)
@@ -585,7 +590,7 @@ fn best_of(rules: &[Option<&Plain>], key: &[u64]) -> Option<RuleId> {
     best.map(|(id, _)| RuleId(id))
 }
 
-/// The default policy, with comparisons that cost a tenth, so that the test need not last.
+/// The default policy with comparisons at a tenth of the cost, to keep the test short.
 fn measured() -> Auto {
     let policy = AutoPolicy {
         trial_ns_per_rule: 1_000.0,
@@ -603,13 +608,13 @@ fn it_chooses_by_what_lookups_cost() {
     load(&mut subject, &rules);
     use_it(&mut subject, &rules, 200_000);
     assert_eq!(subject.kind(), IndexKind::TupleSpace);
-    // So does one mask, with many rules: nothing is better than one table.
+    // Many rules with one mask stay one too: nothing beats one table.
     let rules = access_list(5_000, 1, 1);
     let mut subject = measured();
     load(&mut subject, &rules);
     use_it(&mut subject, &rules, 400_000);
     assert_eq!(subject.kind(), IndexKind::TupleSpace);
-    // Many masks and rules, of addresses: a learned index.
+    // Many masks and rules of addresses become a learned index.
     let rules = access_list(8_000, 250, 1);
     let mut subject = measured();
     load(&mut subject, &rules);
@@ -618,9 +623,9 @@ fn it_chooses_by_what_lookups_cost() {
     let statistics = subject.choice().expect("there is a choice");
     assert_eq!(subject.kind(), IndexKind::Learned, "{statistics:?}");
     assert!(statistics.figures.coverage > 0.5);
-    // One change, and no more.
+    // Exactly one change.
     assert_eq!((statistics.replaced, statistics.trials), (1, 1));
-    // When the rules are gone, what is left is a tuple space again.
+    // When most rules are gone, the index is of the initial kind again.
     for id in 300..8_000 {
         subject.remove(RuleId(id), Version(2));
     }

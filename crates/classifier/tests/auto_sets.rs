@@ -1,5 +1,6 @@
-//! What an [`Auto`] takes for filter sets like ClassBench's: the index that is fastest there, by
-//! `thalweg bench classify`.
+//! The index that an [`Auto`] chooses for filter sets like ClassBench's.
+//!
+//! It must be the fastest one there, by `thalweg bench classify`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ fn chosen(profile: Profile, filters: usize) -> Auto {
     let filters = generate_filters(profile, filters, 1);
     let rules = filter_rules(&filters, 0, Extra::Ignore, |_| Vec::new()).expect("it fits");
     let policy = AutoPolicy {
-        // Long before it has paid, to save time.
+        // Much earlier than it pays, to save time.
         trial_ns_per_rule: 10.0,
         ..AutoPolicy::default()
     };

@@ -1,9 +1,9 @@
-//! An index that begins with many rules: copied by the caller, and built as a job.
+//! An index that starts with many rules: copied by the caller, and built as a job.
 //!
-//! Whoever has many rules elsewhere, and wants an index of them, could insert one after the other
-//! and have that trained. But each insertion costs microseconds, tables grow under it, and nobody
-//! looks up what is not trained. So the rules are copied, which costs a tenth of that, and the index
-//! comes with the outcome of the job. What happens to a rule meanwhile, the caller brings after it.
+//! A caller with many rules elsewhere could insert them one by one and then train the index.
+//! But insertion is slow, tables grow meanwhile, and no lookup uses the untrained index. So
+//! the rules are copied, which costs about a tenth of insertion, and the index comes with the
+//! outcome of the job. The caller applies later changes of rules afterwards.
 //!
 //! 1. The rules are settled: their births are those of [`Version::FIRST`].
 
@@ -14,7 +14,7 @@ use super::job::{Build, Job};
 use super::succession::{Stale, Succession};
 use super::{Auto, AutoConfig};
 
-/// Rules that an index is to be built of.
+/// Rules from which an index is built.
 #[derive(Debug)]
 pub struct Copies {
     rules: Snapshot,
@@ -22,7 +22,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// None yet, of keys of so many words; with room for `rules`.
+    /// Creates an empty copy for keys of `words` words, with room for `rules` rules.
     pub fn new(words: usize, rules: usize) -> Copies {
         Copies {
             rules: Snapshot::new(words, rules),
@@ -36,16 +36,17 @@ impl Copies {
         self.ids_end = self.ids_end.max(id.0.saturating_add(1));
     }
 
-    /// Bytes on the heap.
+    /// The heap memory in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.rules.heap_bytes()
     }
 }
 
 impl Auto {
-    /// A classifier that has these rules once the outcome of the job has been installed, and
-    /// [`Auto::replaced`] says that the index is there. Until then it has none, and is not to be
-    /// changed.
+    /// Creates a classifier that gets these rules from the outcome of the job.
+    ///
+    /// It has no index until the outcome is installed and [`Auto::replaced`] shows it. Until
+    /// then the caller must not change it.
     ///
     /// # Panics
     /// As [`Auto::new`].
@@ -72,7 +73,7 @@ impl Auto {
         (auto, Job::build(build))
     }
 
-    /// What a lookup of a key costs by what it visits, in nanoseconds.
+    /// The cost of a lookup of a key, in nanoseconds, computed from the visited tables.
     pub fn cost_ns(&self, key: &[u64], version: Version) -> f64 {
         self.held.visited_by(key, version).cost_ns
     }

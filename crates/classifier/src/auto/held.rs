@@ -5,21 +5,21 @@ use crate::{Bloom, Classifier, Learned, Life, MergedTuples, RuleId, Version};
 
 use super::{AutoConfig, Selection};
 
-/// Kinds of index that can be chosen.
+/// The kinds of index that can be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IndexKind {
-    /// A hash table for each mask.
+    /// One hash table per mask.
     TupleSpace,
     /// A tuple space behind a filter.
     Bloom,
-    /// Hash tables of several masks each.
+    /// Hash tables that each hold several masks.
     MergedTuples,
     /// iSets under a model, and merged tuples for the rest.
     Learned,
 }
 
 impl IndexKind {
-    /// All there are, those that cost least to change first.
+    /// All kinds, cheapest to change first.
     pub const ALL: [IndexKind; 4] = [
         IndexKind::TupleSpace,
         IndexKind::MergedTuples,
@@ -38,26 +38,27 @@ impl IndexKind {
     }
 }
 
-/// The index.
+/// The current index.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// A tuple space, or merged tuples: that depends on the masks that it was told to keep apart.
+    /// A tuple space, or merged tuples, depending on the number of masks with their own
+    /// tables.
     Tuples(Box<MergedTuples>),
     Bloom(Box<Bloom>),
     Learned(Box<Learned>),
 }
 
-/// What a lookup does.
+/// The work of one lookup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Visits {
-    /// Hash tables, filters and iSets that it asks.
+    /// The hash tables, filters and iSets visited.
     pub(super) tables: usize,
-    /// What that costs, in nanoseconds of a lookup in a burst.
+    /// The cost in nanoseconds of a lookup in a burst.
     pub(super) cost_ns: f64,
 }
 
 impl Held {
-    /// What there is before anything is chosen.
+    /// The index before anything is chosen.
     pub(super) fn first(config: &AutoConfig) -> Held {
         match config.selection {
             Selection::Measured(_) => {
@@ -68,7 +69,7 @@ impl Held {
         }
     }
 
-    /// An empty one of a kind that needs no training.
+    /// An empty index of a kind; a learned one has no training.
     pub(super) fn empty(kind: IndexKind, config: &AutoConfig) -> Held {
         let tuples = config.learned.tuples.clone();
         match kind {
@@ -107,7 +108,7 @@ impl Held {
         }
     }
 
-    /// Rules at whichever version.
+    /// The number of rules, at any version.
     pub(super) fn rule_count(&self) -> usize {
         match self {
             Held::Tuples(tuples) => tuples.rule_count(),
@@ -116,7 +117,7 @@ impl Held {
         }
     }
 
-    /// Hash tables and iSets.
+    /// The number of hash tables and iSets.
     pub(super) fn table_count(&self) -> usize {
         match self {
             Held::Tuples(tuples) => tuples.table_count(),
@@ -128,7 +129,7 @@ impl Held {
         }
     }
 
-    /// Masks of the rules, if that is known.
+    /// The number of masks of the rules, if known.
     pub(super) fn mask_count(&self) -> Option<usize> {
         match self {
             Held::Tuples(tuples) => Some(tuples.mask_count()),
@@ -137,7 +138,7 @@ impl Held {
         }
     }
 
-    /// The share of the rules that iSets have, 0 to 1.
+    /// The share of the rules in iSets, 0 to 1.
     pub(super) fn coverage(&self) -> f64 {
         match self {
             Held::Learned(learned) => learned.covered_share(),
@@ -145,7 +146,7 @@ impl Held {
         }
     }
 
-    /// What a lookup of a key does.
+    /// The work of a lookup of a key.
     pub(super) fn visited_by(&self, key: &[u64], version: Version) -> Visits {
         let rules = self.rule_count();
         match self {
@@ -155,7 +156,8 @@ impl Held {
                 Visits { tables, cost_ns }
             }
             Held::Bloom(bloom) => {
-                // What follows a filter waits for it: `bloom::statistics` has the weights.
+                // Searches after a filter wait for it, so they count double: see
+                // `bloom::statistics`.
                 let (filters, searched) = bloom.visited_by(key, version);
                 Visits {
                     tables: filters + searched,
@@ -178,7 +180,7 @@ impl Held {
         }
     }
 
-    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    /// Reads a rule: writes its value and mask; `None` if it has been reclaimed.
     pub(super) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
         match self {
             Held::Tuples(tuples) => tuples.read(id, value, mask),
@@ -187,7 +189,7 @@ impl Held {
         }
     }
 
-    /// Whether there is such a rule, in whatever state.
+    /// Whether the rule exists, in any state.
     pub(super) fn knows(&self, id: RuleId) -> bool {
         match self {
             Held::Tuples(tuples) => tuples.precedence(id).is_some(),
@@ -196,7 +198,7 @@ impl Held {
         }
     }
 
-    /// Takes a rule out, whatever its state, as if it had never been.
+    /// Removes a rule, whatever its state, as if it had never existed.
     pub(super) fn forget(&mut self, id: RuleId) {
         match self {
             Held::Tuples(tuples) => tuples.forget(id),

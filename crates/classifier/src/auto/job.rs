@@ -1,4 +1,4 @@
-//! Building indexes from a copy of the rules, anywhere and at any time, and comparing them.
+//! Builds indexes from a copy of the rules, on any thread, and compares them.
 //!
 //! ```text
 //!   sort the copy by precedence
@@ -6,8 +6,8 @@
 //!   keep the one that the policy takes, or none
 //! ```
 //!
-//! Keys are those that were looked up of late, and keys of rules as long as there are too few. A
-//! tuple space of very many masks, and a filter before one, are not built: nothing speaks for them.
+//! The keys are recently looked up ones, filled up with keys of rules while there are too few.
+//! A tuple space of very many masks, and a filter before one, are not built: they cannot win.
 
 use crate::learned::{Snapshot, TrainingJob};
 use crate::{Learned, Pattern, RuleId, Version};
@@ -17,7 +17,7 @@ use super::observed::KEYS;
 use super::policy::{Figures, Verdict};
 use super::{AutoConfig, Selection};
 
-/// A tuple space is not tried with more masks, nor a filter before one.
+/// The most masks for which a tuple space is tried; the next is for a filter before one.
 const TUPLE_SPACE_MASKS_MAX: usize = 64;
 const BLOOM_MASKS_MAX: usize = 512;
 
@@ -28,39 +28,39 @@ pub struct Job(Work);
 #[derive(Debug)]
 enum Work {
     Build(Box<Build>),
-    /// Dropping it takes its time, too.
+    /// Drops an index, which takes time too.
     Drop(#[expect(dead_code, reason = "it is there to be dropped")] Held),
 }
 
-/// A copy of the rules, and what is to be made of it.
+/// A copy of the rules, and the choice to make.
 #[derive(Debug)]
 pub(super) struct Build {
-    /// Whose job it is, and which.
+    /// The number of the [`Auto`](super::Auto), and of its job.
     pub(super) epoch: (u64, u64),
     pub(super) snapshot: Snapshot,
     pub(super) config: AutoConfig,
     pub(super) figures: Figures,
-    /// Keys that were looked up, one after the other.
+    /// Keys that were looked up, in sequence.
     pub(super) keys: Vec<u64>,
-    /// How many masks there are, if that is known.
+    /// The number of masks, if known.
     pub(super) masks: Option<usize>,
-    /// Whether something is to be built even if it is no better than what there is.
+    /// Whether to build an index even if it is no better than the current one.
     pub(super) is_asked_for: bool,
 }
 
-/// What has come of a [`Job`].
+/// The result of a [`Job`].
 #[derive(Debug)]
 pub struct Outcome(pub(super) Option<Box<Built>>);
 
-/// A new index, and why.
+/// A new index, with the verdict that chose it.
 #[derive(Debug)]
 pub(super) struct Built {
-    /// Whose job it is, and which.
+    /// The number of the [`Auto`](super::Auto), and of its job.
     pub(super) epoch: (u64, u64),
-    /// `None` to keep what there is.
+    /// `None` to keep the current index.
     pub(super) held: Option<Held>,
     pub(super) verdict: Verdict,
-    /// Rules of the copy that the index does not have.
+    /// Rules of the copy that the index lacks.
     pub(super) left_out: Vec<RuleId>,
 }
 
@@ -73,7 +73,7 @@ impl Job {
         Job(Work::Drop(held))
     }
 
-    /// How many rules it has to do with; 0 if it only drops an index.
+    /// The number of rules in the job; 0 if it only drops an index.
     pub fn rule_count(&self) -> usize {
         match &self.0 {
             Work::Build(build) => build.snapshot.len(),
@@ -81,7 +81,7 @@ impl Job {
         }
     }
 
-    /// Does it; the longer part of the work of a classifier.
+    /// Runs the job, which takes long.
     pub fn run(self) -> Outcome {
         match self.0 {
             Work::Build(build) => Outcome(Some(Box::new(build.run()))),
@@ -105,7 +105,7 @@ impl Build {
         }
     }
 
-    /// The learned index, which is asked for whatever it costs.
+    /// Trains the learned index, whatever its cost.
     fn train(self) -> (Option<Held>, Verdict) {
         let (rules, update_rate) = (self.snapshot.len(), self.figures.update_rate());
         let job = TrainingJob::new(self.snapshot, self.config.learned.clone(), None);
@@ -140,7 +140,7 @@ impl Build {
             let cost = cost.sum::<f64>() / (keys.len() / words).max(1) as f64;
             costs.push((kind, cost));
             let is_best = match self.is_asked_for {
-                // Compared with each other only.
+                // Compares the new indexes only with each other.
                 true => costs.iter().all(|(_, other)| cost <= *other),
                 false => policy.choose(&self.figures, &costs) == Some(kind),
             };
@@ -164,7 +164,7 @@ impl Build {
         (best.map(|(_, held)| held), verdict)
     }
 
-    /// The kinds that are worth building.
+    /// The kinds worth building.
     fn candidates(&self) -> Vec<IndexKind> {
         let Selection::Measured(policy) = self.config.selection else {
             return Vec::new();
@@ -188,7 +188,7 @@ impl Build {
         masks.collect::<std::collections::HashSet<_>>().len()
     }
 
-    /// An index of all rules; `costs` are those of the kinds that were built before.
+    /// Builds an index of all rules; `costs` are those of the kinds built before.
     fn build(&self, kind: IndexKind, costs: &[(IndexKind, f64)]) -> Held {
         if kind == IndexKind::Learned {
             let known = costs
@@ -202,7 +202,7 @@ impl Build {
         self.fill(Held::empty(kind, &self.config))
     }
 
-    /// What there was before anything was chosen.
+    /// The index as it was before anything was chosen.
     fn first(&self) -> Held {
         self.fill(Held::first(&self.config))
     }
@@ -216,7 +216,7 @@ impl Build {
         held
     }
 
-    /// Keys that were looked up, and as many of rules as are missing.
+    /// Keys that were looked up, filled up with keys of rules.
     fn keys_to_try(&self) -> Vec<u64> {
         let words = self.snapshot.words();
         let mut keys = self.keys.clone();

@@ -1,19 +1,20 @@
-//! What lookups ask, and what they cost: counted, and of a few looked at closely.
+//! Counts lookups, and samples some of them for their keys and costs.
 //!
 //! 1. Nothing here changes an answer.
-//! 2. Counts are read and written apart, and words of a key one by one: threads that look up at the
-//!    same time may lose some counts, and mix the words of two keys. A mixed key is a key too.
+//! 2. Counts are read and written separately, and words of a key one by one. Threads that look
+//!    up at the same time may lose some counts, and mix the words of two keys. A mixed key is
+//!    a key too.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::held::Visits;
 
-/// Lookups between two looks.
+/// The number of lookups between two samples.
 pub(super) const LOOK_EVERY: u32 = 2_048;
-/// Keys that are remembered.
+/// The number of remembered keys.
 pub(super) const KEYS: usize = 256;
 
-/// Counts, and the keys of the last looks.
+/// Counts, and the keys of the last samples.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Observed {
@@ -23,7 +24,7 @@ pub(super) struct Observed {
     tables: AtomicU64,
     /// In picoseconds.
     cost: AtomicU64,
-    /// Looks ever.
+    /// The number of samples ever.
     looks: AtomicU64,
     words: usize,
     keys: Box<[AtomicU64]>,
@@ -49,7 +50,7 @@ impl Watched {
 }
 
 impl Observed {
-    /// Nothing seen, of keys of so many words.
+    /// Creates empty counts for keys of `words` words.
     pub(super) fn new(words: usize) -> Observed {
         Observed {
             lookups: AtomicU64::new(0),
@@ -63,7 +64,7 @@ impl Observed {
         }
     }
 
-    /// Counts lookups; says whether it is time to look at one.
+    /// Counts lookups; returns whether it is time for a sample.
     #[inline(always)]
     pub(super) fn is_time(&self, lookups: u32) -> bool {
         let left = self.until_look.load(Relaxed);
@@ -72,12 +73,13 @@ impl Observed {
         left <= lookups
     }
 
-    /// Remembers a key, and what its lookup does.
+    /// Records a sample: a key and the work of its lookup.
     #[cold]
     pub(super) fn note(&self, key: &[u64], visits: Visits) {
         let looks = self.looks.load(Relaxed);
         self.looks.store(looks + 1, Relaxed);
-        // Not always as far apart: traffic may have a period. The first looks are closer together.
+        // The gaps vary, since traffic may have a period. The first samples are closer
+        // together.
         let gap = if looks < KEYS as u64 {
             LOOK_EVERY / 16
         } else {
@@ -108,14 +110,14 @@ impl Observed {
         self.lookups.load(Relaxed) > 0
     }
 
-    /// The keys of the last looks, one after the other.
+    /// The keys of the last samples, in sequence.
     pub(super) fn keys(&self) -> Vec<u64> {
         let seen = self.looks.load(Relaxed).min(KEYS as u64) as usize;
         let words = self.keys[..seen * self.words].iter();
         words.map(|word| word.load(Relaxed)).collect()
     }
 
-    /// Counts from zero; keys stay.
+    /// Resets the counts but keeps the keys.
     pub(super) fn restart(&mut self) {
         *self.lookups.get_mut() = 0;
         *self.samples.get_mut() = 0;
@@ -124,7 +126,7 @@ impl Observed {
     }
 }
 
-/// Not one atomic step: a lost count is cheaper than a locked line for each lookup.
+/// Adds without one atomic step: a lost count is cheaper than a locked line for each lookup.
 #[inline(always)]
 fn add(sum: &AtomicU64, more: u64) {
     sum.store(sum.load(Relaxed) + more, Relaxed);

@@ -1,8 +1,8 @@
 //! When to compare the kinds of index, and which to take: plain data, and no clock.
 //!
-//! To compare them, all are built, and that takes time. So it is done when lookups have cost as much
-//! more than they could have as the comparison costs: then whatever it finds, the time lost since the
-//! last one is at most doubled (as with renting skis or buying them).
+//! A comparison builds all kinds, which takes time. So it runs when the excess cost of
+//! lookups, compared with the best kind, equals the cost of the comparison. Then the time lost
+//! since the last comparison is at most doubled, whatever it finds (the "ski rental" problem).
 //!
 //! ```text
 //!   gain  = what a lookup costs now - what the best kind is thought to cost
@@ -12,31 +12,34 @@
 //!           if it is less than what there is by a fifth
 //! ```
 //!
-//! That is the hysteresis: what is not better by a fifth is not taken, and is not tried again before
-//! the rules or the costs are others. A table that nobody looks into keeps its index, and so does one
-//! that changes as often as it is asked.
+//! This gives hysteresis: a kind that is not better by a fifth is not taken, and is not tried
+//! again before the rules or the costs change. A table without lookups keeps its index, and so
+//! does a table that changes as often as it is looked up.
 //!
-//! Costs are counted, not timed: tables, filters, iSets and patterns that a lookup asks, each with
-//! the weight of `learned::cost`. So the same lookups and changes lead to the same choices.
+//! Costs are counted, not timed: the tables, filters, iSets and patterns that a lookup visits,
+//! each with the weight of `learned::cost`. So the same lookups and changes lead to the same
+//! choices.
 
 use super::held::IndexKind;
 
-/// When to compare, and what to take.
+/// When to compare the kinds of index, and which to take.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AutoPolicy {
-    /// Fewer rules stay a tuple space; half as many become one again.
+    /// With fewer rules the index stays a tuple space; with half as many it becomes one again.
     pub rules_min: usize,
-    /// Lookups looked at closely before anything is decided.
+    /// The samples needed before any decision.
     pub samples_min: u64,
-    /// By how much lookups must become cheaper, in percent.
+    /// The least gain of lookups, in percent.
     pub gain_min_percent: u32,
-    /// What comparing takes for each rule, in nanoseconds of processor time.
+    /// The cost of a comparison for each rule, in nanoseconds of processor time.
     pub trial_ns_per_rule: f64,
 }
 
 impl Default for AutoPolicy {
-    /// In a model check, whose tables are small, whatever there is is replaced as soon as another is
-    /// as good.
+    /// The default policy.
+    ///
+    /// In a model check, whose tables are small, an index is replaced as soon as another is as
+    /// good.
     fn default() -> AutoPolicy {
         if cfg!(thalweg_model) {
             return AutoPolicy {
@@ -55,69 +58,69 @@ impl Default for AutoPolicy {
     }
 }
 
-/// What has been seen since the last decision.
+/// Observations since the last decision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
     /// The kind of index.
     pub kind: IndexKind,
-    /// Rules, at whichever version.
+    /// The number of rules, at any version.
     pub rules: usize,
-    /// Rules inserted or removed, of versions that are settled.
+    /// Rules inserted or removed at settled versions.
     pub updates: usize,
-    /// Of these, how many after the first lookup: loading a table says nothing of its use.
+    /// The updates after the first lookup: loading a table tells nothing of its use.
     pub updates_in_use: usize,
-    /// The share of the rules that iSets have, 0 to 1; 0 without any.
+    /// The share of the rules in iSets, 0 to 1; 0 without iSets.
     pub coverage: f64,
-    /// Lookups.
+    /// The number of lookups.
     pub lookups: u64,
-    /// Of these, how many were looked at closely.
+    /// The number of sampled lookups.
     pub samples: u64,
-    /// Hash tables, filters and iSets that one of these asked, in the mean.
+    /// The mean number of hash tables, filters and iSets visited by a sampled lookup.
     pub tables_per_lookup: f64,
-    /// What one of these cost in the mean, in nanoseconds of a lookup in a burst, as counted.
+    /// The mean cost of a sampled lookup, in counted nanoseconds of a lookup in a burst.
     pub cost_ns: f64,
 }
 
 impl Figures {
-    /// Updates for each lookup, since the first.
+    /// Updates per lookup, since the first lookup.
     pub fn update_rate(&self) -> f64 {
         self.updates_in_use as f64 / self.lookups.max(1) as f64
     }
 }
 
-/// What a comparison has come to.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// The kind that was taken, or kept.
+    /// The kind that was taken or kept.
     pub chosen: IndexKind,
-    /// What a lookup costs in each kind that was compared, in nanoseconds as counted; what there was
-    /// before first.
+    /// The counted cost of a lookup in each compared kind, in nanoseconds; the former index
+    /// first.
     pub costs_ns: Vec<(IndexKind, f64)>,
-    /// Rules that there were.
+    /// The number of rules at that time.
     pub rules: usize,
-    /// Keys that were tried.
+    /// The number of keys tried.
     pub keys: usize,
-    /// Updates for each lookup, before.
+    /// Updates per lookup before the comparison.
     pub update_rate: f64,
-    /// The share of the rules that iSets had, if they were compared.
+    /// The share of the rules in iSets, if a learned index was compared.
     pub coverage: Option<f64>,
 }
 
 impl Verdict {
-    /// The least cost of a lookup that was found, in nanoseconds.
+    /// The least cost of a lookup in any kind, in nanoseconds.
     pub fn least_cost_ns(&self) -> f64 {
         let costs = self.costs_ns.iter().map(|(_, cost)| *cost);
         costs.fold(f64::INFINITY, f64::min)
     }
 }
 
-/// What an update costs, in nanoseconds: with 100,000 rules of access lists.
+/// The weight of an update, in nanoseconds, for access lists of 100,000 rules.
 fn update_ns(kind: IndexKind) -> f64 {
     match kind {
         IndexKind::TupleSpace => 1_700.0,
         IndexKind::MergedTuples => 2_200.0,
         IndexKind::Bloom => 3_400.0,
-        // Sooner or later it is trained again.
+        // Includes its share of the next training.
         IndexKind::Learned => 5_000.0,
     }
 }
@@ -138,12 +141,12 @@ impl AutoPolicy {
             && gain * now.lookups as f64 >= self.trial_ns_per_rule * now.rules as f64
     }
 
-    /// Whether there are so few rules that the index is to be a tuple space again.
+    /// Whether there are so few rules that the index must become a tuple space again.
     pub fn is_too_small(&self, now: &Figures) -> bool {
         now.rules < self.rules_min / 2 && matches!(now.kind, IndexKind::Bloom | IndexKind::Learned)
     }
 
-    /// Which of several kinds to take, by what a lookup costs in each; `None` to keep what there is.
+    /// The kind to take, given the cost of a lookup in each; `None` to keep the current index.
     pub fn choose(&self, now: &Figures, costs_ns: &[(IndexKind, f64)]) -> Option<IndexKind> {
         let rate = now.update_rate();
         let total = |kind, cost| cost + rate * update_ns(kind);
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn it_compares_when_lookups_have_paid_for_it() {
-        // Half of 100 ns, for 2 million lookups: 10,000 ns for each of 10,000 rules.
+        // Half of 100 ns, for 2 million lookups, equals 10,000 ns for each of 10,000 rules.
         assert!(!POLICY.is_due(&figures(100.0, 1_999_999), None));
         assert!(POLICY.is_due(&figures(100.0, 2_000_000), None));
         let few = Figures {
@@ -218,9 +221,9 @@ mod tests {
     fn what_was_found_not_to_pay_is_not_tried_again() {
         let last = verdict(85.0);
         assert!(!POLICY.is_due(&figures(100.0, 1 << 40), Some(&last)));
-        // Lookups became dearer.
+        // Lookups became more expensive.
         assert!(POLICY.is_due(&figures(107.0, 1 << 40), Some(&last)));
-        // Half of the rules are others.
+        // Half of the rules have changed.
         let others = Figures {
             updates: 5_000,
             ..figures(100.0, 1 << 40)
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(choose(&now, 70.0, 60.0), Some(IndexKind::Bloom));
         assert_eq!(choose(&now, 80.0, 90.0), Some(IndexKind::Learned));
         assert_eq!(choose(&now, 81.0, 90.0), None);
-        // An update for every ten lookups: those of the learned index cost more.
+        // One update for every ten lookups: updates of the learned index cost more.
         let busy = Figures {
             updates_in_use: 100_000,
             ..now
@@ -270,8 +273,7 @@ mod tests {
         assert!(!POLICY.is_due(&now, None));
     }
 
-    /// Costs that go up and down around the point where two kinds are alike lead to one change, not
-    /// to one for each turn.
+    /// Costs that swing around the break-even point of two kinds lead to one change, not many.
     #[test]
     fn it_does_not_swing() {
         let (mut kind, mut changes) = (IndexKind::MergedTuples, 0);

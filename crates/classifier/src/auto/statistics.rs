@@ -1,33 +1,33 @@
-//! What an [`Auto`] says of itself.
+//! The statistics of an [`Auto`].
 
 use super::policy::{Figures, Verdict};
 use super::{Auto, IndexKind, Selection};
 
-/// Which index there is, and why.
+/// The current index, and the reason for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AutoStatistics {
-    /// Whether the kind is chosen by what lookups cost.
+    /// Whether the kind is chosen by the cost of lookups.
     pub is_measured: bool,
-    /// The kind that there is now.
+    /// The current kind.
     pub kind: IndexKind,
-    /// Its hash tables and iSets.
+    /// The number of its hash tables and iSets.
     pub tables: usize,
-    /// What was seen since the last decision.
+    /// Observations since the last decision.
     pub figures: Figures,
-    /// What the last comparison came to, if there was one.
+    /// The result of the last comparison, if there was one.
     pub verdict: Option<Verdict>,
-    /// Jobs that were given: comparisons, or trainings.
+    /// Jobs given: comparisons or trainings.
     pub trials: u64,
-    /// Of these, those after which another index took the place of the one before.
+    /// The jobs after which the index was replaced.
     pub replaced: u64,
-    /// Jobs that could not be done.
+    /// Jobs that were not done.
     pub given_up: u64,
 }
 
-/// What is counted.
+/// The counters of an [`Auto`].
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Also says which job was the last.
+    /// Also the number of the last job.
     pub(super) trials: u64,
     pub(super) replaced: u64,
     pub(super) given_up: u64,

@@ -1,4 +1,4 @@
-//! From one index to the next, slice by slice; the invariants are those of `auto`.
+//! Moves from one index to the next, slice by slice; the invariants are those of `auto`.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,27 @@ use crate::{Pattern, RuleId, Version};
 use super::job::{Build, Built, Job, Outcome};
 use super::{Auto, Selection, Tended};
 
-/// Ids that are copied in the time in which one rule is brought up to date.
+/// Ids copied in the time that it takes to bring one rule up to date.
 const COPIED_PER_STEP: usize = 8;
 
-/// How far it is.
+/// The current phase.
 #[derive(Debug)]
 pub(super) enum Succession {
     Idle,
-    /// Rules with lower ids than this have been copied.
+    /// Rules with ids below the number have been copied.
     Copying(u32, Box<Snapshot>, Stale),
     Building(Stale),
     CatchingUp(Box<Built>, Stale),
 }
 
-/// Rules that the new index has not as they are now.
+/// Rules for which the new index is out of date.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    /// Each once, in the order in which they changed: so the younger of two comes later.
+    /// Each rule once, in the order of changes, so the younger of two comes later.
     queue: VecDeque<RuleId>,
-    /// A bit for each id, set if it is in the queue.
+    /// One bit per id, set if the id is in the queue.
     is_queued: Vec<u64>,
-    /// What was born or died at a version that may yet be aborted.
+    /// Births and deaths at versions that may still be aborted.
     open: Vec<(Version, RuleId)>,
 }
 
@@ -50,7 +50,7 @@ impl Stale {
         Some(id)
     }
 
-    /// Notes what happens at a version that may be open.
+    /// Notes a change at a version that may be open.
     fn add_at(&mut self, id: RuleId, version: Version, oldest: Version) {
         self.add(id);
         if version > oldest && version != Version::NEVER {
@@ -75,14 +75,14 @@ impl Succession {
         }
     }
 
-    /// Invariant 2: a rule is born or dies.
+    /// Invariant 2: notes that a rule is born or dies.
     pub(super) fn note(&mut self, id: RuleId, version: Version, oldest: Version) {
         if let Some(stale) = self.stale() {
             stale.add_at(id, version, oldest);
         }
     }
 
-    /// Invariant 2: what was done for a version is undone.
+    /// Invariant 2: notes that the changes of a version are undone.
     pub(super) fn note_abort(&mut self, version: Version) {
         if let Some(stale) = self.stale() {
             let open = std::mem::take(&mut stale.open);
@@ -95,7 +95,7 @@ impl Succession {
         }
     }
 
-    /// Invariant 2: rules are freed, and what is no later than `oldest` can no longer be undone.
+    /// Invariant 2: notes freed rules; changes up to `oldest` can no longer be undone.
     pub(super) fn note_settled(&mut self, freed: &[RuleId], oldest: Version) {
         if let Some(stale) = self.stale() {
             freed.iter().for_each(|&id| stale.add(id));
@@ -117,7 +117,7 @@ impl Succession {
 }
 
 impl Auto {
-    /// Whether the index is to be built anew.
+    /// Whether a new index is due.
     pub(super) fn is_due(&self) -> bool {
         match &self.config.selection {
             Selection::Measured(policy) => policy.is_due(&self.figures(), self.verdict.as_ref()),
@@ -128,7 +128,7 @@ impl Auto {
         }
     }
 
-    /// Begins to copy; `is_asked_for` if the policy did not say so.
+    /// Starts to copy; `is_asked_for` if the caller asked and not the policy.
     pub(super) fn begin(&mut self, is_asked_for: bool) {
         self.is_asked_for = is_asked_for;
         self.changes.is_training = true;
@@ -140,7 +140,7 @@ impl Auto {
         self.succession = Succession::Copying(0, Box::new(snapshot), Stale::default());
     }
 
-    /// A slice of whatever is under way.
+    /// Does a slice of the current work.
     pub(super) fn proceed(&mut self, steps: usize) -> Tended {
         match std::mem::replace(&mut self.succession, Succession::Idle) {
             Succession::Idle => Tended::Idle,
@@ -153,7 +153,7 @@ impl Auto {
         }
     }
 
-    /// Copies what is settled; the rest is stale (invariant 2).
+    /// Copies settled rules; the others become stale (invariant 2).
     fn copy(
         &mut self,
         from: u32,
@@ -199,7 +199,7 @@ impl Auto {
         Tended::Job(Job::build(build))
     }
 
-    /// Takes what a job has built (invariant 4), or that nothing is better than what there is.
+    /// Takes a job's result (invariant 4): a new index, or none if no kind is better.
     pub(super) fn take(&mut self, outcome: Outcome) {
         let Some(built) = outcome.0 else { return };
         let is_last = built.epoch == (self.number, self.counts.trials);
@@ -219,7 +219,7 @@ impl Auto {
         self.succession = Succession::CatchingUp(built, stale);
     }
 
-    /// Brings stale rules up to date in the new index; after the last, it takes the other's place.
+    /// Brings stale rules up to date in the new index, which takes over after the last one.
     fn catch_up(&mut self, mut built: Box<Built>, mut stale: Stale, steps: usize) -> Tended {
         let next = built.held.as_mut().expect("else nothing is caught up with");
         let (mut value, mut mask) = (vec![0; self.words()], vec![0; self.words()]);
@@ -238,7 +238,7 @@ impl Auto {
             if life.died != Version::NEVER {
                 index.remove(id, life.died);
             }
-            // It may yet be undone.
+            // The change may still be undone.
             for version in [life.born, life.died] {
                 if version > self.oldest && version != Version::NEVER {
                     stale.open.push((version, id));
@@ -267,8 +267,8 @@ impl Auto {
 
     fn decided(&mut self, verdict: super::Verdict) {
         self.changes.is_training = false;
-        // Not the share of now: what has changed meanwhile may lie beside iSets, and if it is much,
-        // the next training is due at once.
+        // Not the current share: later changes may lie outside iSets. If there are many, the
+        // next training is due at once.
         self.changes.share = verdict.coverage;
         if matches!(self.config.selection, Selection::Measured(_)) {
             self.changes.updates = 0;
@@ -278,13 +278,13 @@ impl Auto {
         self.verdict = Some(verdict);
     }
 
-    /// The job will not be done: everything stays as it is, and may be tried again.
+    /// Notes that the job will not be done: everything stays, and may be tried again.
     pub(super) fn give_up(&mut self) {
         if matches!(self.succession, Succession::Building(_)) {
             self.succession = Succession::Idle;
             self.changes.is_training = false;
             self.counts.given_up += 1;
-            // No outcome of that job any more.
+            // An outcome of that job is no longer accepted.
             self.counts.trials += 1;
         }
     }
