@@ -1,14 +1,16 @@
-//! What a first layer is worth: 20 sub-tables of 1,000 to 100,000 rules, flows looked up uniformly
-//! at random; the same with five-tuples alone, as a peer has them; more flows than the filter was
-//! made for; one sub-table; masks with little in common; and the stages of a lookup, to put into the
-//! model.
+//! Measures the gain of a first layer, and the stages of a lookup for the model.
 //!
-//! Not criterion: a filter of flows has to be warm, and what matters are ratios to the tuple space
-//! measured in the same minute. Each row is the median (least, most) of [`ROUNDS`] rounds, in which
-//! all classifiers of the case take turns. `THALWEG_PER_TABLE=1000,10000` chooses sizes,
-//! `THALWEG_CASES=uniform,flows` cases; `THALWEG_LAYERS="common bits"`, say, has one first layer alone,
-//! with nobody's turn between. With `THALWEG_TURNS=yes` a round is made for each line of standard
-//! input, and its times are a line of standard output, so that a peer can take turns with it
+//! The cases are 20 sub-tables of 1,000 to 100,000 rules with flows looked up uniformly at
+//! random, the same with five-tuples alone (as a peer has them), more flows than the filter
+//! was made for, one sub-table, and masks with little in common.
+//!
+//! It does not use criterion: a filter of flows has to be warm, and the results are ratios to
+//! the tuple space measured in the same minute. Each row is the median (least, most) of
+//! [`ROUNDS`] rounds, in which all classifiers of the case take turns.
+//! `THALWEG_PER_TABLE=1000,10000` chooses sizes, `THALWEG_CASES=uniform,flows` cases.
+//! `THALWEG_LAYERS="common bits"`, for example, measures one first layer alone, without turns
+//! of others. With `THALWEG_TURNS=yes` each line of standard input starts a round, whose times
+//! are one line of standard output. So a peer can take turns with it
 //! (`bench/peers/dpdk_acl.py --subtables`).
 
 use std::hint::black_box;
@@ -29,15 +31,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const VERSION: Version = Version(1);
 const ROUNDS: usize = 7;
 const BURST: usize = 32;
-/// Lookups of a round, as many as a peer is asked for.
+/// Lookups per round, the same number as for a peer.
 const LOOKUPS: usize = 1 << 18;
 
-/// As a switch has it: Ethernet type, two addresses, protocol, ports, the first word for others.
+/// As in a switch: Ethernet type, two addresses, protocol, ports; the first word is for
+/// others.
 type Key = [u64; 5];
-/// Two addresses, then ports and protocol: 16 bytes, as DPDK's libraries are asked.
+/// Two addresses, then ports and protocol: 16 bytes, as DPDK's libraries take them.
 type FiveTuple = [u64; 2];
 
-/// Rules in sub-tables, and keys that meet them.
+/// Rules in sub-tables, and keys that match them.
 struct Case<const WORDS: usize> {
     masks: Vec<[u64; WORDS]>,
     values: Vec<(usize, [u64; WORDS])>,
@@ -57,7 +60,8 @@ fn prefix(length: u32) -> u64 {
     u64::from(u32::MAX << (32 - length))
 }
 
-/// Source and destination prefixes, some with ports: as different as masks of one access list are.
+/// Source and destination prefixes, some with ports: as different as the masks of one access
+/// list.
 fn alike(tables: usize) -> Vec<Key> {
     let mask = |table: usize| {
         let source = [16, 20, 24, 28, 32][table % 5];
@@ -75,7 +79,7 @@ fn alike(tables: usize) -> Vec<Key> {
     (0..tables).map(mask).collect()
 }
 
-/// Every one of 20 masks looks at some of source, destination and two ports, and no bit is in all.
+/// Each of 20 masks uses some of source, destination and two ports; no bit is in all masks.
 fn unlike() -> Vec<Key> {
     let mask = |table: u64| {
         let has = |bit: u64| table % 5 != bit;
@@ -108,7 +112,7 @@ impl Case<2> {
 }
 
 impl<const WORDS: usize> Case<WORDS> {
-    /// Random rules, the same number under each mask; `flows` keys of random rules.
+    /// Random rules, the same number under each mask, and `flows` keys of random rules.
     fn new(
         masks: Vec<[u64; WORDS]>,
         random_key: fn(&mut Pcg64Mcg) -> [u64; WORDS],
@@ -136,7 +140,7 @@ impl<const WORDS: usize> Case<WORDS> {
         }
     }
 
-    /// The first mask is the best: a sub-table's rules have its priority.
+    /// Loads the rules; the first mask has the highest priority.
     fn load<C: Classifier>(&self, mut classifier: C) -> C {
         let start = Instant::now();
         for (number, (table, value)) in self.values.iter().enumerate() {
@@ -163,7 +167,7 @@ impl<const WORDS: usize> Case<WORDS> {
     }
 }
 
-/// Nanoseconds a lookup, one by one or in bursts, over flows drawn at random.
+/// Nanoseconds per lookup, one by one or in bursts, over flows drawn at random.
 fn measure<const WORDS: usize>(
     classifier: &dyn Classifier,
     keys: &[[u64; WORDS]],
@@ -184,7 +188,7 @@ fn measure<const WORDS: usize>(
     start.elapsed().as_secs_f64() * 1e9 / keys.len() as f64
 }
 
-/// Prints a row for each classifier, the first being the one to compare with.
+/// Prints a row for each classifier; the first one is the baseline.
 fn compare<const WORDS: usize>(
     name: &str,
     case: &Case<WORDS>,
@@ -196,7 +200,7 @@ fn compare<const WORDS: usize>(
         keys.collect()
     };
     for (_, classifier) in classifiers {
-        // Four times each flow, so that whoever learns has done so.
+        // Four times each flow, so that learning layers have learned.
         for _ in 0..4 {
             measure(*classifier, &case.flows, true);
         }
@@ -208,8 +212,8 @@ fn compare<const WORDS: usize>(
         let mut times = [vec![], vec![]];
         for (is_burst, times) in [false, true].into_iter().zip(&mut times) {
             for (_, classifier) in classifiers {
-                // The caches are those of the classifier whose turn was before; and keys have just
-                // been made, as those of packets have.
+                // Warms the caches, which the previous classifier has filled. New keys each
+                // time, as for packets.
                 measure(*classifier, &draw(LOOKUPS), is_burst);
                 times.push(measure(*classifier, &draw(LOOKUPS), is_burst));
             }
@@ -237,7 +241,7 @@ fn compare<const WORDS: usize>(
     }
 }
 
-/// A round for each line of standard input, its times as a line of JSON.
+/// Runs a round for each line of standard input; prints its times as a line of JSON.
 fn take_turns(classifiers: &[(&str, &dyn Classifier)], mut round: impl FnMut() -> [Vec<f64>; 2]) {
     println!("\nready");
     for line in std::io::stdin().lines() {
@@ -267,7 +271,8 @@ fn describe(name: &str, bloom: &Bloom) {
     );
 }
 
-/// All first layers against the tuple space, filters of flows made for `made_for`.
+/// Compares all first layers with the tuple space; filters of flows are made for `made_for`
+/// flows.
 fn layers<const WORDS: usize>(name: &str, case: &Case<WORDS>, made_for: usize) {
     let tuple_space = case.load(TupleSpace::new(TupleSpaceConfig::flat(WORDS, 1)));
     let layers = [
@@ -299,8 +304,8 @@ fn stages(per_table: usize) {
     let case = Case::of_switch(alike(20), per_table, 100_000);
     let config = TupleSpaceConfig::flat(case.masks[0].len(), 1);
     let more = case.load(TupleSpace::new(config.clone()));
-    // Keys of the best sub-table, which alone is in `one`; its rules do not end a search, as those
-    // of the other sub-tables are made better.
+    // Keys of the best sub-table, which is the only one in `one`. Its rules do not end a
+    // search, since those of the other sub-tables have higher precedence.
     let last = case.masks.len() - 1;
     let of_last = |(table, _): &&(usize, Key)| *table == last;
     let mut one = TupleSpace::new(config);

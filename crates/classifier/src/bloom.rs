@@ -1,9 +1,9 @@
-//! Two layers: a filter that says in which sub-tables a key can be, and a tuple space.
+//! Two layers: a filter that selects the sub-tables in which a key can be, and a tuple space.
 //!
-//! A tuple space asks one sub-table after the other. The first layer of Gobriel and Tai
-//! (slides on a vector Bloom filter for Open vSwitch; `docs/papers.md`) tells by one load which of
-//! 64 sub-tables to ask. [`Bloom`] is a classifier of that kind, with four first
-//! layers to compare; [`VectorFilter`] is the filter by itself, for the wildcard cache.
+//! A tuple space searches one sub-table after another. The first layer of Gobriel and Tai
+//! (slides on a vector Bloom filter for Open vSwitch; `docs/papers.md`) selects among 64
+//! sub-tables with one load. [`Bloom`] is such a classifier, with four first layers to
+//! compare. [`VectorFilter`] is the filter alone, for the wildcard cache.
 //!
 //! ```text
 //!   lookup(key, version):
@@ -16,75 +16,68 @@
 //!       [flows]   found, but not where flows told: put (key, sub-table) into flows
 //! ```
 //!
-//! | [`FirstLayer`] | layers | what it knows |
+//! | [`FirstLayer`] | layers | its knowledge |
 //! | --- | --- | --- |
 //! | `FullKeys` | flows, common | where this key was found before; where it can be |
 //! | `FullKeysDisjoint` | flows, none | where this key was found before |
 //! | `CommonBits` | common | where it can be, by one vector for a group of sub-tables |
 //! | `OwnBits` | own | where it can be, by a filter for each sub-table |
 //!
-//! **Why a hit stands, and when it does not.** A filter of flows answers "maybe" for keys that were
-//! never put in. The paper's setting is a wildcard cache, where whatever entry matches is right, so
-//! that only a rule that does *not* match can be a false positive. Among rules with precedences a
-//! false positive may match: key `a` was found in a low sub-table, key `b` looks like it, has a rule
-//! there too, and a better one above. That `b` was never put in cannot be seen, so no record of what
-//! changed since (epochs of inserts, kept with filter, block or sub-table) makes the hit safe: the
-//! change that hurts is none. Nor would the epoch of an exact key help without the key itself, and
-//! a table of exact keys is another thing, the microflow cache. So here the flows are a hint in
-//! which order to ask, and a hit stands in two cases only:
+//! **When a hit counts as the answer.** A filter of flows also says "maybe" for keys that were
+//! never added. The paper's setting is a wildcard cache, where any matching entry is right, so
+//! a false positive is always a rule that does *not* match. Among rules with precedences a
+//! false positive may match. Suppose key `a` was found in a low sub-table. Key `b` looks like
+//! it in the filter, has a rule there too, and a better rule above. The filter cannot tell
+//! that `b` was never added. Epochs of inserts, kept per filter, block or sub-table, do not
+//! help, because no change happened. The epoch of an exact key would need the key itself, and
+//! a table of exact keys is another thing: the microflow cache. So here the flows only suggest
+//! an order of search, and a hit counts in two cases:
 //!
-//! 1. *The rules are disjoint*: no key matches two rules that exist at one version. The caller says
-//!    so by `FullKeysDisjoint`; then the first rule that exists at the version is the only one.
-//! 2. *Nothing better can match*: sub-tables that the best rule so far does not beat have been
-//!    asked, or a filter *of the rules* says that they have none for the key. Such a filter
-//!    (`common`, `own`) has every rule at its value; its "no" is certain.
+//! 1. *The rules are disjoint*: no key matches two rules that exist at one version. The caller
+//!    promises this with `FullKeysDisjoint`. Then the first rule that exists at the version is
+//!    the only one.
+//! 2. *Nothing better can match*: every sub-table that the best rule so far does not beat has
+//!    been searched, or a filter *of the rules* says that it has no rule for the key. Such a
+//!    filter (`common`, `own`) contains every rule's value, so its "no" is certain.
 //!
-//! **Versions.** No filter knows versions. Filters of rules have those of every version that is not
-//! reclaimed: a rule is put in when it is inserted, before its version is published, and stays while
-//! it is dying; it goes when it is freed, by `abort` or `reclaim`, in the same call, under `&mut`,
-//! while nobody looks up. So at every version that may be looked up their "no" is true, whatever is
-//! prepared, published or aborted meanwhile. Whether a rule exists at the version asked for is
-//! decided by the sub-table itself, by `born` and `died`, always. The filter of flows is never
-//! believed: a key put in at a version, for a rule that is aborted, dead, or replaced in another
-//! sub-table by now, costs a probe that finds nothing, or finds what exists at this version.
+//! **Versions.** Filters do not know versions. Filters of rules contain the rules of every
+//! version that is not reclaimed. A rule is added when it is inserted, before its version is
+//! published, and stays while it is dying. It is removed when it is freed, by `abort` or
+//! `reclaim`, in the same call under `&mut`, while no lookup runs. So their "no" is true at
+//! every version that may be looked up, whatever is prepared, published or aborted meanwhile.
+//! Only the sub-table decides, by `born` and `died`, whether a rule exists at the requested
+//! version. The filter of flows is never trusted. A key may have been added for a rule that by
+//! now is aborted, dead, or replaced in another sub-table. Then it costs a probe that finds
+//! nothing, or a rule that exists at this version.
 //!
-//! **Threads.** Lookups take `&self`, several at once, and put keys in: each bit by one relaxed
-//! atomic OR. Two things order them: none needs to. A reader that misses a bit, or sees a block
-//! half emptied, asks one sub-table too many or searches on; case 1 and 2 above do not read flows.
-//! Filters of rules are changed under `&mut` only. Counts may lose some of what threads count at the
-//! same time.
+//! **Threads.** Lookups take `&self`, may run concurrently, and add keys: each bit by one
+//! relaxed atomic OR. No ordering is needed. A reader that misses a bit, or sees a
+//! half-emptied block, searches one sub-table too many or continues its search; cases 1 and 2
+//! above do not read flows. Filters of rules change only under `&mut`. Concurrent threads may
+//! lose some counts.
 //!
-//! **When it does not pay** it is not asked (`worth`): few sub-tables, lookups that end at the first
-//! one, more flows than the filter was made for, masks without common bits.
+//! **When the layer does not pay** it is skipped (`worth`): with few sub-tables, lookups that
+//! end at the first one, more flows than the filter was made for, or masks without common
+//! bits.
 //!
-//! 1. Every lookup gives the answer of the tuple space, which is the oracle's; `lookup_examined`,
-//!    which must show each "no" by bits, goes past the filters.
-//! 2. A filter of flows takes at most `size_bytes_max`, one of rules 5 to 65 bytes a rule.
-//! 3. Flows have a set for each number that a sub-table has; when more are needed, or far fewer, the
-//!    filter begins anew.
+//! 1. Every lookup gives the tuple space's answer, which is the oracle's. `lookup_examined`
+//!    must show each "no" by bits, so it bypasses the filters.
+//! 2. A filter of flows takes at most `size_bytes_max`, a filter of rules 5 to 65 bytes per
+//!    rule.
+//! 3. The filter of flows has a set for each sub-table number. When more are needed, or far
+//!    fewer, it starts empty again.
 //!
-//! Costs of a hit: a hash and a load for the first layer (for each group, with `common`; for each
-//! sub-table, with `own`), then a probe of each candidate, of which 0 to 0.2 are false. Nanoseconds a
-//! lookup, one by one and in bursts of 32, of `benches/bloom.rs`: masks of one access list with a
-//! priority each, flows drawn uniformly, at most 400,000 of them; medians of 7 rounds on an EPYC of
-//! two shared processors; in parentheses the ratio to the tuple space of the same rounds.
+//! Cost of a hit: a hash and a load for the first layer (for each group, with `common`; for
+//! each sub-table, with `own`). Then each candidate is probed, of which 0 to 0.2 are false. In
+//! bursts, 20 sub-tables take about a quarter of a tuple space's time with `CommonBits`, and
+//! one by one about half; see docs/results.md. With masks that have no bit in common the gain
+//! is smaller, with more sub-tables it is larger.
 //!
-//! | sub-tables, rules in each | tuple space | `CommonBits` | `FullKeysDisjoint`, warm |
-//! | --- | --- | --- | --- |
-//! | 20, 1,000 | 113, 105 | 51 (0.45), 24 (0.23) | 59 (0.52), 30 (0.28) |
-//! | 20, 10,000 | 259, 175 | 148 (0.57), 38 (0.22) | 187 (0.72), 44 (0.25) |
-//! | 20, 100,000 | 527, 266 | 293 (0.56), 61 (0.23) | 377 (0.72), 64 (0.24) |
-//! | 20 with no bit in common, 10,000 | 260, 173 | 193 (0.74), 58 (0.34) | 204 (0.78), 46 (0.27) |
-//! | 150, 1,000 | 877, 653 | 209 (0.24), 63 (0.10) | 293 (0.33), 123 (0.19) |
-//! | 20, 10,000; twice the flows it was made for | 264, 177 | | 289 (1.09), 145 (0.82) |
-//! | 20, 10,000; ten times the flows | 251, 177 | | 294 (1.17), 171 (0.97) |
-//! | one, 10,000 | 24, 13 | 28 (1.15), 13 (1.04) | 27 (1.11), 13 (1.00) |
-//!
-//! One by one, with more rules than the caches hold, what is saved is less: filter, index and rule
-//! are three waits for memory in a row, and the tuple space's are side by side. `FullKeys` is never
-//! faster than `CommonBits`, as the probes that prove a hit are those that find it; `OwnBits` saves
-//! nothing in bursts of 20 sub-tables. Loading takes two to four times as long with `CommonBits`,
-//! and 45 bytes more a rule. The paper's model is in [`model`].
+//! One by one, with more rules than fit the caches, the gain is smaller: filter, index and
+//! rule are three memory waits in sequence, while the tuple space's waits overlap. `FullKeys`
+//! is never faster than `CommonBits`, because the probes that confirm a hit are those that
+//! find it. `OwnBits` gains nothing in bursts of 20 sub-tables. `CommonBits` makes loading two
+//! to four times slower and takes 45 more bytes per rule. The paper's model is in [`model`].
 
 mod burst;
 mod counters;
@@ -112,38 +105,40 @@ use worth::{Cost, Worth};
 pub use filter::{FilterStatistics, Put, VectorFilter, VectorFilterConfig};
 pub use statistics::BloomStatistics;
 
-/// Keys of a burst that are looked at closely.
+/// The most keys of a burst that are sampled.
 const KEYS_PER_LOOK: usize = 8;
 
-/// What a [`Bloom`] asks before its sub-tables.
+/// The first layer of a [`Bloom`], which it asks before its sub-tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FirstLayer {
-    /// Where the whole key was found before; a hit stands once nothing better can match.
+    /// Where the whole key was found before; a hit counts once nothing better can match.
     FullKeys,
-    /// The same, for rules of which no two that exist at a version match the same key: a hit
-    /// stands at once. Answers are those of some matching rule if that is not true.
+    /// As [`FirstLayer::FullKeys`], for disjoint rules: a hit counts at once.
+    ///
+    /// No two rules that exist at a version may match the same key. Otherwise the answer is
+    /// some matching rule.
     FullKeysDisjoint,
-    /// The bits that sub-tables have in common, a group of up to 64 by one load.
+    /// The common bits of sub-tables: one load for a group of up to 64.
     CommonBits,
     /// The bits of each sub-table, one by one.
     OwnBits,
 }
 
-/// What a [`Bloom`] is made for.
+/// The configuration of a [`Bloom`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BloomConfig {
-    /// What there is to know of keys.
+    /// The properties of keys.
     pub keys: TupleSpaceConfig,
-    /// What is asked first.
+    /// The first layer.
     pub first_layer: FirstLayer,
-    /// Flows expected at a time, of which a filter of flows is to know.
+    /// The number of flows that a filter of flows should hold.
     pub flows: usize,
-    /// The most memory that filters take; at least 64 KiB is needed.
+    /// The most memory for filters, in bytes; at least 64 KiB.
     pub size_bytes_max: usize,
 }
 
 impl BloomConfig {
-    /// With the first layer that is fastest where rules may overlap, and room for 100,000 flows.
+    /// The fastest first layer for overlapping rules, and room for 100,000 flows.
     pub fn new(keys: TupleSpaceConfig) -> BloomConfig {
         BloomConfig {
             keys,
@@ -154,7 +149,7 @@ impl BloomConfig {
     }
 }
 
-/// A tuple space behind a filter that says which sub-tables to search.
+/// A tuple space behind a filter that selects the sub-tables to search.
 ///
 /// ```
 /// use thalweg_classifier::{
@@ -180,7 +175,7 @@ pub struct Bloom {
 }
 
 impl Bloom {
-    /// An empty classifier.
+    /// Creates an empty classifier.
     ///
     /// # Panics
     /// As [`TupleSpace::new`], or if `size_bytes_max` is less than 64 KiB.
@@ -212,13 +207,13 @@ impl Bloom {
         }
     }
 
-    /// Asks the first layer always, whether it pays or not: for tests and measurements.
+    /// Always asks the first layer, even if it does not pay; for tests and measurements.
     pub fn always(mut self) -> Bloom {
         self.is_forced = true;
         self
     }
 
-    /// Uses these instructions, for comparison with others.
+    /// Uses the instructions of `level`, for comparisons.
     pub fn with_level(mut self, level: Level) -> Bloom {
         self.level = level;
         self
@@ -234,7 +229,7 @@ impl Bloom {
         Some(self.flows.as_ref()?.filter())
     }
 
-    /// What was counted, and how full the filters are: reads all of them.
+    /// The counts and the fill of the filters; reads all of them.
     pub fn statistics(&self) -> BloomStatistics {
         let mut filters = FilterStatistics::default();
         if let Some(flows) = &self.flows {
@@ -249,7 +244,8 @@ impl Bloom {
         self.counts.read(filters, self.is_asked())
     }
 
-    /// How many filters a lookup of this key asks, and how many sub-tables it searches.
+    /// The number of filters that a lookup of this key asks, and of sub-tables that it
+    /// searches.
     pub fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize) {
         let mut tally = Tally::default();
         self.find(key, version, false, &mut tally);
@@ -264,7 +260,7 @@ impl Bloom {
         self.rules.subtable_count() > 1 && (self.worth.is_asked() || self.is_forced)
     }
 
-    /// Counts lookups, and looks at some of them closely now and then.
+    /// Counts lookups, and samples some of them now and then.
     #[inline(always)]
     fn count(&self, keys: &[u64], lookups: usize, version: Version) {
         if self.worth.is_time(lookups as u32) {
@@ -273,7 +269,7 @@ impl Bloom {
         }
     }
 
-    /// What the first of these keys cost, with the first layer and without.
+    /// The cost of the first of these keys, with the first layer and without.
     fn cost(&self, keys: &[u64], lookups: usize, version: Version) -> Cost {
         let looked_at = lookups.min(KEYS_PER_LOOK);
         let mut cost = Cost::default();
@@ -286,7 +282,7 @@ impl Bloom {
         cost
     }
 
-    /// Looks a key up by way of the first layer; `learns` if flows may be put in.
+    /// Looks a key up through the first layer; `learns` allows adding to the flows.
     #[inline(always)]
     fn find(
         &self,
@@ -304,7 +300,7 @@ impl Bloom {
         })
     }
 
-    /// Remembers in which sub-table a key was found.
+    /// Records the sub-table in which a key was found.
     fn learn(&self, flows: &Flows, hash: u64, best: Best) {
         let number = best.and_then(|(_, id)| self.rules.subtable_of(id));
         if let Some(number) = number {
@@ -312,7 +308,7 @@ impl Bloom {
         }
     }
 
-    /// Takes rules that are about to be freed out of the filters.
+    /// Removes rules that are about to be freed from the filters.
     fn forget(&mut self, ids: &[RuleId]) {
         if self.common.is_none() && self.own.is_none() {
             return;
@@ -329,12 +325,12 @@ impl Bloom {
         }
     }
 
-    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    /// Reads a rule: writes its value and mask; `None` if it has been reclaimed.
     pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
         self.rules.read(id, value, mask)
     }
 
-    /// Takes a rule out, whatever its state, as if it had never been.
+    /// Removes a rule, whatever its state, as if it had never existed.
     pub(crate) fn forget_rule(&mut self, id: RuleId) {
         if self.rules.subtable_of(id).is_some() {
             self.forget(&[id]);
@@ -343,7 +339,7 @@ impl Bloom {
         }
     }
 
-    /// Brings the filters in line after rules were freed.
+    /// Updates the filters after rules were freed.
     fn settle(&mut self) {
         if let Some(flows) = &mut self.flows {
             flows.make_room(self.rules.numbers_end());

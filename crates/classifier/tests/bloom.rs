@@ -1,5 +1,7 @@
-//! First layers and what is made to hurt them: keys that look alike to a filter, better rules that
-//! come after, versions that are never published, more sub-tables than a vector has sets, threads.
+//! First layers under hostile use.
+//!
+//! Keys that look alike to a filter, better rules that come later, versions that are never
+//! published, more sub-tables than a vector has sets, and threads.
 
 mod harness;
 
@@ -18,7 +20,7 @@ const LAYERS: [FirstLayer; 4] = [
     FirstLayer::CommonBits,
     FirstLayer::OwnBits,
 ];
-/// Layers that are right whether rules overlap or not.
+/// Layers that are correct for overlapping rules too.
 const ANY_RULES: [FirstLayer; 3] = [
     FirstLayer::FullKeys,
     FirstLayer::CommonBits,
@@ -58,7 +60,7 @@ fn insert(
     }
 }
 
-/// The same answers one by one, in bursts, and the oracle's.
+/// Checks the oracle's answers, one by one and in bursts.
 fn check(subject: &dyn Classifier, oracle: &dyn Classifier, keys: &[[u64; 2]], version: Version) {
     let mut answers = vec![Some(RuleId(u32::MAX)); keys.len()];
     subject.lookup_batch(&keys.concat(), version, &mut answers);
@@ -73,8 +75,10 @@ fn check(subject: &dyn Classifier, oracle: &dyn Classifier, keys: &[[u64; 2]], v
     }
 }
 
-/// A low sub-table of destinations, a high one of sources. Most sources have no rule; a few keys
-/// that the filter of flows takes for others have one, and the better answer.
+/// A low sub-table of destinations, a high one of sources.
+///
+/// Most sources have no rule. A few keys that the filter of flows takes for others have one,
+/// and so a better answer.
 #[test]
 fn a_key_that_looks_like_another_gets_its_own_answer() {
     for first_layer in ANY_RULES {
@@ -104,7 +108,7 @@ fn a_key_that_looks_like_another_gets_its_own_answer() {
     }
 }
 
-/// Flows are known where they are; then a better rule comes, first for a version to come.
+/// Flows are already known when a better rule comes, first for a future version.
 #[test]
 fn a_better_rule_comes_after_the_filter_is_warm() {
     for first_layer in ANY_RULES {
@@ -128,7 +132,7 @@ fn a_better_rule_comes_after_the_filter_is_warm() {
         (0..3).for_each(|_| check(&subject, &oracle, &flows, V1));
         for (version, is_published) in [(2, false), (2, true), (3, false), (3, true)] {
             let version = Version(version);
-            // A new mask, and one that is there; above all.
+            // A new mask and existing ones, all with higher precedence.
             for (id, rule) in [
                 (200, ([0, 0x21], [0, 0x3f], 50)),
                 (201, ([0, 0x22], [0, 0xff], 51)),
@@ -160,7 +164,7 @@ fn a_better_rule_comes_after_the_filter_is_warm() {
     }
 }
 
-/// Sub-tables go, and their numbers get other masks, while flows are known by these numbers.
+/// Sub-tables vanish and their numbers get other masks, while the flows use these numbers.
 #[test]
 fn numbers_of_sub_tables_are_used_again() {
     for first_layer in ANY_RULES {
@@ -205,13 +209,13 @@ fn numbers_of_sub_tables_are_used_again() {
     }
 }
 
-/// The promise kept: rules of a version never meet, over versions they do.
+/// Rules of one version are disjoint, as promised; rules of different versions are not.
 #[test]
 fn disjoint_rules_need_no_proof() {
     let mut random = Pcg64Mcg::seed_from_u64(9);
     let mut subject = bloom(FirstLayer::FullKeysDisjoint, 500).always();
     let mut oracle = Linear::new(WORDS);
-    // The highest bits choose a value's mask, so that rules under different masks are disjoint.
+    // The highest bits choose a value's mask, so rules under different masks are disjoint.
     let masks: Vec<u64> = (0..24)
         .map(|table| 0xff00_0000 | (0xfff << (table % 12)))
         .collect();
@@ -275,8 +279,10 @@ fn disjoint_rules_need_no_proof() {
     assert!(counted.candidates > counted.lookups / 4 && counted.full_searches > 0);
 }
 
-/// Masks of no word to seven, so that values lie near their rules and apart from them, are compared
-/// as gathered and as they lie; some are of one word's bits only. With all instructions there are.
+/// Masks of zero to seven words, with all instructions.
+///
+/// So values lie near their rules and apart from them, and are compared gathered and in place.
+/// Some masks have only bits of one word.
 #[test]
 fn masks_of_every_length_with_every_level() {
     const WORDS: usize = 7;
@@ -292,7 +298,7 @@ fn masks_of_every_length_with_every_level() {
             )
         })
         .collect();
-    // Few bits, so that rules of several masks match a key, and rules have values in common.
+    // Few bits, so that several masks match a key, and rules share values.
     let mut draw = || -> [u64; WORDS] {
         std::array::from_fn(|_| random.random_range(0..4) | random.random_range(0..2) << 60)
     };
@@ -329,7 +335,7 @@ fn masks_of_every_length_with_every_level() {
             let mut subject = Bloom::new(config).with_level(level).always();
             fill(&mut subject);
             for (step, version) in [V1, V2, V2].into_iter().enumerate() {
-                // From then on most rules exist at every version, and nothing else is read.
+                // From then on most rules exist at every version, so lifetimes are not read.
                 if step == 2 {
                     assert_eq!(subject.reclaim(V2).len(), 667);
                 }
@@ -354,7 +360,7 @@ fn more_sub_tables_than_a_vector_has_sets() {
         let mut subject = bloom(first_layer, 2_000).always();
         let mut oracle = Linear::new(WORDS);
         for table in 0..200u64 {
-            // Disjoint by their first byte; the masks share it and differ in pairs of bits.
+            // Disjoint by the first byte; the masks share it and differ in pairs of bits.
             let mask = [0xff, 1 << (table % 20) | 1 << (20 + table / 20)];
             for value in 0..3 {
                 let value = [
@@ -398,7 +404,8 @@ fn more_sub_tables_than_a_vector_has_sets() {
     }
 }
 
-/// A warm filter knows its flows: a candidate each, few false, no searches but of keys without rule.
+/// A warm filter knows its flows: one candidate each, few false ones, and no searches except
+/// for keys without a rule.
 #[test]
 fn a_warm_filter_answers_by_one_probe() {
     for first_layer in LAYERS {
@@ -440,8 +447,9 @@ fn a_warm_filter_answers_by_one_probe() {
     }
 }
 
-/// Fifty rules agree on all that their group looks at: counters overflow, bits stay when the rules
-/// have gone, and are cleared in the end.
+/// Fifty rules agree on all bits of their group: counters overflow.
+///
+/// Bits stay when the rules are gone, and are cleared at last.
 #[test]
 fn counters_of_common_bits_overflow() {
     let (mut subject, mut oracle) = (
@@ -476,7 +484,7 @@ fn counters_of_common_bits_overflow() {
     assert_eq!(left.overflowed_counters, 0, "{left:?}");
 }
 
-/// Counters are stuck for a sub-table that has gone: its bits name nobody.
+/// Counters are stuck for a removed sub-table: its bits name no sub-table.
 #[test]
 fn stuck_bits_of_a_sub_table_that_has_gone() {
     let (mut subject, mut oracle) = (
@@ -501,7 +509,7 @@ fn stuck_bits_of_a_sub_table_that_has_gone() {
     check(&subject, &oracle, &keys, V2);
 }
 
-/// Whoever looks up one by one learns as well.
+/// Single lookups also add to the flows.
 #[test]
 fn single_lookups_learn() {
     let mut subject = bloom(FirstLayer::FullKeysDisjoint, 1_000).always();
@@ -521,7 +529,7 @@ fn single_lookups_learn() {
     assert!(first > 400 && again < 50, "{first}, then {again}");
 }
 
-/// Rules that come and go, published or not, leave no bits: as many candidates as before.
+/// Rules that come and go, published or not, leave no bits: the candidates stay the same.
 #[test]
 fn what_is_freed_leaves_no_bits() {
     for first_layer in [FirstLayer::CommonBits, FirstLayer::OwnBits] {
@@ -557,7 +565,7 @@ fn what_is_freed_leaves_no_bits() {
     }
 }
 
-/// What does not pay is not asked, and asked again when it does; the answers stay.
+/// A layer that does not pay is skipped, and asked again when it pays; the answers stay.
 #[test]
 fn a_layer_that_does_not_pay_is_passed_by() {
     let (mut subject, mut oracle) = (bloom(FirstLayer::CommonBits, 0), Linear::new(WORDS));
@@ -605,7 +613,7 @@ fn a_layer_that_does_not_pay_is_passed_by() {
     );
 }
 
-/// Two threads fill the filter with the same and with other flows, and look up meanwhile.
+/// Two threads fill the filter with common and separate flows, while they look up.
 #[test]
 fn threads_look_up_while_the_filter_fills() {
     for first_layer in LAYERS {

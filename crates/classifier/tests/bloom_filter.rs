@@ -1,5 +1,6 @@
-//! The vector filter by itself: every key that was put in is found, deletion and aging forget the
-//! right ones, and all instruction sets see the same.
+//! The vector filter alone: it finds every key put, and all instruction sets agree.
+//!
+//! Removal and aging forget the right keys.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +10,7 @@ use thalweg_classifier::bloom::Put;
 use thalweg_classifier::simd::Level;
 use thalweg_classifier::{VectorFilter, VectorFilterConfig};
 
-/// Numbers of sets for every width of fields, and more than one vector.
+/// Numbers of sets for every field width, and for more than one vector.
 const SETS: [usize; 8] = [1, 8, 12, 20, 64, 65, 128, 200];
 
 fn config(sets: usize, keys: usize) -> VectorFilterConfig {
@@ -23,7 +24,7 @@ fn config(sets: usize, keys: usize) -> VectorFilterConfig {
     }
 }
 
-/// Different hashes, and a set for each.
+/// Different hashes, each with a set.
 fn keys(count: usize, sets: usize, seed: u64) -> Vec<(u64, usize)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     (0..count)
@@ -95,7 +96,7 @@ fn bursts_and_instructions_agree() {
     }
 }
 
-/// Against a set of what is in: nothing is missed, and when all is out no bit is left.
+/// Compares with a set of present keys: none is missed, and no bit remains at the end.
 #[test]
 fn removal_forgets_what_was_removed() {
     for sets in SETS {
@@ -154,7 +155,7 @@ fn counters_that_overflow_stay_and_are_counted() {
     assert_eq!(candidates(&filter, hash), []);
 }
 
-/// Flows that die: as many new ones again and again, in a filter made for one generation.
+/// Flows that die: new generations come, in a filter made for one generation.
 #[test]
 fn aging_makes_room_for_the_living() {
     for (sets, counting) in [
@@ -206,7 +207,7 @@ fn aging_makes_room_for_the_living() {
     }
 }
 
-/// One set that has all keys fills its fields, not the blocks; the false candidates empty it.
+/// One set with all keys fills its fields, not the blocks; false candidates empty it.
 #[test]
 fn a_set_full_of_the_dead_recovers() {
     let filter = VectorFilter::new(VectorFilterConfig {
@@ -256,7 +257,7 @@ fn memory_is_bounded_and_follows_the_keys() {
     }
 }
 
-/// Threads that put at the same time lose nothing, as long as no block is emptied.
+/// Concurrent puts lose nothing, as long as no block is emptied.
 #[test]
 fn several_threads_put() {
     let filter = VectorFilter::new(VectorFilterConfig {

@@ -1,4 +1,4 @@
-//! Looking up a burst of keys by way of the first layer, so that their waits for memory overlap.
+//! Looks up a burst of keys through the first layer, so that their waits for memory overlap.
 //!
 //! ```text
 //!   for each filter that some key needs:
@@ -6,8 +6,8 @@
 //!       list the candidates of each key; search them all (`tuple_space::probes`)
 //! ```
 //!
-//! A key is open as long as a rule of the filter's sub-tables could be better than its best one.
-//! What is done for a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
+//! A key is open as long as a rule of the filter's sub-tables could beat its best one. The
+//! work of a burst is compiled for each set of instructions ([`Level`](crate::simd::Level)).
 
 use crate::simd::{Simd, Work};
 use crate::tuple_space::{BURST, Best, Masked, OfOpen, TupleSpace, Wanted, is_settled};
@@ -19,10 +19,10 @@ use super::own::OwnBits;
 use super::statistics::Tally;
 use super::{Bloom, KEYS_PER_LOOK};
 
-/// Sets of a vector.
+/// The number of sets of a vector.
 const SETS: usize = u64::BITS as usize;
 
-/// A burst to be looked up with what instructions there are.
+/// A burst lookup, compiled for each set of instructions.
 struct OfBurst<'a> {
     bloom: &'a Bloom,
     keys: &'a [u64],
@@ -40,7 +40,7 @@ impl Work for OfBurst<'_> {
     }
 }
 
-/// A burst at work.
+/// The state of a burst.
 struct Burst<'a, S> {
     simd: S,
     rules: &'a TupleSpace,
@@ -48,7 +48,7 @@ struct Burst<'a, S> {
     version: Version,
     count: usize,
     best: [Best; BURST],
-    /// Whether something may have been found before the rules are searched.
+    /// Whether the flows may have found rules before the rules are searched.
     has_hints: bool,
     tally: Tally,
 }
@@ -71,13 +71,13 @@ struct Open {
 }
 
 impl Open {
-    /// The first `count`.
+    /// The first `count` places.
     #[inline(always)]
     fn all(count: usize) -> Open {
         Open { places: ALL, count }
     }
 
-    /// Those of the first `count` that a condition holds for.
+    /// Those of the first `count` places for which a condition holds.
     #[inline(always)]
     fn of(count: usize, mut is_open: impl FnMut(usize) -> bool) -> Open {
         let mut open = Open {
@@ -155,7 +155,7 @@ impl Bloom {
         }
     }
 
-    /// Asks what flows tell, then the rest for keys whose hits do not stand, and learns of these.
+    /// Searches by the flows, then the rest for keys whose hits do not count, and adds these.
     #[inline(always)]
     fn find_by_flows<S: Simd>(&self, burst: &mut Burst<'_, S>, flows: &Flows) {
         let hashes = burst.probe_flows(flows);
@@ -176,7 +176,7 @@ impl Bloom {
         }
     }
 
-    /// What no filter of rules excludes, for all keys or some.
+    /// Searches every sub-table that no filter of rules excludes, for all keys or some.
     #[inline(always)]
     fn search_burst<S: Simd>(&self, burst: &mut Burst<'_, S>, open: Option<Open>) {
         if let Some(common) = &self.common {
@@ -205,13 +205,14 @@ impl<S: Simd> Burst<'_, S> {
         &self.keys[usize::from(place) * words..][..words]
     }
 
-    /// Keys for which a rule of this precedence could be the best.
+    /// The keys for which a rule of this precedence could be the best.
     #[inline(always)]
     fn open_to(&self, highest: crate::Precedence) -> Open {
         Open::of(self.count, |place| !is_settled(self.best[place], highest))
     }
 
-    /// Probes where the whole keys may have been found; gives their hashes.
+    /// Probes the sub-tables where the whole keys may have been found; returns the keys'
+    /// hashes.
     #[inline(always)]
     fn probe_flows(&mut self, flows: &Flows) -> [u64; BURST] {
         let filter = flows.filter();
@@ -290,7 +291,7 @@ impl<S: Simd> Burst<'_, S> {
         self.search_sets(places, &found, wants, |_| ());
     }
 
-    /// Searches sub-tables of the sets that each key may be in.
+    /// Searches the sub-tables of the sets that each key may be in.
     #[inline(always)]
     fn search_sets(
         &mut self,
@@ -299,7 +300,7 @@ impl<S: Simd> Burst<'_, S> {
         wants: impl Fn(usize, Best) -> Option<u32>,
         mut note_false: impl FnMut(Wanted),
     ) {
-        // Room for those of 32 keys, and for all sets of one more.
+        // Room for one set of each of 32 keys, and for all sets of one more.
         let mut wanted = [Wanted::default(); BURST + SETS];
         let mut at = 0;
         while at < places.len() {
@@ -344,7 +345,8 @@ impl<S: Simd> Burst<'_, S> {
         }
     }
 
-    /// Makes searches of which a filter said so; tells of each that found nothing.
+    /// Does the searches that a filter suggested; passes those that found nothing to
+    /// `note_false`.
     #[inline(always)]
     fn search_wanted(&mut self, wanted: &[Wanted], note_false: impl FnMut(Wanted)) {
         self.tally.candidates += wanted.len() as u32;

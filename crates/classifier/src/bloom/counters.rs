@@ -1,23 +1,24 @@
-//! Four-bit counters, one for each bit of a filter, so that keys can be taken out again.
+//! Four-bit counters, one for each bit of a filter, so that keys can be removed again.
 //!
 //! ```text
 //!   word i of the filter, bit b  <->  words 4i .. 4i + 3 of the counters, 4 bits at 4 * b
 //! ```
 //!
-//! 1. A counter that has reached 15 stays there until it is emptied: it has stopped to
-//!    count, so nobody knows when its last key goes. Its bit stays set with it, which costs a false
-//!    candidate and never a missing one. How many have come to that is counted.
+//! 1. A counter that has reached 15 stops counting and stays there until it is emptied, since
+//!    it can no longer tell when its last key goes. Its bit stays set too. This costs a false
+//!    candidate but never misses one. The number of such counters is counted.
 //! 2. A bit whose counter is not zero is set.
 //!
-//! Fan, Cao, Almeida, Broder, *Summary cache: a scalable wide-area web cache sharing protocol*,
-//! IEEE/ACM Transactions on Networking 8(3), 2000, section V-C, has the four bits and the odds.
+//! Fan, Cao, Almeida, Broder, *Summary cache: a scalable wide-area web cache sharing
+//! protocol*, IEEE/ACM Transactions on Networking 8(3), 2000, section V-C, has the four bits
+//! and the probabilities.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BITS: u32 = 4;
-/// A counter that counts no more.
+/// The value of a counter that has stopped counting.
 const STUCK: u64 = 15;
-/// Words of counters for a word of bits.
+/// The number of counter words for each word of bits.
 const WORDS: usize = BITS as usize;
 
 /// The counters of a filter's words.
@@ -28,7 +29,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Zeros for the bits of `words` words.
+    /// Creates zero counters for the bits of `words` words.
     pub(super) fn new(words: usize) -> Counters {
         let words = (0..words * WORDS).map(|_| AtomicU64::new(0));
         Counters {
@@ -37,7 +38,7 @@ impl Counters {
         }
     }
 
-    /// Counts each of these bits of a word up.
+    /// Increments the counters of these bits of a word.
     pub(super) fn add(&self, word: usize, bits: u64) {
         for bit in bits_of(bits) {
             let (counters, shift) = self.place(word, bit);
@@ -51,7 +52,8 @@ impl Counters {
         }
     }
 
-    /// Counts each of these bits down; gives those that nobody needs any more, and those stuck.
+    /// Decrements the counters of these bits; returns the bits that are free now, and the
+    /// stuck ones.
     pub(super) fn remove(&mut self, word: usize, bits: u64) -> Removed {
         let mut removed = Removed::default();
         for bit in bits_of(bits) {
@@ -68,7 +70,7 @@ impl Counters {
         removed
     }
 
-    /// Sets the counters of these bits of a word to zero.
+    /// Resets the counters of these bits of a word to zero.
     pub(super) fn empty(&self, word: usize, bits: u64) {
         for bit in bits_of(bits) {
             let (counters, shift) = self.place(word, bit);
@@ -79,7 +81,7 @@ impl Counters {
         }
     }
 
-    /// How many counters are stuck now.
+    /// The number of stuck counters.
     pub(super) fn overflowed(&self) -> u64 {
         self.overflowed.load(Relaxed)
     }
@@ -90,10 +92,10 @@ impl Counters {
     }
 }
 
-/// What became of the bits of a key that was taken out.
+/// The result of removing a key, by bits.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Removed {
-    /// Bits that no key needs.
+    /// Bits that no key needs any more.
     pub(super) free: u64,
     /// Bits whose counters are stuck.
     pub(super) stuck: u64,

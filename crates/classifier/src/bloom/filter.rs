@@ -7,33 +7,33 @@
 //!   candidates(key): the sets whose field has the whole pattern     (one load, one comparison)
 //! ```
 //!
-//! The k hash functions of the paper all stay within the block: place and pattern are parts of one
+//! All k hash functions of the paper stay within the block: place and pattern are parts of one
 //! hash of the whole, unmasked key (Gobriel and Tai, slides on a vector Bloom filter for Open
-//! vSwitch; `docs/papers.md`). More than 64 sets take a block for each 64, in arrays behind one
-//! another: a load and a comparison each, by the same place and pattern.
+//! vSwitch; `docs/papers.md`). More than 64 sets take one block for each 64, in consecutive
+//! arrays: a load and a comparison each, with the same place and pattern.
 //!
-//! Who knows that a filter was only put into and removed from by its one owner (`counting`, not
-//! `ages`, no second thread) may rely on its "no". Everybody else has a hint.
+//! A filter's "no" is certain only if a single owner did all puts and removals (`counting`,
+//! not `ages`, no second thread). In all other uses the filter gives hints.
 //!
 //! 1. A key that was put into a set, and neither removed nor aged out, is a candidate of it.
-//! 2. With counters, a set that has none of its keys left in a block has no bit there, but for
-//!    counters that are stuck (`counters`).
-//! 3. With aging, a block that is as full as 1.75 times the keys it was made for would fill it is
-//!    emptied before the next key goes in. So dead keys are gone once as many live ones have come,
-//!    block by block, without a clock and without a sweep; a living key is put in again when next
-//!    it is missed. A set that has most of the keys can fill its fields without filling blocks:
-//!    every 64th false candidate that the caller tells of empties its field, if that is more than
-//!    half full. So each false candidate costs the living less than one of its keys.
-//! 4. The filter never takes more than `size_bytes_max`; if that is too little for `keys`, blocks
-//!    are fewer and age sooner.
-//! 5. Threads that put at the same time do not lose bits, as each put is one OR of one word. One
-//!    that empties the block meanwhile may lose them a key, or leave a counter above zero whose
-//!    bit is clear: "no" where "maybe" was due, which aging filters never promise not to say.
+//! 2. With counters, a set without keys in a block has no bit there, except for stuck counters
+//!    (`counters`).
+//! 3. With aging, a block that is as full as 1.75 times its intended keys would make it is
+//!    emptied before the next put. So dead keys are gone once as many live ones have come,
+//!    block by block, without a clock or a sweep. A living key is put again when it is next
+//!    missed. A set with most of the keys can fill its fields without filling blocks. So every
+//!    64th reported false candidate empties its field, if the field is more than half full.
+//!    Each false candidate thus costs the living less than one key.
+//! 4. The filter never takes more than `size_bytes_max`. If that is too little for `keys`,
+//!    there are fewer blocks, and they age sooner.
+//! 5. Concurrent puts lose no bits, because each put is one OR of one word. A thread that
+//!    empties the block meanwhile may lose them a key, or leave a counter above zero whose bit
+//!    is clear. That gives "no" instead of "maybe", which aging filters may do.
 //!
-//! Costs: a hash of the key, and one cache line for each 64 sets. Filled as it was made for, with
+//! Costs: a hash of the key, and one cache line for each 64 sets. Filled as intended, with
 //! keys spread over the sets, a lookup has 0.02 to 0.15 false candidates for each 64 sets
-//! (`tests/bloom_filter.rs` prints them). Memory for a key: 12.8 bytes with 33 to 64 sets, 4 to 8
-//! with 9 to 32, 1.6 with 8, 13 with one; five times as much with counters.
+//! (`tests/bloom_filter.rs` prints them). Memory per key: 12.8 bytes with 33 to 64 sets, 4 to
+//! 8 with 9 to 32, 1.6 with 8, 13 with one; five times as much with counters.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -43,40 +43,41 @@ use crate::value_hash::KeyHash;
 
 use super::counters::Counters;
 
-/// Bits of a block.
+/// The number of bits of a block.
 const BLOCK_BITS: usize = 512;
 const WORDS: usize = BLOCK_BITS / 64;
-/// Sets of one vector, at most.
+/// The most sets of one vector.
 const SETS_PER_VECTOR: usize = 64;
-/// Keys tested together.
+/// The number of keys tested together.
 const BURST: usize = 32;
-/// A block is full with so many times the keys it was made for.
+/// A block is full with this many times its intended keys.
 const FULL: f64 = 1.75;
-/// False candidates for each field that is emptied.
+/// The number of false candidates for each field that is emptied.
 const FALSES_PER_FIELD: u64 = 64;
 
-/// Three of eight bits, in every way that is not another one rotated: with eight bits there are
-/// none to waste on a pattern that draws the same bit twice.
+/// Every choice of three of eight bits, up to rotation.
+///
+/// Eight bits are too few to waste any on a pattern that draws the same bit twice.
 const THREE_OF_EIGHT: [u8; 7] = [0x07, 0x0b, 0x13, 0x23, 0x43, 0x15, 0x25];
 
-/// What a [`VectorFilter`] is made for.
+/// The configuration of a [`VectorFilter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VectorFilterConfig {
-    /// Sets that keys may be in: sub-tables.
+    /// The number of sets, that is, sub-tables.
     pub sets: usize,
-    /// Keys that are expected at a time, in all sets together.
+    /// The number of keys expected at a time, over all sets.
     pub keys: usize,
-    /// The most memory it may take, counters included.
+    /// The most memory in bytes, counters included.
     pub size_bytes_max: usize,
-    /// Whether keys can be removed, which makes it five times as large.
+    /// Whether keys can be removed, which makes the filter five times as large.
     pub counting: bool,
     /// Whether full blocks are emptied.
     pub ages: bool,
-    /// Where the hash function comes from.
+    /// The seed of the hash function.
     pub seed: u64,
 }
 
-/// Which of many sets a key may be in.
+/// Tells in which of many sets a key may be.
 ///
 /// ```
 /// use thalweg_classifier::{VectorFilter, VectorFilterConfig};
@@ -100,11 +101,11 @@ pub struct VectorFilter {
     level: Level,
     width: Width,
     sets: usize,
-    /// Blocks for each 64 sets.
+    /// The number of blocks for each 64 sets.
     blocks_per_vector: usize,
     blocks: Box<[Block]>,
     counters: Option<Counters>,
-    /// Bits of a block from which on it is emptied.
+    /// The number of set bits from which a block is emptied.
     full_bits: u32,
     ages: bool,
     puts: AtomicU64,
@@ -112,14 +113,14 @@ pub struct VectorFilter {
     falses: AtomicU64,
 }
 
-/// Blocks and patterns of the keys of a burst.
+/// The blocks and patterns of the keys of a burst.
 pub(super) struct Tests {
     places: [u32; BURST],
     patterns: [u64; BURST],
     count: usize,
 }
 
-/// How wide fields are, in bits.
+/// The width of fields in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Width {
     Bits8,
@@ -128,23 +129,23 @@ enum Width {
     Bits64,
 }
 
-/// What a filter has done, and how full it is.
+/// The work of a filter and its fill.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FilterStatistics {
-    /// Keys put in that were not there.
+    /// Keys put that were not present.
     pub puts: u64,
     /// Blocks emptied because they were full.
     pub emptied_blocks: u64,
-    /// Counters that have stopped to count, now.
+    /// Counters that have stopped counting.
     pub overflowed_counters: u64,
-    /// Bytes of memory, counters included.
+    /// The memory in bytes, counters included.
     pub size_bytes: usize,
-    /// Set bits among those of sets that exist, from 0 to 1.
+    /// The share of set bits among those of existing sets, 0 to 1.
     pub bits_set: f64,
 }
 
 impl FilterStatistics {
-    /// Of two filters together.
+    /// Combines the statistics of two filters.
     pub(super) fn and(self, other: FilterStatistics) -> FilterStatistics {
         let size_bytes = self.size_bytes + other.size_bytes;
         let weighted = |one: FilterStatistics| one.bits_set * one.size_bytes as f64;
@@ -158,14 +159,14 @@ impl FilterStatistics {
     }
 }
 
-/// What became of a key that was put in.
+/// The result of putting a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It, or keys that look like it together, were there.
+    /// The key was present, or similar keys together covered its bits.
     Known,
-    /// It is now.
+    /// The key was added.
     Added,
-    /// It is now, and the keys of its block are not any more.
+    /// The key was added, and the other keys of its block were removed.
     Emptied,
 }
 
@@ -188,7 +189,7 @@ impl Width {
         }
     }
 
-    /// Keys that a block is made for, so that a lookup has a false candidate in ten or less.
+    /// The intended number of keys per block: at most one lookup in ten has a false candidate.
     fn keys_per_block(self, sets: usize) -> usize {
         match self {
             Width::Bits8 => 5,
@@ -198,7 +199,7 @@ impl Width {
         }
     }
 
-    /// How many bits of a field a key sets, if they are all different.
+    /// The number of bits that a key sets in a field, if they are all different.
     fn pattern_bits(self) -> u32 {
         match self {
             Width::Bits8 => 3,
@@ -215,7 +216,7 @@ impl Width {
         }
     }
 
-    /// A key's pattern, in every field of a word.
+    /// A key's pattern, repeated in every field of a word.
     #[inline(always)]
     fn pattern(self, hash: u64) -> u64 {
         let bit = |at: u32, width: u32| 1u64 << (hash >> at & ((1 << width) - 1));
@@ -237,7 +238,7 @@ impl Width {
 }
 
 impl VectorFilter {
-    /// An empty filter.
+    /// Creates an empty filter.
     ///
     /// # Panics
     /// If there are no sets, or `size_bytes_max` is not enough for one block of each vector.
@@ -273,23 +274,24 @@ impl VectorFilter {
         }
     }
 
-    /// Uses these instructions, for comparison with others.
+    /// Uses the instructions of `level`, for comparisons.
     pub fn with_level(mut self, level: Level) -> VectorFilter {
         self.level = level;
         self
     }
 
-    /// How many sets there may be.
+    /// The number of sets.
     pub fn sets(&self) -> usize {
         self.sets
     }
 
-    /// How many vectors of 64 sets there are, or one of fewer.
+    /// The number of vectors, each of 64 sets or fewer.
     pub fn vectors(&self) -> usize {
         self.blocks.len() / self.blocks_per_vector
     }
 
-    /// How many keys its memory is made for; fewer than asked for if memory was too little.
+    /// The number of keys that its memory is made for; fewer than configured if memory is
+    /// short.
     pub fn keys(&self) -> usize {
         self.blocks.len() * self.width.keys_per_block(self.sets)
     }
@@ -300,25 +302,25 @@ impl VectorFilter {
         self.hash.of_key(Plain, key)
     }
 
-    /// The same with these instructions.
+    /// As [`VectorFilter::hash`], with these instructions.
     #[inline(always)]
     pub(super) fn hash_with<S: Simd>(&self, simd: S, key: &[u64]) -> u64 {
         self.hash.of_key(simd, key)
     }
 
-    /// Asks for a key's block of sets `64 * vector` and on to be brought into the cache.
+    /// Prefetches a key's block for the sets from `64 * vector` on.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64, vector: usize) {
         crate::simd::prefetch(&self.blocks, self.block_of(hash, vector));
     }
 
-    /// Which of the first 64 sets the key may be in; bit `i` is set `i`.
+    /// The sets among the first 64 that the key may be in; bit `i` is set `i`.
     #[inline]
     pub fn candidates(&self, hash: u64) -> u64 {
         self.candidates_of(hash, 0)
     }
 
-    /// Which of the sets `64 * vector` and on, 64 at most, the key may be in.
+    /// The sets from `64 * vector` on, at most 64, that the key may be in.
     #[inline]
     pub fn candidates_of(&self, hash: u64, vector: usize) -> u64 {
         let mut found = [0];
@@ -327,7 +329,7 @@ impl VectorFilter {
         found[0]
     }
 
-    /// The same with these instructions.
+    /// As [`VectorFilter::candidates_of`], with these instructions.
     #[inline(always)]
     pub(super) fn find_one<S: Simd>(&self, simd: S, hash: u64, vector: usize) -> u64 {
         let block = &self.blocks[self.block_of(hash, vector)];
@@ -340,7 +342,7 @@ impl VectorFilter {
         }
     }
 
-    /// The same for many keys.
+    /// As [`VectorFilter::candidates_of`], for many keys.
     ///
     /// # Panics
     /// If there is no such vector.
@@ -355,7 +357,7 @@ impl VectorFilter {
         }
     }
 
-    /// What the first `count` keys of these hashes are tested with; asks for their first blocks.
+    /// The tests of the first `count` keys; prefetches their first blocks.
     #[inline(always)]
     pub(super) fn prepare(&self, hashes: &[u64; BURST], count: usize) -> Tests {
         let tests = self.tests(hashes, count);
@@ -365,7 +367,9 @@ impl VectorFilter {
         tests
     }
 
-    /// The same for all 32, whatever their count, so that several are done by one instruction.
+    /// As [`VectorFilter::prepare`], without prefetching.
+    ///
+    /// It computes all 32, so that one instruction does several.
     #[inline(always)]
     fn tests(&self, hashes: &[u64; BURST], count: usize) -> Tests {
         let mut tests = Tests {
@@ -386,7 +390,7 @@ impl VectorFilter {
         tests
     }
 
-    /// Asks for the blocks of another vector.
+    /// Prefetches the blocks of another vector.
     #[inline(always)]
     pub(super) fn prefetch_all(&self, tests: &Tests, vector: usize) {
         for &place in &tests.places[..tests.count] {
@@ -395,7 +399,7 @@ impl VectorFilter {
         }
     }
 
-    /// [`VectorFilter::candidates_of_burst`] for keys whose blocks were asked for.
+    /// [`VectorFilter::candidates_of_burst`] for keys whose blocks were prefetched.
     #[inline(always)]
     pub(super) fn find_all<S: Simd>(
         &self,
@@ -429,7 +433,7 @@ impl VectorFilter {
 
     /// Puts a key into a set.
     ///
-    /// With counters, a key that is put in twice has to be removed twice.
+    /// With counters, a key that is put twice must be removed twice.
     ///
     /// # Panics
     /// If there is no such set.
@@ -456,7 +460,8 @@ impl VectorFilter {
         if is_full { Put::Emptied } else { Put::Added }
     }
 
-    /// Takes out a key that was put into a set; says whether nothing of it had to stay.
+    /// Removes a key that was put into a set; returns whether all its bits could be counted
+    /// down.
     ///
     /// # Panics
     /// If the filter has no counters, or there is no such set.
@@ -469,13 +474,13 @@ impl VectorFilter {
         removed.stuck == 0
     }
 
-    /// Says that a candidate was none, so that sets full of dead keys recover (invariant 3).
+    /// Reports a false candidate, so that sets full of dead keys recover (invariant 3).
     ///
     /// # Panics
     /// If there is no such set.
     pub fn note_false(&self, hash: u64, set: usize) {
         let falses = self.falses.load(Relaxed) + 1;
-        // Several threads may lose a count: it is a pace, not an account.
+        // Threads may lose a count: it sets a pace and need not be exact.
         self.falses.store(falses, Relaxed);
         if !self.ages || !falses.is_multiple_of(FALSES_PER_FIELD) {
             return;
@@ -487,12 +492,12 @@ impl VectorFilter {
         }
     }
 
-    /// Takes all keys out.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         (0..self.blocks.len()).for_each(|block| self.empty_block(block));
     }
 
-    /// What it has done, and how full it is: reads all of it.
+    /// The filter's work and fill; reads the whole filter.
     pub fn statistics(&self) -> FilterStatistics {
         let words = self.blocks.iter().flat_map(|block| &block.0);
         let set: u64 = words
@@ -508,13 +513,13 @@ impl VectorFilter {
         }
     }
 
-    /// Bytes of memory, counters included.
+    /// The memory in bytes, counters included.
     pub fn size_bytes(&self) -> usize {
         let counted = if self.counters.is_some() { 5 } else { 1 };
         size_of_val(&*self.blocks) * counted
     }
 
-    /// The upper half of the hash is the place, as the pattern takes of the lower half.
+    /// The place comes from the upper half of the hash, since the pattern uses the lower half.
     #[inline(always)]
     fn block_of(&self, hash: u64, vector: usize) -> usize {
         let place = ((hash >> 32) * self.blocks_per_vector as u64) >> 32;
@@ -532,7 +537,7 @@ impl VectorFilter {
         }
     }
 
-    /// The blocks of 64 sets.
+    /// The blocks of one vector.
     #[inline(always)]
     fn blocks_of(&self, vector: usize) -> &[Block] {
         &self.blocks[vector * self.blocks_per_vector..][..self.blocks_per_vector]
@@ -548,7 +553,7 @@ impl VectorFilter {
         (block, (bit / 64) as usize, field)
     }
 
-    /// The same, with only those bits of the field that are the key's.
+    /// As `field_of`, with only the key's bits of the field.
     fn bits_of(&self, hash: u64, set: usize) -> (usize, usize, u64) {
         let (block, word, field) = self.field_of(hash, set);
         (block, word, field & self.width.pattern(hash))

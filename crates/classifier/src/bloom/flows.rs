@@ -1,17 +1,17 @@
-//! Where flows were found: a vector filter of whole keys, for as many sub-tables as there are.
+//! Records where flows were found: a vector filter of whole keys, with a set per sub-table.
 //!
-//! It is never believed (see the essay of [`bloom`](super)): sub-tables whose number was given to
-//! another mask, or to none, are candidates like others, of which the latter are passed over.
+//! It is never trusted (see the essay of [`bloom`](super)). A number may now belong to another
+//! mask, or to no sub-table. The former is a candidate like others; the latter is skipped.
 
 use crate::tuple_space::TupleSpace;
 
 use super::counters::bits_of;
 use super::filter::{VectorFilter, VectorFilterConfig};
 
-/// Sub-tables it begins with.
+/// The number of sub-tables at first.
 const FEWEST_SETS: usize = 8;
 
-/// The filter and how it is made.
+/// The filter and its configuration.
 #[derive(Debug)]
 pub(super) struct Flows {
     config: VectorFilterConfig,
@@ -42,13 +42,13 @@ impl Flows {
         &self.filter
     }
 
-    /// Whether a hit needs no proof.
+    /// Whether a hit needs no confirmation.
     #[inline(always)]
     pub(super) fn is_disjoint(&self) -> bool {
         self.is_disjoint
     }
 
-    /// Flows that it can know of, with few sub-tables.
+    /// The number of flows that it can hold, with few sub-tables.
     pub(super) fn capacity(&self) -> usize {
         self.filter.keys()
     }
@@ -65,18 +65,19 @@ impl Flows {
         numbers.filter(|&number| rules.has_subtable(number))
     }
 
-    /// Remembers in which sub-table a key was found, if there is room for so high a number.
+    /// Records the sub-table in which a key was found, if there is a set for its number.
     pub(super) fn put(&self, hash: u64, number: u32) {
         if (number as usize) < self.config.sets {
             self.filter.put(hash, number as usize);
         }
     }
 
-    /// Begins anew if there are more sub-tables than sets, a quarter as many or fewer, or none.
+    /// Starts an empty filter if there are more sub-tables than sets, at most a quarter as
+    /// many, or none.
     pub(super) fn make_room(&mut self, subtables: usize) {
-        // A vector takes a block at least.
+        // A vector takes at least one block.
         let affordable = self.config.size_bytes_max / size_of::<[u64; 8]>() * 64;
-        // Some more, but not many: keys have only those fields of a block that there are sets for.
+        // Some sets to spare, but not many: keys can only use the fields of existing sets.
         let step = (subtables.next_power_of_two() / 8).max(1);
         let wanted = subtables
             .next_multiple_of(step)

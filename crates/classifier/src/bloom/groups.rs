@@ -1,7 +1,9 @@
-//! Which sub-tables may have a rule for a key: a vector filter of the bits that they have in common.
+//! Finds the sub-tables that may have a rule for a key, by a vector filter of their common
+//! bits.
 //!
-//! Sub-tables whose masks share enough bits are a group. The filter of a group knows each rule by
-//! its sub-table and the hash of its value on the shared bits; a key is hashed on the same bits:
+//! Sub-tables whose masks share enough bits form a group. The group's filter knows each rule
+//! by its sub-table and the hash of its value on the shared bits. A key is hashed on the same
+//! bits:
 //!
 //! ```text
 //!   group:      shared mask C = the AND of its sub-tables' masks; 64 sub-tables at most
@@ -9,22 +11,22 @@
 //!   for a key:  one hash of key & C, one load: the sub-tables of the group that may match
 //! ```
 //!
-//! A rule that matches a key agrees with it on C, so its "no" is certain, whatever the versions,
-//! precedences and overlaps, and whatever was looked up before. The "maybe" is wrong where rules
-//! agree on C with a key that they do not match otherwise, and, rarely, by chance.
+//! A rule that matches a key agrees with it on C. So the filter's "no" is certain, whatever
+//! the versions, precedences, overlaps and earlier lookups. The "maybe" is wrong where rules
+//! agree with a key on C but do not match it, and rarely by chance.
 //!
-//! Groups are formed by size: the sub-table with the most rules first, each joins the group with
-//! which it shares most, if that is half of its own bits and half of the group's; else it begins a
-//! group, of which there are [`GROUPS_MAX`]; else it is asked always. They are formed anew, and
-//! filters filled anew, whenever the rules have doubled, or are a fourth of what they were, or when
-//! sub-tables came since and a quarter of the rules too: a constant number of steps a change in the
-//! mean, all at once when it happens.
+//! Groups are formed by size, starting with the sub-table with the most rules. Each joins the
+//! group with which it shares most bits, if that is half of its own bits and half of the
+//! group's. Otherwise it starts a new group, up to [`GROUPS_MAX`], or is always searched.
+//! Groups and filters are rebuilt when the rules have doubled or are a quarter of what they
+//! were. They are also rebuilt when new sub-tables came together with a quarter more rules. On
+//! average this is a constant number of steps per change, but all at once.
 //!
 //! 1. Each sub-table is in one group, or in `open`.
-//! 2. The filter of a group has, for each rule of its sub-tables, at whichever version, the bits of
-//!    its hash. Only the writer puts and removes, and filters do not age: "no" is certain.
-//! 3. `highest` of a member is at least the best precedence of any rule in it, `highest` of a group
-//!    that of its members.
+//! 2. The filter of a group has the bits of the hash of each rule of its sub-tables, at any
+//!    version. Only the writer puts and removes, and filters do not age: "no" is certain.
+//! 3. `highest` of a member is at least the best precedence of its rules; `highest` of a group
+//!    is at least that of its members.
 
 use thalweg_packet::MAX_WORDS;
 
@@ -36,37 +38,37 @@ use crate::{MaskedWords, Precedence};
 use super::counters::bits_of;
 use super::filter::{FilterStatistics, VectorFilter, VectorFilterConfig};
 
-/// Groups there may be: each costs a hash and a load.
+/// The most groups: each costs a hash and a load.
 pub(super) const GROUPS_MAX: usize = 8;
-/// Sub-tables of a group.
+/// The most sub-tables of a group.
 const MEMBERS_MAX: usize = 64;
-/// The member that was there lost its last rule.
+/// Marks a member that lost its last rule.
 pub(super) const GONE: u32 = u32::MAX;
 
-/// The groups and what is in none.
+/// The groups and the sub-tables without a group.
 #[derive(Debug)]
 pub(super) struct Groups {
     hash: WordHash,
     size_bytes_max: usize,
-    /// The group with the best rule first.
+    /// The groups, the one with the best rule first.
     pub(super) groups: Vec<Group>,
-    /// Sub-tables without group.
+    /// The sub-tables without a group.
     pub(super) open: Vec<Member>,
-    /// By the number of a sub-table.
+    /// The place of each sub-table, by its number.
     places: Vec<Option<Place>>,
-    /// Rules when the groups were formed.
+    /// The number of rules when the groups were formed.
     formed_for: usize,
-    /// Rules inserted since, and removed without trace or not.
+    /// Rules inserted since then; next, removed rules that left bits behind.
     inserted: usize,
     stuck: usize,
-    /// Whether sub-tables came since.
+    /// Whether new sub-tables came since then.
     has_newcomers: bool,
 }
 
 /// Sub-tables that share a filter.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The shared mask.
+    /// The hash under the shared mask.
     pub(super) hash: ValueHash,
     mask: Box<[u64]>,
     pub(super) filter: VectorFilter,
@@ -82,7 +84,7 @@ pub(super) struct Member {
     pub(super) highest: Precedence,
 }
 
-/// Where a sub-table is.
+/// The place of a sub-table.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Open,
@@ -104,7 +106,7 @@ impl Groups {
         }
     }
 
-    /// A rule with this value has come into a sub-table, which may be new.
+    /// Notes that a rule with this value was inserted into a sub-table, which may be new.
     pub(super) fn insert(
         &mut self,
         rules: &TupleSpace,
@@ -139,7 +141,7 @@ impl Groups {
         }
     }
 
-    /// A rule with this value is about to go from a sub-table.
+    /// Notes that a rule with this value is about to leave a sub-table.
     pub(super) fn remove(&mut self, number: u32, value: &[u64]) {
         if let Some(Place::Group { group, set }) = self.places[number as usize] {
             let group = &mut self.groups[group];
@@ -148,7 +150,8 @@ impl Groups {
         }
     }
 
-    /// Rules have gone, and perhaps sub-tables; forms the groups anew if that gives back enough.
+    /// Notes that rules, and perhaps sub-tables, are gone; reforms the groups if that frees
+    /// enough.
     pub(super) fn settle(&mut self, rules: &TupleSpace) {
         for (number, place) in self.places.iter_mut().enumerate() {
             if rules.has_subtable(number as u32) {
@@ -165,7 +168,7 @@ impl Groups {
         }
     }
 
-    /// Gives a new sub-table its place: in a group whose bits its mask has all, or in none.
+    /// Places a new sub-table in a group whose mask is part of its mask, or in none.
     fn join(&mut self, rules: &TupleSpace, number: u32) -> Place {
         let words = &rules.subtable(number).staged.words;
         let fits = |group: &Group| {
@@ -215,7 +218,7 @@ impl Groups {
         }
         let total = self.formed_for.max(1);
         let groups = plans.into_iter().map(|plan| {
-            // Room for as many rules and half as many sub-tables more.
+            // Room for twice as many rules and half as many sub-tables more.
             let share = plan.rules as f64 / total as f64;
             let size_bytes_max = (self.size_bytes_max as f64 * share) as usize;
             let filter = VectorFilter::new(VectorFilterConfig {
@@ -245,7 +248,7 @@ impl Groups {
         }
     }
 
-    /// Of all filters together.
+    /// The statistics of all filters together.
     pub(super) fn statistics(&self) -> FilterStatistics {
         let groups = self.groups.iter().map(|group| group.filter.statistics());
         groups.fold(FilterStatistics::default(), FilterStatistics::and)
@@ -272,17 +275,17 @@ impl Group {
     }
 }
 
-/// Enough for a block with counters.
+/// Enough for one block with counters.
 const SMALLEST_BYTES: usize = 5 * 64;
 
-/// A group to be.
+/// A planned group.
 struct Plan {
     mask: Box<[u64]>,
     members: Vec<Member>,
     rules: usize,
 }
 
-/// Which sub-tables go together, and which are left.
+/// Decides which sub-tables form groups, and which have none.
 fn plan(rules: &TupleSpace) -> (Vec<Plan>, Vec<Member>) {
     let mut by_rules: Vec<(u32, Precedence)> = rules.ranking().collect();
     by_rules.sort_by_key(|&(number, _)| std::cmp::Reverse(rules.subtable(number).len()));
@@ -350,7 +353,7 @@ fn bits(mask: &[u64]) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Whether a mask has no bit outside another.
+/// Whether `words` has all bits of `mask`.
 fn is_within(mask: &[u64], words: &MaskedWords) -> bool {
     let inside: u32 = words
         .iter()

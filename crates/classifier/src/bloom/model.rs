@@ -1,4 +1,5 @@
-//! The paper's model of what a hit costs: cycles by stage, and which stages meet each sub-table.
+//! The paper's cost model of a hit: cycles per stage, and the stages that each sub-table
+//! needs.
 //!
 //! ```text
 //!   no filter          fixed + key comparison + L * (sub-table hash + probe)
@@ -10,15 +11,15 @@
 //!
 //! `L` is the number of sub-tables that a search traverses. The stages of Gobriel and Tai
 //! (slide *Cycles Breakdown*) are in [`Stages::PAPER`]; with them the first two lines are the
-//! paper's 395 + 150 L and 448 + 118 L. Whoever has a clock can measure the stages of this crate by
-//! [`Stages::measured`] and compare the model with lookups.
+//! paper's 395 + 150 L and 448 + 118 L. A caller with a clock can measure this crate's stages
+//! with [`Stages::measured`] and compare the model with lookups.
 
 use crate::{Classifier, RuleId, TupleSpace, VectorFilter, Version};
 
-/// What each stage of a lookup costs, in any one unit: cycles, or nanoseconds.
+/// The cost of each stage of a lookup, in any one unit: cycles, or nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stages {
-    /// Once a packet: receiving, sending, extracting the key.
+    /// Once per packet: receiving, sending, extracting the key.
     pub fixed: f64,
     /// Hashing a key for the filter.
     pub filter_hash: f64,
@@ -26,7 +27,7 @@ pub struct Stages {
     pub filter_load: f64,
     /// Masking and hashing a key for a sub-table.
     pub subtable_hash: f64,
-    /// Looking for the hash in a sub-table.
+    /// Searching the hash in a sub-table.
     pub subtable_probe: f64,
     /// Comparing the whole key, once.
     pub key_comparison: f64,
@@ -34,25 +35,26 @@ pub struct Stages {
     pub put: f64,
 }
 
-/// Which lookup is meant.
+/// The kinds of lookup in the model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scheme {
-    /// Sub-table after sub-table.
+    /// One sub-table after another.
     Sequential,
     /// A filter for each sub-table.
     PerSubtable,
     /// One vector for all sub-tables.
     Vector {
-        /// Sub-tables that a known flow's vector names, the right one included.
+        /// The sub-tables that the vector names for a known flow, including the right one.
         candidates: f64,
-        /// The share of lookups of flows that the filter does not know.
+        /// The share of lookups whose flows the filter does not know.
         unknown: f64,
     },
 }
 
 impl Stages {
-    /// The paper's, in cycles of a Xeon E5-2699 v4 at 2.2 GHz, Open vSwitch 2.6.0. It gives no
-    /// figure for putting a key in.
+    /// The paper's stages, in cycles of a Xeon E5-2699 v4 at 2.2 GHz with Open vSwitch 2.6.0.
+    ///
+    /// It gives no figure for putting a key.
     pub const PAPER: Stages = Stages {
         fixed: 210.0 + 103.0,
         filter_hash: 88.0,
@@ -63,15 +65,15 @@ impl Stages {
         put: 0.0,
     };
 
-    /// The stages of this crate, as `time` measures them: it is to run what it is given for each
-    /// key, again and again, and to give the cost for one key.
+    /// This crate's stages, as measured by `time`.
     ///
-    /// `one` has a single sub-table, `more` that one and `count - 1` others, which none of `keys`
-    /// has a rule in; so a probe is the difference between the two, shared out. The comparison of
-    /// keys is what is left of a lookup in `one`.
+    /// `time` must run its argument for each key, many times, and return the cost per key.
+    /// `one` has a single sub-table. `more` has that one and `count - 1` others, in which no
+    /// key of `keys` has a rule. So the cost of a probe is the difference between the two,
+    /// divided among the others. The comparison of keys is the rest of a lookup in `one`.
     ///
     /// # Panics
-    /// If there is just one sub-table in `more`.
+    /// If `more` has only one sub-table.
     pub fn measured(
         filter: &VectorFilter,
         one: &TupleSpace,
@@ -101,7 +103,7 @@ impl Stages {
     }
 }
 
-/// What a hit costs if a search traverses `subtables` of them.
+/// The cost of a hit if a search traverses `subtables` sub-tables.
 pub fn model(stages: &Stages, scheme: Scheme, subtables: f64) -> f64 {
     let once = stages.fixed + stages.key_comparison;
     let filter = stages.filter_hash + stages.filter_load;
@@ -137,7 +139,7 @@ mod tests {
                 })
             };
             assert_eq!(vector(0.0), 313.0 + 88.0 + 30.0 + 97.0 + 53.0 + 82.0);
-            // An unknown flow pays for the filter in vain.
+            // For an unknown flow the filter's cost is wasted.
             assert_eq!(vector(1.0), cost(Scheme::Sequential) + 118.0);
             assert_eq!(vector(0.5), (vector(0.0) + vector(1.0)) / 2.0);
         }

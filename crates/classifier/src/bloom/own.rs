@@ -1,18 +1,18 @@
-//! A Bloom filter for each sub-table over the keys as its mask leaves them: the first variant of
-//! the paper, for comparison.
+//! One Bloom filter per sub-table over the masked keys: the paper's first variant, for
+//! comparison.
 //!
 //! ```text
 //!   filter of a sub-table:  words of 64 bits; a value has four bits of one of them
 //!   for a key:  hash of key & mask; not all four bits in the word: no rule of the sub-table matches
 //! ```
 //!
-//! A rule that matches is in its sub-table's filter, so the "no" is certain, as with `groups`. But
-//! each sub-table needs a hash of its own, which is most of what its search costs; what is saved is
-//! the look at the hash table, which is larger.
+//! A matching rule is in its sub-table's filter, so the "no" is certain, as with `groups`. But
+//! each sub-table needs its own hash, which is most of the cost of its search. The filter only
+//! saves the access to the hash table, which is larger.
 //!
-//! 1. A filter has the bits of all rules of its sub-table, at whichever version; only the writer
+//! 1. A filter has the bits of all rules of its sub-table, at any version; only the writer
 //!    changes it.
-//! 2. It is made for twice the rules there are, or more, and for at most eight times as many.
+//! 2. It is made for at least twice and at most eight times the number of rules.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -21,13 +21,13 @@ use crate::tuple_space::{Subtable, TupleSpace};
 use super::counters::Counters;
 use super::filter::FilterStatistics;
 
-/// Rules for each word of a filter that is full: two bytes each, a false "maybe" in a hundred.
+/// Rules per word of a full filter: two bytes each, with one false "maybe" in a hundred.
 const RULES_PER_WORD: usize = 4;
 
 /// The filters of all sub-tables.
 #[derive(Debug, Default)]
 pub(super) struct OwnBits {
-    /// By the number of the sub-table.
+    /// Indexed by the number of the sub-table.
     filters: Vec<Option<OwnFilter>>,
 }
 
@@ -36,12 +36,12 @@ pub(super) struct OwnBits {
 struct OwnFilter {
     words: Box<[AtomicU64]>,
     counters: Counters,
-    /// Removals that had to leave bits.
+    /// Removals that left bits behind.
     stuck: usize,
 }
 
 impl OwnBits {
-    /// Asks for the word of a hash to be brought into the cache.
+    /// Prefetches the word of a hash.
     #[inline(always)]
     pub(super) fn prefetch(&self, number: u32, hash: u64) {
         if let Some(filter) = &self.filters[number as usize] {
@@ -49,14 +49,14 @@ impl OwnBits {
         }
     }
 
-    /// Whether a sub-table may have a rule for a key of this hash under its mask.
+    /// Whether a sub-table may have a rule for a key with this hash under its mask.
     #[inline(always)]
     pub(super) fn may_have(&self, number: u32, hash: u64) -> bool {
         let filter = self.filters[number as usize].as_ref();
         filter.is_none_or(|filter| filter.may_have(hash))
     }
 
-    /// A rule with this value has come into a sub-table, which may be new.
+    /// Notes that a rule with this value was inserted into a sub-table, which may be new.
     pub(super) fn insert(&mut self, rules: &TupleSpace, number: u32, value: &[u64]) {
         if self.filters.len() < rules.numbers_end() {
             self.filters.resize_with(rules.numbers_end(), || None);
@@ -70,14 +70,14 @@ impl OwnBits {
         }
     }
 
-    /// A rule with this value is about to go from a sub-table.
+    /// Notes that a rule with this value is about to leave a sub-table.
     pub(super) fn remove(&mut self, rules: &TupleSpace, number: u32, value: &[u64]) {
         if let Some(filter) = &mut self.filters[number as usize] {
             filter.remove(rules.subtable(number).staged.hash(value));
         }
     }
 
-    /// Rules have gone, and perhaps sub-tables.
+    /// Notes that rules, and perhaps sub-tables, are gone.
     pub(super) fn settle(&mut self, rules: &TupleSpace) {
         self.filters.truncate(rules.numbers_end());
         self.filters.shrink_to_fit();
@@ -99,7 +99,7 @@ impl OwnBits {
         }
     }
 
-    /// Of all filters together.
+    /// The statistics of all filters together.
     pub(super) fn statistics(&self) -> FilterStatistics {
         let filters = self.filters.iter().flatten().map(OwnFilter::statistics);
         filters.fold(FilterStatistics::default(), FilterStatistics::and)
@@ -112,7 +112,7 @@ impl OwnBits {
 }
 
 impl OwnFilter {
-    /// The filter of a sub-table as it is now.
+    /// Creates the filter of a sub-table's current rules.
     fn new(subtable: &Subtable) -> OwnFilter {
         let words = (2 * subtable.len()).div_ceil(RULES_PER_WORD).max(1);
         let filter = OwnFilter {
@@ -146,8 +146,9 @@ impl OwnFilter {
         self.stuck += usize::from(removed.stuck != 0);
     }
 
-    /// The hash table's slot is of the lowest bits of the hash, the tag of the highest: the place
-    /// here is of the upper half, the pattern of bits from the 8th on.
+    /// The place uses the upper half of the hash, the pattern bits from the 8th on.
+    ///
+    /// The hash table's slot uses the lowest bits of the hash, and its tag the highest.
     #[inline(always)]
     fn place(&self, hash: u64) -> usize {
         (((hash >> 32) * self.words.len() as u64) >> 32) as usize
@@ -171,7 +172,7 @@ impl OwnFilter {
     }
 }
 
-/// Four bits of 64.
+/// Sets four of 64 bits.
 #[inline(always)]
 fn pattern(hash: u64) -> u64 {
     let bit = |at: u32| 1u64 << (hash >> at & 63);

@@ -1,8 +1,8 @@
-//! Looking up one key by way of the first layer.
+//! Looks up one key through the first layer.
 //!
-//! Filter, index and rule are three waits for memory, one after the other. What makes up for that is
-//! the next lookup, which a processor begins while this one waits, if this one is short: it looks a
-//! few hundred instructions ahead. So this too is compiled for each set of instructions.
+//! Filter, index and rule are three memory waits in sequence. They are made up for by the next
+//! lookup, which the processor starts during the wait if this one is short: it looks a few
+//! hundred instructions ahead. So this code too is compiled for each set of instructions.
 
 use crate::simd::{Simd, Work};
 use crate::tuple_space::{Best, Rule, TupleSpace, improve, is_settled};
@@ -14,14 +14,14 @@ use super::groups::Groups;
 use super::own::OwnBits;
 use super::statistics::Tally;
 
-/// A key to be looked up with what instructions there are.
+/// The lookup of one key, compiled for each set of instructions.
 pub(super) struct OfOne<'a> {
     pub(super) bloom: &'a Bloom,
     pub(super) key: &'a [u64],
     pub(super) version: Version,
-    /// Whether flows may be put in.
+    /// Whether the key may be added to the flows.
     pub(super) learns: bool,
-    /// What it comes to is added.
+    /// Receives the counts of the lookup.
     pub(super) tally: &'a mut Tally,
 }
 
@@ -47,7 +47,7 @@ impl Work for OfOne<'_> {
     }
 }
 
-/// A key at work.
+/// The state of one lookup.
 struct One<'a, S> {
     simd: S,
     rules: &'a TupleSpace,
@@ -58,7 +58,7 @@ struct One<'a, S> {
 }
 
 impl Bloom {
-    /// Asks what flows tell, then the rest, unless the hit stands, and learns of that.
+    /// Searches by the flows, then the rest, unless the hit counts, and adds the result.
     #[inline(always)]
     fn find_one_by_flows<S: Simd>(&self, one: &mut One<'_, S>, flows: &Flows, learns: bool) {
         let hash = flows.filter().hash(one.key);
@@ -76,7 +76,7 @@ impl Bloom {
         }
     }
 
-    /// What no filter of rules excludes.
+    /// Searches every sub-table that no filter of rules excludes.
     #[inline(always)]
     fn search_one<S: Simd>(&self, one: &mut One<'_, S>) {
         if let Some(common) = &self.common {
@@ -99,7 +99,7 @@ impl<'a, S: Simd> One<'a, S> {
         self.rules.probe(self.simd, number, self.key, self.version)
     }
 
-    /// Searches a sub-table of which a filter said so; says whether it had a rule.
+    /// Searches a sub-table that a filter suggested; returns whether it had a rule.
     #[inline(always)]
     fn probe_candidate(&mut self, number: u32) -> bool {
         let found = self.probe(number);

@@ -1,46 +1,47 @@
-//! What lookups through a first layer cost, counted.
+//! Counts the work and the cost of lookups through a first layer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::filter::FilterStatistics;
 
-// What parts of a lookup cost, in visits of a search one by one: fitted to `benches/bloom.rs`. A
-// visit is cheap, as it mostly misses, and its wait for memory overlaps with those of others. What
-// follows a filter waits for it; in a burst the other keys fill the time, one by one nothing does.
+// The costs of parts of a lookup, in visits of a search one by one; fitted to
+// `benches/bloom.rs`. A visit is cheap: it mostly misses, and its memory wait overlaps with
+// others. Work after a filter waits for it. In a burst other keys fill the time, one by one
+// nothing does.
 
 /// A hash and a load of a filter.
 const FILTER: f64 = 1.0;
-/// A search that a filter asked for.
+/// A search that a filter suggested.
 const CANDIDATE: f64 = 2.0;
 /// Putting a key in.
 const PUT: f64 = 1.5;
-/// Waits that are not filled.
+/// The factor for waits that nothing fills.
 const SINGLE: f64 = 2.0;
 /// The mask, hash and load of a sub-table's own filter, in a burst.
 const OWN_FILTER: f64 = 0.9;
-/// The same, one by one; it waits for nothing.
+/// As `OWN_FILTER`, one by one; nothing waits for it.
 const OWN_FILTER_SINGLE: f64 = 0.5;
 
-/// What a [`Bloom`](super::Bloom) has counted; several threads may have lost some.
+/// The counts of a [`Bloom`](super::Bloom); concurrent threads may have lost some.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BloomStatistics {
     /// Lookups that asked the first layer.
     pub lookups: u64,
-    /// Lookups that did not.
+    /// Lookups that skipped the first layer.
     pub bypassed: u64,
-    /// Sub-tables searched because a filter said so.
+    /// Sub-tables searched because a filter suggested it.
     pub candidates: u64,
-    /// Of these, those without a rule for the key.
+    /// The candidates without a rule for the key.
     pub false_positives: u64,
-    /// Lookups that asked the first layer and had to search all sub-tables one by one.
+    /// Lookups that asked the first layer and still had to search all sub-tables one by one.
     pub full_searches: u64,
     /// Whether the first layer is asked now.
     pub is_asked: bool,
-    /// The filters.
+    /// The statistics of the filters.
     pub filters: FilterStatistics,
 }
 
-/// What a lookup did, or a burst of them.
+/// The work of a lookup, or of a burst of them.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Tally {
     pub(super) lookups: u32,
@@ -48,15 +49,15 @@ pub(super) struct Tally {
     pub(super) filters: u32,
     pub(super) candidates: u32,
     pub(super) falses: u32,
-    /// Sub-tables searched that no filter spoke of.
+    /// Sub-tables searched without a filter's suggestion.
     pub(super) visited: u32,
     pub(super) searches: u32,
-    /// Keys found elsewhere than the flows told.
+    /// Keys found elsewhere than the flows suggested.
     pub(super) missed: u32,
 }
 
 impl Tally {
-    /// What it cost, in visits of a search one by one.
+    /// The cost in visits of a search one by one.
     pub(super) fn cost(&self, is_own: bool, is_single: bool) -> f64 {
         let wait = if is_single { SINGLE } else { 1.0 };
         let filter = match (is_own, is_single) {
@@ -113,7 +114,7 @@ impl Counts {
     }
 }
 
-/// Not one atomic step: a lost count is cheaper than a locked line for each lookup.
+/// Adds without one atomic step: a lost count is cheaper than a locked line for each lookup.
 #[inline]
 fn add(sum: &AtomicU64, more: u32) {
     sum.store(sum.load(Relaxed) + u64::from(more), Relaxed);

@@ -1,62 +1,62 @@
-//! Whether a first layer is worth asking: what lookups cost with it and without, counted.
+//! Decides whether a first layer pays, by counting the cost of lookups with it and without.
 //!
-//! A visit of a sub-table, by a search one by one, is the unit. Of every [`EVERY`] lookups or so one
-//! is counted both ways, or of four times as many several: the sub-tables that the plain search would
-//! visit, and what the first layer and the searches that it leaves would cost (`statistics` has the
-//! weights). The distance between looks changes, so that traffic with a period is not met in the same
-//! place again and again. After [`WINDOW`] lookups that were looked at, which is enough for the mean
-//! of what differs by a factor of twenty:
+//! The unit is a visit of a sub-table in a search one by one. About one in [`EVERY`] lookups
+//! is sampled, or several in four times as many. A sample counts both costs: the sub-tables
+//! that the plain search would visit, and the cost of the first layer with the remaining
+//! searches (`statistics` has the weights). The distance between samples varies, so that
+//! periodic traffic is not always sampled at the same point. A decision follows after
+//! [`WINDOW`] sampled lookups, enough for the mean of values that differ by a factor of
+//! twenty:
 //!
 //! ```text
 //!   asked:     cost > 0.95 plain:  from now on it is not asked
 //!   not asked: cost < 0.80 plain:  from now on it is
 //! ```
 //!
-//! A layer that learns (a filter of flows) has nothing to show before it has met them. It is given
-//! `warm_up` lookups before the first look, and when it was found not worth it, it rests for 16
-//! times as many as that took before it may try again: then it costs a seventeenth of what it cost
-//! when tried.
+//! A learning layer (a filter of flows) has no benefit before it has seen the flows. It gets
+//! `warm_up` lookups before the first sample. If it then does not pay, it rests for 16 times
+//! as many lookups as the trial took. So it costs a seventeenth of its cost during a trial.
 //!
 //! 1. Nothing here changes an answer.
-//! 2. Counts are read and written apart: threads that look up at the same time may lose some.
+//! 2. Counts are read and written separately: concurrent threads may lose some.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::KEYS_PER_LOOK;
 
-/// Lookups between two looks at one of them, at most; half as many at least.
+/// The most lookups between two samples of single lookups; the least is half of it.
 const EVERY: u32 = 1024;
-/// The same for looks at several, in parts of it: each costs as much as hundreds of lookups.
+/// The factor on this distance for bursts, whose samples cost as much as hundreds of lookups.
 const EVERY_SEVERAL: u32 = 4;
-/// Lookups that are looked at between two decisions.
+/// The number of sampled lookups between two decisions.
 const WINDOW: u32 = 128;
-/// Rest after a failed trial, in trials.
+/// The rest after a failed trial, in trials.
 const REST: u64 = 16;
 
-/// What one lookup costs, in visits.
+/// The cost of lookups, in visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
-    /// With the first layer.
+    /// The cost with the first layer.
     pub(super) layered: f64,
-    /// Without it.
+    /// The cost without it.
     pub(super) plain: f64,
 }
 
-/// Whether to ask the first layer.
+/// Decides whether to ask the first layer.
 #[derive(Debug)]
 pub(super) struct Worth {
     is_asked: AtomicBool,
-    /// Lookups until the next look.
+    /// Lookups until the next sample.
     until_look: AtomicU32,
     looks: AtomicU32,
-    /// Lookups looked at since the last decision.
+    /// Lookups sampled since the last decision.
     looked_at: AtomicU32,
-    /// Sums of a window, in thousandths.
+    /// Sums over a window, in thousandths.
     layered: AtomicU64,
     plain: AtomicU64,
-    /// Lookups that a trial takes; none if there is nothing to learn.
+    /// The number of lookups of a trial; zero if the layer does not learn.
     warm_up: u64,
-    /// Lookups of a trial or a rest that are left.
+    /// The remaining lookups of a trial or a rest.
     left: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl Worth {
         self.is_asked.load(Relaxed)
     }
 
-    /// Counts lookups; says whether it is time for a look.
+    /// Counts lookups; returns whether it is time for a sample.
     #[inline(always)]
     pub(super) fn is_time(&self, lookups: u32) -> bool {
         let left = self.until_look.load(Relaxed);
@@ -88,14 +88,14 @@ impl Worth {
         left <= lookups
     }
 
-    /// What so many lookups cost both ways, if that says anything now.
+    /// Takes a sample of `lookups` lookups, unless a trial or a rest is under way.
     #[cold]
     pub(super) fn look(&self, lookups: usize, cost: impl FnOnce() -> Cost) {
         let looks = self.looks.fetch_add(1, Relaxed) + 1;
         let times = if lookups > 1 { EVERY_SEVERAL } else { 1 };
         let until_look = EVERY - looks.wrapping_mul(97) % (EVERY / 2);
         self.until_look.store(until_look * times, Relaxed);
-        // In the mean, since the last look.
+        // The mean number of lookups since the last sample.
         let since = u64::from(EVERY * times) * 3 / 4;
         let left = self.left.load(Relaxed);
         if left > 0 {
@@ -121,7 +121,7 @@ impl Worth {
         }
     }
 
-    /// Decides by a window of so many lookups.
+    /// Decides by a window of `window` lookups.
     fn decide(&self, window: u64) {
         let layered = self.layered.swap(0, Relaxed) as f64;
         let plain = self.plain.swap(0, Relaxed) as f64;
@@ -143,7 +143,7 @@ impl Worth {
 mod tests {
     use super::*;
 
-    /// The share of lookups for which the layer was asked.
+    /// The share of lookups that asked the layer.
     fn asked(worth: &Worth, lookups: u32, cost: Cost) -> f64 {
         let mut asked = 0;
         for _ in 0..lookups / 32 {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(asked(&worth, 400_000, GOOD), 1.0);
     }
 
-    /// The plain search visits 1 to 20 sub-tables, which is more than the layer costs in the mean.
+    /// The plain search visits 1 to 20 sub-tables; the mean exceeds the layer's cost.
     #[test]
     fn lookups_one_by_one_do_not_make_it_waver() {
         let worth = Worth::new(0);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(asked(&worth, 2_000_000, GOOD), 0.0);
         let share = asked(&worth, 20_000_000, BAD);
         assert!(share > 0.03 && share < 0.09, "{share}");
-        // One by one, it is as little.
+        // The share is as small one by one.
         let one_by_one = Worth::new(50_000);
         let mut asked_now = 0;
         for _ in 0..20_000_000 {
