@@ -1,18 +1,19 @@
-//! Lookups on several threads while rules come and go, as in a switch.
+//! Measures lookups on several threads while rules change, as in a switch.
 //!
-//! The classifier is behind a lock, as the tables of a pipeline are: a reader holds it for a burst
-//! and looks up at the newest version, as a worker does; the writer looks at what it will change
-//! while readers go on, and then takes the lock for a version of up to 32 changes, publishes it and
-//! frees what died, before it lets go: a step of the control side (`switch::steps`). The lock lets
-//! the writer go first ([`Gate`]). Changes come at a rate by the wall clock: rules of the set that are drawn evenly
-//! go, and come back a thousand changes later or so, as the youngest of their priority.
+//! The classifier is behind a lock, like the tables of a pipeline. A reader holds the lock for
+//! a burst and looks up at the newest version, as a worker does. The writer reads what it will
+//! change while readers continue. Then it takes the lock, makes a version of up to 32 changes,
+//! publishes it and frees dead rules: a step of the control side (`switch::steps`). The lock
+//! lets the writer go first ([`Gate`]). Changes come at a wall-clock rate. Evenly drawn rules
+//! of the set are removed, and return about a thousand changes later as the youngest of their
+//! priority.
 //!
-//! A classifier that replaces its index does so in slices under the lock, of which the longest is
-//! reported (processor time), and builds the new one on a thread of its own.
+//! A classifier replaces its index in slices under the lock; the longest one is reported
+//! (processor time). It builds the new index on another thread.
 //!
-//! The cost of a lookup is the readers' processor time, waiting for the lock not included;
-//! lookups a second are by the wall clock, with it. Each reader keeps some of its answers with
-//! their versions; the oracle is asked about them afterwards.
+//! The cost of a lookup is the readers' processor time, without waiting for the lock. Lookups
+//! per second are by the wall clock and include waiting. Each reader keeps some of its answers
+//! with their versions, and the oracle checks them afterwards.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,39 +31,39 @@ use super::subject::Subject;
 use super::traffic::Trace;
 use crate::bench::clock::processor_time_ns;
 
-/// Changes of one version, at most.
+/// Most changes in a version.
 const VERSION_MAX: usize = 32;
-/// Rules that are away at a time.
+/// Most rules that are removed at a time.
 const AWAY_MAX: usize = 500;
-/// Rules of a slice of a training, or so.
+/// Approximate number of rules in a slice of a training.
 const SLICE: usize = 64;
-/// How long the writer sleeps if nothing is due.
+/// The writer's sleep if no change is due.
 const NAP: Duration = Duration::from_micros(200);
 
-/// What is asked for.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) batch: usize,
     pub(super) threads: usize,
-    /// Changes a second.
+    /// Changes per second.
     pub(super) rate: u64,
-    /// How long a sample takes.
+    /// Length of a sample.
     pub(super) sample: Duration,
     pub(super) seed: u64,
 }
 
-/// What one sample has shown.
+/// The results of one sample.
 #[derive(Default, Debug)]
 pub(super) struct Outcome {
     pub(super) ns_per_lookup: f64,
     pub(super) lookups_per_second: f64,
     pub(super) updates_per_second: f64,
-    /// The writer's processor time for a change; 0 without changes.
+    /// The writer's processor time per change; 0 without changes.
     pub(super) update_ns: f64,
-    /// Trainings of a model that came to an end.
+    /// Finished trainings of a model.
     pub(super) trainings: usize,
-    /// The longest time that a slice of a training has held the lock, in microseconds of the
-    /// processor: how long others are let run meanwhile is the machine's.
+    /// The longest time that a slice of a training held the lock, in microseconds of processor
+    /// time. Wall-clock time would include other threads' turns.
     pub(super) longest_slice_us: f64,
     kept: Vec<Kept>,
 }
@@ -75,17 +76,17 @@ struct Kept {
     answer: Option<RuleId>,
 }
 
-/// One reader's account.
+/// One reader's results.
 struct Read {
     lookups: usize,
     time_ns: u64,
     kept: Vec<Kept>,
 }
 
-/// Answers that a reader keeps of one sample.
+/// Answers that a reader keeps per sample.
 const KEPT_MAX: usize = 64;
 
-/// Looks up and changes for one sample; gives the classifier back with all its rules.
+/// Looks up and changes rules for one sample; returns the classifier with all its rules.
 pub(super) fn sample(
     subject: Subject,
     set: &RuleSet,
@@ -137,7 +138,7 @@ pub(super) fn sample(
     (subject, outcome)
 }
 
-/// A reader: bursts until it is over.
+/// A reader: looks up bursts until the sample is over.
 fn read(
     shared: &Gate<Subject>,
     trace: &Trace,
@@ -155,7 +156,7 @@ fn read(
     let mut next_kept = Instant::now();
     let start = processor_time_ns();
     while !is_over.load(Ordering::Relaxed) {
-        // The clock is looked at once in sixteen bursts.
+        // The clock is read once in sixteen bursts.
         for _ in 0..16 {
             let subject = shared.read();
             let version = subject.version;
@@ -183,16 +184,17 @@ fn read(
     read
 }
 
-/// What the writer did.
+/// The writer's results.
 #[derive(Default)]
 struct Changes {
     done: usize,
-    /// Of the processor, slices of trainings included.
+    /// Processor time, including slices of trainings.
     time_ns: u64,
     longest_slice: Duration,
 }
 
-/// The writer: changes at their rate until the time is over, and slices of what trains.
+/// The writer: makes changes at their rate until the sample is over, and does slices of
+/// trainings.
 fn change(
     shared: &Gate<Subject>,
     set: &RuleSet,
@@ -204,7 +206,7 @@ fn change(
     let mut away = Away {
         queue: VecDeque::new(),
         is_away: vec![false; set.len()],
-        // Later than all that there were.
+        // Later than all ages so far.
         age: shared.read().version.0 << 20 | set.len() as u64,
     };
     let (mut changes, mut has_more) = (Changes::default(), false);
@@ -251,7 +253,7 @@ fn change(
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Go(u32),
-    /// With a precedence that is its own.
+    /// With a new precedence.
     Come(u32, Precedence),
 }
 
@@ -287,17 +289,17 @@ impl Step {
     }
 }
 
-/// Rules that are not there, since a version; who went first is first.
+/// Removed rules with the version of their removal, oldest first.
 struct Away {
     queue: VecDeque<(u32, Version)>,
     is_away: Vec<bool>,
-    /// Of the last rule that came.
+    /// Age of the last rule that returned.
     age: u64,
 }
 
 impl Away {
-    /// The next changes, so many or one less each time that none is possible: a rule goes, or the
-    /// one that went first comes back.
+    /// Draws the next changes: each removes a rule, or returns the one removed longest ago.
+    /// There are at most `count`, and one fewer for each draw that allows neither.
     fn draw(
         &mut self,
         count: usize,
@@ -315,7 +317,8 @@ impl Away {
                 steps.push(Step::Go(rule));
                 continue;
             }
-            // Whoever went at this very version is not reclaimed, so that its id is in use.
+            // A rule removed at this very version is not reclaimed yet, so its id is still in
+            // use.
             if let Some((rule, _)) = self.queue.pop_front_if(|(_, since)| *since < next) {
                 self.is_away[rule as usize] = false;
                 steps.push(self.come(rule, set));
@@ -324,7 +327,7 @@ impl Away {
         steps
     }
 
-    /// The youngest of its priority comes.
+    /// Returns a rule as the youngest of its priority.
     fn come(&mut self, rule: u32, set: &RuleSet) -> Step {
         self.age += 1;
         let priority = set.precedence(rule as usize).priority();
@@ -332,13 +335,13 @@ impl Away {
     }
 }
 
-/// Makes a version the newest; none older is read from now on.
+/// Makes a version the newest; older ones are not read from now on.
 fn publish(subject: &mut Subject, next: Version) {
     subject.classifier_mut().reclaim(next);
     subject.version = next;
 }
 
-/// Brings all rules back.
+/// Returns all rules.
 fn restore(shared: &Gate<Subject>, set: &RuleSet, away: &mut Away) {
     let mut subject = shared.write();
     let next = subject.version.next();
@@ -348,7 +351,8 @@ fn restore(shared: &Gate<Subject>, set: &RuleSet, away: &mut Away) {
     publish(&mut subject, next);
 }
 
-/// Compares what readers have kept with the oracle: how many answers, and how many wrong ones.
+/// Checks the readers' kept answers with the oracle; returns the number of answers and of
+/// wrong ones.
 pub(super) fn check(
     outcomes: &[Outcome],
     subject: &Subject,

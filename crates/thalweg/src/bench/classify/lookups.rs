@@ -1,8 +1,8 @@
-//! Lookups on one thread, timed; and lookups that are compared with the oracle's answers.
+//! Times lookups on one thread, and compares some lookups with the oracle's answers.
 //!
-//! A sample is as many bursts as its time has room for, in the thread's processor time. It begins
-//! in the trace where the one before has ended, so that slow classifiers, which see little of the
-//! trace in a sample, do not see the same part of it again and again.
+//! A sample is as many bursts as fit into its processor time. It begins in the trace where the
+//! previous sample ended. Otherwise, slow classifiers would see the same small part of the
+//! trace each time.
 
 use std::hint::black_box;
 
@@ -12,10 +12,11 @@ use super::oracle::Oracle;
 use super::traffic::{Flows, Trace};
 use crate::bench::clock::processor_time_ns;
 
-/// Nanoseconds after which the clock is looked at, or so.
+/// Approximate nanoseconds between two readings of the clock.
 const CHUNK_NS: u64 = 200_000;
 
-/// Looks up the trace in bursts, from a place in it, for so long; returns nanoseconds a lookup.
+/// Looks up the trace in bursts from `place` on, within a time budget; returns nanoseconds per
+/// lookup.
 pub(super) fn sample(
     classifier: &dyn Classifier,
     version: Version,
@@ -41,7 +42,7 @@ pub(super) fn sample(
     (now - start) as f64 / lookups as f64
 }
 
-/// One burst, by the way that its size suits; a burst of one is a plain lookup.
+/// Looks up one burst; a burst of one key is a plain lookup.
 #[inline]
 pub(super) fn burst(
     classifier: &dyn Classifier,
@@ -62,14 +63,14 @@ pub(super) fn burst(
     *place += answers.len();
 }
 
-/// Some flows with the answers that are right.
+/// Some flows with their correct answers.
 pub(super) struct Checks {
     keys: Vec<u64>,
     expected: Vec<Option<RuleId>>,
 }
 
 impl Checks {
-    /// Asks the oracle about flows that lie evenly among all of them.
+    /// Asks the oracle about evenly spaced flows.
     pub(super) fn new(oracle: &Oracle<'_>, flows: &Flows, version: Version) -> Checks {
         let count = oracle.affordable().min(flows.len());
         let chosen = (0..count).map(|place| place * flows.len() / count);
@@ -81,12 +82,12 @@ impl Checks {
         Checks { keys, expected }
     }
 
-    /// How many answers there are.
+    /// Number of answers.
     pub(super) fn len(&self) -> usize {
         self.expected.len()
     }
 
-    /// How many answers of a classifier are wrong, one by one or in bursts.
+    /// Number of wrong answers of a classifier, one by one or in bursts.
     pub(super) fn wrong(&self, classifier: &dyn Classifier, version: Version) -> usize {
         let words = self.keys.len() / self.len();
         let mut in_bursts = vec![None; self.len()];

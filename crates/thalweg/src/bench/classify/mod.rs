@@ -1,9 +1,10 @@
-//! `thalweg bench classify`: what a lookup costs, by classifier, set of rules and traffic.
+//! `thalweg bench classify`: measures the cost of a lookup, by classifier, set of rules and
+//! traffic.
 //!
-//! Every classifier gets the same rules in the same words ([`set`]) and is asked about the same
-//! keys ([`traffic`]). Samples of all classifiers take turns, so that whatever else the machine
-//! does meets all of them. Some answers are compared with a search of all rules ([`oracle`]), which
-//! shares nothing with the classifiers.
+//! Every classifier gets the same rules in the same words ([`set`]) and looks up the same keys
+//! ([`traffic`]). Samples of all classifiers take turns, so that other load on the machine
+//! affects all of them. Some answers are compared with a search of all rules ([`oracle`]),
+//! which shares no code with the classifiers.
 //!
 //! ```text
 //!   for each set:  build every classifier
@@ -12,10 +13,10 @@
 //!           compare;  a row for each
 //! ```
 //!
-//! On one thread and without changes ([`lookups`]) there is no lock. With more threads, or with
-//! rules that come and go ([`concurrent`]), the classifier is behind one, as a pipeline's tables
-//! are. Peers are rows beside ours ([`peer`]), over the same rules and headers if these are written
-//! with `--write-inputs`. [`model`] compares the vector Bloom filter with its paper's model.
+//! On one thread and without changes ([`lookups`]) there is no lock. With more threads or
+//! changing rules ([`concurrent`]), the classifier is behind a lock, like a pipeline's tables.
+//! Peers are rows beside ours ([`peer`]), measured with the rules and headers that
+//! `--write-inputs` writes. [`model`] compares the vector Bloom filter with its paper's model.
 
 mod concurrent;
 mod lookups;
@@ -52,44 +53,44 @@ use crate::number::{counted, number};
 use crate::output::write_text;
 use crate::workload::DEFAULT_SEED;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
-    /// ClassBench files (.xz is unpacked), rules files, or generated sets as acl1-10k, fw1-500k
-    /// [default: acl1-1k,acl1-10k,acl1-100k]
+    /// ClassBench files (.xz is unpacked), rules files, or generated sets such as acl1-10k,
+    /// fw1-500k [default: acl1-1k,acl1-10k,acl1-100k]
     #[arg(long, value_name = "FILE|SET,...", value_delimiter = ',')]
     rules: Vec<String>,
     /// The table of a rules file [default: the one with the most rules]
     #[arg(long, value_name = "N", value_parser = number::<u8>(..=254))]
     table: Option<u8>,
-    /// Classifiers [default: all, linear for small sets only]
+    /// Classifiers [default: all, but linear only for small sets]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     classifier: Vec<String>,
-    /// In which order flows are looked up
+    /// Order in which flows are looked up
     #[arg(
         long, value_name = "ORDER,...", value_delimiter = ',', value_enum,
         default_values_t = [Order::Uniform]
     )]
     traffic: Vec<Order>,
-    /// Flows that are looked up, drawn from the rules
+    /// Number of flows, drawn from the rules
     #[arg(
         long, value_name = "N", default_value_t = 262_144,
         value_parser = number::<usize>(1..=100_000_000)
     )]
     flows: usize,
-    /// Keys of a burst; 1 is a lookup of one key
+    /// Keys in a burst; 1 means single lookups
     #[arg(
         long, value_name = "N,...", value_delimiter = ',', default_values_t = [32],
         value_parser = number::<usize>(1..=4_096)
     )]
     batch: Vec<usize>,
-    /// Threads that look up in one classifier
+    /// Threads that look up in the same classifier
     #[arg(
         long, value_name = "N,...", value_delimiter = ',', default_values_t = [1],
         value_parser = number::<usize>(1..=256)
     )]
     threads: Vec<usize>,
-    /// Rules that go or come back a second, meanwhile
+    /// Rules removed or returned per second during the lookups
     #[arg(
         long, value_name = "N,...", value_delimiter = ',', default_values_t = [0],
         value_parser = number::<u64>(..=10_000_000)
@@ -98,30 +99,31 @@ pub(crate) struct Arguments {
     /// Samples of each row
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..=10_000))]
     samples: usize,
-    /// How long a sample takes; one needs a burst at least
+    /// Length of a sample; it always has at least one burst
     #[arg(
         long, value_name = "MS", default_value_t = 100, value_parser = number::<u64>(1..=600_000)
     )]
     sample_ms: u64,
-    /// Seed of everything
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// Rows of a peer, as bench/peers/dpdk_acl.py writes them
+    /// Rows of a peer, as written by bench/peers/dpdk_acl.py
     #[arg(long, value_name = "FILE")]
     peer: Vec<PathBuf>,
-    /// Draw the time of a lookup against the number of rules: a picture (.svg), or a page (.html)
+    /// Draw the time of a lookup against the number of rules: a picture (.svg) or a page
+    /// (.html)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// The cost of a hit by sub-tables traversed, beside the model of the vector Bloom filter's
-    /// paper; of rules of its own
+    /// Compare the cost of a hit by sub-tables traversed with the model of the vector Bloom
+    /// filter's paper; it uses its own rules
     #[arg(long, conflicts_with_all = ["rules", "classifier", "traffic", "peer", "write_inputs"])]
     model: bool,
-    /// Measure nothing; write filters and headers for others to this folder
+    /// Measure nothing; write filters and headers for other programs to this folder
     #[arg(long, value_name = "FOLDER")]
     write_inputs: Option<PathBuf>,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Debug)]
 struct Report {
     command: &'static str,
@@ -130,15 +132,16 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Lookups of a trace, one after the other; then it begins again.
+/// Lookups in a trace, which then repeats.
 const TRACE_LOOKUPS: usize = 262_144;
 
 /// Measures and prints.
 ///
 /// # Errors
-/// If an argument makes no sense, a file cannot be read or written, or the result not be printed.
+/// If an argument makes no sense, a file cannot be read or written, or the result cannot be
+/// printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    // Slips are told before minutes of measuring.
+    // Mistakes are reported before minutes of measuring.
     let peers = peer::read(&arguments.peer)?;
     arguments.kinds(0)?;
     if let Some(path) = &arguments.plot {
@@ -174,7 +177,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     })
 }
 
-/// The paper's model beside measurements.
+/// Prints the paper's model beside measurements.
 fn print_model(arguments: &Arguments, console: &Console) -> Result<()> {
     let budget_ns = arguments.sample_ms * 1_000_000;
     let report = model::measure(arguments.samples, budget_ns, arguments.seed);
@@ -190,7 +193,8 @@ fn print_model(arguments: &Arguments, console: &Console) -> Result<()> {
     console.print_json(&report)
 }
 
-/// The filters of each set, and headers in each order, as ClassBench's tools write them.
+/// Writes the filters of each set, and headers in each order, in the format of ClassBench's
+/// tools.
 fn write_inputs(arguments: &Arguments, folder: &Path, console: &Console) -> Result<()> {
     if !folder.is_dir() {
         let folder = folder.display();
@@ -227,7 +231,7 @@ fn write_inputs(arguments: &Arguments, folder: &Path, console: &Console) -> Resu
     }))
 }
 
-/// The rows of one set.
+/// Measures the rows of one set.
 fn measure_set(arguments: &Arguments, name: &str, console: &Console) -> Result<Vec<Row>> {
     let set = RuleSet::read(name, arguments.table, arguments.seed)?;
     let kinds = arguments.kinds(set.len())?;
@@ -273,7 +277,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// A row for each classifier.
+    /// Measures a row for each classifier.
     fn rows(&mut self, order: Order, trace: &Trace, setting: &Setting) -> Vec<Row> {
         let is_shared = setting.threads > 1 || setting.rate > 0;
         let measured = match is_shared {
@@ -285,7 +289,8 @@ impl Bench<'_> {
         let rows = rows.map(|(subject, measured)| self.row(subject, order, setting, measured));
         let rows = rows.collect();
         if setting.rate > 0 {
-            // What changed is in no model; the next rows begin as these did.
+            // Changed rules are in no model, so train again: the next rows then begin as these
+            // did.
             for subject in &mut self.subjects {
                 subject.train();
             }
@@ -293,7 +298,7 @@ impl Bench<'_> {
         rows
     }
 
-    /// On one thread, without a lock.
+    /// Measures on one thread, without a lock.
     fn alone(&mut self, trace: &Trace, setting: &Setting) -> Vec<Measured> {
         let budget_ns = setting.sample.as_nanos() as u64;
         let sample = |subject: &Subject, place: &mut usize, budget_ns| {
@@ -330,11 +335,11 @@ impl Bench<'_> {
         measured.collect()
     }
 
-    /// Behind a lock.
+    /// Measures behind a lock.
     fn shared(&mut self, trace: &Trace, setting: &Setting) -> Vec<Measured> {
         let mut outcomes: Vec<Vec<Outcome>> = Vec::new();
         outcomes.resize_with(self.subjects.len(), Vec::new);
-        // The first sample is not counted.
+        // The first sample warms up and is not counted.
         for _ in 0..=self.arguments.samples {
             let subjects = std::mem::take(&mut self.subjects).into_iter();
             for (subject, outcomes) in subjects.zip(&mut outcomes) {
@@ -402,15 +407,15 @@ impl Bench<'_> {
     }
 }
 
-/// What the samples of one classifier have shown.
+/// The results of one classifier.
 struct Measured {
     ns_per_lookup: Spread,
     lookups_per_second: f64,
-    /// How many a second, and nanoseconds for one.
+    /// Updates per second, and nanoseconds per update.
     updates: Option<(f64, f64)>,
-    /// Trainings that came to an end meanwhile.
+    /// Trainings that finished during the samples.
     trainings: usize,
-    /// The longest slice of them under the lock.
+    /// The longest slice of a training under the lock.
     longest_slice_us: f64,
     checked: usize,
     wrong: usize,
@@ -437,7 +442,7 @@ impl Arguments {
         kinds.collect()
     }
 
-    /// Every size of bursts with every number of threads and rate of changes.
+    /// Every combination of burst size, number of threads and rate of changes.
     fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         for &batch in &self.batch {

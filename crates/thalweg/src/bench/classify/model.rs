@@ -1,11 +1,12 @@
-//! `--model`: what the slides on the vector Bloom filter say that a hit costs, beside measurements.
+//! `--model`: compares the vector Bloom filter's model of the cost of a hit with measurements.
 //!
-//! The rules are those of the model of Gobriel and Tai (slide *Cycles Breakdown*; `docs/papers.md`):
-//! disjoint, 1,000 in each sub-table, and every key has its rule in
-//! the sub-table that a search asks last, so that it traverses all of them. One key is looked up at
-//! a time. Three figures stand side by side: measured; the model with the stages of this crate, as
-//! they are measured on the spot; and the paper's, in its processor's cycles. Ours are in nanoseconds
-//! and in cycles: how long one takes is measured as well, as clocks change.
+//! The rules are those of the model of Gobriel and Tai (slide *Cycles Breakdown*;
+//! `docs/papers.md`). They are disjoint, with 1,000 in each sub-table. Every key has its rule
+//! in the sub-table that is searched last, so a search traverses all of them. Keys are looked
+//! up one at a time. The report has three figures side by side: the measurement; the model
+//! with this crate's stages, measured in the same run; and the paper's, in its processor's
+//! cycles. Ours are in nanoseconds and in cycles; the length of a cycle is measured too, as
+//! clocks change.
 
 use std::hint::black_box;
 
@@ -24,18 +25,19 @@ use crate::bench::clock::processor_time_ns;
 use crate::bench::spread::Spread;
 use crate::report::{Axis, Lines, Series, Shape, Table, Unit};
 
-/// Sub-tables that a search traverses.
+/// Numbers of sub-tables that a search traverses.
 const SUBTABLES: [usize; 7] = [1, 2, 5, 10, 20, 40, 60];
-/// Sub-tables among which the cost of one is shared out.
+/// Number of sub-tables over which the stages' cost is averaged.
 const SUBTABLES_OF_STAGES: usize = 20;
 const RULES_OF_SUBTABLE: usize = 1_000;
-/// Flows, all of which the filter comes to know.
+/// Flows, all of which the filter learns.
 const FLOWS: usize = 8_192;
-/// Words of a key: the sub-table's number and the rule's, two that masks differ in, noise.
+/// Words of a key: the numbers of the sub-table and the rule, two words in which masks differ,
+/// and noise.
 const WORDS: usize = 4;
 const VERSION: Version = Version(1);
 
-/// One number of sub-tables and one way to search them.
+/// One number of sub-tables and one classifier.
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct ModelRow {
     sub_tables: usize,
@@ -46,7 +48,7 @@ pub(super) struct ModelRow {
     paper_cycles: f64,
 }
 
-/// Each stage, in nanoseconds or in cycles.
+/// The cost of each stage, in nanoseconds or cycles.
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct StagesRow {
     filter_hash: f64,
@@ -57,12 +59,12 @@ pub(super) struct StagesRow {
     put: f64,
 }
 
-/// What `--model` prints with `--json`.
+/// The output of `--model` with `--json`.
 #[derive(Serialize, Debug)]
 pub(super) struct Report {
     pub(super) command: &'static str,
     pub(super) seed: u64,
-    /// Nanoseconds of a cycle.
+    /// Nanoseconds per cycle.
     cycle_ns: f64,
     pub(super) stages_ns: StagesRow,
     stages_cycles: StagesRow,
@@ -103,7 +105,7 @@ pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
     }
 }
 
-/// The stages in a unit of so many nanoseconds.
+/// The stages in units of `unit_ns` nanoseconds.
 fn stages_in(stages: &Stages, unit_ns: f64) -> StagesRow {
     StagesRow {
         filter_hash: stages.filter_hash / unit_ns,
@@ -115,9 +117,9 @@ fn stages_in(stages: &Stages, unit_ns: f64) -> StagesRow {
     }
 }
 
-/// What a cycle takes: a quarter of a negation of bits and a multiplication, each of which needs the
-/// one before. That is their latency on x86-64 since Intel's Nehalem and AMD's Zen 2, and on most
-/// others. Multiplications alone would be taken together by the compiler.
+/// Nanoseconds per cycle: a quarter of a bitwise negation and a multiplication, each dependent
+/// on the previous one. These take four cycles on x86-64 since Intel's Nehalem and AMD's Zen
+/// 2, and on most other processors. The compiler would combine multiplications alone.
 fn cycle_ns(samples: usize) -> f64 {
     const STEPS: u32 = 1_000_000;
     const CYCLES: f64 = 1.0 + 3.0;
@@ -132,7 +134,7 @@ fn cycle_ns(samples: usize) -> f64 {
     Spread::of(&costs[1..]).median
 }
 
-/// The three of the model, with rules in so many sub-tables.
+/// The model's three classifiers, with rules in `subtables` sub-tables.
 fn classifiers(subtables: usize, seed: u64) -> [(&'static str, Box<dyn Classifier>, Scheme); 3] {
     let known = Scheme::Vector {
         candidates: 1.0,
@@ -163,7 +165,7 @@ fn tuple_space(subtables: std::ops::Range<usize>, seed: u64) -> TupleSpace {
     rules
 }
 
-/// A tuple space behind a filter that is always asked.
+/// A tuple space behind a filter that is always used.
 fn bloom(first_layer: FirstLayer, subtables: usize, seed: u64) -> Bloom {
     let config = BloomConfig {
         first_layer,
@@ -175,7 +177,7 @@ fn bloom(first_layer: FirstLayer, subtables: usize, seed: u64) -> Bloom {
     rules
 }
 
-/// Rules of some sub-tables; sub-table 0 is asked last.
+/// Inserts the rules of some sub-tables; sub-table 0 is searched last.
 fn fill(rules: &mut dyn Classifier, subtables: std::ops::Range<usize>) {
     for subtable in subtables {
         let mask = mask(subtable);
@@ -200,7 +202,7 @@ fn value(subtable: usize, rule: usize) -> [u64; WORDS] {
     [(subtable << 32 | rule) as u64, 0, 0, 0]
 }
 
-/// Lookups of flows that have their rules in sub-table 0.
+/// Lookups of flows whose rules are in sub-table 0.
 fn trace(seed: u64) -> Trace {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let flows: Vec<[u64; WORDS]> = (0..FLOWS)
@@ -237,13 +239,13 @@ fn stages(trace: &Trace, samples: usize, seed: u64) -> Stages {
             (processor_time_ns() - start) as f64 / trace.len() as f64
         });
         let costs: Vec<f64> = costs.collect();
-        // The first time is for the caches.
+        // The first run warms the caches.
         Spread::of(&costs[1..]).median
     })
 }
 
 impl Report {
-    /// The rows for people.
+    /// The rows as a table.
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new("Hits by sub-tables traversed")
             .with_numbers("sub-tables")
@@ -268,7 +270,7 @@ impl Report {
         table
     }
 
-    /// The stages in a line.
+    /// The stages in one line.
     pub(super) fn stages(&self) -> String {
         let said = |unit: &str, stages: &StagesRow| {
             let StagesRow {
@@ -293,7 +295,7 @@ impl Report {
         )
     }
 
-    /// Time against sub-tables, measured and by the model.
+    /// Time against sub-tables, measured and modelled.
     pub(super) fn picture(&self) -> Lines {
         let mut series: Vec<Series> = Vec::new();
         let mut add = |name: String, shape, point: (f64, f64)| match series

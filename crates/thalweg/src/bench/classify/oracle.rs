@@ -1,8 +1,8 @@
-//! The answers that are right: all rules, from the best down, until one matches.
+//! Finds the correct answers: tries all rules, from the best down, until one matches.
 //!
-//! It shares no code with the classifiers but the comparison of a pattern with a key. Rules come
-//! and go while others are measured; so it knows in which versions each rule exists, from a log of
-//! what was done.
+//! It shares only the comparison of a pattern with a key with the classifiers. Rules change
+//! during a measurement, so the oracle keeps a log of changes to know in which versions each
+//! rule exists.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use thalweg_classifier::{Precedence, RuleId, Version};
 
 use super::set::RuleSet;
 
-/// A rule that was inserted, with a precedence, or removed at a version.
+/// A rule inserted with a precedence, or removed, at a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) version: Version,
@@ -18,17 +18,17 @@ pub(super) struct Event {
     pub(super) precedence: Option<Precedence>,
 }
 
-/// A search from the top.
+/// A linear search from the best rule down.
 pub(super) struct Oracle<'a> {
     set: &'a RuleSet,
-    /// The rules, the best first.
+    /// The rules, best first.
     order: Vec<u32>,
-    /// What happened to rules that did not always live, in order.
+    /// The history of rules that changed, in order of versions.
     events: HashMap<u32, Vec<(Version, Option<Precedence>)>>,
 }
 
 impl<'a> Oracle<'a> {
-    /// An oracle for rules that all exist, at every version.
+    /// Creates an oracle for rules that all exist, at every version.
     pub(super) fn new(set: &'a RuleSet) -> Oracle<'a> {
         Oracle {
             set,
@@ -37,7 +37,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Takes note of what was done, in order of versions.
+    /// Records changes, in order of versions.
     pub(super) fn follow(&mut self, events: &[Event]) {
         for event in events {
             let of_rule = self.events.entry(event.rule).or_default();
@@ -47,7 +47,7 @@ impl<'a> Oracle<'a> {
 
     /// The answer for a key at a version.
     ///
-    /// A rule that went and came back has the priority that it had, and is younger.
+    /// A rule that was removed and returned keeps its priority, but is younger.
     pub(super) fn answer(&self, key: &[u64], version: Version) -> Option<RuleId> {
         let mut best: Option<(Precedence, u32)> = None;
         for &rule in &self.order {
@@ -65,7 +65,7 @@ impl<'a> Oracle<'a> {
         best.map(|(_, rule)| RuleId(rule))
     }
 
-    /// The precedence of a rule at a version, if it lives.
+    /// The precedence of a rule at a version, if it exists then.
     fn precedence(&self, rule: u32, version: Version) -> Option<Precedence> {
         let first = Some(self.set.precedence(rule as usize));
         let Some(events) = self.events.get(&rule) else {
@@ -78,7 +78,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// How many keys can be asked about in a second or so.
+    /// Number of keys that can be checked in about a second.
     pub(super) fn affordable(&self) -> usize {
         (1_000_000_000 / self.set.len().max(1)).clamp(500, 10_000)
     }

@@ -1,4 +1,4 @@
-//! Rows of other programs, from files as `bench/peers/dpdk_acl.py` writes them.
+//! Reads rows of other programs, from files of `bench/peers/dpdk_acl.py`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::failure::bad_input;
 /// Reads the rows of all files.
 ///
 /// # Errors
-/// If a file cannot be read, or is none of a peer.
+/// If a file cannot be read, or is not a peer's.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Row>> {
     let rows: Vec<Vec<Row>> = paths
         .iter()

@@ -1,9 +1,10 @@
-//! Pictures: the cost of a lookup against the number of rules, a line for each classifier.
+//! Draws the cost of a lookup against the number of rules, with a line for each classifier.
 
 use super::row::Row;
 use crate::report::{Axis, Lines, Series, Shape, Unit};
 
-/// A picture for each kind of traffic, size of bursts, number of threads and rate of changes.
+/// One picture for each combination of traffic, burst size, number of threads and rate of
+/// changes.
 pub(super) fn pictures(rows: &[Row]) -> Vec<Lines> {
     let mut settings: Vec<_> = rows.iter().map(setting).collect();
     settings.dedup();

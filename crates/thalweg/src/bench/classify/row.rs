@@ -1,4 +1,4 @@
-//! Rows: one classifier, one set of rules, one kind of traffic.
+//! The rows of the result: one classifier, one set of rules, one kind of traffic.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::spread::Spread;
 use crate::report::{Table, format_count};
 
-/// What was measured. A peer leaves out what it does not know.
+/// The measurements of a row. A peer omits what it does not know.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Row {
     /// The name of the rule set, or its file.
@@ -24,16 +24,16 @@ pub(super) struct Row {
     pub(super) traffic: String,
     #[serde(default)]
     pub(super) flows: Option<usize>,
-    /// Keys of a burst.
+    /// Keys in a burst.
     pub(super) batch: usize,
     #[serde(default = "one")]
     pub(super) threads: usize,
-    /// Changes of rules a second that were asked for.
+    /// Requested rule changes per second.
     #[serde(default)]
     pub(super) update_rate: u64,
     /// Processor time.
     pub(super) ns_per_lookup: Spread,
-    /// Of all threads; by the wall clock if there are several or rules change.
+    /// Of all threads; by the wall clock with several threads or changing rules.
     #[serde(default)]
     pub(super) lookups_per_second: Option<f64>,
     #[serde(default)]
@@ -44,10 +44,10 @@ pub(super) struct Row {
     pub(super) memory_bytes: Option<usize>,
     #[serde(default)]
     pub(super) bytes_per_rule: Option<f64>,
-    /// The share of the rules that a model finds.
+    /// The share of the rules that a model covers.
     #[serde(default)]
     pub(super) coverage: Option<f64>,
-    /// Hash tables that a lookup may have to visit.
+    /// Hash tables that a lookup may visit.
     #[serde(default)]
     pub(super) tables: Option<usize>,
     /// Answers that were compared with a search of all rules.
@@ -55,16 +55,16 @@ pub(super) struct Row {
     pub(super) checked: Option<usize>,
     #[serde(default)]
     pub(super) wrong: Option<usize>,
-    /// Changes a second that were made.
+    /// Changes made per second.
     #[serde(default)]
     pub(super) updates_per_second: Option<f64>,
-    /// The writer's processor time for a change.
+    /// The writer's processor time per change.
     #[serde(default)]
     pub(super) update_ns: Option<f64>,
-    /// The kind of index that was chosen, by a classifier that chooses.
+    /// The index that a choosing classifier chose.
     #[serde(default)]
     pub(super) chosen: Option<String>,
-    /// What only this classifier has.
+    /// Figures that only this classifier has.
     #[serde(default)]
     pub(super) details: BTreeMap<String, f64>,
 }
@@ -73,7 +73,7 @@ fn one() -> usize {
     1
 }
 
-/// The rows for people.
+/// The rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table {
     let has_updates = rows.iter().any(|row| row.update_rate > 0);
     let has_threads = has_updates || rows.iter().any(|row| row.threads > 1);

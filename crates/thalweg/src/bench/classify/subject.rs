@@ -1,4 +1,4 @@
-//! The classifiers that are compared, by name.
+//! Builds the compared classifiers, by name.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,45 +16,45 @@ use super::oracle::Event;
 use super::set::RuleSet;
 use crate::bench::clock::processor_time_ns;
 
-/// A classifier that can be asked for.
+/// A classifier that can be selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// All rules, from the best down.
+    /// Searches all rules, from the best down.
     Linear,
-    /// A hash table for each mask.
+    /// One hash table per mask.
     TupleSpace,
-    /// A hash table for several masks.
+    /// One hash table for several masks.
     MergedTuples,
-    /// The same as the tuple space, behind a filter.
+    /// A tuple space behind a filter.
     Bloom(FirstLayer),
     /// A learned index, and merged tuples for the rest.
     Learned(Variant),
-    /// Whichever of these costs least, by what lookups ask.
+    /// The cheapest of these, for the keys that are looked up.
     Auto,
 }
 
-/// A learned index as it is, with another model, or without one of its parts.
+/// A learned index as usual, with another model, or without one of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variant {
-    /// As it is.
+    /// As usual.
     Usual,
     /// With NuevoMatch's model, RQ-RMI.
     RqRmi,
-    /// That one, without vector instructions.
+    /// RQ-RMI without vector instructions.
     NoSimd,
-    /// NuevoMatch's model, and every rule of an iSet in a bucket of its own, as there.
+    /// RQ-RMI with every rule of an iSet in its own bucket, as in NuevoMatch.
     NoBuckets,
-    /// NuevoMatch's model, trained on every start of a bucket in place of samples of them.
+    /// RQ-RMI trained on every bucket start instead of samples.
     NoSampling,
     /// With a model even where merged tuples are expected to be faster.
     Always,
 }
 
-/// Rules up to which a search of all of them is shown unasked.
+/// Most rules for which a linear search is included by default.
 const LINEAR_MAX: usize = 2_000;
 
 impl Kind {
-    /// All there are, the baseline first.
+    /// All kinds, the baseline first.
     const ALL: [Kind; 13] = [
         Kind::TupleSpace,
         Kind::MergedTuples,
@@ -71,7 +71,7 @@ impl Kind {
         Kind::Linear,
     ];
 
-    /// Those that are compared if nobody says which.
+    /// The kinds that are compared by default.
     pub(super) fn usual(rules: usize) -> Vec<Kind> {
         let is_usual = |kind: &Kind| match kind {
             Kind::Linear => rules <= LINEAR_MAX,
@@ -132,11 +132,11 @@ pub(super) struct Subject {
     classifier: Built,
     /// The newest version of the rules.
     pub(super) version: Version,
-    /// What it took to insert them.
+    /// Time to insert the rules.
     pub(super) build_ms: f64,
-    /// What it took to train a model, if there is one.
+    /// Time to train a model, if there is one.
     pub(super) training_ms: Option<f64>,
-    /// What was done to the rules since they were built.
+    /// Changes of the rules since the build.
     pub(super) events: Vec<Event>,
 }
 
@@ -145,12 +145,12 @@ enum Built {
     TupleSpace(TupleSpace),
     MergedTuples(MergedTuples),
     Bloom(Box<Bloom>),
-    /// A learned index too, which trains itself.
+    /// Also holds a learned index, which trains itself.
     Auto(Box<Auto>),
 }
 
 impl Subject {
-    /// Builds a classifier of all rules, for lookups of so many flows.
+    /// Builds a classifier of all rules, for lookups of `flows` flows.
     pub(super) fn build(kind: Kind, set: &RuleSet, flows: usize, seed: u64) -> Subject {
         let config = TupleSpaceConfig::new(&set.layout, &PREFIX_FIELDS, seed);
         let classifier = match kind {
@@ -219,7 +219,7 @@ impl Subject {
         }
     }
 
-    /// Lets what chooses by what was looked up so far do so now, though it may not have paid yet.
+    /// Lets a classifier that chooses by lookups do so now, even if that has not paid yet.
     pub(super) fn choose(&mut self) {
         if let (Kind::Auto, Built::Auto(classifier)) = (self.kind, &mut self.classifier) {
             let start = processor_time_ns();
@@ -235,7 +235,7 @@ impl Subject {
         }
     }
 
-    /// The kind of index that was chosen, if there was a choice.
+    /// The index that was chosen, if there was a choice.
     pub(super) fn chosen(&self) -> Option<&'static str> {
         match &self.classifier {
             Built::Auto(classifier) if self.kind == Kind::Auto => Some(classifier.kind().name()),
@@ -243,7 +243,7 @@ impl Subject {
         }
     }
 
-    /// It, to be asked.
+    /// The classifier, for lookups.
     pub(super) fn classifier(&self) -> &dyn Classifier {
         match &self.classifier {
             Built::Linear(classifier) => classifier,
@@ -254,7 +254,7 @@ impl Subject {
         }
     }
 
-    /// It, to be changed.
+    /// The classifier, for changes.
     pub(super) fn classifier_mut(&mut self) -> &mut dyn Classifier {
         match &mut self.classifier {
             Built::Linear(classifier) => classifier,
@@ -265,7 +265,7 @@ impl Subject {
         }
     }
 
-    /// Hash tables that a lookup may have to visit.
+    /// Hash tables that a lookup may visit.
     pub(super) fn tables(&self) -> Option<usize> {
         match &self.classifier {
             Built::Linear(_) => None,
@@ -279,12 +279,12 @@ impl Subject {
         }
     }
 
-    /// The share of the rules that a model finds; `None` without a model.
+    /// The share of the rules that a model covers; `None` without a model.
     pub(super) fn coverage(&self) -> Option<f64> {
         Some(self.learned()?.statistics().coverage())
     }
 
-    /// What only this classifier has.
+    /// Figures that only this classifier has.
     pub(super) fn details(&self, trainings: usize, longest_slice_us: f64) -> BTreeMap<String, f64> {
         let mut details = match &self.classifier {
             Built::Bloom(classifier) => details_of_filter(classifier),
@@ -349,7 +349,7 @@ fn details_of_index(classifier: &Learned) -> Details {
     ])
 }
 
-/// What was counted of each kind that was compared: nanoseconds a lookup in a burst.
+/// The counted cost of each compared index: nanoseconds per lookup in a burst.
 fn details_of_choice(classifier: &Auto) -> Details {
     let Some(choice) = classifier.choice() else {
         return Vec::new();

@@ -1,10 +1,10 @@
-//! Keys to look up: flows that the rules match, and the order in which their packets come.
+//! Draws keys to look up: flows that the rules match, and the order of their packets.
 //!
-//! A flow is drawn in the region of an evenly drawn rule, and what the rule leaves open is drawn
-//! evenly too: so flows have no locality but the rules' own. Of filters, a flow is a packet that
-//! is parsed and extracted as a worker would; of other rules it is drawn in the words of the key,
-//! because a rule's fields do not say what else a packet must have to be one. A better rule may
-//! answer it: that is for the classifiers to find out.
+//! A flow is drawn in the region of an evenly drawn rule, and the bits that the rule leaves
+//! open are drawn evenly too. So flows have only the rules' own locality. For filters, a flow
+//! is a packet that is parsed and extracted as a worker would. For other rules it is drawn as
+//! key words, because a rule's fields do not determine a whole packet. A better rule may match
+//! the flow; finding it is the classifiers' task.
 //!
 //! The order is uniform (each lookup any flow), Zipf's, or bursts as in a trace.
 
@@ -19,7 +19,7 @@ use super::set::RuleSet;
 /// Orders of lookups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(in crate::bench) enum Order {
-    /// Each lookup any flow: no locality
+    /// Each lookup may be of any flow: no locality
     Uniform,
     /// Some flows are much more popular than others (exponent 1.1)
     Zipf,
@@ -50,12 +50,12 @@ impl Order {
 pub(super) struct Flows {
     words: usize,
     keys: Vec<u64>,
-    /// The same as headers, if the set was made of filters.
+    /// The flows as headers, if the set was made of filters.
     headers: Vec<Header>,
 }
 
 impl Flows {
-    /// So many flows.
+    /// Draws `count` flows.
     pub(super) fn draw(set: &RuleSet, count: usize, seed: u64) -> Flows {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let words = set.words();
@@ -87,7 +87,7 @@ impl Flows {
         flows
     }
 
-    /// How many flows there are.
+    /// Number of flows.
     pub(super) fn len(&self) -> usize {
         self.keys.len() / self.words
     }
@@ -97,7 +97,7 @@ impl Flows {
         &self.keys[flow * self.words..(flow + 1) * self.words]
     }
 
-    /// So many lookups of these flows, one after the other.
+    /// A sequence of `lookups` lookups of these flows.
     pub(super) fn trace(&self, order: Order, lookups: usize, seed: u64) -> Trace {
         let flows: Vec<u32> = self.sequence(order, seed).take(lookups).collect();
         let keys = flows.iter().flat_map(|flow| self.key(*flow as usize));
@@ -107,7 +107,7 @@ impl Flows {
         }
     }
 
-    /// The same lookups as lines of headers; nothing if the set was not made of filters.
+    /// The same lookups as lines of headers; empty if the set was not made of filters.
     pub(super) fn header_lines(&self, order: Order, lookups: usize, seed: u64) -> String {
         if self.headers.is_empty() {
             return String::new();
@@ -124,24 +124,24 @@ impl Flows {
     }
 }
 
-/// Keys in the order in which they are looked up.
+/// Keys in the order of their lookups.
 pub(super) struct Trace {
     words: usize,
     keys: Vec<u64>,
 }
 
 impl Trace {
-    /// Lookups of these keys, one after the other.
+    /// Creates a trace of these keys, in sequence.
     pub(super) fn new(words: usize, keys: Vec<u64>) -> Trace {
         Trace { words, keys }
     }
 
-    /// How many lookups it has.
+    /// Number of lookups.
     pub(super) fn len(&self) -> usize {
         self.keys.len() / self.words
     }
 
-    /// The keys of some lookups, one after the other.
+    /// The keys of `count` lookups, in sequence.
     pub(super) fn keys(&self, from: usize, count: usize) -> &[u64] {
         &self.keys[from * self.words..(from + count) * self.words]
     }
