@@ -1,4 +1,4 @@
-//! `thalweg bench forward --attack`: what chosen packets cost those who send others.
+//! `thalweg bench forward --attack`: measures what chosen packets cost other senders.
 //!
 //! ```text
 //!   alone:         each sender by itself, in a switch of its own
@@ -6,9 +6,10 @@
 //!                  128 packets of the attacker, 1,024 of the victim, 1,024 of the newcomer
 //! ```
 //!
-//! The victim's flows are there before the attack, the newcomer's begin under it. All come in by one
-//! port. Each sender's packets are timed apart, by the thread's processor time; long work for indexes
-//! is a thread's in a running switch, and is not counted. The switch is as it is by default, but for its seed:
+//! The victim's flows exist before the attack, the newcomer's begin during it. All packets
+//! arrive on one port. Each sender's packets are timed separately, by the thread's processor
+//! time. Long work for indexes is not counted, since a running switch does it on another
+//! thread. The switch has the default configuration, except for its seed:
 //!
 //! | attack | packets of the attacker |
 //! | --- | --- |
@@ -32,30 +33,30 @@ use super::spread::Spread;
 use crate::console::Console;
 use crate::seed;
 
-/// Flows of the victim, and of the newcomer: more than the exact-match cache has room for.
+/// Flows of the victim, and of the newcomer: more than the exact-match cache holds.
 const FLOWS: usize = 20_000;
 
 /// Packets in a turn.
 const ATTACKER_TURN: u64 = 128;
 const TURN: u64 = 1_024;
 
-/// Keys with one slot, in a table of as many slots or fewer.
+/// Number of keys that share a slot, in a table of at most `SLOTS` slots.
 const COLLIDING: usize = 4_096;
 const SLOTS: u64 = 1 << 15;
 
-/// The seed that an attacker is taken to know.
+/// The seed that the attacker is assumed to know.
 const KNOWN_SEED: u64 = 0;
 
-/// What the attacker does.
+/// The attacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum Attack {
     /// Tuple space explosion: 8,192 masks (CVE-2019-25076)
     Tse,
-    /// The same by IPv6
+    /// The same over IPv6
     Tse6,
     /// Keys that collide under the seed 0
     Collide,
-    /// More entries than there is room for
+    /// More entries than the cache has room for
     Evict,
 }
 
@@ -90,24 +91,24 @@ impl Who {
 #[derive(Serialize, Debug)]
 struct Row {
     attack: &'static str,
-    /// Seed of the switch.
+    /// The switch's seed.
     seed: u64,
     sender: &'static str,
     is_under_attack: bool,
     ns_per_packet: Spread,
     packets_per_second: f64,
-    /// By how much a packet costs more than alone.
+    /// Cost of a packet relative to the same sender alone.
     ratio: f64,
-    /// Of the sender's packets.
+    /// Upcalls, as a share of the sender's packets.
     upcalls: f64,
-    /// In which a packet was looked for.
+    /// Sub-tables searched per packet.
     subtables: f64,
-    /// In the wildcard cache, at the end.
+    /// Masks in the wildcard cache at the end.
     masks: usize,
     megaflows: usize,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Debug)]
 struct Report {
     command: &'static str,
@@ -164,7 +165,7 @@ fn name_of(attack: Attack) -> &'static str {
     }
 }
 
-/// Sources whose keys have one slot in the wildcard cache, in a switch with the known seed.
+/// Sources whose keys share a slot of the wildcard cache, in a switch with the known seed.
 fn colliding(seed: u64) -> Result<AttackCase> {
     let mut case = AttackCase::sources(FLOWS, 1, seed)?;
     let mut scene = Scene::new(&case.rules, KNOWN_SEED)?;
@@ -183,7 +184,7 @@ fn colliding(seed: u64) -> Result<AttackCase> {
             "the cache's hash is another than this looks for"
         );
         layout.set(&mut key, standard::ETH_SRC, address.into());
-        // A sub-table's slots go by the upper half of the hash.
+        // The upper half of the hash selects the slot of a sub-table.
         if (words.hash(&key, hash) >> 33).is_multiple_of(SLOTS) {
             case.attacker.push(packet_of_source(address));
         }
@@ -230,7 +231,7 @@ impl Scene {
         })
     }
 
-    /// Forwards packets; says what that took.
+    /// Forwards packets; returns the processor time in nanoseconds.
     fn forward(&mut self, source: &mut CyclePort, packets: u64) -> u64 {
         let start = processor_time_ns();
         let mut forwarded = 0;
@@ -250,7 +251,7 @@ impl Scene {
     }
 }
 
-/// What a sender's packets came to.
+/// The measurements of one sender.
 #[derive(Clone, Default)]
 struct Account {
     samples: Vec<f64>,
@@ -259,7 +260,7 @@ struct Account {
     subtables: u64,
 }
 
-/// Turns of these senders, in as many samples as asked for.
+/// Lets the senders take turns, for the requested number of samples.
 fn turns(
     scene: &mut Scene,
     sources: &mut [(Who, CyclePort)],

@@ -1,7 +1,7 @@
-//! `thalweg bench forward --rules`: what forwarding costs with many rules, by mode.
+//! `thalweg bench forward --rules`: measures the cost of forwarding with many rules, by mode.
 //!
-//! A switch with the rules of a set (ClassBench's, or generated like them) forwards 64-byte packets
-//! of flows that these rules match, from a port that repeats them to one that drops them. Each mode
+//! A switch with the rules of a set (ClassBench's or generated) forwards 64-byte packets of
+//! flows that these rules match. One port repeats the packets, another drops them. Each mode
 //! answers the same packets:
 //!
 //! ```text
@@ -9,13 +9,13 @@
 //!   computational-flows  exact-match cache, then the rules
 //! ```
 //!
-//! with tables, and megaflows, of each classifier asked for. Before the samples begin, as many
-//! packets pass as the traffic has, so that caches are as full as they get. With `--update-rate`,
-//! rules go and come back meanwhile, one at a time; what the worker spends to follow is counted,
-//! what the control side spends to make the change is not, since that is another thread's.
+//! Tables and megaflows use each of the given classifiers. Before the samples begin, the whole
+//! traffic passes once, so that caches are as full as they get. With `--update-rate`, single
+//! rules are removed and return during the samples. The worker's time to follow is counted;
+//! the control side's time is not, since it runs on another thread.
 //!
-//! With `--workers` the same is done by a running switch, and measured by the wall clock (`workers`);
-//! the rules that are due by then go and come back in one change.
+//! With `--workers`, a running switch does the same, measured by the wall clock (`workers`).
+//! It removes or returns all rules that are due in one change.
 
 mod plot;
 
@@ -40,16 +40,16 @@ use crate::failure::bad_input;
 use crate::lookups::LookupsReport;
 use crate::report::{Table, format_count};
 
-/// Packets of the traffic, in an order; then it begins again.
+/// Packets of the traffic, which then repeats.
 const TRAFFIC: usize = 1 << 20;
 
-/// Ports that rules send to, from 2 on.
+/// Number of ports that rules send to, from 2 on.
 pub(super) const PORTS: u32 = 8;
 
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BURST: usize = 32;
 
-/// Rules that are away at a time.
+/// Rules that are removed at a time.
 const AWAY: usize = 64;
 
 /// One set, mode, classifier, traffic and rate.
@@ -66,23 +66,23 @@ struct Row {
     update_rate: u64,
     ns_per_packet: Spread,
     packets_per_second: f64,
-    /// Nanoseconds a packet, sample after sample.
+    /// Nanoseconds per packet of each sample, in order.
     over_time_ns: Vec<f64>,
-    /// Of the packets in the samples.
+    /// These are shares of the packets in the samples.
     microflow_hits: f64,
     megaflow_hits: f64,
     upcalls: f64,
     computed: f64,
-    /// Sub-tables in which a packet was looked for, those that the first layer named included.
+    /// Sub-tables searched per packet, including those that the first layer named.
     subtables: f64,
     /// How tables and megaflows are searched, after the samples.
     lookups: LookupsReport,
-    /// To load the rules, trainings included.
+    /// Time to load the rules, including trainings.
     load_ms: f64,
 }
 
 impl Row {
-    /// How packets are answered.
+    /// Describes how packets are answered.
     fn way(&self) -> String {
         match self.mode {
             "megaflows" => format!("{}, {}", self.classifier, self.megaflow_classifier),
@@ -96,14 +96,14 @@ struct Report {
     command: &'static str,
     seed: u64,
     rows: Vec<Row>,
-    /// Of a running switch, by its workers.
+    /// Rows of a running switch, by number of workers.
     running: Vec<workers::Row>,
 }
 
 /// Measures and prints.
 ///
 /// # Errors
-/// If an argument makes no sense, a file cannot be read, or the result not be printed.
+/// If an argument makes no sense, a file cannot be read, or the result cannot be printed.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let modes = parse(&arguments.mode, &Mode::ALL, "--mode")?;
     let classifiers = parse(
@@ -174,7 +174,7 @@ pub(super) struct Variant {
     pub(super) megaflows: MegaflowClassifier,
 }
 
-/// All that are asked for; how megaflows are found matters only where there are some.
+/// The requested variants; the megaflows' classifier matters only with megaflows.
 fn variants(
     modes: &[Mode],
     tables: &[ClassifierKind],
@@ -212,7 +212,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display> + Copy>(
     names.iter().map(parse).collect()
 }
 
-/// Rules, and flows that they match.
+/// Rules, and packets of flows that they match.
 pub(super) struct Load {
     pub(super) name: String,
     pub(super) flows: Vec<Flow>,
@@ -246,7 +246,7 @@ impl Load {
         })
     }
 
-    /// Packets of the flows in an order.
+    /// The packets of the flows in an order.
     fn traffic(&self, order: Order, seed: u64) -> Result<Vec<Packet>> {
         let sequence = Sequence::new(order.kind(), self.packets.len(), seed);
         let sequence = sequence.map_err(|error| bad_input(format!("--traffic: {error}")))?;
@@ -328,7 +328,7 @@ fn measure(
     })
 }
 
-/// Rules that go and come back.
+/// Rules that are removed and return.
 pub(super) struct Updates {
     random: Pcg64Mcg,
     flows: Vec<Flow>,
@@ -379,8 +379,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Forwards so many packets while rules change so often a second of that time; says what the
-    /// worker's part took.
+    /// Forwards `packets` packets while rules change `update_rate` times per second of that
+    /// time. Returns the worker's time.
     fn forward(&mut self, packets: u64, update_rate: u64) -> Result<u64> {
         let (mut forwarded, mut spent_ns, mut updates) = (0, 0, 0);
         let mut start = processor_time_ns();

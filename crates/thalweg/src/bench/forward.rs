@@ -1,16 +1,16 @@
-//! `thalweg bench forward`: what forwarding a packet costs, case by case.
+//! `thalweg bench forward`: measures the cost of forwarding a packet, case by case.
 //!
-//! One worker between a port that repeats packets from memory and one that drops them, 64-byte
-//! UDP: the cost includes receiving, parsing, lookup, actions, counters and sending. Time is the
-//! thread's processor time, so that other programs on the machine disturb less; each row is the
-//! median of several samples, with the smallest and the largest.
+//! One worker runs between a port that repeats packets from memory and one that drops them,
+//! with 64-byte UDP packets. The cost includes receiving, parsing, lookup, actions, counters
+//! and sending. Times are the thread's processor time, so that other programs disturb less.
+//! Each row is the median of several samples, with the smallest and the largest.
 //!
-//! An upcall makes an entry. The row "indexed" keeps a record of what the entry depends on, as the
-//! maintainers `incremental` and `barrier` need it; the other does not, as the peer does not.
+//! An upcall makes an entry. The row "indexed" records what the entry depends on, as the
+//! maintainers `incremental` and `barrier` need it. The other row does not, like the peer.
 //!
-//! A key has only the fields that the rules read. So that the flows of the microflow rows differ
-//! in their keys, a rule that never matches makes the pipeline read the five-tuple; the rows
-//! "as read" show the same traffic without it.
+//! A key has only the fields that the rules read. In the microflow rows, a rule that never
+//! matches makes the pipeline read the five-tuple, so that the flows' keys differ. The rows
+//! "as read" show the same traffic without that rule.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::console::Console;
 use crate::failure::bad_input;
 use crate::number::number;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Samples for each row
@@ -45,23 +45,25 @@ pub(crate) struct Arguments {
     /// Only cases whose name contains this: io, interpreter, microflow, megaflow, upcall
     #[arg(long, value_name = "PART")]
     case: Option<String>,
-    /// Only cases with this many flows; with --rules, flows to draw [default: 262144]
+    /// Only cases with this many flows; with --rules, the number of flows to draw [default:
+    /// 262144]
     #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
     pub(super) flows: Option<usize>,
-    /// Instead of the cases: packets that are chosen to make others' dear; tse, tse6, collide, evict
+    /// Instead of the cases: packets chosen to make others' packets costly; tse, tse6,
+    /// collide, evict
     #[arg(
         long, value_name = "NAME,...", value_delimiter = ',', value_enum,
         conflicts_with_all = ["case", "flows", "peer", "rules"]
     )]
     attack: Vec<Attack>,
-    /// Rows of a peer, as bench/peers/ovs_dpdk.py writes them
+    /// Rows of a peer, as written by bench/peers/ovs_dpdk.py
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
     /// Seed of the traffic
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(..))]
     pub(super) seed: u64,
-    /// Instead of the cases: many rules, of ClassBench files (.xz is unpacked) or generated sets as
-    /// acl1-10k, fw1-500k
+    /// Instead of the cases: many rules, from ClassBench files (.xz is unpacked) or generated
+    /// sets such as acl1-10k, fw1-500k
     #[arg(
         long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack"]
     )]
@@ -74,7 +76,8 @@ pub(crate) struct Arguments {
         requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) mode: Vec<String>,
-    /// How tables find their rules: auto, tuple-space, merged-tuples, bloom, learned [default: auto]
+    /// How tables search rules: auto, tuple-space, merged-tuples, bloom, learned [default:
+    /// auto]
     #[arg(
         long,
         value_name = "NAME,...",
@@ -82,7 +85,8 @@ pub(crate) struct Arguments {
         requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) classifier: Vec<String>,
-    /// How the wildcard cache finds entries: auto, tuple-space, bloom, learned [default: auto]
+    /// How the wildcard cache searches entries: auto, tuple-space, bloom, learned [default:
+    /// auto]
     #[arg(
         long,
         value_name = "NAME,...",
@@ -90,26 +94,26 @@ pub(crate) struct Arguments {
         requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
     )]
     pub(super) megaflow_classifier: Vec<String>,
-    /// In which order flows send
+    /// Order in which flows send
     #[arg(
         long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         default_values_t = [Order::Uniform]
     )]
     pub(super) traffic: Vec<Order>,
-    /// Megaflows that fit
+    /// Capacity of the wildcard cache
     #[arg(
         long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<usize>(1..=100_000_000)
     )]
     pub(super) megaflows: usize,
-    /// Rules that go or come back a second, meanwhile
+    /// Rules removed or returned per second during the samples
     #[arg(
         long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<u64>(..=10_000_000)
     )]
     pub(super) update_rate: u64,
-    /// Throughput of a running switch with so many workers, at no more than 1 % loss, in place of
-    /// the processor time of a packet
+    /// Throughput of a running switch with N workers, at no more than 1 % loss, instead of the
+    /// processor time of a packet
     #[arg(
         long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
         value_parser = number::<usize>(1..=64)
@@ -123,24 +127,24 @@ pub(crate) struct Arguments {
 /// One row of the table.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) struct Row {
-    /// What is measured.
+    /// The measured case.
     pub(crate) case: String,
     /// Distinct flows in the traffic.
     pub(crate) flows: u64,
     /// Masks in the megaflow cache.
     pub(crate) masks: u64,
-    /// Which caches are on, or the peer.
+    /// The enabled caches, or the peer.
     pub(crate) mode: String,
     /// Nanoseconds of processor time.
     pub(crate) ns_per_packet: Spread,
-    /// From the median.
+    /// Computed from the median.
     pub(crate) packets_per_second: f64,
-    /// Bytes of a megaflow with its lookup index, where there are many.
+    /// Bytes of a megaflow with its lookup index, in cases with many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_per_megaflow: Option<f64>,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Debug)]
 pub(crate) struct Report {
     command: &'static str,
@@ -149,15 +153,15 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-/// A case to be measured.
+/// A case to measure.
 struct Case {
     name: &'static str,
     mode: &'static str,
     workload: MicroCase,
-    /// Rules added to the workload's.
+    /// Rules in addition to the workload's.
     extra_rules: &'static str,
     config: Config,
-    /// Whether every packet of a sample is to be a new flow.
+    /// Whether every packet of a sample must be a new flow.
     is_cold: bool,
 }
 
@@ -168,7 +172,7 @@ const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_ds
 /// Measures and prints.
 ///
 /// # Errors
-/// If the peer's file cannot be read, or the result not be printed.
+/// If the peer's file cannot be read, or the result cannot be printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if !arguments.attack.is_empty() {
         return attack::execute(&arguments.attack, arguments, console);
@@ -226,7 +230,7 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
             .is_none_or(|part| name.contains(part))
             && arguments.flows.is_none_or(|wanted| wanted == flows)
     };
-    // A slip in it is told before minutes of measuring.
+    // Mistakes in it are reported before minutes of measuring.
     let peer = arguments.peer.as_deref().map(read_peer);
     let peer = peer.transpose()?.unwrap_or_default();
     let mut cases = cases(arguments.seed)?;
@@ -386,7 +390,7 @@ fn measure(case: &Case, arguments: &Arguments) -> Result<Row> {
     })
 }
 
-/// Receiving and sending alone.
+/// Measures only receiving and sending.
 fn measure_io(flows: usize, arguments: &Arguments) -> Result<Row> {
     let traffic = MicroCase::flows(flows, arguments.seed)?.flows;
     let mut source = CyclePort::new(PortId(1), packets_of(traffic.into_iter()));
@@ -468,7 +472,7 @@ impl Bench {
     }
 }
 
-/// The rows of a peer's file.
+/// Reads the rows of a peer's file.
 fn read_peer(path: &Path) -> Result<Vec<Row>> {
     #[derive(Deserialize)]
     struct PeerRow {

@@ -1,13 +1,15 @@
-//! `thalweg bench forward --rules --workers`: throughput of a running switch, by its workers.
+//! `thalweg bench forward --rules --workers`: measures a running switch's throughput, by
+//! number of workers.
 //!
-//! The switch is the one that `thalweg run` runs: workers are threads, each with a port that repeats
-//! packets, and the ports that drop them go round the workers, so that most packets change hands.
-//! The control side changes rules meanwhile, if it is told to, and replaces indexes.
+//! The switch is that of `thalweg run`. Its workers are threads, each with a port that repeats
+//! packets. The ports that drop packets are spread over the workers, so that most packets
+//! change hands. The control side replaces indexes, and changes rules if requested.
 //!
-//! Throughput is by the wall clock, at the highest offered load at which no more than [`LOSS_MAX`] of
-//! the packets are lost: first as many are offered as are taken; if too many of these are lost, the
-//! load is halved and raised until the bound is met (RFC 2544, section 26.1, with a bound above zero).
-//! If no trial meets it, the samples are taken at the lowest load tried: each row says what was lost.
+//! Throughput is by the wall clock, at the highest offered load that loses no more than
+//! [`LOSS_MAX`] of the packets. First, the sources offer as many packets as the switch takes.
+//! If too many of these are lost, the load is halved and raised until the bound is met (RFC
+//! 2544, section 26.1, with a bound above zero). If no trial meets the bound, the samples use
+//! the lowest load tried. Each row gives its loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,13 +30,13 @@ use crate::report::{Table, format_count};
 
 /// The share of packets that may be lost.
 const LOSS_MAX: f64 = 0.01;
-/// How long a sample takes.
+/// Length of a sample.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// Loads that are tried after the first.
+/// Loads tried after the first.
 const TRIALS: usize = 6;
-/// How long tables may take until they are trained.
+/// Longest wait for the training of tables.
 const TRAINING_MAX: Duration = Duration::from_secs(60);
-/// Rules that go or come back in one change, if so many are due.
+/// Most rules that one change removes or returns.
 const BUNDLE_MAX: u64 = 64;
 /// The number of the first port that repeats packets.
 const FIRST_SOURCE: u32 = 100;
@@ -54,13 +56,13 @@ pub(super) struct Row {
     updates_per_second: f64,
     /// By the wall clock, all workers together.
     pub(super) packets_per_second: Spread,
-    /// Of the packets in the samples.
+    /// Share of the packets in the samples.
     loss: f64,
-    /// Packets a second, sample after sample.
+    /// Packets per second of each sample, in order.
     pub(super) over_time: Vec<f64>,
-    /// How long readers of the tables waited at most for a slice of a training.
+    /// The longest wait of the tables' readers for a slice of a training.
     longest_slice_us: f64,
-    /// How long a worker did something else than forwarding, at most.
+    /// The longest time in which a worker did not forward.
     longest_pause_us: f64,
     /// The indexes of the tables, and of the wildcard caches, at the end.
     tables: Vec<&'static str>,
@@ -68,7 +70,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What tells its line in a picture from others.
+    /// The name of its line in a picture.
     pub(super) fn name(&self) -> String {
         format!("{}, {}, {}", self.case, self.mode, self.classifier)
     }
@@ -77,9 +79,9 @@ impl Row {
 /// A port that repeats packets at a rate that can be changed.
 struct Paced {
     port: CyclePort,
-    /// Packets a second; as many as are taken if zero.
+    /// Packets per second; zero means as many as are taken.
     rate: Arc<AtomicU64>,
-    /// The rate so far, since when, and how many packets came.
+    /// The current rate, the time since it was set, and the packets given since.
     known: u64,
     since: Instant,
     given: u64,
@@ -112,17 +114,17 @@ impl Port for Paced {
     }
 }
 
-/// A switch that runs, and what it is offered.
+/// A running switch and its offered load.
 struct Bench {
     switch: Switch,
     workers: usize,
-    /// Of each source.
+    /// The rate of each source.
     rate: Arc<AtomicU64>,
     updates: Updates,
     update_rate: u64,
 }
 
-/// What a sample has shown.
+/// The results of a sample.
 struct Sample {
     packets_per_second: f64,
     packets: u64,
@@ -192,7 +194,8 @@ impl Sample {
     }
 }
 
-/// Packets that the switch had no room for; what its rules drop, while some are away, is no loss.
+/// Packets for which the switch had no room. Drops by the rules, while some are removed, do
+/// not count.
 fn lost(totals: &Totals) -> u64 {
     let is_by_rules = |reason: &str| matches!(reason, "table_miss" | "action");
     let drops = totals.drops().into_iter();
@@ -249,7 +252,7 @@ impl Bench {
         })
     }
 
-    /// Until the traffic has passed twice or so, and tables that learn are trained.
+    /// Runs until the traffic has passed about twice, and learning tables are trained.
     fn warm_up(&mut self) -> Result<()> {
         let start = Wall::now();
         loop {
@@ -265,7 +268,8 @@ impl Bench {
         }
     }
 
-    /// The highest load, between an eighth of what was taken and all of it, that meets the bound.
+    /// Finds the highest load that meets the bound, between an eighth of what was taken and
+    /// all of it.
     fn find_rate(&mut self, taken: f64) -> Result<()> {
         let (mut low, mut high) = (taken / 8.0, taken);
         for _ in 0..TRIALS {
@@ -277,7 +281,7 @@ impl Bench {
             }
         }
         self.offer(low);
-        // What waits since the last trial is not this load's.
+        // Packets still waiting from the last trial do not belong to this load.
         self.sample()?;
         Ok(())
     }
@@ -317,7 +321,7 @@ impl Bench {
     }
 }
 
-/// The rows for people.
+/// The rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table {
     let caption = "By the wall clock; the aim is 1 % loss, what was lost stands in the row.";
     let words = ["set", "mode", "tables", "megaflows", "traffic"];

@@ -1,10 +1,11 @@
-//! Pictures: the cost of a packet against the number of rules, and throughput over time and workers.
+//! Draws the cost of a packet against the number of rules, and throughput over time and
+//! workers.
 
 use super::Row;
 use crate::bench::workers;
 use crate::report::{Axis, Lines, Series, Shape, Unit};
 
-/// What there is to be seen of these rows.
+/// The pictures of these rows.
 pub(super) fn pictures(rows: &[Row], running: &[workers::Row]) -> Vec<Lines> {
     let mut pictures = Vec::new();
     if !rows.is_empty() {
@@ -54,7 +55,7 @@ fn throughput(x: &str, rows: impl Iterator<Item = (String, Vec<(f64, f64)>)>) ->
     }
 }
 
-/// Points of the same name in one line.
+/// Collects points of the same name into one line.
 fn gather(rows: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for (name, points) in rows {
