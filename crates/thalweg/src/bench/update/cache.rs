@@ -1,4 +1,4 @@
-//! A cache that is filled by flows through a generated pipeline, and then changed.
+//! Fills a cache with flows through a generated pipeline, and then changes rules.
 
 use std::ops::RangeInclusive;
 
@@ -21,11 +21,11 @@ use crate::console::warn;
 use crate::failure::bad_input;
 use crate::follow::{Followed, follow};
 
-/// What of the caches is not the default.
+/// Settings of the caches that differ from the default.
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
     pub(super) classifier: Option<MegaflowClassifier>,
-    /// Bits by which repairs may make a mask longer.
+    /// Bits that repairs may add to a mask.
     pub(super) mask_growth: Option<u32>,
 }
 
@@ -40,36 +40,36 @@ impl Caches {
     }
 }
 
-/// How much is measured.
+/// The extent of a measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     /// Changes for each row.
     pub(super) updates: usize,
-    /// Processor time after which there are changes enough.
+    /// Processor time after which no more changes are made.
     pub(super) seconds: u64,
     /// Packets between two changes.
     pub(super) packets: usize,
-    /// Which changes.
+    /// Kinds of changes.
     pub(super) mix: Mix,
-    /// How many entries they are to affect, one row each; if empty, whatever comes.
+    /// Numbers of entries to affect, one row each; if empty, changes are not selected by that.
     pub(super) affected: Vec<u64>,
     /// Whether the processor's caches are emptied before each change.
     pub(super) is_cold: bool,
     pub(super) caches: Caches,
-    /// New rules for each entry beyond which a sweep takes the place of searches, if not the default.
+    /// New rules per entry above which a sweep replaces searches; `None` is the default.
     pub(super) sweep_at: Option<usize>,
-    /// Share of a table's nodes from which on they are scanned, if not the default.
+    /// Share of a table's nodes above which they are scanned; `None` is the default.
     pub(super) scan_share: Option<usize>,
-    /// Whether a cache may have fewer entries than asked for, if the flows make no more.
+    /// Whether a cache may have fewer entries than requested, if the flows make no more.
     pub(super) takes_fewer: bool,
-    /// Of everything.
+    /// Seed of all random choices.
     pub(super) seed: u64,
 }
 
-/// Changes that a row must have.
+/// Least changes in a row.
 pub(super) const UPDATES_MIN: usize = 3;
 
-/// Packets of a burst.
+/// Packets in a burst.
 const BURST: usize = 32;
 
 /// A filled cache.
@@ -83,7 +83,7 @@ pub(super) struct FilledCache<'a> {
     cold: Option<Cold>,
 }
 
-/// A switch with the pipeline's rules, and the groups that were put into them.
+/// Creates a switch with the pipeline's rules, and the groups that were put into them.
 ///
 /// # Errors
 /// If the generated rules are refused.
@@ -107,10 +107,10 @@ pub(super) fn load(
 }
 
 impl<'a> FilledCache<'a> {
-    /// A cache of so many entries.
+    /// Creates a cache of `entries` entries.
     ///
     /// # Errors
-    /// If the pipeline's flows make no such number of entries.
+    /// If the pipeline's flows do not make that number of entries.
     pub(super) fn new(
         pipeline: &'a Pipeline,
         kind: MaintainerKind,
@@ -147,8 +147,8 @@ impl<'a> FilledCache<'a> {
         Ok(cache)
     }
 
-    /// Forwards a packet of each of so many flows that the cache has the entries wanted, and begins
-    /// to compare answers behind them.
+    /// Forwards one packet of each flow until the cache has the requested entries, then begins
+    /// to compare answers.
     fn fill(&mut self, entries: usize, effort: &Effort) -> Result<()> {
         let mut filling = Filling::new(self.pipeline, entries, effort.seed);
         let mut kept = None;
@@ -185,7 +185,7 @@ impl<'a> FilledCache<'a> {
         Ok(())
     }
 
-    /// The rules, with how many flows have met them.
+    /// The rules, with the number of flows that met each.
     fn rules(&mut self) -> Vec<(Flow, u64)> {
         let met = self.met();
         let pipeline = self.engine.pipeline();
@@ -194,24 +194,24 @@ impl<'a> FilledCache<'a> {
         rules.collect()
     }
 
-    /// The same by number.
+    /// The same by rule number.
     fn met(&mut self) -> Vec<(RuleId, u64)> {
         self.engine.settle();
         let pipeline = self.engine.pipeline();
         let rules = pipeline.rules(pipeline.version());
-        // Each flow has sent one packet.
+        // Each flow has sent one packet, so packets count flows.
         rules
             .map(|(id, rule)| (id, rule.counters.packets))
             .collect()
     }
 
-    /// The rules that about so many flows have met, which no other is to meet.
+    /// Selects rules that about `affected` flows have met, and that no other flow may meet.
     fn keep(&mut self, affected: &[u64]) -> Kept {
         let wanted: Vec<_> = affected.iter().map(|flows| about_so_many(*flows)).collect();
         Kept::choose(&self.met(), &wanted)
     }
 
-    /// Those rules that a number of flows have met, and what else can be changed.
+    /// The rules met by a number of flows in `met_by`, and what else can be changed.
     fn ground(&self, rules: &[(Flow, u64)], met_by: &RangeInclusive<u64>) -> Ground {
         let used = rules.iter().filter(|(_, flows)| met_by.contains(flows));
         Ground {
@@ -221,7 +221,7 @@ impl<'a> FilledCache<'a> {
         }
     }
 
-    /// Ways through the tables that entries remember, as lists of tables; 0 without a record.
+    /// Number of different traversals of the entries, as lists of tables; 0 without a record.
     pub(super) fn traversal_count(&self) -> usize {
         let views = self.engine.datapath().traversals();
         let mut ways: Vec<_> = views.into_iter().map(|view| view.tables).collect();
@@ -230,7 +230,7 @@ impl<'a> FilledCache<'a> {
         ways.len()
     }
 
-    /// Lookups of an entry's walk, in the mean; 0 without a record.
+    /// Mean number of lookups in an entry's walk; 0 without a record.
     pub(super) fn mean_lookups(&self) -> f64 {
         let views = self.engine.datapath().traversals();
         let lookups: usize = (views.iter())
@@ -239,7 +239,7 @@ impl<'a> FilledCache<'a> {
         lookups as f64 / self.engine.datapath().megaflow_count() as f64
     }
 
-    /// Changes the rules, and gives a row for each class and kind of changes.
+    /// Changes the rules, and returns a row for each class and kind of changes.
     ///
     /// # Errors
     /// If there is nothing to change.
@@ -334,7 +334,7 @@ impl<'a> FilledCache<'a> {
         })
     }
 
-    /// Makes a change of others' choice, with no packets meanwhile.
+    /// Makes a change given by the caller, without packets during it.
     ///
     /// # Errors
     /// If it is refused.
@@ -345,8 +345,8 @@ impl<'a> FilledCache<'a> {
         followed.with_context(|| refused(change))
     }
 
-    /// Makes a change and searches for what it affects, and says what processor time that took, and
-    /// what following it came to; then takes the rules that it added out again.
+    /// Makes a change, searches for what it affects, and removes the added rules again.
+    /// Returns the processor time in microseconds, and the work of following the change.
     ///
     /// # Errors
     /// If it is refused.
@@ -368,17 +368,17 @@ impl<'a> FilledCache<'a> {
             operations: added.collect(),
         };
         self.apply(&back)?;
-        // What was evicted comes back.
+        // Evicted entries return.
         for packets in self.flows.chunks(BURST) {
             forward(&mut self.engine, packets);
         }
         Ok((time_ns as f64 / 1e3, work))
     }
 
-    /// Follows a change slice by slice, with bursts of packets in between that are not timed.
+    /// Follows a change slice by slice, with untimed bursts of packets between the slices.
     ///
-    /// A sweep takes thousands of slices. A burst after each of them would take longer than the
-    /// sweep, with every packet compared; so from the 16th on bursts become rarer.
+    /// A sweep takes thousands of slices, and every packet is compared. A burst after each
+    /// slice would take longer than the sweep, so from the 16th slice on bursts become rarer.
     fn follow(&mut self, change: &Change) -> Result<Followed> {
         let (flows, random) = (&self.flows, &mut self.random);
         let between = |engine: &mut Engine, slice: usize| {
@@ -404,12 +404,12 @@ impl<'a> FilledCache<'a> {
     }
 }
 
-/// Numbers that are near enough to one.
+/// A range of numbers close to `wanted`.
 fn about_so_many(wanted: u64) -> RangeInclusive<u64> {
     wanted - wanted / 5..=wanted + wanted / 4
 }
 
-/// Forwards bursts of flows drawn evenly.
+/// Forwards bursts of evenly drawn flows.
 fn forward_some(engine: &mut Engine, flows: &[Packet], random: &mut Pcg64Mcg, packets: usize) {
     for _ in 0..packets.div_ceil(BURST) {
         let place = random.random_range(0..flows.len() / BURST) * BURST;

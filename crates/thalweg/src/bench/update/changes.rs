@@ -1,4 +1,4 @@
-//! Changes to rules that packets have met, of the kinds asked for.
+//! Draws changes to rules that packets have met, of the requested kinds.
 //!
 //! ```text
 //!   insert    a rule that was away comes back
@@ -9,9 +9,9 @@
 //!   port      a port's link goes down, or comes up
 //! ```
 //!
-//! Kinds are drawn evenly. Where only rules that go were asked for, those that are away come back
-//! between the changes, by a change of their own that is not timed ([`Changes::prepare`]); and the
-//! other way about.
+//! Kinds are drawn evenly. If only deletions are requested, removed rules return between the
+//! changes, by a separate change that is not timed ([`Changes::prepare`]); the reverse holds
+//! for insertions.
 
 use anyhow::Result;
 use rand::seq::IndexedRandom;
@@ -28,9 +28,9 @@ use crate::failure::bad_input;
 /// What a change does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum Kind {
-    /// A rule comes back
+    /// A removed rule returns
     Insert,
-    /// A rule goes
+    /// A rule is removed
     Delete,
     /// A rule gets the actions of another
     Modify,
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     Priority,
     /// A group gets another bucket
     Group,
-    /// A port's link goes down, or comes up
+    /// A port's link goes down or comes up
     Port,
 }
 
@@ -55,10 +55,10 @@ impl Kind {
     }
 }
 
-/// Which changes to draw.
+/// The changes to draw.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    /// At least one.
+    /// The kinds; at least one.
     pub(super) kinds: Vec<Kind>,
     /// Operations in each change.
     pub(super) bundle: usize,
@@ -69,44 +69,44 @@ impl Mix {
         self.kinds.contains(&kind)
     }
 
-    /// Rules that are away at a time.
+    /// Most rules that are removed at a time.
     fn away_max(&self) -> usize {
         AWAY_MAX.max(2 * self.bundle)
     }
 
-    /// Rules that there must be to be changed.
+    /// Least number of changeable rules.
     pub(super) fn rules_needed(&self) -> usize {
         self.away_max() + 1
     }
 }
 
-/// What there is to be changed.
+/// What can be changed.
 pub(super) struct Ground {
     /// Rules that packets have met.
     pub(super) used: Vec<Flow>,
     /// Groups that rules use.
     pub(super) groups: Vec<Group>,
-    /// Ports.
+    /// Port numbers.
     pub(super) ports: Vec<u32>,
 }
 
-/// Rules that are away at a time, if changes are of one operation.
+/// Most rules that are removed at a time, if a change has one operation.
 const AWAY_MAX: usize = 16;
-/// How far a priority is moved at most.
+/// Largest step of a priority.
 const PRIORITY_STEP: u16 = 8;
 
 /// A seeded source of changes.
 pub(super) struct Changes {
     random: Pcg64Mcg,
     mix: Mix,
-    /// The rules that packets have met, and those of them that are away.
+    /// The rules that packets have met, and the removed ones among them.
     used: Vec<Flow>,
     away: Vec<Flow>,
     groups: Vec<Alternative>,
     ports: Vec<(PortId, bool)>,
 }
 
-/// A group, and whether it drops at the moment.
+/// A group, and whether it currently drops.
 struct Alternative {
     group: Group,
     is_empty: bool,
@@ -115,15 +115,15 @@ struct Alternative {
 /// A change, and the kind of its operations.
 pub(super) struct Drawn {
     pub(super) change: Change,
-    /// The kind, or `bundle`.
+    /// The kind of its operations, or `bundle` if they are mixed.
     pub(super) kind: &'static str,
 }
 
 impl Changes {
-    /// Changes to these rules and ports.
+    /// Creates a source of changes to these rules and ports.
     ///
     /// # Errors
-    /// If there are too few of what the mix changes.
+    /// If there is too little of what the mix changes.
     pub(super) fn new(mix: Mix, ground: Ground, seed: u64) -> Result<Changes> {
         let is_used = |group: &Group| {
             let mut flows = ground.used.iter();
@@ -157,7 +157,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// A change without which the next one could not be drawn.
+    /// A change that must come before the next one can be drawn.
     pub(super) fn prepare(&mut self) -> Option<Change> {
         let (comes, goes) = (self.mix.has(Kind::Insert), self.mix.has(Kind::Delete));
         let mut operations = Vec::new();
@@ -202,7 +202,7 @@ impl Changes {
         self.mix.away_max()
     }
 
-    /// A kind that there is something for.
+    /// Draws a kind that currently applies.
     fn draw_kind(&mut self) -> Kind {
         let drawn = self.mix.kinds.choose(&mut self.random);
         let drawn = *drawn.expect("a mix has kinds");
@@ -229,7 +229,7 @@ impl Changes {
 
     fn modify(&mut self) -> Operation {
         let index = self.random.random_range(0..self.used.len());
-        // Where there is no other such rule, what the rule does is said once more.
+        // If there is no such rule, the rule gets its own actions again.
         let actions = self.other_actions(index);
         let actions = actions.unwrap_or_else(|| self.used[index].actions.clone());
         let selector = strict(&self.used[index]);
@@ -276,7 +276,7 @@ impl Changes {
         Operation::SetGroup(group)
     }
 
-    /// One port at a time is down.
+    /// Takes a port down, or up again; at most one is down at a time.
     fn change_port(&mut self) -> Operation {
         let down = self.ports.iter().position(|(_, is_up)| !is_up);
         let index = down.unwrap_or_else(|| self.random.random_range(0..self.ports.len()));
@@ -290,9 +290,7 @@ impl Changes {
     }
 }
 
-/// Sends through groups what rules send to ports, a group for each such rule.
-///
-/// Says which groups that makes.
+/// Replaces outputs to ports by groups, one group per such rule; returns the groups.
 pub(super) fn put_groups_in(flows: &mut [Flow]) -> Vec<Group> {
     let mut groups = Vec::new();
     for flow in flows {
@@ -326,7 +324,7 @@ fn goto(flow: &Flow) -> Option<&Action> {
     actions.find(|action| matches!(action, Action::Goto(_)))
 }
 
-/// Selects this rule and no other.
+/// Selects exactly this rule.
 pub(super) fn strict(flow: &Flow) -> Selector {
     Selector {
         table: Some(flow.table),

@@ -1,18 +1,18 @@
-//! Processor caches that have nothing of ours, at the beginning of each change.
+//! Empties the processor's caches before each change.
 //!
-//! Between two changes packets are forwarded, and the more flows there are, the more of what a
-//! change needs gives way to what they need. So a change takes longer among many entries even if
-//! it does the same. With `--cold`, a piece of memory larger than any processor's caches is written
-//! before each change: then a change finds nothing near by, in small caches and in large ones, and
-//! what still differs between these is what it does.
+//! Packets are forwarded between two changes. The more flows there are, the more of a change's
+//! data these packets push out of the processor's caches. So a change takes longer among many
+//! entries even if it does the same work. With `--cold`, a piece of memory larger than any
+//! processor cache is written before each change. Then a change finds nothing in the caches,
+//! for few and for many entries, and the remaining difference is its own work.
 
-/// Larger than the last cache of the processors that this runs on.
+/// Larger than the last-level cache of the processors that this runs on.
 const SIZE_BYTES: usize = 96 << 20;
 
-/// What a line has in words.
+/// Words in a cache line.
 const LINE: usize = 8;
 
-/// Memory that is written to have everything else leave the processor's caches.
+/// Memory whose writing pushes everything else out of the processor's caches.
 pub(super) struct Cold {
     memory: Vec<u64>,
 }
@@ -24,7 +24,7 @@ impl Cold {
         }
     }
 
-    /// Writes it once.
+    /// Writes the memory once.
     pub(super) fn chill(&mut self) {
         for line in self.memory.chunks_mut(LINE) {
             line[0] = std::hint::black_box(line[0]).wrapping_add(1);

@@ -1,10 +1,11 @@
-//! Where a search for each new rule costs as much as a sweep over all entries.
+//! Finds where a search for each new rule costs as much as a sweep over all entries.
 //!
-//! `incremental` searches for the entries that each rule of a change may affect; when rules are many
-//! and entries few, it is cheaper to look at every entry. Here a change adds rules of a pipeline of
-//! the same kind from another seed, more and more of them, to caches of one size; each change is
-//! followed once by searches and once by a sweep, in caches of their own, and takes the median of
-//! some runs. `datapath::Config::sweep_at` has the ratio at which the two meet.
+//! `incremental` searches for the entries that each rule of a change may affect. If rules are
+//! many and entries few, examining every entry is cheaper. Here changes add more and more
+//! rules of another pipeline, of the same kind but from another seed, to caches of one size.
+//! Each change is followed once by searches and once by a sweep, in separate caches; the
+//! result is the median of some runs. `datapath::Config::sweep_at` has the ratio at which the
+//! two cost the same.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -19,13 +20,13 @@ use crate::bench::spread::Spread;
 use crate::console::Console;
 use crate::report::{Table, format_count};
 
-/// Entries of the cache, unless said otherwise.
+/// Default number of entries in the cache.
 const ENTRIES: usize = 1_000;
 
-/// New rules for each entry, in quarters.
+/// New rules per entry, in quarters.
 const QUARTERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Runs of each change, each in a cache of its own.
+/// Runs of each change, each in its own cache.
 const RUNS: u64 = 5;
 
 #[derive(Serialize, Debug)]
@@ -49,7 +50,7 @@ struct Report {
 /// Measures and prints.
 ///
 /// # Errors
-/// If the flows make no such number of entries, or the result cannot be printed.
+/// If the flows do not make that number of entries, or the result cannot be printed.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let pipeline = arguments.pipeline.generate(arguments.seed)?;
     let others = others(arguments)?;
@@ -104,14 +105,15 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     })
 }
 
-/// Rules of another pipeline of this kind, as many again as there are: every table's in turn.
+/// The rules of another pipeline of this kind, as many as this one's, taken from all its
+/// tables.
 fn others(arguments: &Arguments) -> Result<Vec<Flow>> {
     let other = arguments.pipeline.generate(arguments.seed + 1_000)?;
     let rules = text::parse_rules("the other pipeline", &other.rules_text());
     let flows = rules
         .map_err(|errors| anyhow::anyhow!("{}", errors[0]))?
         .flows;
-    // A stride that has no divisor in common with the count takes each once.
+    // A stride coprime to the count takes each rule once.
     let stride = (flows.len() / 2..).find(|stride| is_coprime(*stride, flows.len()));
     let stride = stride.unwrap_or(1);
     let order = (0..flows.len()).map(|place| place * stride % flows.len());

@@ -1,14 +1,15 @@
-//! Flows that fill a cache, each of them likely to meet no entry that is there already.
+//! Generates flows that fill a cache and are unlikely to meet an existing entry.
 //!
-//! Flows that are drawn from the pipeline's templates meet more and more entries as a cache grows:
-//! regions are wide where there are few rules, and drawn flows come back to them. To get an entry
-//! more, ever more flows have to be drawn, and each is looked up and, for [`kept`](super::kept),
-//! walked for nothing. So once less than a quarter of them make entries, what follows are
-//! *neighbours*: one of the first flows, with one to three bits of its addresses and ports turned.
-//! An entry keeps the bits by which its packet was told from the rules near by; with one of those
-//! turned a packet is outside of it, and still near the rules, where regions are small.
+//! Flows drawn from the pipeline's templates meet more and more existing entries as a cache
+//! grows: regions are wide where there are few rules, and drawn flows return to them. Each
+//! further entry then takes ever more flows, and each of these is looked up and, for
+//! [`kept`](super::kept), walked for nothing. So once less than a quarter of the flows make
+//! entries, the source changes to *neighbours*: one of the first flows, with one to three bits
+//! of its addresses and ports flipped. An entry's mask has the bits that told its packet from
+//! nearby rules. With one of those bits flipped, a packet is outside the entry's region but
+//! still near the rules, where regions are small.
 //!
-//! A neighbour is a packet like others: its entry is made by a miss, in a walk of its own.
+//! A neighbour is a packet like any other: a miss makes its entry, by its own walk.
 
 use std::net::Ipv4Addr;
 
@@ -18,24 +19,24 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_workload::{Flow, FlowConfig, FlowSource, Pipeline};
 
-/// Flows that have neighbours, the first that were drawn.
+/// Number of first flows that get neighbours.
 const BASES: usize = 1 << 16;
-/// Flows after which it is looked at how many have made entries.
+/// Flows between two checks of how many have made entries.
 const LOOKED_AT_EVERY: usize = 4_096;
-/// Drawn flows, of which at least one must make an entry.
+/// Number of drawn flows of which at least one must make an entry.
 const DRAWN_FOR_ONE: usize = 4;
-/// Bits in which a neighbour differs, at most.
+/// Most bits in which a neighbour differs.
 const TURNED_MAX: u32 = 3;
 
-/// Bits of addresses and ports that can be turned: 24 of each address, all of the ports.
+/// Bits that can be flipped: 24 of each address, all of the ports.
 const TURNABLE: u32 = 24 + 24 + 16 + 16;
 
-/// A source of flows for a cache that grows.
+/// A source of flows for a growing cache.
 pub(super) struct Filling<'a> {
     source: FlowSource<'a>,
     random: Pcg64Mcg,
     bases: Vec<Flow>,
-    /// Since it was last looked at.
+    /// Flows since the last check.
     flows: usize,
     entries_then: usize,
     has_neighbours: bool,
@@ -53,7 +54,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// The next flow's packet, or nothing if a draw could not be finished.
+    /// The next flow's packet; `None` if a draw could not be finished.
     pub(super) fn next(&mut self) -> Option<Packet> {
         let flow = if self.has_neighbours {
             let base = self.bases.choose(&mut self.random)?;
@@ -72,7 +73,7 @@ impl<'a> Filling<'a> {
         Some(packet)
     }
 
-    /// Takes note of how many entries the flows have made.
+    /// Records the number of entries that the flows have made.
     pub(super) fn note(&mut self, entries: usize) {
         if self.has_neighbours || self.flows < LOOKED_AT_EVERY {
             return;
@@ -83,7 +84,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// The flow with a few bits turned.
+/// The flow with a few bits flipped.
 fn neighbour(base: &Flow, random: &mut Pcg64Mcg) -> Flow {
     let mut flow = *base;
     for _ in 0..random.random_range(1..=TURNED_MAX) {
@@ -92,7 +93,7 @@ fn neighbour(base: &Flow, random: &mut Pcg64Mcg) -> Flow {
     flow
 }
 
-/// Turns one bit of the addresses and ports, those of the sources first.
+/// Flips one bit of the addresses and ports; the sources' bits come first.
 fn turn(flow: &mut Flow, bit: u32) {
     match bit {
         0..24 => flow.ip_src = Ipv4Addr::from(u32::from(flow.ip_src) ^ (1 << bit)),

@@ -1,10 +1,11 @@
-//! Rules that few flows have met, kept so while a cache grows.
+//! Keeps the flows of some rules few while a cache grows.
 //!
-//! A million flows through a pipeline of 12,000 rules leave no rule that ten have met. So that sizes
-//! can be compared at equal numbers of affected entries, some rules are chosen while the cache is
-//! small: those that as many flows have met as changes are to affect. From then on no flow is let
-//! in that would meet one of them; the interpreter says which would. So the same rules are changed
-//! in caches of all sizes, and what else they have in them is what differs.
+//! With a million flows through a pipeline of 12,000 rules, no rule is met by only ten of
+//! them. Sizes must be compared at equal numbers of affected entries. So some rules are chosen
+//! while the cache is small: those that as many flows have met as changes should affect. From
+//! then on, flows that would meet one of these rules are left out; the interpreter finds out
+//! which would. So the same rules are changed in caches of all sizes, and the sizes differ
+//! only in their other entries.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -12,20 +13,20 @@ use std::ops::RangeInclusive;
 use thalweg_packet::{Packet, PacketPool};
 use thalweg_pipeline::{Outbox, Pipeline, RuleId, StepKind, forward};
 
-/// Entries of a cache when the rules are chosen: the least size that is usually compared.
+/// Entries in the cache when the rules are chosen: the smallest size that is usually compared.
 pub(super) const CHOSEN_AT: usize = 10_000;
 
-/// Rules that are kept for each number of flows.
+/// Rules chosen for each number of flows.
 const RULES_EACH: usize = 64;
 
-/// The rules that no further flow is to meet.
+/// The rules that no further flow may meet.
 pub(super) struct Kept {
     rules: HashSet<RuleId>,
     outbox: Outbox,
 }
 
 impl Kept {
-    /// Chooses among rules with the number of flows that have met each.
+    /// Chooses among rules, each given with the number of flows that met it.
     pub(super) fn choose(rules: &[(RuleId, u64)], wanted: &[RangeInclusive<u64>]) -> Kept {
         let of_range = |range: &RangeInclusive<u64>| {
             let range = range.clone();

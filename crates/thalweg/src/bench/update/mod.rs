@@ -1,22 +1,23 @@
-//! `thalweg bench update`: what a change of the rules costs, by maintainer and size of the cache.
+//! `thalweg bench update`: measures the cost of a rule change, by maintainer and cache size.
 //!
-//! The cache is filled by flows through a generated pipeline ([`filling`]). Then rules are changed,
-//! drawn from those that packets have met ([`changes`]). Each change is timed from its submission
-//! until no packet can be answered by an older version, in processor time. Between two changes some
-//! packets are forwarded, each of them compared with the interpreter.
+//! The cache is filled by flows through a generated pipeline ([`filling`]). Then rules are
+//! changed, drawn from those that packets have met ([`changes`]). Each change is timed from
+//! its submission until no packet can be answered by an older version, in processor time. Some
+//! packets are forwarded between two changes, and each is compared with the interpreter.
 //!
-//! A rule that many entries met costs more than one that few met, whatever the maintainer. So rows
-//! are told apart by how many entries the change affected: at equal numbers, a maintainer that does
-//! not look at the others takes the same time in a small cache and in a large one. Further rows are
-//! by what the change did. With `--affected`, only such rules are changed as so many flows have met:
-//! what a change leaves in the processor's caches for the next is then the same in all sizes, too.
-//! They are chosen while the cache is small, and met by no more flows from then on ([`kept`]). With
-//! `--cold`, the processor's caches have nothing of ours when a change begins ([`cold`]).
+//! Changing a rule that many entries met costs more than one that few met, for every
+//! maintainer. So rows are classified by the number of affected entries. At equal numbers, a
+//! maintainer that does not examine the other entries takes the same time in small and large
+//! caches. Further rows are by kind of change. `--affected` changes only rules that a given
+//! number of flows have met; then a change also leaves the same in the processor's caches at
+//! all sizes. These rules are chosen while the cache is small, and no more flows meet them
+//! from then on ([`kept`]). With `--cold`, the processor's caches are empty when a change
+//! begins ([`cold`]).
 //!
-//! Three studies are made of the same parts ([`studies`]): the figure and the table of the KAIRO
-//! poster, and the cost by the depth of the pipeline. A fourth is where searches for what a change
-//! affects cost as much as a sweep ([`crossover`]), and where they cost as much as a scan of what
-//! entries depend on ([`scan`]). Peers are rows beside ours ([`peer`]).
+//! Three studies use the same parts ([`studies`]): the figure and the table of the KAIRO
+//! poster, and the cost by pipeline depth. Two more find where searches for affected entries
+//! cost as much as a sweep ([`crossover`]), and as much as a scan of what entries depend on
+//! ([`scan`]). Peers are rows beside ours ([`peer`]).
 
 mod cache;
 mod changes;
@@ -49,7 +50,7 @@ use crate::failure::bad_input;
 use crate::number::number;
 use crate::workload::{DEFAULT_SEED, PipelineArguments};
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -65,7 +66,7 @@ pub(crate) struct Arguments {
     /// Maintainers [default: incremental,barrier,revalidate]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     maintainer: Vec<String>,
-    /// What changes do, drawn evenly
+    /// Kinds of changes, drawn evenly
     #[arg(
         long,
         value_name = "KIND,...",
@@ -77,8 +78,8 @@ pub(crate) struct Arguments {
     /// Operations in each change, which takes effect as a whole
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<usize>(1..=10_000))]
     bundle: usize,
-    /// Entries that changes are to affect, more or less, one row each [default: whatever comes of
-    /// rules that packets have met]
+    /// Approximate numbers of entries that changes affect, one row each [default: changes of
+    /// any rules that packets have met]
     #[arg(
         long, value_name = "N,...", value_delimiter = ',',
         value_parser = number::<u64>(..=1_000_000), conflicts_with = "study"
@@ -90,32 +91,33 @@ pub(crate) struct Arguments {
         value_parser = number::<usize>(UPDATES_MIN as u64..)
     )]
     updates: usize,
-    /// Processor time after which a row has changes enough [default: 20; 5 in the studies]
+    /// Processor time after which a row ends [default: 20; 5 in the studies]
     #[arg(long, value_name = "SECONDS", value_parser = number::<u64>(..))]
     seconds: Option<u64>,
-    /// Packets forwarded, and compared with the interpreter, after each change
+    /// Packets forwarded after each change, and compared with the interpreter
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = number::<usize>(..))]
     packets: usize,
-    /// Empty the processor's caches before each change: what a change then takes longer among many
-    /// entries is not that forwarding has left less of it there
+    /// Empty the processor's caches before each change, so that times do not depend on how
+    /// much of them forwarding has used
     #[arg(long, conflicts_with = "study")]
     cold: bool,
-    /// How the wildcard cache finds entries: auto, tuple-space, bloom, learned [default: auto]
+    /// How the wildcard cache searches entries: auto, tuple-space, bloom, learned [default:
+    /// auto]
     #[arg(long, value_name = "NAME")]
     megaflow_classifier: Option<String>,
-    /// Bits by which repairs may make a mask longer before all tables are searched anew
+    /// Bits that repairs may add to a mask before all tables are searched again
     #[arg(long, value_name = "N", value_parser = number::<u32>(..))]
     mask_growth: Option<u32>,
-    /// Seed of everything
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// Rows of a peer, as bench/peers/ovs_revalidate.py or `cargo xtask dbsp` writes them
+    /// Rows of a peer, as written by bench/peers/ovs_revalidate.py or `cargo xtask dbsp`
     #[arg(long, value_name = "FILE")]
     peer: Vec<PathBuf>,
-    /// Draw the time to update against the size of the cache: a picture (.svg), or a page (.html)
+    /// Draw the time to update against the cache size: a picture (.svg) or a page (.html)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Figure 2 of the KAIRO poster: hits, misses and time to update by the size of the cache
+    /// Figure 2 of the KAIRO poster: hits, misses and time to update by cache size
     #[arg(long, value_name = "2", value_parser = number::<u8>(2..=2), group = "study")]
     figure: Option<u8>,
     /// Table 1 of the KAIRO poster: time to update by scheme and size
@@ -124,12 +126,12 @@ pub(crate) struct Arguments {
     /// Time to update by the depth of the pipeline, and by the number of ways through it
     #[arg(long, group = "study")]
     depth: bool,
-    /// Time until every entry is right after many new rules, by a search for each of them and by a
-    /// sweep over all entries; and the time of such a search by prefix, and by a scan
+    /// Time until every entry is right after many new rules, by a search for each rule and by
+    /// a sweep over all entries; and the time of such a search by prefix, and by a scan
     #[arg(long, group = "study")]
     crossover: bool,
-    /// Updates a second, in bundles, of rules that few entries met, while a worker of a running
-    /// switch forwards as fast as it can
+    /// Updates per second, in bundles, of rules that few entries met, while a worker of a
+    /// running switch forwards as fast as it can
     #[arg(
         long, value_name = "N", group = "study", value_parser = number::<u64>(1..=100_000_000)
     )]
@@ -141,12 +143,12 @@ pub(crate) struct Arguments {
         value_parser = number::<usize>(100..=100_000_000)
     )]
     flows: Option<usize>,
-    /// The poster's sizes, which take many minutes, in place of a tenth
+    /// Use the poster's sizes, which take many minutes, instead of a tenth
     #[arg(long, requires = "study")]
     full: bool,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Debug)]
 struct Report {
     command: &'static str,
@@ -159,9 +161,10 @@ struct Report {
 /// Measures and prints.
 ///
 /// # Errors
-/// If an argument makes no sense, a file cannot be read or written, or the result not be printed.
+/// If an argument makes no sense, a file cannot be read or written, or the result cannot be
+/// printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    // Slips are told before minutes of measuring.
+    // Mistakes are reported before minutes of measuring.
     let peers = peer::read(&arguments.peer)?;
     arguments.maintainers(&[])?;
     arguments.caches()?;
@@ -211,7 +214,7 @@ fn print_rows(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Resu
     })
 }
 
-/// What the command prints with `--rate` and `--json`.
+/// The command's output with `--rate` and `--json`.
 #[derive(Serialize, Debug)]
 struct RateReport {
     command: &'static str,
@@ -254,7 +257,7 @@ fn print_sustained(arguments: &Arguments, rate: u64, console: &Console) -> Resul
     })
 }
 
-/// Rows of every size and maintainer.
+/// Measures the rows of every size and maintainer.
 fn measure(
     arguments: &Arguments,
     pipeline: &Pipeline,
@@ -284,7 +287,7 @@ fn progress(console: &Console, steps: usize) -> ProgressBar {
     console.progress(steps as u64)
 }
 
-/// What was measured, in a sentence.
+/// Describes the measurement in one sentence.
 fn setting(arguments: &Arguments, pipeline: &Pipeline) -> String {
     let kinds: Vec<&str> = arguments.change.iter().map(|kind| kind.name()).collect();
     let what = match arguments.bundle {

@@ -1,8 +1,8 @@
-//! Rows of other programs, from files.
+//! Reads rows of other programs from files.
 //!
-//! `cargo xtask dbsp --out FILE` writes one (KAIRO as published, on its engine), and
-//! `bench/peers/ovs_revalidate.py` another (Open vSwitch). Both are objects with `rows`; a row has
-//! the keys of our own, and may leave out what the peer does not know.
+//! `cargo xtask dbsp --out FILE` writes such a file (KAIRO as published, on its engine), and
+//! `bench/peers/ovs_revalidate.py` another (Open vSwitch). Both are objects with `rows`. A row
+//! has the keys of ours, and may omit what the peer does not know.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::failure::bad_input;
 /// Reads the rows of all files.
 ///
 /// # Errors
-/// If a file cannot be read, or is none of a peer.
+/// If a file cannot be read, or is not a peer's.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Row>> {
     let rows: Vec<Vec<Row>> = paths
         .iter()

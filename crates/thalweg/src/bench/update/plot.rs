@@ -1,4 +1,4 @@
-//! Pictures of what was measured: time against the size of the cache, a line for each maintainer.
+//! Draws times against cache size, with a line for each maintainer.
 
 use super::row::{ALL, Row, TEN};
 use crate::report::{Axis, Lines, Series, Shape, Unit};
@@ -64,7 +64,7 @@ fn time(
     }
 }
 
-/// Sizes of caches.
+/// The axis of cache sizes.
 pub(super) fn entries_axis() -> Axis {
     Axis::logarithmic("entries in the cache", Unit::Count)
 }

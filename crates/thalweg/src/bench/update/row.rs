@@ -1,5 +1,5 @@
-//! Rows: the changes of one maintainer and one size, by how many entries they affected and by what
-//! they did.
+//! The rows of the result: changes of one maintainer and cache size, by affected entries and
+//! by kind.
 
 use std::ops::RangeInclusive;
 
@@ -9,30 +9,30 @@ use crate::report::{Table, Unit, format_count};
 
 /// One maintainer, one size, one class of changes.
 ///
-/// What a peer does not know is not there.
+/// Rows of a peer omit what it does not know.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Row {
     pub(super) maintainer: String,
     pub(super) entries: usize,
-    /// Which changes: by the number of entries that they affected.
+    /// The class of changes, by the number of affected entries.
     #[serde(default = "all")]
     pub(super) class: String,
-    /// Which changes: by what they did; `all`, a kind, or `bundle`.
+    /// The kind of changes: `all`, one kind, or `bundle`.
     #[serde(default = "all")]
     pub(super) kind: String,
     /// Operations in each change.
     #[serde(default = "one")]
     pub(super) operations: usize,
     pub(super) updates: usize,
-    /// In the mean.
+    /// Mean number of affected entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) affected: Option<f64>,
-    /// Until no packet is answered by an older version.
+    /// Time until no packet is answered by an older version.
     pub(super) time_to_update_us: Quantiles,
-    /// Until every entry is right again.
+    /// Time until every entry is right again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) time_to_repair_us: Option<Quantiles>,
-    /// In the mean.
+    /// Mean number of entries examined in vain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) falsely_affected: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,10 +44,10 @@ pub(super) struct Row {
     /// The longest slice of a change, in which no packet is forwarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) longest_pause_us: Option<Quantiles>,
-    /// Forwarded before the last slice of a change.
+    /// Packets forwarded before the last slice of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packets_during: Option<u64>,
-    /// Forwarded during and after the changes, each compared with the interpreter.
+    /// Packets forwarded during and after the changes, each compared with the interpreter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) packets: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +62,10 @@ fn one() -> usize {
     1
 }
 
-/// The class of all changes, and the kind.
+/// The name of the class, and of the kind, of all changes.
 pub(super) const ALL: &str = "all";
 
-/// Of a number of measurements.
+/// Quantiles of some measurements.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub(super) struct Quantiles {
     pub(super) median: f64,
@@ -85,7 +85,7 @@ impl Quantiles {
     }
 }
 
-/// Changes by how many entries they affected: from, to.
+/// Classes of changes by affected entries: name, from, to.
 const CLASSES: [(&str, u64, u64); 7] = [
     (ALL, 0, u64::MAX),
     ("0", 0, 0),
@@ -96,10 +96,10 @@ const CLASSES: [(&str, u64, u64); 7] = [
     ("more", 201, u64::MAX),
 ];
 
-/// The class in which sizes are best compared: about ten entries.
+/// The class in which sizes compare best: about ten entries.
 pub(super) const TEN: &str = CLASSES[3].0;
 
-/// Changes that a row must have.
+/// Least changes in a row.
 const ROW_MIN: usize = 3;
 
 /// A timed change.
@@ -124,7 +124,7 @@ pub(super) struct About {
     pub(super) dependency_bytes_per_entry: f64,
 }
 
-/// A row for each class, and one for each kind if there are several, that has changes enough.
+/// A row for each class with enough changes, and one for each kind if there are several.
 pub(super) fn rows_of(about: &About, samples: &[Sample]) -> Vec<Row> {
     let of_class = CLASSES.iter().filter_map(|(class, from, to)| {
         let is_in = |sample: &&Sample| (*from..=*to).contains(&sample.affected);
@@ -143,7 +143,7 @@ pub(super) fn rows_of(about: &About, samples: &[Sample]) -> Vec<Row> {
     of_class.chain(of_kind).collect()
 }
 
-/// A row for the changes that affected about so many entries, if they are enough.
+/// A row for the changes that affected about `affected` entries, if there are enough.
 pub(super) fn row_of(
     about: &About,
     affected: u64,
@@ -248,13 +248,13 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Microseconds in the unit that suits them.
+/// Formats microseconds in a suitable unit.
 pub(super) fn in_words(microseconds: f64) -> String {
     Unit::Nanoseconds.format(microseconds * 1e3)
 }
 
 impl Row {
-    /// Which changes it is about.
+    /// Describes the changes of the row.
     fn changes_in_words(&self) -> String {
         match (self.class.as_str(), self.kind.as_str()) {
             (ALL, ALL) => "all".to_owned(),
@@ -264,12 +264,12 @@ impl Row {
         }
     }
 
-    /// Until every entry is right; of a peer, the time that it gives.
+    /// Time until every entry is right; for a peer, the only time it gives.
     pub(super) fn until_right_us(&self) -> Quantiles {
         self.time_to_repair_us.unwrap_or(self.time_to_update_us)
     }
 
-    /// Whether it is about all changes.
+    /// Whether the row is about all changes.
     pub(super) fn is_of_all(&self) -> bool {
         self.class == ALL && self.kind == ALL
     }

@@ -1,11 +1,12 @@
-//! Where a scan of a table's nodes costs as much as a search by prefix.
+//! Finds where a scan of a table's nodes costs as much as a search by prefix.
 //!
-//! For the entries that a new rule affects, the record of what entries depend on is searched by the
-//! leading bits of one field; where too many nodes begin so, they are scanned side by side instead.
-//! Here rules come above all others of the table that most rules with IP destinations are in, each
-//! with a prefix of an address that such a rule has: the shorter it is, the more nodes it meets.
-//! Each is searched for once by prefix and once by a scan, in caches of their own.
-//! `datapath::Config::scan_share` has the share of the nodes at which the two meet.
+//! For the entries that a new rule affects, the record of dependencies is searched by the
+//! leading bits of one field. If too many nodes share these bits, the nodes are scanned side
+//! by side instead. Here new rules have the highest priority in the table with the most rules
+//! that match IP destinations. Each matches a prefix of such a rule's address; the shorter the
+//! prefix, the more nodes it meets. Each rule is searched for once by prefix and once by a
+//! scan, in separate caches. `datapath::Config::scan_share` has the share of the nodes at
+//! which the two cost the same.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,10 @@ use super::row::in_words;
 use crate::bench::spread::Spread;
 use crate::report::{Table, Unit, format_count};
 
-/// Entries of the caches, unless said otherwise.
+/// Default number of entries in the caches.
 pub(super) const ENTRIES: [usize; 1] = [10_000];
 
-/// Leading bits of a rule.
+/// Prefix lengths of the rules.
 const LENGTHS: [u32; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16];
 
 /// Rules of each length.
@@ -34,7 +35,7 @@ const RUNS: usize = 9;
 pub(super) struct Row {
     entries: usize,
     prefix_bits: u32,
-    /// Of all entries, those that a rule affects, in the mean.
+    /// Mean share of all entries that a rule affects.
     affected_share: f64,
     prefix_us: Spread,
     scan_us: Spread,
@@ -43,7 +44,7 @@ pub(super) struct Row {
 /// Measures.
 ///
 /// # Errors
-/// If the flows make no such number of entries.
+/// If the flows do not make that number of entries.
 pub(super) fn measure(arguments: &Arguments, pipeline: &Pipeline) -> Result<Vec<Row>> {
     let (table, addresses) = addresses(pipeline)?;
     let mut rows = Vec::new();
@@ -82,7 +83,7 @@ pub(super) fn measure(arguments: &Arguments, pipeline: &Pipeline) -> Result<Vec<
     Ok(rows)
 }
 
-/// The table with the most rules that match IP destinations, and these.
+/// The table with the most rules that match IP destinations, and these destinations.
 fn addresses(pipeline: &Pipeline) -> Result<(u8, Vec<String>)> {
     let text = pipeline.rules_text();
     let mut by_table: BTreeMap<u8, Vec<String>> = BTreeMap::new();

@@ -1,23 +1,24 @@
-//! The figure and the table of the KAIRO poster, and the cost by depth.
+//! Reproduces the figure and the table of the KAIRO poster, and measures the cost by depth.
 //!
-//! *Figure 2*: hits, misses and time to update of a cache of rising size, among a million unique
-//! flows. The poster does not say how often each flow sends; here it is by Zipf's law, three
-//! packets for each flow, and there is no exact-match cache in front. The times are of other runs,
-//! on a cache that is full.
+//! *Figure 2*: hits, misses and time to update of a cache of growing size, among a million
+//! unique flows. The poster does not say how often each flow sends. Here it is by Zipf's law,
+//! with three packets per flow, and without an exact-match cache in front. The times are from
+//! other runs, with a full cache.
 //!
-//! *Table 1*: time to update at three sizes. "Traditional" is `revalidate` here, which sweeps while
-//! no packet passes, and Open vSwitch as a peer, which sweeps while stale ones pass. "KAIRO" is
-//! `incremental`, which keeps regions right, and `extras/dbsp` as a peer, which keeps recorded
-//! packets right on the engine that the poster used. The poster's own figures are of another
-//! machine, and of changes that it does not describe.
+//! *Table 1*: time to update at three sizes. "Traditional" is `revalidate` here, which sweeps
+//! while no packet passes, and Open vSwitch as a peer, which sweeps while stale packets pass.
+//! "KAIRO" is `incremental`, which keeps regions right, and `extras/dbsp` as a peer, which
+//! keeps recorded packets right on the engine that the poster used. The poster's own figures
+//! are from another machine, and for changes that it does not describe.
 //!
-//! The poster means the time until the cache is right, and so do both. Ours have a second line:
-//! until no packet can be answered by an older version, which is sooner where a packet that meets
-//! an entry under repair is an upcall.
+//! The poster means the time until the cache is right, and so do both. Ours have a second
+//! line: the time until no packet can be answered by an older version. That is sooner if a
+//! packet that meets an entry under repair causes an upcall.
 //!
-//! *Depth*: the same cache size, pipelines of 7, 10 and 22 tables, and more and more ways through
-//! the last; where the flows make no such number of entries, the rows say how many there were. What
-//! a sweep costs goes with entries and depth, a repair with the walks affected.
+//! *Depth*: the same cache size, with pipelines of 7, 10 and 22 tables, and more and more ways
+//! through the last. If the flows do not make that number of entries, the rows give the actual
+//! number. The cost of a sweep depends on entries and depth; that of a repair on the affected
+//! walks.
 //!
 //! Reference: Zulfiqar, Pfaff, Antichi and Shahbaz, *KAIRO: Incremental View Maintenance for
 //! Scalable Virtual Switch Caching*, poster, 2025.
@@ -39,13 +40,13 @@ use crate::workload::refused;
 
 const COMPARED: [MaintainerKind; 2] = [MaintainerKind::Incremental, MaintainerKind::Revalidate];
 
-/// Sizes of Figure 2 for so many flows, in hundredths of them.
+/// Cache sizes of Figure 2, in hundredths of the flows.
 const FIGURE_2: [usize; 6] = [1, 5, 10, 20, 50, 100];
-/// Flows of the poster; a tenth is enough to see what it shows.
+/// Flows of the poster; a tenth is enough to show the same.
 const FLOWS: usize = 1_000_000;
 const PACKETS_PER_FLOW: usize = 3;
 
-/// Sizes of Table 1, and what the poster says of them, in milliseconds.
+/// Sizes of Table 1, with the poster's two times in milliseconds.
 const TABLE_1: [(usize, f64, f64); 3] = [
     (100_000, 335.0, 2.72),
     (150_000, 503.0, 3.01),
@@ -56,7 +57,7 @@ const TABLE_1: [(usize, f64, f64); 3] = [
 const DEEP_TABLES: u8 = 22;
 const DEEP_TRAVERSALS: [u8; 3] = [8, 32, 128];
 
-/// How a cache of one size did.
+/// The hits of a cache of one size.
 #[derive(Serialize, Debug)]
 struct Hits {
     entries: usize,
@@ -78,10 +79,10 @@ struct Figure2 {
     rows: Vec<Row>,
 }
 
-/// Hits, misses and time to update by the size of the cache.
+/// Hits, misses and time to update by cache size.
 ///
 /// # Errors
-/// If there are not so many flows, or the result cannot be printed.
+/// If there are not enough flows, or the result cannot be printed.
 pub(super) fn figure_2(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Result<()> {
     let pipeline = arguments.pipeline.generate(arguments.seed)?;
     let flows = if arguments.full { FLOWS } else { FLOWS / 10 };
@@ -173,9 +174,9 @@ fn count_hits(
     hits
 }
 
-/// The row about all changes of one maintainer, and of the nearest size.
+/// The row about all changes of one maintainer, at the nearest size.
 ///
-/// Caches are filled until they have as many entries as asked for, and can have some more.
+/// Caches are filled until they have the requested number of entries, and can have some more.
 fn of_size<'a>(rows: &'a [Row], maintainer: &str, size: usize) -> Option<&'a Row> {
     let is_near = |row: &&Row| (size..=size + size / 10 + 64).contains(&row.entries);
     let rows = rows.iter().filter(|row| row.is_of_all());
@@ -259,7 +260,8 @@ struct Table1 {
 /// Time to update by scheme and size.
 ///
 /// # Errors
-/// If the pipeline's flows make no such number of entries, or the result cannot be printed.
+/// If the pipeline's flows do not make that number of entries, or the result cannot be
+/// printed.
 pub(super) fn table_1(arguments: &Arguments, peers: Vec<Row>, console: &Console) -> Result<()> {
     let pipeline = arguments.pipeline.generate(arguments.seed)?;
     let part = if arguments.full { 1 } else { 10 };
@@ -330,9 +332,9 @@ fn table_1_table(sizes: &[usize], rows: &[Row]) -> Table {
 struct DepthRow {
     pipeline: String,
     tables: usize,
-    /// Ways through the tables that entries take.
+    /// Different ways through the tables that entries take.
     traversals: usize,
-    /// Of an entry's walk, in the mean.
+    /// Mean number of lookups in an entry's walk.
     lookups: f64,
     #[serde(flatten)]
     row: Row,
@@ -398,7 +400,7 @@ fn measure_depth(
             let name = format!("{}, {tables} tables, {}", pipeline.name, kind.name());
             progress.set_message(name);
             let mut cache = FilledCache::new(pipeline, *kind, entries, &effort)?;
-            // Maintainers that keep no record have the same entries.
+            // Maintainers without a record have the same entries.
             traversals = cache.traversal_count().max(traversals);
             lookups = cache.mean_lookups().max(lookups);
             let of_all = cache.measure(&effort, &progress)?;

@@ -1,10 +1,10 @@
-//! Updates at a rate, while a worker forwards as fast as it can.
+//! Measures updates at a rate, while a worker forwards as fast as it can.
 //!
-//! A running switch with one worker, whose ports give the same flows over and over. The control
-//! side, which is this thread, makes bundles of changes at the rate asked for, or as fast as it can;
-//! it searches for the entries that they affect, walks them, and the worker repairs these between
-//! its bursts.
-//! Times with and without updates take turns, so that what else the machine does is in both.
+//! A running switch has one worker, whose ports repeat the same flows. The control side, which
+//! is this thread, makes bundles of changes at the requested rate, or as fast as it can. It
+//! searches for the affected entries and walks them; the worker repairs them between its
+//! bursts. Periods with and without updates alternate, so that other load on the machine is in
+//! both.
 
 use std::time::{Duration, Instant};
 
@@ -23,32 +23,32 @@ use crate::bench::spread::Spread;
 use crate::failure::bad_input;
 use crate::report::{Table, Unit, format_count};
 
-/// Times with updates, and as many without.
+/// Periods with updates, and as many without.
 const ROUNDS: usize = 5;
 
-/// How long it may take until the cache has the entries.
+/// Longest wait until the cache has the entries.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Rules that packets have met, among those that are changed: one in so many. Of these, those that
-/// the fewest packets have met, and no others.
+/// One in this many of the changed rules has been met by packets. These are the rules that the
+/// fewest packets met.
 const MET_ONE_IN: usize = 10;
 
-/// What to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) entries: usize,
     pub(super) kind: MaintainerKind,
     pub(super) caches: Caches,
-    /// Updates a second.
+    /// Updates per second.
     pub(super) rate: u64,
     /// Updates in a bundle.
     pub(super) bundle: usize,
-    /// Of each time.
+    /// Length of each period.
     pub(super) seconds: u64,
     pub(super) seed: u64,
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Serialize, Debug)]
 pub(super) struct Sustained {
     maintainer: &'static str,
@@ -56,27 +56,27 @@ pub(super) struct Sustained {
     bundle: usize,
     updates: u64,
     updates_per_second: f64,
-    /// Until every worker follows, by bundle.
+    /// Time until every worker follows, per bundle.
     bundle_us_median: f64,
     bundle_us_max: f64,
-    /// In the mean.
+    /// Mean number of affected entries.
     affected_per_update: f64,
-    /// Of the entries that were repaired, those whose walk the control side made.
+    /// Share of the affected entries whose walk the control side made.
     walked_elsewhere: f64,
-    /// Of the worker's time, for following changes.
+    /// The worker's time for following changes.
     worker_us_per_update: f64,
     packets_per_second_before: f64,
     packets_per_second_during: f64,
-    /// During to before, the median of all pairs.
+    /// Throughput during updates relative to before; the median of all pairs.
     throughput_kept: f64,
-    /// Between two bursts, with updates.
+    /// The longest pause between two bursts, with updates.
     longest_pause_us: f64,
-    /// How entries are found in the end.
+    /// The wildcard cache's index at the end.
     index: &'static str,
     masks: usize,
 }
 
-/// The table that rows are for.
+/// The empty table for the rows.
 pub(super) fn table() -> Table {
     let table = Table::new("Updates at a rate, and what the worker still forwards");
     let titles = [
@@ -125,7 +125,7 @@ impl Sustained {
 /// Measures.
 ///
 /// # Errors
-/// If the flows make no such number of entries, or there is too little to change.
+/// If the flows do not make that number of entries, or there is too little to change.
 pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained> {
     let mut switch = start(pipeline, wanted)?;
     fill(&mut switch, wanted)?;
@@ -176,7 +176,7 @@ pub(super) fn measure(pipeline: &Pipeline, wanted: &Wanted) -> Result<Sustained>
     })
 }
 
-/// A switch whose ports give the flows that reach them.
+/// Starts a switch whose ports give the flows that reach them.
 fn start(pipeline: &Pipeline, wanted: &Wanted) -> Result<Switch> {
     let mut source = FlowSource::new(pipeline, &FlowConfig::new(wanted.entries, wanted.seed));
     let mut by_port: Vec<Vec<Packet>> = vec![Vec::new(); pipeline.ports.len()];
@@ -267,7 +267,7 @@ fn changes(switch: &mut Switch, pipeline: &Pipeline, wanted: &Wanted) -> Result<
     Changes::new(mix, ground, wanted.seed)
 }
 
-/// Bundles so far.
+/// The bundles so far.
 #[derive(Default)]
 struct Bundles {
     times: Vec<f64>,
@@ -275,7 +275,7 @@ struct Bundles {
 }
 
 impl Bundles {
-    /// Makes bundles at the rate for a time.
+    /// Makes bundles at the requested rate for the given time.
     fn make(
         &mut self,
         switch: &mut Switch,
@@ -301,7 +301,7 @@ impl Bundles {
     }
 }
 
-/// What the worker forwards while something is done.
+/// The worker's throughput while `work` runs.
 fn packets_per_second(
     switch: &mut Switch,
     mut work: impl FnMut(&mut Switch) -> Result<()>,
@@ -309,7 +309,7 @@ fn packets_per_second(
     let before = switch.totals().datapath.packets;
     let start = Instant::now();
     work(switch)?;
-    // The worker forwards while it gathers what it is asked for, too.
+    // The worker also forwards while its totals are gathered.
     let after = switch.totals().datapath.packets;
     Ok((after - before) as f64 / start.elapsed().as_secs_f64())
 }
