@@ -1,4 +1,4 @@
-//! The clock of benchmarks: processor time of the calling thread.
+//! The benchmarks' clock: processor time of the calling thread.
 
 /// Nanoseconds that the processor has spent on this thread.
 pub(crate) fn processor_time_ns() -> u64 {

@@ -1,13 +1,13 @@
-//! `thalweg bench load`: what reading and inserting many rules costs, in time and in memory.
+//! `thalweg bench load`: measures the time and memory of reading and inserting many rules.
 //!
-//! Rules like those of access lists, firewalls or IP chains are generated and written as text.
-//! Each sample does what `thalweg run` does at its start: it reads the text, puts the rules into an
-//! empty pipeline as one change, drops what was read, and gives the memory that this freed back to
-//! the system. All of this is the time to load, told as the thread's processor time. Memory is told
-//! twice: what the pipeline says that its rules take, and by how much a process has grown at the
-//! end of its first sample; the text itself was there before. Generating leaves free memory behind,
-//! which would then be used: so this is measured in another process, which reads the text from a
-//! file.
+//! It generates rules like those of access lists, firewalls or IP chains, and writes them as
+//! text. Each sample does what `thalweg run` does at its start. It reads the text, inserts the
+//! rules into an empty pipeline as one change, drops what was read, and returns the freed
+//! memory to the system. The time to load is the thread's processor time for all of this.
+//! Memory is given in two ways: the size of the rules according to the pipeline, and the
+//! growth of a process at the end of its first sample, without the text. Free memory left from
+//! generating would distort the second. So another process measures it, which reads the text
+//! from a file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -32,19 +32,19 @@ use crate::input;
 use crate::number::{counted, number};
 use crate::workload::DEFAULT_SEED;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
-    /// Rules to generate
+    /// Number of rules to generate
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = number::<usize>(..))]
     rules: usize,
-    /// What the rules are like
+    /// What the rules look like
     #[arg(long, value_enum, default_value_t = Kind::Acl1)]
     profile: Kind,
-    /// Rules from a file, in place of generated ones
+    /// Rules from a file, instead of generated ones
     #[arg(long, value_name = "FILE")]
     rules_file: Option<PathBuf>,
-    /// Samples
+    /// Number of samples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<usize>(1..))]
     samples: usize,
     /// Seed of the rules
@@ -63,7 +63,7 @@ enum Kind {
     Ipc1,
 }
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize, Debug)]
 struct Report {
     command: &'static str,
@@ -84,9 +84,9 @@ struct Row {
     release_ms: Spread,
     total_ms: Spread,
     memory_bytes: usize,
-    /// What the pipeline says.
+    /// Memory according to the pipeline.
     bytes_per_rule: f64,
-    /// By how much the process has grown.
+    /// Growth of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     resident_bytes_per_rule: Option<f64>,
 }
@@ -94,7 +94,7 @@ struct Row {
 /// Measures and prints.
 ///
 /// # Errors
-/// If the rules cannot be read or made, or the result not be printed.
+/// If the rules cannot be read or generated, or the result cannot be printed.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if arguments.samples == 0 {
         return Err(bad_input("--samples 0: ask for one at least"));
@@ -114,7 +114,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     })
 }
 
-/// What the rules are called, and their text.
+/// The name of the rules, and their text.
 fn rules(arguments: &Arguments) -> Result<(String, String)> {
     if let Some(path) = &arguments.rules_file {
         let name = path.display().to_string();
@@ -128,7 +128,8 @@ fn rules(arguments: &Arguments) -> Result<(String, String)> {
     Ok((name.to_owned(), generate(profile, arguments)?))
 }
 
-/// So many rules of a kind: filters become one rule or more, so some filters are left out.
+/// Generates the requested number of rules. A filter becomes one rule or more, so some filters
+/// are left out.
 fn generate(profile: Profile, arguments: &Arguments) -> Result<String> {
     let wanted = arguments.rules;
     let filters = generate_filters(profile, wanted, arguments.seed);
@@ -138,7 +139,7 @@ fn generate(profile: Profile, arguments: &Arguments) -> Result<String> {
     let total: usize = sizes.sum();
     let is_kept = |index: &usize| {
         let share = |index: usize| index as u128 * wanted as u128 / total.max(1) as u128;
-        // A few more than are needed on the average, for what chance does.
+        // A few more than needed on average, because the filters' sizes vary.
         share(*index) != share(index + 1) || index.is_multiple_of(50)
     };
     let kept: Vec<_> = (0..filters.len())
@@ -155,7 +156,7 @@ fn generate(profile: Profile, arguments: &Arguments) -> Result<String> {
     Ok(rules_text(&rules))
 }
 
-/// By how much a fresh process grows for each rule.
+/// Growth of a fresh process per rule.
 fn resident_elsewhere(text: &str) -> Result<f64> {
     #[derive(Deserialize)]
     struct Said {
@@ -165,7 +166,8 @@ fn resident_elsewhere(text: &str) -> Result<f64> {
     struct SaidRow {
         resident_bytes_per_rule: f64,
     }
-    // A folder of its own, which nobody else may write to and which goes with this value.
+    // A private folder, which only this user can write to and which is removed with this
+    // value.
     let folder = tempfile::Builder::new()
         .prefix("thalweg-bench-load-")
         .tempdir()
@@ -253,7 +255,7 @@ fn config(rules: usize) -> Config {
     }
 }
 
-/// How many sub-tables the rules need.
+/// Number of sub-tables that the rules need.
 fn mask_count(change: &Change) -> usize {
     let flows = change
         .operations
@@ -270,7 +272,7 @@ fn mask_count(change: &Change) -> usize {
     masks.len()
 }
 
-/// Bytes of memory that the process has now; `None` where the system does not say.
+/// Bytes of memory that the process uses now; `None` where the system does not say.
 fn resident_bytes() -> Option<usize> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! `thalweg bench`: tables of measurements, the baseline always a row.
+//! `thalweg bench`: measures and prints tables; the baseline is always one of the rows.
 
 mod attack;
 mod behavior;
@@ -17,14 +17,15 @@ use clap::Subcommand;
 
 use crate::console::Console;
 
-/// What is measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What remembering the behaviours of P4 programs gains and costs (B-Cache's figures 9 and 10)
+    /// Gains and costs of remembering the behaviours of P4 programs (B-Cache's Figures 9 and
+    /// 10)
     Behavior(behavior::Arguments),
     /// The cost of a lookup, by classifier, set of rules and traffic
     Classify(classify::Arguments),
-    /// The cost of forwarding a packet, by what the caches know of it
+    /// The cost of forwarding a packet, by what the caches have of it
     Forward(forward::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
     Load(load::Arguments),
@@ -32,7 +33,7 @@ pub(crate) enum Command {
     Update(update::Arguments),
 }
 
-/// Measures.
+/// Runs a benchmark.
 ///
 /// # Errors
 /// If the measurement cannot be made or printed.

@@ -1,4 +1,4 @@
-//! Files of pictures: one picture, or a page with all of them and the tables.
+//! Writes files of pictures: one picture, or a page with all of them and the tables.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::failure::bad_input;
 use crate::output::write_text;
 use crate::report::{Lines, Report, Table};
 
-/// Finds out that a file cannot be written before there is one.
+/// Fails early if a picture's file cannot be written.
 ///
 /// # Errors
-/// If it has no name of a picture or page, or is in no folder.
+/// If the name is not that of a picture or page, or its folder is missing.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path
         .parent()

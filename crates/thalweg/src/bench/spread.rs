@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// The spread of some measurements.
+    /// Computes the spread of some measurements.
     ///
     /// # Panics
     /// If there are none.

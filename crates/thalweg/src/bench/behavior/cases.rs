@@ -1,4 +1,4 @@
-//! Figure 9: the four cases, with no cache, on a miss and on a hit.
+//! Measures Figure 9: the cases without a cache, on a miss and on a hit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::bench::spread::Spread;
 use crate::failure::bad_input;
 use crate::input;
 
-/// One of the four.
+/// One of the cases.
 pub(super) struct Case {
     pub(super) name: String,
     program: Arc<Program>,
     pub(super) path: PathBuf,
     pub(super) text: String,
     updates: Vec<Update>,
-    /// A packet that leaves.
+    /// A packet that the program forwards.
     pub(super) port: u32,
     pub(super) packet: Vec<u8>,
 }
@@ -36,48 +36,50 @@ pub(super) struct Case {
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Row {
     pub(super) case: String,
-    /// What is in front: `off`, `behavior`, `traversal`, or `program`: the form of `thalweg p4 cache`.
+    /// The cache: `off`, `behavior`, `traversal`, or `program` for the form of `thalweg p4
+    /// cache`.
     pub(super) cache: &'static str,
-    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `rest` (the
-    /// same where the cache may rest, as it does by default), `hit`, `record` (a miss that is
-    /// recorded and installed, with room for it), or `replace` (the same where another has to leave
-    /// for it).
+    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `rest`
+    /// (the same where the cache may rest, as it does by default), `hit`, `record` (a miss
+    /// that is recorded and installed, with room for it), or `replace` (the same, but another
+    /// entry must leave).
     pub(super) what: &'static str,
     pub(super) ns_per_packet: Spread,
     pub(super) packets_per_second: f64,
-    /// Of the walks through ingress and egress, those that were remembered; of the program form, of
-    /// those through ingress.
+    /// Percentage of walks through ingress and egress that were remembered; for the program
+    /// form, of walks through ingress.
     pub(super) hits_percent: f64,
 }
 
-/// Between two packets.
+/// Time between two packets.
 const STEP_NS: u64 = 1_000;
 
-/// What the cache has room for where each packet takes another's; twice as many differ.
+/// Capacity of the cache if each packet replaces another; twice as many differ.
 const FEW: usize = 32;
 
-/// By which packets come that the measured one has nothing in common with.
+/// Ingress port of packets that have nothing in common with the measured one.
 const OTHER_PORT: u32 = 2;
 
-/// Where the destination of an IPv4 packet without a tag is.
+/// Offset of the destination in an untagged IPv4 packet.
 pub(super) const DESTINATION: usize = 30;
-/// What the flows' destinations begin with: 10.64.0.0/16.
+/// The flows' destinations are in 10.64.0.0/16.
 pub(super) const NETWORK: u32 = 0x0a40_0000;
 
-/// Where the time to live of an IPv4 packet without a tag is, and the checksum.
+/// Offsets of the time to live and the checksum in an untagged IPv4 packet.
 const TTL: usize = 22;
 const CHECKSUM: usize = 24;
 
-/// The stateful case, and its program where a folder has it: a heavy flow in a count-min sketch.
+/// The stateful case and its program, if the folder has it: a heavy flow in a count-min
+/// sketch.
 const STATEFUL: [&str; 2] = ["stateful", "heavy_hitter.json"];
 
-/// Packets before those that are measured as hits: the flow is heavy by then.
+/// Packets sent before measuring hits; they make the flow heavy.
 const WARM: usize = 300;
 
-/// Reads the four programs of a folder, and the stateful one if it is there.
+/// Reads the four programs of a folder, and the stateful one if it exists.
 ///
 /// # Errors
-/// If one of the four is missing; if one cannot be loaded, or lets none of our packets through.
+/// If one of the four is missing, cannot be loaded, or forwards none of our packets.
 pub(super) fn load(folder: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for number in 1..=4 {
@@ -149,7 +151,7 @@ impl Case {
         Ok(target)
     }
 
-    /// Its packet, to another destination.
+    /// The case's packet, with another destination.
     pub(super) fn packet_to(&self, address: u32) -> Vec<u8> {
         let mut packet = self.packet.clone();
         packet[DESTINATION..DESTINATION + 4].copy_from_slice(&address.to_be_bytes());
@@ -158,7 +160,7 @@ impl Case {
     }
 }
 
-/// Packets of 60 bytes that the examples' networks route, UDP and TCP over IPv4.
+/// Packets of 60 bytes that the examples' networks route: UDP and TCP over IPv4.
 fn packets() -> [Vec<u8>; 2] {
     let packet = |dst_mac: [u8; 6], protocol: u8, src: [u8; 4], dst: [u8; 4], ports: [u8; 4]| {
         let mut bytes = dst_mac.to_vec();
@@ -190,7 +192,7 @@ fn packets() -> [Vec<u8>; 2] {
     ]
 }
 
-/// Another time to live, with its checksum.
+/// Sets the time to live, and corrects the checksum.
 pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
     packet[TTL] = ttl;
     set_checksum(packet);
@@ -202,7 +204,7 @@ fn set_checksum(packet: &mut [u8]) {
     packet[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The rows of one case; samples of the rows take turns.
+/// Measures the rows of one case; samples of the rows take turns.
 ///
 /// # Errors
 /// If the case has no route for our packets, or an entry is refused.
@@ -222,7 +224,7 @@ pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<R
         }
     }
     let rows = runs.into_iter().map(|((cache, what), mut run)| {
-        // The first is for warmth.
+        // The first sample warms up.
         run.ns_per_packet.remove(0);
         let spread = Spread::of(&run.ns_per_packet);
         Row {
@@ -237,7 +239,7 @@ pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<R
     Ok(rows.collect())
 }
 
-/// A target with a cache, and packets to which this happens.
+/// A target with a cache, and packets for the case `what`.
 fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
     let room = if what == "replace" { FEW } else { 1_024 };
     let mut target = case.target(None)?;
@@ -258,7 +260,7 @@ fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
     let mut run = Run::new(target, case);
     match what {
         "miss" | "rest" => {
-            // The cache has what other packets left, and takes no more.
+            // The cache has entries of other packets, and accepts no more.
             for packet in others(case) {
                 run.receive(OTHER_PORT, &packet);
             }
@@ -281,7 +283,7 @@ fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// The program form, with other packets in its cache, or this one.
+/// The program form, with other packets or this one in its cache.
 fn run_program(case: &Case, what: &str) -> Result<Run> {
     let mut cached = Cached::new(case)?;
     match what {
@@ -303,7 +305,7 @@ fn run_program(case: &Case, what: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// Packets of the same network that are nothing like the case's.
+/// Packets of the same network that differ from the case's in everything else.
 fn others(case: &Case) -> Vec<Vec<u8>> {
     let other = |index: usize| {
         let mut packet = case.packet.clone();
@@ -314,7 +316,7 @@ fn others(case: &Case) -> Vec<Vec<u8>> {
     (0..2 * FEW).map(other).collect()
 }
 
-/// Packets of which each has a route of its own, so that each is remembered by itself.
+/// Packets that each have their own route, so that each is remembered separately.
 fn routed_apart(case: &Case) -> Result<(Routes, Vec<Vec<u8>>)> {
     let mut target = case.target(None)?;
     let (table, entry, part) = route(&mut target, case)?;
@@ -330,7 +332,7 @@ fn routed_apart(case: &Case) -> Result<(Routes, Vec<Vec<u8>>)> {
     Ok((routes, packets))
 }
 
-/// What inserts routes, and what deletes them.
+/// Updates that insert routes, and those that delete them.
 #[derive(Default)]
 struct Routes {
     come: Vec<Update>,
@@ -340,20 +342,20 @@ struct Routes {
 struct Run {
     target: Target,
     packets: Vec<Vec<u8>>,
-    /// Entries that go and come again when all packets have been sent, and what they have brought
-    /// into the cache goes with them.
+    /// Entries that are deleted and inserted again after all packets were sent. That removes
+    /// what the packets brought into the cache.
     routes: Option<Routes>,
     port: u32,
     now_ns: u64,
     outbox: Outbox,
     ns_per_packet: Vec<f64>,
     counted: (u64, u64),
-    /// Of the program form.
+    /// The cache table of the program form.
     cache_table: Option<TableId>,
 }
 
 impl Run {
-    /// Sends the case's packet again and again.
+    /// Sends the case's packet repeatedly.
     fn new(target: Target, case: &Case) -> Run {
         Run {
             target,
@@ -385,7 +387,7 @@ impl Run {
     fn sample(&mut self, count: u64) -> Result<()> {
         let packets = std::mem::take(&mut self.packets);
         let routes = self.routes.take();
-        // Without routes that come and go, all of it is measured in one piece.
+        // Without changing routes, the whole sample is measured in one piece.
         let piece = match routes {
             Some(_) => packets.len() as u64,
             None => count,
@@ -409,7 +411,7 @@ impl Run {
         Ok(())
     }
 
-    /// Hits and misses of behaviours, or of segments where there is the cache of traversals.
+    /// Hits and misses of behaviours, or of segments with the cache of traversals.
     fn counts(&self) -> (u64, u64) {
         let behaviors = self.target.behavior_counts();
         let behaviors = behaviors.map(|counts| (counts.hits, counts.misses));

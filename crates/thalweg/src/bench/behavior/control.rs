@@ -1,4 +1,4 @@
-//! Figure 10: the delay of a report and of a change.
+//! Measures Figure 10: the delays of a report and of a change.
 
 use std::time::{Duration, Instant as Clock};
 
@@ -15,17 +15,17 @@ use thalweg_packet::Instant;
 use super::cases::{Case, DESTINATION, NETWORK, set_ttl};
 use crate::bench::spread::Spread;
 
-/// Reports a second that are tried.
+/// The tested rates of reports.
 const RATES: [u64; 5] = [100, 400, 1_000, 10_000, 100_000];
 
-/// Delay at a rate of reports.
+/// The delay at a rate of reports.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct ReportRow {
     pub(super) reports_per_second: u64,
     pub(super) delay_us: Spread,
 }
 
-/// Delay of a change that affects so many.
+/// The delay of a change that affects `affected` behaviours.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct BarrierRow {
     pub(super) affected: usize,
@@ -37,7 +37,7 @@ fn micros(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64() * 1e6
 }
 
-/// Reports come evenly; each is installed in place of the oldest.
+/// Measures evenly spaced reports; each replaces the oldest behaviour.
 pub(super) fn manager(case: &Case, repetitions: usize) -> Result<Vec<ReportRow>> {
     let mut rows = Vec::new();
     for rate in RATES {
@@ -64,7 +64,7 @@ pub(super) fn manager(case: &Case, repetitions: usize) -> Result<Vec<ReportRow>>
             let start = Clock::now();
             let installed = target.install(1);
             let delay = micros(start.elapsed());
-            // What else the packet reported, of egress.
+            // Installs the packet's other report, of egress.
             target.install(usize::MAX);
             if installed == 1 && round >= 32 {
                 delays.push(delay);
@@ -83,7 +83,7 @@ pub(super) fn manager(case: &Case, repetitions: usize) -> Result<Vec<ReportRow>>
     Ok(rows)
 }
 
-/// Routes that cover more and more of the flows come and go.
+/// Measures changes of routes that cover more and more of the flows.
 pub(super) fn barrier(
     case: &Case,
     behaviors: usize,
@@ -117,7 +117,7 @@ pub(super) fn barrier(
             let counts = |target: &Target| target.behavior_counts().map_or(0, |one| one.affected);
             there = target.behavior_count();
             let before = counts(&target);
-            // As long as the network at most, so that it is another entry.
+            // At most as long as the network's prefix, so that it is a different entry.
             let change = prefix(NETWORK, length);
             let update = match length {
                 16 => Update::ModifyEntry(table, change.clone()),
@@ -146,7 +146,8 @@ pub(super) fn barrier(
     Ok(rows)
 }
 
-/// The table with the route that the case's packet takes, its entry, and the part that is a prefix.
+/// The table that routes the case's packet, the route's entry, and the index of its prefix
+/// match.
 ///
 /// # Errors
 /// If no table with a prefix routes the packet.
@@ -180,10 +181,10 @@ pub(super) fn route(target: &mut Target, case: &Case) -> Result<(TableId, TableE
     )
 }
 
-/// Lets each flow be remembered that is not.
+/// Sends packets until every flow is remembered.
 fn fill(target: &mut Target, case: &Case, behaviors: usize) {
     let mut outbox = Outbox::new();
-    // A packet to be found hot, and one so that what it reported is installed.
+    // One packet makes the behaviour hot; the next one installs its report.
     for _ in 0..2 {
         for flow in 0..behaviors as u32 {
             let packet = case.packet_to(NETWORK + flow);

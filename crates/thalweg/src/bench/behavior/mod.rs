@@ -1,22 +1,23 @@
-//! `thalweg bench behavior`: what remembering behaviours gains and costs, as in B-Cache's figures 9
-//! and 10.
+//! `thalweg bench behavior`: measures gains and costs of remembering behaviours, as B-Cache's
+//! Figures 9 and 10 do.
 //!
-//! Figure 9: the four cases, each with no cache, and with the caches of behaviours and of traversals:
-//! where the cache has other packets, looks this one up and counts it, and records nothing (`miss`);
-//! where it always has it (`hit`); where each packet is recorded and installed, with room for it
-//! (`record`), and where another has to leave for it (`replace`). Processor time of one thread,
-//! packets of 60 bytes (64 on a wire) through memory. Packets that are recorded have routes of their
-//! own in ingress and leave alike, so that egress, which half of the lookups are for, has them.
+//! Figure 9: the four cases, each without a cache, and with the caches of behaviours and of
+//! traversals. With a cache, a packet is looked up and counted without being recorded (`miss`)
+//! or always found (`hit`). Or it is recorded and installed, with room for it (`record`) or in
+//! place of another (`replace`). Times are processor time of one thread, for packets of 60
+//! bytes (64 on a wire) through memory. Recorded packets have separate routes in ingress but
+//! leave alike, so egress finds them; egress makes half of the lookups.
 //!
-//! The same, miss and hit, of the program form (`thalweg p4 cache`), run by our engine; and of a fifth
-//! case where the folder has it, whose behaviours are stateful: a heavy flow in a count-min sketch.
+//! The same, on a miss and on a hit, for the program form (`thalweg p4 cache`), run by our
+//! engine; and for a fifth case if the folder has it. Its behaviours are stateful: a heavy
+//! flow in a count-min sketch.
 //!
-//! Figure 10, on case 1: the delay from a report to its installation against reports a second, and
-//! that of a change against the behaviours that it affects, by the clock. There is no message between
-//! detector, manager and table here, as there was in the paper.
+//! Figure 10, on case 1: the delay from a report to its installation at several report rates,
+//! and the delay of a change by the number of affected behaviours. Both are wall-clock times.
+//! Unlike in the paper, no messages pass between detector, manager and table here.
 //!
-//! The paper's own figures are rows that are marked as quoted: another machine, another switch. So is
-//! simple_switch's, unless `--peer` has what it needed here.
+//! The paper's own figures are rows marked as quoted; they are from another machine and
+//! switch. So is simple_switch's, unless `--peer` gives its measurements on this machine.
 
 mod cases;
 mod control;
@@ -37,13 +38,13 @@ use crate::console::Console;
 use crate::number::number;
 use crate::report::Table;
 
-/// What the command takes.
+/// The command's arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Folder with the four programs and their entries: `NAME_1.json` and `NAME_1.cmds` to `_4`
     #[arg(long, value_name = "FOLDER", default_value = "examples/p4")]
     programs: PathBuf,
-    /// Packets of a sample
+    /// Packets in each sample
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = number::<u64>(1..))]
     packets: u64,
     /// Samples of each row
@@ -52,21 +53,23 @@ pub(crate) struct Arguments {
     /// Repetitions of each report and each change
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number::<usize>(1..))]
     repetitions: usize,
-    /// Behaviours that are there when entries change
+    /// Behaviours that are remembered when entries change
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<usize>(1..=65_536))]
     behaviors: usize,
-    /// What simple_switch needs here, from a file of `bench/peers/simple_switch.py --cases`
+    /// Measurements of simple_switch on this machine, from `bench/peers/simple_switch.py
+    /// --cases`
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
-    /// Write the packets as captures into a folder that is there, and measure nothing: for that script
+    /// Write the packets as captures to an existing folder, and measure nothing; that script
+    /// reads them
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["peer", "plot"])]
     write_inputs: Option<PathBuf>,
-    /// Write pictures: one as .svg, or all with the tables as .html
+    /// Draw pictures: one as .svg, or all with the tables as .html
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
-/// What the paper says of case 4 (figure 9 and section V).
+/// The paper's figures for case 4 (Figure 9 and section V).
 #[derive(Serialize, Clone, Copy)]
 struct Quoted {
     target: &'static str,
@@ -93,10 +96,10 @@ const QUOTED: [Quoted; 3] = [
     },
 ];
 
-/// What the paper says of a miss in case 4: delay and throughput change by no more.
+/// The paper's bound for a miss in case 4: delay and throughput change by at most this.
 const QUOTED_MISS_PERCENT: f64 = 3.1;
 
-/// What the command prints with `--json`.
+/// The command's output with `--json`.
 #[derive(Serialize)]
 struct Report {
     command: &'static str,
@@ -114,7 +117,7 @@ struct Report {
 /// Measures and prints.
 ///
 /// # Errors
-/// If a program cannot be read, or the result not be written.
+/// If a program cannot be read, or the result cannot be written.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if let Some(path) = &arguments.plot {
         picture::check(path)?;

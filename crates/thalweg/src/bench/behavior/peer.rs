@@ -1,5 +1,7 @@
-//! BMv2's simple_switch beside our rows, from a file as `bench/peers/simple_switch.py --cases` writes
-//! it, on the same machine with the same packets; where there is none, what was measured elsewhere.
+//! Compares BMv2's simple_switch with our rows.
+//!
+//! Its rows come from a file of `bench/peers/simple_switch.py --cases`, measured on the same
+//! machine with the same packets. Without a file, a quoted measurement from elsewhere is used.
 
 use std::path::Path;
 
@@ -13,37 +15,37 @@ use crate::failure::bad_input;
 use crate::output::CaptureOutput;
 use crate::report::Table;
 
-/// What simple_switch needed for a packet of case 4, in microseconds of one core, when it was built
-/// with optimisation and without logging macros; measured elsewhere.
+/// Quoted processor time of simple_switch for a packet of case 4, in microseconds. It was
+/// built with optimisation and without logging macros, and measured elsewhere.
 const QUOTED_US: f64 = 20.0;
 
-/// What simple_switch needs for a packet of a case.
+/// The cost of a packet in simple_switch.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(super) struct PeerRow {
     pub(super) case: String,
     /// Processor time of all its threads.
     pub(super) ns_per_packet: Spread,
-    /// Packets that it sent otherwise than Thalweg.
+    /// Packets that it sent differently from Thalweg.
     pub(super) different: u64,
     /// Whether it was measured elsewhere.
     #[serde(default)]
     pub(super) is_quoted: bool,
 }
 
-/// One of our rows against the peer.
+/// One of our rows compared with the peer.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Against {
     pub(super) case: String,
     pub(super) cache: &'static str,
-    /// Our packets a second and core over the peer's.
+    /// Our packets per second and core, divided by the peer's.
     pub(super) times: f64,
     pub(super) is_quoted: bool,
 }
 
-/// The peer's rows: of a file, or what is quoted.
+/// Reads the peer's rows from a file, or returns the quoted one.
 ///
 /// # Errors
-/// If the file cannot be read, is none of the peer, or the peer sent other packets.
+/// If the file cannot be read or is not a peer's, or the peer sent other packets.
 pub(super) fn rows(path: Option<&Path>) -> Result<Vec<PeerRow>> {
     #[derive(Deserialize)]
     struct Peer {
@@ -73,7 +75,7 @@ pub(super) fn rows(path: Option<&Path>) -> Result<Vec<PeerRow>> {
     Ok(peer.rows)
 }
 
-/// Our rows without a cache and those of hits, against the peer.
+/// Compares our rows without a cache and those of hits with the peer.
 pub(super) fn against(rows: &[Row], peers: &[PeerRow]) -> Vec<Against> {
     let ours = rows
         .iter()
@@ -90,7 +92,7 @@ pub(super) fn against(rows: &[Row], peers: &[PeerRow]) -> Vec<Against> {
     pairs.collect()
 }
 
-/// For people.
+/// The comparison as a table.
 pub(super) fn table(all: &[Against]) -> Table {
     let mut table = Table::new("Packets a second and core, against simple_switch")
         .with_words("case")
@@ -108,10 +110,11 @@ pub(super) fn table(all: &[Against]) -> Table {
     table
 }
 
-/// Writes each case's packet, so often, as a capture that the peer reads: `case_N-pPORT.pcap`.
+/// Writes `packets` copies of each case's packet as a capture for the peer:
+/// `case_N-pPORT.pcap`.
 ///
 /// # Errors
-/// If one cannot be written.
+/// If a file cannot be written.
 pub(super) fn write_inputs(cases: &[Case], packets: u64, folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         let folder = folder.display();

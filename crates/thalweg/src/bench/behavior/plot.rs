@@ -1,10 +1,10 @@
-//! The pictures: figure 9, and both halves of figure 10.
+//! Draws Figure 9 and both halves of Figure 10.
 
 use super::cases::Row;
 use super::control::{BarrierRow, ReportRow};
 use crate::report::{Axis, Lines, Series, Shape, Unit};
 
-/// All three.
+/// All three pictures.
 pub(super) fn pictures(rows: &[Row], manager: &[ReportRow], barrier: &[BarrierRow]) -> Vec<Lines> {
     let lines = [
         ("off", "miss", "no cache"),

@@ -1,4 +1,5 @@
-//! Figure 9 of the program form: what `thalweg p4 cache` puts in front of a program, run by our engine.
+//! Measures Figure 9 for the program form: the output of `thalweg p4 cache`, run by our
+//! engine.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use thalweg_packet::Instant;
 use super::cases::Case;
 use crate::failure::bad_input;
 
-/// Behaviours that the cache table has room for.
+/// Capacity of the cache table.
 const ENTRIES: u32 = 10_240;
 
 /// A transformed program with its entries, and the keeper that fills its cache.
@@ -26,7 +27,7 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    /// An empty cache in front of a case; whatever misses is reported.
+    /// Creates an empty cache in front of a case; every miss is reported.
     ///
     /// # Errors
     /// If no cache can be put in front of it.
@@ -53,7 +54,8 @@ impl Cached {
         Ok(cached)
     }
 
-    /// Sets how often a behaviour is seen before it is reported; with the most there is, never.
+    /// Sets how often a behaviour must be seen before it is reported; the maximum disables
+    /// reports.
     ///
     /// # Errors
     /// If the register is refused.
@@ -66,7 +68,7 @@ impl Cached {
         written.map_err(|failed| bad_input(failed.error.to_string()))
     }
 
-    /// Lets a packet through, and installs what it reports.
+    /// Sends a packet through, and installs what it reports.
     ///
     /// # Errors
     /// If an entry of the cache is refused.
@@ -83,13 +85,13 @@ impl Cached {
         Ok(())
     }
 
-    /// The cache table.
+    /// The cache table's number.
     pub(super) fn table(&self) -> TableId {
         self.entries.table
     }
 }
 
-/// Whether the cache table has a packet.
+/// Whether a packet hits the cache table.
 pub(super) fn is_hit(target: &mut Target, table: TableId, port: u32, packet: &[u8]) -> bool {
     let steps = target.trace(port, packet, Instant::ZERO, &mut Outbox::new());
     let mut steps = steps.iter();
