@@ -8,6 +8,8 @@
     bench/peers/simple_switch.py --bmv2 BUILD --cases examples/p4 --out peer.json
     thalweg bench behavior --peer peer.json
 
+    bench/peers/simple_switch.py --bmv2 BUILD --forms examples/p4 --out forms.json
+
     bench/peers/simple_switch.py --bmv2 BUILD --programs FOLDER --out programs.json
 
 BUILD is where BMv2 was built from its public source. See README.md for what is compared.
@@ -241,6 +243,54 @@ def measure_cases(options):
     return {"rows": rows, "different": wrong}
 
 
+def measure_forms(options):
+    """B-Cache's figure 9 on simple_switch: each case without a cache, missing it and hitting it."""
+    rows, wrong = [], 0
+    with tempfile.TemporaryDirectory(prefix="peer-forms-") as name:
+        folder = pathlib.Path(name)
+        subprocess.run([options.program, "bench", "behavior", "--programs", str(options.forms),
+                        "--packets", str(options.packets), "--write-inputs", name], check=True)
+        for case in range(1, 5):
+            plain, = options.forms.glob(f"*_{case}.json")
+            entries, captures = plain.with_suffix(".cmds"), folder / f"case_{case}"
+            cached, warm = folder / f"cached_{case}.json", folder / f"warm_{case}.cmds"
+            subprocess.run([options.program, "p4", "cache", str(plain), "-o", str(cached)],
+                           check=True, stdout=subprocess.DEVNULL)
+            warm_up(options, plain, entries, captures, warm)
+            filled = folder / f"filled_{case}.cmds"
+            filled.write_text(entries.read_text() + "\n" + warm.read_text())
+            options.captures = captures
+            spent = collections.defaultdict(list)
+            # Samples of the three take turns.
+            for _ in range(options.samples):
+                for cache, program, commands in (("off", plain, entries), ("miss", cached, entries),
+                                                 ("hit", cached, filled)):
+                    options.p4, options.entries = program, commands
+                    run = measure(options)
+                    wrong += run["different"]
+                    spent[cache].append(run["us_per_packet"]["simple_switch"] * 1e3)
+            rows += [{"case": str(case), "cache": cache, "packets": options.packets,
+                      "behaviours": warm.read_text().count("table_add") if cache == "hit" else 0,
+                      "ns_per_packet": {"median": statistics.median_low(samples),
+                                        "min": min(samples), "max": max(samples)}}
+                     for cache, samples in spent.items()]
+    return {"rows": rows, "different": wrong}
+
+
+def warm_up(options, program, entries, captures, warm):
+    """Writes the entries that fill a program's cache with what a few of the packets do."""
+    found = sorted(captures.parent.glob(f"{captures.name}-p*.pcap"))
+    few = captures.parent / "few"
+    few.mkdir(exist_ok=True)
+    arguments = []
+    for path in found:
+        port = re.fullmatch(r".*-p(\d+)\.pcap", path.name).group(1)
+        write_capture(few / path.name, list(enumerate(read_capture(path)[:1000])))
+        arguments += ["--pcap", f"{port}={few / path.name}"]
+    subprocess.run([options.program, "p4", "warm", str(program), "--entries", str(entries),
+                    *arguments, "-o", str(warm)], check=True, stdout=subprocess.DEVNULL)
+
+
 def packets_of(script):
     """By port: the packets of p4c's test script of a program, or one of any program."""
     lines = script.read_text().splitlines() if script.exists() else []
@@ -316,6 +366,9 @@ def parse_arguments():
     what.add_argument("--p4", type=pathlib.Path, help="the program, as JSON")
     what.add_argument("--cases", type=pathlib.Path,
                       help="a folder with the four cases: rows for `thalweg bench behavior --peer`")
+    what.add_argument("--forms", type=pathlib.Path,
+                      help="the same folder: each case without a cache in the program, missing it "
+                           "and hitting it")
     what.add_argument("--programs", type=pathlib.Path,
                       help="a folder of programs: each with a cache in front, and without")
     parser.add_argument("--packets", type=int, default=50_000, help="of each case")
@@ -342,6 +395,7 @@ def main():
     options = parse_arguments()
     try:
         how = (measure_cases if options.cases else
+               measure_forms if options.forms else
                measure_programs if options.programs else measure)
         found = how(options)
     except (PeerError, OSError, ValueError, subprocess.CalledProcessError) as error:

@@ -10,7 +10,7 @@ use thalweg_p4::behavior::transform::transform;
 
 use crate::console::Console;
 use crate::failure::bad_input;
-use crate::input::program as program_text;
+use crate::input::{self, program as program_text};
 use crate::number::number;
 use crate::output;
 
@@ -122,7 +122,7 @@ pub(super) fn p4info_of(given: Option<&Path>, program: &Program) -> Result<P4Inf
         return Ok(thalweg_control::derive(program));
     };
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let bytes = input::bytes(path)?;
     thalweg_control::read(&bytes).map_err(|error| wrong(error.to_string()))
 }
 

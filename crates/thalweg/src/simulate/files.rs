@@ -195,11 +195,61 @@ fn open(path: &Path, data: Option<&Path>) -> Result<(String, Reader)> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(found).map_err(cannot)?);
     let is_packed = file.fill_buf().map_err(cannot)?.starts_with(&[0x1f, 0x8b]);
     let reader: Reader = match is_packed {
-        true => Box::new(BufReader::new(MultiGzDecoder::new(file).take(MOST_BYTES))),
-        false => Box::new(file.take(MOST_BYTES)),
+        true => Box::new(BufReader::new(Limited::new(MultiGzDecoder::new(file)))),
+        false => Box::new(BufReader::new(Limited::new(file))),
     };
     Ok((name, reader))
 }
 
 /// Longest trace, 4 GiB of text. It bounds what a packed file can expand to.
 const MOST_BYTES: u64 = 1 << 32;
+
+/// Reads up to [`MOST_BYTES`], and fails on what is longer.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R> Limited<R> {
+    fn new(inner: R) -> Limited<R> {
+        Limited {
+            inner,
+            left: MOST_BYTES,
+        }
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let left = self.left.checked_sub(count as u64);
+        self.left = left.ok_or_else(|| {
+            std::io::Error::new(
+                std::io::ErrorKind::FileTooLarge,
+                "it has more than 4 GiB of text; give a shorter one",
+            )
+        })?;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_is_no_shorter_text() {
+        let mut read = Limited {
+            left: 5,
+            ..Limited::new(&b"12345"[..])
+        };
+        let mut text = String::new();
+        assert_eq!(read.read_to_string(&mut text).unwrap(), 5);
+        let mut read = Limited {
+            left: 5,
+            ..Limited::new(&b"123456"[..])
+        };
+        let error = read.read_to_string(&mut text).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);
+    }
+}
