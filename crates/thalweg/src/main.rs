@@ -22,6 +22,7 @@ mod generate;
 mod input;
 mod interrupt;
 mod lookups;
+mod manual;
 mod memory;
 mod number;
 mod output;
@@ -101,6 +102,10 @@ enum Command {
     /// Measure performance; the baseline is always one of the rows
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Write man pages, and the reference of the configuration
+    Man(manual::ManArguments),
+    /// Print a shell's completion script
+    Completions(manual::CompletionsArguments),
 }
 
 impl Command {
@@ -133,6 +138,8 @@ fn main() -> ExitCode {
         Command::Generate(arguments) => generate::execute(arguments, &console),
         Command::P4(command) => p4::execute(command, &console),
         Command::Bench(command) => bench::execute(command, &console),
+        Command::Man(folder) => manual::man::<Arguments>(folder),
+        Command::Completions(shell) => manual::completions::<Arguments>(shell),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,7 @@ mod error;
 mod map;
 mod p4;
 mod plan;
+mod reference;
 mod reload;
 mod v2p;
 mod value;
@@ -49,6 +50,7 @@ pub use crate::plan::{
     PlannedFailure, PlannedGatewayMove, PlannedTopology, SchemeKind, TrafficSource, Transport,
     Workload,
 };
+pub use crate::reference::{KeyReference, configuration_page, key_references};
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};

@@ -11,23 +11,23 @@ use crate::value::{Number, bytes, micros};
 use crate::{Result, Sections, Source};
 
 /// Port numbers of v1model, whose `egress_spec` has 9 bits.
-const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
+pub(crate) const PROGRAM_PORTS: std::ops::RangeInclusive<u64> = 0..=511;
 /// The default port of `mark_to_drop`, as on simple_switch.
-const DROP_PORT: u32 = 511;
+pub(crate) const DROP_PORT: u32 = 511;
 /// Entries that a cache may remember.
-const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
+pub(crate) const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 1..=1 << 24;
 /// Thresholds that the detector's counters can reach.
-const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
+pub(crate) const THRESHOLDS: std::ops::RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// Handshakes or reads that may be under way.
-const PLACES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
+pub(crate) const PLACES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
 /// Memory for messages: at least enough for a small one.
-const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
+pub(crate) const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 40;
 /// The largest message: gRPC's lengths have 32 bits.
-const MAX_MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 31;
+pub(crate) const MAX_MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 31;
 /// Timeouts of a handshake.
-const TIMEOUTS_US: std::ops::RangeInclusive<u64> = 1..=3_600_000_000;
+pub(crate) const TIMEOUTS_US: std::ops::RangeInclusive<u64> = 1..=3_600_000_000;
 /// Device numbers; 0 means none.
-const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
+pub(crate) const DEVICES: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +90,7 @@ pub enum P4Cache {
 
 impl P4Cache {
     /// All kinds.
-    const ALL: [P4Cache; 3] = [P4Cache::Off, P4Cache::Traversal, P4Cache::Behavior];
+    pub(crate) const ALL: [P4Cache; 3] = [P4Cache::Off, P4Cache::Traversal, P4Cache::Behavior];
 
     /// The name in a configuration.
     pub fn name(self) -> &'static str {

@@ -16,12 +16,12 @@ use crate::value::Number;
 use crate::{Result, Source};
 
 /// Entries that a cache can hold.
-const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 0..=1 << 24;
+pub(crate) const CACHE_ENTRIES: std::ops::RangeInclusive<u64> = 0..=1 << 24;
 
 /// Default number of mappings in a switch's cache.
-const DEFAULT_ENTRIES: u32 = 4_096;
+pub(crate) const DEFAULT_ENTRIES: u32 = 4_096;
 
-const ROLES: [(&str, V2pRole); 7] = [
+pub(crate) const ROLES: [(&str, V2pRole); 7] = [
     ("tor", V2pRole::Switch(Role::Tor)),
     ("gateway-tor", V2pRole::Switch(Role::GatewayTor)),
     ("spine", V2pRole::Switch(Role::Spine)),
@@ -31,7 +31,7 @@ const ROLES: [(&str, V2pRole); 7] = [
     ("host", V2pRole::Host),
 ];
 
-const PROFILES: [(&str, Profile); 3] = [
+pub(crate) const PROFILES: [(&str, Profile); 3] = [
     ("plus", Profile::Plus),
     ("paper", Profile::Paper),
     ("artifact", Profile::Artifact),

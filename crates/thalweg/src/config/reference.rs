@@ -1,0 +1,609 @@
+//! The reference of the keys of a configuration, as a page and as rows.
+//!
+//! Defaults and ranges come from the values that the reader itself uses, and a test asks the
+//! reader which keys it knows, so that the reference names all of them and no others.
+
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+use thalweg_control::ServerLimits;
+use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
+use thalweg_io::PortKind;
+use thalweg_pipeline::ClassifierKind;
+use thalweg_switch::SwitchConfig;
+use thalweg_v2p::LEARNING_PROBABILITY;
+
+use crate::{
+    BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
+    WORKERS, p4, v2p,
+};
+
+/// A key of a configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyReference {
+    /// The section it stands in, as its heading is written.
+    pub section: &'static str,
+    /// The key.
+    pub key: &'static str,
+    /// The values it takes.
+    pub values: String,
+    /// The value without it; empty where there is none.
+    pub default: String,
+    /// The effect of the key.
+    pub text: &'static str,
+}
+
+/// The headings, each with a sentence on its section.
+const SECTIONS: [(&str, &str); 8] = [
+    ("[switch]", "The switch and its rules."),
+    ("[cache.microflow]", "The exact-match cache of each worker."),
+    ("[cache.megaflow]", "The wildcard cache of each worker."),
+    (
+        "[limits]",
+        "Bounds. A size beyond them is refused or dropped, and counted by reason.",
+    ),
+    ("[[port]]", "A port; repeat the section for each."),
+    (
+        "[v2p]",
+        "The part of the switch in a fabric that caches virtual addresses.",
+    ),
+    ("[p4]", "A P4 program that forwards in place of rules."),
+    (
+        "[p4runtime]",
+        "The P4Runtime server of that program, and how much of it clients may take.",
+    ),
+];
+
+/// All keys, in the order of a file.
+pub fn key_references() -> Vec<KeyReference> {
+    let mut rows = Vec::new();
+    switch_keys(&mut rows);
+    cache_keys(&mut rows);
+    limit_keys(&mut rows);
+    port_keys(&mut rows);
+    v2p_keys(&mut rows);
+    p4_keys(&mut rows);
+    p4runtime_keys(&mut rows);
+    rows
+}
+
+/// The reference as a page of Markdown.
+pub fn configuration_page() -> String {
+    let rows = key_references();
+    let mut page = String::from(
+        "# Configuration\n\nEvery key of the file that `thalweg run` reads (TOML). Only `[[port]]` \
+         is required. Unknown keys are errors, with line and column. A size (`_bytes`, `bytes`) is \
+         a number of bytes or a text such as `\"64 MiB\"`; a time (`_us`) is a number of \
+         microseconds or a text such as `\"10s\"`. Paths are relative to the file's folder. How to \
+         run a switch, and which keys it reads again on SIGHUP: [operating.md](operating.md).\n",
+    );
+    for (heading, text) in SECTIONS {
+        let _ = write!(
+            page,
+            "\n## `{heading}`\n{text}\n\n| key | values | default | effect |\n| --- | --- | --- | --- |\n"
+        );
+        for row in rows.iter().filter(|row| row.section == heading) {
+            let default = match row.default.as_str() {
+                "" => "–".to_owned(),
+                words if words.contains(' ') => words.to_owned(),
+                default => format!("`{default}`"),
+            };
+            let KeyReference {
+                key, values, text, ..
+            } = row;
+            let _ = writeln!(page, "| `{key}` | {values} | {default} | {text} |");
+        }
+    }
+    page
+}
+
+/// Adds a row.
+fn add(
+    rows: &mut Vec<KeyReference>,
+    (section, key): (&'static str, &'static str),
+    values: impl Into<String>,
+    default: impl ToString,
+    text: &'static str,
+) {
+    rows.push(KeyReference {
+        section,
+        key,
+        values: values.into(),
+        default: default.to_string(),
+        text,
+    });
+}
+
+fn range(range: RangeInclusive<u64>) -> String {
+    format!("{} to {}", range.start(), range.end())
+}
+
+fn size(of: RangeInclusive<u64>) -> String {
+    format!("a size, {}", range(of))
+}
+
+fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+const NONE: &str = "";
+
+fn switch_keys(rows: &mut Vec<KeyReference>) {
+    let default = SwitchConfig::default();
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[switch]", key), values, default, text);
+    };
+    key(
+        "name",
+        "text".into(),
+        "thalweg".into(),
+        "The name in logs and reports.",
+    );
+    key(
+        "workers",
+        range(WORKERS),
+        default.workers.to_string(),
+        "Threads that forward; ports are dealt to them in turn. A P4 program has one.",
+    );
+    key(
+        "rules",
+        "paths".into(),
+        NONE.into(),
+        "Files of flows, as `ovs-ofctl` writes them.",
+    );
+    key("groups", "paths".into(), NONE.into(), "Files of groups.");
+    key(
+        "allow_empty_rules",
+        "`true`, `false`".into(),
+        "false".into(),
+        "Takes a file of rules or groups that is empty, and so removes all. Otherwise it is \
+         refused: an editor that truncates first would remove every rule.",
+    );
+    key(
+        "maintainer",
+        names(MaintainerKind::ALL.map(MaintainerKind::name)),
+        default.datapath.maintainer.name().into(),
+        "How caches follow a change of the rules. `lazy` forwards stale packets while it sweeps, \
+         and is for comparison.",
+    );
+    key(
+        "mode",
+        names(Mode::ALL.map(Mode::name)),
+        default.datapath.mode.name().into(),
+        "Whether packets that the exact-match cache does not know are answered by megaflows or by \
+         the rules themselves.",
+    );
+    key(
+        "classifier",
+        names(ClassifierKind::ALL.map(ClassifierKind::name)),
+        default.pipeline.classifier.name().into(),
+        "How tables find their rules; of a P4 program, its tables too.",
+    );
+    key(
+        "seed",
+        "a number".into(),
+        "drawn by the operating system".into(),
+        "The seed of the hash tables that packets meet and of all chance; a given seed is that \
+         of select groups too. Those who know it can choose packets that collide.",
+    );
+    key(
+        "end_when_finished",
+        "`true`, `false`".into(),
+        "false".into(),
+        "Ends the run when all captures have been read.",
+    );
+}
+
+fn cache_keys(rows: &mut Vec<KeyReference>) {
+    let default = SwitchConfig::default().datapath;
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[cache.microflow]", key), values, default, text);
+    };
+    key(
+        "entries",
+        range(FLOWS),
+        default.microflow.entries.to_string(),
+        "Flows that fit, rounded up to a power of two; 0 for no such cache.",
+    );
+    key(
+        "admit_one_in",
+        range(POSITIVE),
+        default.microflow.admit_one_in.to_string(),
+        "Where a flow would replace another, one new flow in this many is admitted.",
+    );
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[cache.megaflow]", key), values, default, text);
+    };
+    let megaflow = default.megaflow;
+    key(
+        "entries",
+        range(ENTRIES),
+        megaflow.entries.to_string(),
+        "Entries that fit; 0 for no such cache.",
+    );
+    key(
+        "bytes",
+        size(BYTES),
+        megaflow.bytes.to_string(),
+        "Memory that the entries and their index may take.",
+    );
+    key(
+        "masks",
+        range(POSITIVE),
+        megaflow.masks.to_string(),
+        "Masks, each with a table to search. Beyond them, rare masks give way.",
+    );
+    key(
+        "classifier",
+        names(MegaflowClassifier::ALL.map(MegaflowClassifier::name)),
+        megaflow.classifier.name().into(),
+        "How an entry is found.",
+    );
+}
+
+fn limit_keys(rows: &mut Vec<KeyReference>) {
+    let default = SwitchConfig::default();
+    let mut key = |key, values: String, default: usize, text| {
+        add(rows, ("[limits]", key), values, default, text);
+    };
+    key(
+        "rules",
+        range(RULES),
+        default.pipeline.rules,
+        "Rules in all tables.",
+    );
+    key("groups", range(COUNT), default.pipeline.groups, "Groups.");
+    key(
+        "stations",
+        range(COUNT),
+        default.pipeline.stations,
+        "Stations that `normal` remembers.",
+    );
+    key(
+        "packets_per_worker",
+        range(PACKETS),
+        default.packets_per_worker,
+        "Packet buffers of a worker, made at the start.",
+    );
+    key(
+        "packet_bytes",
+        size(PACKET_BYTES),
+        default.packet_bytes,
+        "Room for each packet; a longer one makes its buffer grow.",
+    );
+}
+
+fn port_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[port]]", key), values, default, text);
+    };
+    key(
+        "number",
+        range(PORT_NUMBERS),
+        NONE,
+        "The OpenFlow number. Required.",
+    );
+    key(
+        "name",
+        "text".into(),
+        "portN",
+        "The name in logs, reports and rules.",
+    );
+    key(
+        "kind",
+        PortKind::SUPPORTED.into(),
+        "auto",
+        "`auto` is an existing interface, `tap` makes one, `pcap` reads and writes captures, and \
+         `memory` counts and sends nowhere.",
+    );
+    key(
+        "interface",
+        "text".into(),
+        "the port's name",
+        "The Linux interface, of `auto`, `af_packet` and `tap`.",
+    );
+    key(
+        "mtu_bytes",
+        size(MTU_BYTES),
+        NONE,
+        "The MTU that a tap gets.",
+    );
+    key(
+        "receive",
+        "`ring`, `messages`".into(),
+        NONE,
+        "How a packet socket receives, of `auto` and `af_packet`; the better one by default.",
+    );
+    key(
+        "read",
+        "a path".into(),
+        NONE,
+        "The capture that a `pcap` port receives.",
+    );
+    key(
+        "write",
+        "a path".into(),
+        NONE,
+        "The capture that a `pcap` port writes.",
+    );
+}
+
+fn v2p_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[v2p]", key), values, default, text);
+    };
+    let roles = names(v2p::ROLES.map(|(name, _)| name));
+    let profiles = names(v2p::PROFILES.map(|(name, _)| name));
+    key(
+        "role",
+        roles,
+        NONE.into(),
+        "The place in the fabric. Required.",
+    );
+    key(
+        "address",
+        "an IP address".into(),
+        NONE.into(),
+        "The physical address. Required.",
+    );
+    key(
+        "map",
+        "a path".into(),
+        NONE.into(),
+        "The file of the fabric's mappings. Required.",
+    );
+    key(
+        "profile",
+        profiles,
+        "plus".into(),
+        "Which version of SwitchV2P: the paper, its published code, or ours.",
+    );
+    key(
+        "cache_entries",
+        range(v2p::CACHE_ENTRIES),
+        v2p::DEFAULT_ENTRIES.to_string(),
+        "Mappings that the switch caches.",
+    );
+    key(
+        "learning_probability",
+        "0.0 to 1.0".into(),
+        LEARNING_PROBABILITY.to_string(),
+        "How often a resolved packet makes a gateway's ToR send a learning packet.",
+    );
+    key(
+        "attached",
+        "a table from port name to IP address".into(),
+        NONE.into(),
+        "The switches at the other ends of ports.",
+    );
+}
+
+fn p4_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[p4]", key), values, default, text);
+    };
+    key(
+        "program",
+        "a path".into(),
+        NONE.into(),
+        "The JSON of p4c's back end for BMv2; without it, the controller brings the program.",
+    );
+    key(
+        "p4info",
+        "a path".into(),
+        NONE.into(),
+        "Its P4Info; derived from the program by default.",
+    );
+    key(
+        "entries",
+        "a path".into(),
+        NONE.into(),
+        "Commands as `simple_switch_CLI` takes them.",
+    );
+    key(
+        "keep_going",
+        "`true`, `false`".into(),
+        "false".into(),
+        "Reports the lines of `entries` that cannot be done, and does the others.",
+    );
+    let ports = range(p4::PROGRAM_PORTS);
+    key(
+        "cpu_port",
+        ports.clone(),
+        NONE.into(),
+        "The port of packets to and from the controller.",
+    );
+    key(
+        "drop_port",
+        ports,
+        p4::DROP_PORT.to_string(),
+        "The port that `mark_to_drop` sends to.",
+    );
+    key(
+        "cache",
+        names(p4::P4Cache::ALL.map(p4::P4Cache::name)),
+        p4::P4Cache::Off.name().into(),
+        "What is remembered in front of the program: walks in segments, or hot behaviours.",
+    );
+    key(
+        "cache_entries",
+        range(p4::CACHE_ENTRIES),
+        "by the kind of cache".into(),
+        "Segments, or behaviours of each pipeline.",
+    );
+    key(
+        "threshold",
+        range(p4::THRESHOLDS),
+        thalweg_p4::behavior::cache::BehaviorConfig::default()
+            .threshold
+            .to_string(),
+        "A behaviour seen more often than this is remembered.",
+    );
+}
+
+fn p4runtime_keys(rows: &mut Vec<KeyReference>) {
+    let limits = ServerLimits::default();
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[p4runtime]", key), values, default, text);
+    };
+    key(
+        "listen",
+        "`unix:PATH`, `tls:ADDRESS:PORT`, `tcp:ADDRESS:PORT`".into(),
+        "unix:NAME.p4rt".into(),
+        "Where the server listens; by default a socket beside the file, with the switch's name.",
+    );
+    key(
+        "device_id",
+        range(p4::DEVICES),
+        "1".into(),
+        "The number by which controllers know it.",
+    );
+    key(
+        "certificate",
+        "a path".into(),
+        NONE.into(),
+        "The certificate for TLS (PEM).",
+    );
+    key("key", "a path".into(), NONE.into(), "Its key (PEM).");
+    key(
+        "client_authorities",
+        "a path".into(),
+        NONE.into(),
+        "Who may sign clients' certificates.",
+    );
+    key(
+        "insecure",
+        "`true`, `false`".into(),
+        "false".into(),
+        "Allows TCP without TLS.",
+    );
+    let places = || range(p4::PLACES);
+    let mut place = |name, default: usize, text| key(name, places(), default.to_string(), text);
+    place(
+        "max_handshakes",
+        limits.max_handshakes,
+        "TLS handshakes; the oldest gives way.",
+    );
+    place(
+        "max_handshakes_per_peer",
+        limits.max_handshakes_per_peer,
+        "The same of one peer.",
+    );
+    place(
+        "max_reads",
+        limits.max_reads,
+        "Reads being answered; the oldest gives way.",
+    );
+    place(
+        "max_reads_per_peer",
+        limits.max_reads_per_peer,
+        "The same of one peer.",
+    );
+    place(
+        "max_connections",
+        limits.max_connections,
+        "Connections; further ones are closed.",
+    );
+    place(
+        "max_connections_per_peer",
+        limits.max_connections_per_peer,
+        "The same of one peer.",
+    );
+    place(
+        "max_streams",
+        limits.max_streams,
+        "Streams and calls; further ones are refused.",
+    );
+    place(
+        "max_streams_per_peer",
+        limits.max_streams_per_peer,
+        "The same of one peer.",
+    );
+    let timeout_us = limits.handshake_timeout.as_micros();
+    key(
+        "handshake_timeout_us",
+        format!("a time, {}", range(p4::TIMEOUTS_US)),
+        timeout_us.to_string(),
+        "The longest a handshake may take.",
+    );
+    let most = size(p4::MAX_MESSAGE_BYTES);
+    let message = limits.max_message_bytes.to_string();
+    key(
+        "max_message_bytes",
+        most,
+        message,
+        "The largest message taken.",
+    );
+    let mut memory = |name, default: u64, text| {
+        key(name, size(p4::MESSAGE_BYTES), default.to_string(), text);
+    };
+    memory(
+        "message_bytes",
+        limits.message_bytes,
+        "Memory of all messages until handled.",
+    );
+    memory(
+        "message_bytes_per_peer",
+        limits.message_bytes_per_peer,
+        "The same of one peer.",
+    );
+    memory(
+        "answer_bytes",
+        limits.answer_bytes,
+        "Memory of configurations being sent.",
+    );
+    memory(
+        "answer_bytes_per_peer",
+        limits.answer_bytes_per_peer,
+        "The same of one peer.",
+    );
+    memory(
+        "stream_queue_bytes",
+        limits.stream_queue_bytes as u64,
+        "Memory of messages that wait on one stream for its controller.",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::Configuration;
+
+    /// The keys that the reader says it knows in a section.
+    fn known(section: &str) -> BTreeSet<String> {
+        let required = match section {
+            "[[port]]" => "number = 1\n",
+            _ => "",
+        };
+        let text = format!("{section}\n{required}no_such_key = 1\n");
+        let said = Configuration::parse("a.toml", Path::new(""), &text).unwrap_err();
+        let said = said.to_string();
+        let (_, list) = said.split_once("expected").expect("it names the keys");
+        let words = list.split(['`', '"']).skip(1).step_by(2);
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn every_key_of_the_reader_is_in_the_reference_and_no_other() {
+        for (section, _) in SECTIONS {
+            let rows = key_references().into_iter();
+            let rows = rows.filter(|row| row.section == section);
+            let listed: BTreeSet<String> = rows.map(|row| row.key.to_owned()).collect();
+            assert!(!listed.is_empty(), "{section}");
+            assert_eq!(listed, known(section), "{section}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_that_of_the_code() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        expect_test::expect_file![page].assert_eq(&configuration_page());
+    }
+}
