@@ -443,7 +443,6 @@ fn p4_keys(rows: &mut Vec<KeyReference>) {
 }
 
 fn p4runtime_keys(rows: &mut Vec<KeyReference>) {
-    let limits = ServerLimits::default();
     let mut key = |key, values: String, default: String, text| {
         add(rows, ("[p4runtime]", key), values, default, text);
     };
@@ -478,91 +477,101 @@ fn p4runtime_keys(rows: &mut Vec<KeyReference>) {
         "false".into(),
         "Allows TCP without TLS.",
     );
-    let places = || range(p4::PLACES);
-    let mut place = |name, default: usize, text| key(name, places(), default.to_string(), text);
-    place(
-        "max_handshakes",
-        limits.max_handshakes,
-        "TLS handshakes; the oldest gives way.",
-    );
-    place(
-        "max_handshakes_per_peer",
-        limits.max_handshakes_per_peer,
-        "The same of one peer.",
-    );
-    place(
-        "max_reads",
-        limits.max_reads,
-        "Reads being answered; the oldest gives way.",
-    );
-    place(
-        "max_reads_per_peer",
-        limits.max_reads_per_peer,
-        "The same of one peer.",
-    );
-    place(
-        "max_connections",
-        limits.max_connections,
-        "Connections; further ones are closed.",
-    );
-    place(
-        "max_connections_per_peer",
-        limits.max_connections_per_peer,
-        "The same of one peer.",
-    );
-    place(
-        "max_streams",
-        limits.max_streams,
-        "Streams and calls; further ones are refused.",
-    );
-    place(
-        "max_streams_per_peer",
-        limits.max_streams_per_peer,
-        "The same of one peer.",
-    );
-    let timeout_us = limits.handshake_timeout.as_micros();
-    key(
-        "handshake_timeout_us",
+    p4runtime_places(rows);
+    p4runtime_memory(rows);
+}
+
+/// The places of peers, and the time that a handshake may take.
+fn p4runtime_places(rows: &mut Vec<KeyReference>) {
+    let limits = ServerLimits::default();
+    let same = "The same of one peer.";
+    for (key, default, text) in [
+        (
+            "max_handshakes",
+            limits.max_handshakes,
+            "TLS handshakes; the oldest gives way.",
+        ),
+        (
+            "max_handshakes_per_peer",
+            limits.max_handshakes_per_peer,
+            same,
+        ),
+        (
+            "max_reads",
+            limits.max_reads,
+            "Reads being answered; the oldest gives way.",
+        ),
+        ("max_reads_per_peer", limits.max_reads_per_peer, same),
+        (
+            "max_connections",
+            limits.max_connections,
+            "Connections; further ones are closed.",
+        ),
+        (
+            "max_connections_per_peer",
+            limits.max_connections_per_peer,
+            same,
+        ),
+        (
+            "max_streams",
+            limits.max_streams,
+            "Streams and calls; further ones are refused.",
+        ),
+        ("max_streams_per_peer", limits.max_streams_per_peer, same),
+    ] {
+        add(rows, ("[p4runtime]", key), range(p4::PLACES), default, text);
+    }
+    add(
+        rows,
+        ("[p4runtime]", "handshake_timeout_us"),
         format!("a time, {}", range(p4::TIMEOUTS_US)),
-        timeout_us.to_string(),
+        limits.handshake_timeout.as_micros(),
         "The longest a handshake may take.",
     );
-    let most = size(p4::MAX_MESSAGE_BYTES);
-    let message = limits.max_message_bytes.to_string();
-    key(
-        "max_message_bytes",
-        most,
-        message,
+}
+
+/// The memory of messages.
+fn p4runtime_memory(rows: &mut Vec<KeyReference>) {
+    let limits = ServerLimits::default();
+    let same = "The same of one peer.";
+    add(
+        rows,
+        ("[p4runtime]", "max_message_bytes"),
+        size(p4::MAX_MESSAGE_BYTES),
+        limits.max_message_bytes,
         "The largest message taken.",
     );
-    let mut memory = |name, default: u64, text| {
-        key(name, size(p4::MESSAGE_BYTES), default.to_string(), text);
-    };
-    memory(
-        "message_bytes",
-        limits.message_bytes,
-        "Memory of all messages until handled.",
-    );
-    memory(
-        "message_bytes_per_peer",
-        limits.message_bytes_per_peer,
-        "The same of one peer.",
-    );
-    memory(
-        "answer_bytes",
-        limits.answer_bytes,
-        "Memory of configurations being sent.",
-    );
-    memory(
-        "answer_bytes_per_peer",
-        limits.answer_bytes_per_peer,
-        "The same of one peer.",
-    );
-    memory(
-        "stream_queue_bytes",
-        limits.stream_queue_bytes as u64,
-        "Memory of messages that wait on one stream for its controller.",
-    );
+    for (key, default, text) in [
+        (
+            "message_bytes",
+            limits.message_bytes,
+            "Memory of all messages until handled.",
+        ),
+        (
+            "message_bytes_per_peer",
+            limits.message_bytes_per_peer,
+            same,
+        ),
+        (
+            "answer_bytes",
+            limits.answer_bytes,
+            "Memory of configurations being sent.",
+        ),
+        ("answer_bytes_per_peer", limits.answer_bytes_per_peer, same),
+        (
+            "stream_queue_bytes",
+            limits.stream_queue_bytes as u64,
+            "Memory of messages that wait on one stream for its controller.",
+        ),
+    ] {
+        add(
+            rows,
+            ("[p4runtime]", key),
+            size(p4::MESSAGE_BYTES),
+            default,
+            text,
+        );
+    }
 }
 
 #[cfg(test)]
