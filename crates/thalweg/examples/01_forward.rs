@@ -1,6 +1,9 @@
 //! A switch of three rules, in memory: packets in, packets out.
 //!
-//! [`Engine`] is a whole switch on one thread, without operating-system ports and without a clock. Rules go in as a change and packets as bytes. Its outbox collects the packets to send. The third packet differs from the first only in its source port, which no rule reads. So it shares the first packet's cache entry: three packets, but two upcalls.
+//! [`Engine`] is a whole switch on one thread, without operating-system ports and without a
+//! clock. Rules go in as a change and packets as bytes. Its outbox collects the packets to
+//! send. The third packet differs from the first only in its source port, which no rule reads.
+//! So it shares the first packet's cache entry: three packets, but two upcalls.
 //!
 //! Prints:
 //!

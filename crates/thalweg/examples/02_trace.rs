@@ -1,6 +1,10 @@
 //! Traces one packet: where it goes, and which of its bits decided that.
 //!
-//! [`translate`] is the interpreter. It walks the tables with a packet's key and returns the effects, the mask (the bits that the walk depended on) and the trace, step by step. Here a register carries part of an address to the second table, so the mask has the bits that were copied. `dec_ttl` reads only whether the TTL is above 1, so one entry serves all larger TTLs.
+//! [`translate`] is the interpreter. It walks the tables with a packet's key. It returns the
+//! effects, the mask (the bits that the walk depended on) and the trace, step by step. Here a
+//! register carries part of an address to the second table, so the mask has the bits that were
+//! copied. `dec_ttl` reads only whether the TTL is above 1, so one entry serves all larger
+//! TTLs.
 //!
 //! Prints:
 //!

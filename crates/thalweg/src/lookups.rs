@@ -83,8 +83,8 @@ struct CountersReport {
     candidates: u64,
     false_candidates: u64,
     trainings: u64,
-    /// Keys not found after a search of only the sub-tables where searching pays; those among
-    /// them that had an entry.
+    /// `cut` counts keys not found because only sub-tables where searching pays were searched;
+    /// `unsearched`, those among them that had an entry.
     cut: u64,
     unsearched: u64,
     /// Masks refused for lack of room, and entries evicted to make room for other masks.

@@ -1,7 +1,7 @@
 //! Parses whole numbers on the command line.
 //!
-//! Error messages are for people: they give the allowed range, not `invalid digit found in
-//! string`.
+//! Error messages are for people: they give the allowed range, not
+//! `invalid digit found in string`.
 
 use std::ops::{Bound, RangeBounds, RangeInclusive};
 

@@ -1,8 +1,8 @@
 //! `thalweg trace`: explains one packet, in the manner of `ofproto/trace`.
 //!
-//! Each pass through the pipeline lists the tables with the rule that matched, and the bits
-//! that each step put into the mask of the cache entry. Then come the entry and what the
-//! switch does with its packets. A printed entry can be used as the question of another trace
+//! For each pass through the pipeline, it lists the tables with the rule that matched, and the
+//! bits that each step put into the entry's mask. Then come the entry and what the switch does
+//! with its packets. A printed entry can be used as the question of another trace
 //! (`question`).
 
 use anyhow::Result;

@@ -399,8 +399,7 @@ fn picture(engine: &mut Engine) -> Vec<String> {
     rules.chain(groups).chain(ports).collect()
 }
 
-/// Builds a pipeline at once with the rules of this one; `None` if a group names a group that
-/// is gone.
+/// Builds a pipeline at once with this one's rules; `None` if a group names a removed group.
 fn from_scratch(pipeline: &Pipeline, now: Instant) -> Option<Pipeline> {
     let version = pipeline.version();
     let mut fresh = Pipeline::new(thalweg_pipeline::Config::default());

@@ -2,7 +2,7 @@
 //!
 //! The first byte chooses the message type; the rest is the message in protobuf's binary form.
 //!
-//! 1. No message makes a session panic, or makes its calls to the data plane wrong: the model
+//! 1. No message makes a session panic, or makes its calls to the data plane wrong. The model
 //!    checks that insertions are new, and that deleted and referenced items exist.
 //! 2. A refused batch has a verdict for each update; an atomic batch has then done none of
 //!    them.

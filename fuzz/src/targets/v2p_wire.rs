@@ -73,8 +73,8 @@ fn survives(datagram: &Datagram<'_>) {
     }
 }
 
-/// Sends the packet in from two hosts' ports, the gateway's and the fabric's, so that it meets
-/// what it taught.
+/// Sends the packet in from the fabric, a gateway and two hosts, so that it meets what it
+/// taught.
 fn hop(datagram: &Datagram<'_>, profile: Profile, role: Role) {
     let Packet {
         outer_source,

@@ -4,10 +4,10 @@
 //! text. Each sample does what `thalweg run` does at its start. It reads the text, inserts the
 //! rules into an empty pipeline as one change, drops what was read, and returns the freed
 //! memory to the system. The time to load is the thread's processor time for all of this.
-//! Memory is given in two ways: the size of the rules according to the pipeline, and the
-//! growth of a process at the end of its first sample, without the text. Free memory left from
-//! generating would distort the second. So another process measures it, which reads the text
-//! from a file.
+//! Memory is given in two ways. One is the size of the rules according to the pipeline. The
+//! other is the growth of a process at the end of its first sample, without the text. Free
+//! memory left from generating would distort the latter. So another process measures it, which
+//! reads the text from a file.
 
 use std::collections::HashSet;
 use std::fs;

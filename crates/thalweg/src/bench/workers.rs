@@ -268,8 +268,7 @@ impl Bench {
         }
     }
 
-    /// Finds the highest load that meets the bound, between an eighth of what was taken and
-    /// all of it.
+    /// Finds the highest load that meets the bound, from an eighth of `taken` up.
     fn find_rate(&mut self, taken: f64) -> Result<()> {
         let (mut low, mut high) = (taken / 8.0, taken);
         for _ in 0..TRIALS {

@@ -1,5 +1,5 @@
-//! Reads the configuration of `thalweg run` from TOML; `plan.rs` reads the plans of `thalweg
-//! simulate`.
+//! Reads the configuration of `thalweg run` from TOML; `plan.rs` reads the plans of
+//! `thalweg simulate`.
 //!
 //! It is a separate library beside the program, so that it can be fuzzed like every parser of
 //! outside input.
@@ -211,7 +211,7 @@ const PACKETS: RangeInclusive<u64> = 1..=1 << 16;
 /// From the shortest frame to more than the longest IP packet and its headers.
 const PACKET_BYTES: RangeInclusive<u64> = 60..=1 << 17;
 
-/// From the minimum that IP demands of a link (RFC 791) to the maximum of its length field.
+/// From IP's minimum for a link (RFC 791) to the maximum of its length field.
 const MTU_BYTES: RangeInclusive<u64> = 68..=0xffff;
 
 impl Configuration {

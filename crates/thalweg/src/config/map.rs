@@ -10,9 +10,9 @@
 //!   machine 7 172.16.0.1 host 10.1.0.1 mac 02:00:00:00:07:01 port vm1 since 2
 //! ```
 //!
-//! A machine has its tenant (VNI) and virtual address, the version since which it is at its
-//! place (1 by default), and its port on its host's switch. All switches of a fabric read the
-//! same map; the name of a port means something only on the machine's host.
+//! A machine has a tenant (VNI), a virtual address and a port on its host's switch. `since` is
+//! the version since which it is there, 1 by default. All switches of a fabric read the same
+//! map; the name of a port means something only on the machine's host.
 //!
 //! 1. Each address occurs at most once as a switch, gateway or host, and each machine at most
 //!    once.

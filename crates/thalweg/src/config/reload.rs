@@ -12,8 +12,7 @@ use crate::{Configuration, P4Settings, V2pSettings};
 type Key = (&'static str, &'static str, bool);
 
 impl Configuration {
-    /// Copies from `running` what only a start can change, and returns the keys whose values
-    /// differ in the file.
+    /// Copies from `running` what only a start can change; returns the changed keys among it.
     pub fn keep_what_is_fixed(&mut self, running: &Configuration) -> Vec<String> {
         let mut keys = switch_keys(&self.switch, &running.switch);
         keys.extend(v2p_keys(self.v2p.as_ref(), running.v2p.as_ref()));

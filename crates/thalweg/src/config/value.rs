@@ -2,9 +2,9 @@
 //!
 //! Serde's own messages (`expected usize`, `expected a sequence`) are for programmers.
 //!
-//! A size or time is a number in the unit of its key's name, or a text with a unit: `bytes =
-//! 67108864` and `bytes = "64 MiB"` are the same, as are `at_us = 1500` and `at_us = "1ms
-//! 500us"`.
+//! A size or time is a number in the unit of its key's name, or a text with a unit. So
+//! `bytes = 67108864` equals `bytes = "64 MiB"`, and `at_us = 1500` equals
+//! `at_us = "1ms 500us"`.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -2,7 +2,7 @@
 //!
 //! The trace records, bit by bit, what each step added to the mask, so the first step that
 //! needed a bit is certain. Later reads of the bit are known only in words that the walk never
-//! wrote: there, the bit that a step read is the bit that came in. Reads of copies and of
+//! wrote. There, the bit that a step read is the bit that came in. Reads of copies and of
 //! written words are listed only if they came first.
 //!
 //! A lookup reads before its rule's actions. The bits that it searched were read by the

@@ -1,9 +1,12 @@
-//! Lists the changes that would touch an entry: for each read of its walk, those that could
-//! change its result.
+//! Lists the changes that would touch an entry.
 //!
-//! They correspond to the questions that `thalweg_datapath` asks about a change (see the essay
-//! of its `dependency`). Does a new rule match what a lookup searched, and win there? Does a
-//! winning rule go, or change its actions? Is a group, a port or a station different?
+//! For each read of the entry's walk, these are the changes that could alter its result. They
+//! correspond to the questions that `thalweg_datapath` asks about a change (see the essay of
+//! its `dependency`):
+//!
+//! - Does a new rule match what a lookup searched, and win there?
+//! - Does a winning rule go, or change its actions?
+//! - Is a group, a port or a station different?
 
 use serde::Serialize;
 use thalweg_packet::Layout;
@@ -29,8 +32,8 @@ pub(super) struct TouchReport {
 /// All such changes, one for each read, reads of tables first.
 ///
 /// `dropped` are bits that the walk reads but the entry's mask lacks. A repaired entry can do
-/// with fewer bits than a search would read now, so a rule can meet it whatever the rule
-/// demands of these bits. Copies of such bits elsewhere are listed as the walk reads them.
+/// with fewer bits than a search would read now. A rule meets the entry even if it disagrees
+/// on those bits. Copies of such bits elsewhere are listed as the walk reads them.
 pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<TouchReport> {
     let kept = |(word, bits): (usize, &u64)| bits & !dropped.get(word).unwrap_or(&0);
     let lookups = trace.steps().filter_map(|step| match step.kind {

@@ -78,8 +78,8 @@ pub(crate) fn read_entries(path: &Path, reader: &mut Reader<'_>) -> Result<Vec<C
     }
 }
 
-/// Does the commands of a file: all at once, or line by line with faulty lines skipped if it
-/// `keeps_going`.
+/// Does the commands of a file: all at once, or line by line if it `keeps_going`. Faulty lines
+/// are then skipped.
 ///
 /// # Errors
 /// If the file cannot be read, a line is at fault, or no more commands can be done.

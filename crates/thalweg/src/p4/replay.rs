@@ -37,7 +37,7 @@ struct Report {
     caches: BTreeMap<&'static str, CacheReport>,
 }
 
-/// Sends the captures through the program; packets sent by port N go to `N.pcap` in the folder
+/// Sends the captures through the program. Packets sent by port N go to `N.pcap` in the folder
 /// `out`.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
-//! `--capture`: writes the packets of a link, or of all links of a node, as one pcap file per
-//! run.
+//! `--capture`: writes the packets of some links as one pcap file per run.
 //!
-//! Runs are done one after the other. Each has its own file, named after scheme, caches,
-//! transport and seed. The ledger is not used: finished runs have left no packets.
+//! The links are one given link, or all links of a node. Runs are done one after the other.
+//! Each has its own file, named after scheme, caches, transport and seed. The ledger is not
+//! used: finished runs have left no packets.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -125,8 +125,7 @@ fn file_name(number: usize, run: &Run) -> String {
     format!("{number:03}-{scheme}{size}-seed{seed}.pcap")
 }
 
-/// Writes one run; returns the number of packets, and of those that were not kept for lack of
-/// room.
+/// Writes one run; returns the numbers of packets written and lost for lack of room.
 fn write_run(run: &Run, ports: &[PortId], traffic: &Traffic, path: &Path) -> Result<(u64, u64)> {
     let config = placing::placed(run, traffic)?;
     let simulation = Simulation::new(&config, &traffic.trace);

@@ -1,9 +1,9 @@
 //! Keeps finished runs: a folder with one file per run.
 //!
-//! A file is named by the hash of everything that a run depends on: the configuration with
-//! fabric, placement, scheme and seed; the traffic; and the program's whole executable file.
-//! So results of an older program are never reused. Shards on several machines that share the
-//! folder never write different content to the same file.
+//! A file is named by the hash of everything that a run depends on. That is the configuration
+//! (with fabric, placement, scheme and seed), the traffic, and the program's whole executable
+//! file. So results of an older program are never reused. Shards on several machines that
+//! share the folder never write different content to the same file.
 //!
 //! 1. A file gets its name when it is complete, even if several processes write it at once
 //!    (`output.rs`).

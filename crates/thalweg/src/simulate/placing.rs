@@ -4,7 +4,7 @@
 //! trace. Each switch estimates the hits of other cache sizes. The same number of lines is
 //! then distributed by these curves. The main run begins with empty caches and sends the whole
 //! trace. So the placement has seen a part of the traffic that it is judged by, as an operator
-//! measures today and places for tomorrow; `measure_percent` says how much.
+//! measures today and places for tomorrow. `measure_percent` gives that part.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,7 @@
-//! Builds the tables: all figures, the paper's Table 4 of a migration and Table 5 of hits,
-//! tenants, and the placement of memory.
+//! Builds the tables of the result.
+//!
+//! They are all figures, the paper's Table 4 of a migration and Table 5 of hits, the tenants,
+//! and the placement of memory.
 
 use thalweg_config::Plan;
 

@@ -95,8 +95,8 @@ impl Scene {
         serde_json::from_str(&text).expect("one object")
     }
 
-    /// Runs the program, which must end with status 2, all of `expected` on standard error,
-    /// and nothing on standard output.
+    /// Runs the program, which must fail with status 2. All of `expected` must be on standard
+    /// error, and nothing on standard output.
     pub(crate) fn refuses(&self, arguments: &[&str], expected: &[&str]) {
         let output = self.run(arguments);
         let text = String::from_utf8(output.stderr).expect("text");

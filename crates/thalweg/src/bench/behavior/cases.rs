@@ -36,18 +36,21 @@ pub(super) struct Case {
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct Row {
     pub(super) case: String,
-    /// The cache: `off`, `behavior`, `traversal`, or `program` for the form of `thalweg p4
-    /// cache`.
+    /// The cache: `off`, `behavior`, `traversal`, or `program` for the form of
+    /// `thalweg p4 cache`.
     pub(super) cache: &'static str,
-    /// What happens to each packet: `miss` (looked up and counted, nothing recorded), `rest`
-    /// (the same where the cache may rest, as it does by default), `hit`, `record` (a miss
-    /// that is recorded and installed, with room for it), or `replace` (the same, but another
-    /// entry must leave).
+    /// What happens to each packet:
+    ///
+    /// - `miss`: it is looked up and counted, but nothing is recorded;
+    /// - `rest`: the same where the cache may rest, as it does by default;
+    /// - `hit`;
+    /// - `record`: a miss that is recorded and installed, with room for it;
+    /// - `replace`: the same, but another entry must leave.
     pub(super) what: &'static str,
     pub(super) ns_per_packet: Spread,
     pub(super) packets_per_second: f64,
-    /// Percentage of walks through ingress and egress that were remembered; for the program
-    /// form, of walks through ingress.
+    /// Percentage of walks through ingress and egress that were remembered. For the program
+    /// form, only walks through ingress count.
     pub(super) hits_percent: f64,
 }
 

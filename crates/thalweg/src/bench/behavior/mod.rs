@@ -9,12 +9,12 @@
 //! leave alike, so egress finds them; egress makes half of the lookups.
 //!
 //! The same, on a miss and on a hit, for the program form (`thalweg p4 cache`), run by our
-//! engine; and for a fifth case if the folder has it. Its behaviours are stateful: a heavy
+//! engine. A fifth case is measured if the folder has it. Its behaviours are stateful: a heavy
 //! flow in a count-min sketch.
 //!
-//! Figure 10, on case 1: the delay from a report to its installation at several report rates,
-//! and the delay of a change by the number of affected behaviours. Both are wall-clock times.
-//! Unlike in the paper, no messages pass between detector, manager and table here.
+//! Figure 10, on case 1: the delay from a report to its installation, by report rate, and the
+//! delay of a change, by affected behaviours. Both are wall-clock times. Unlike in the paper,
+//! no messages pass between detector, manager and table here.
 //!
 //! The paper's own figures are rows marked as quoted; they are from another machine and
 //! switch. So is simple_switch's, unless `--peer` gives its measurements on this machine.
@@ -56,8 +56,8 @@ pub(crate) struct Arguments {
     /// Behaviours that are remembered when entries change
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number::<usize>(1..=65_536))]
     behaviors: usize,
-    /// Measurements of simple_switch on this machine, from `bench/peers/simple_switch.py
-    /// --cases`
+    /// Measurements of simple_switch on this machine, from
+    /// `bench/peers/simple_switch.py --cases`
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
     /// Write the packets as captures to an existing folder, and measure nothing; that script

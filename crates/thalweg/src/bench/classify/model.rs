@@ -3,10 +3,10 @@
 //! The rules are those of the model of Gobriel and Tai (slide *Cycles Breakdown*;
 //! `docs/papers.md`). They are disjoint, with 1,000 in each sub-table. Every key has its rule
 //! in the sub-table that is searched last, so a search traverses all of them. Keys are looked
-//! up one at a time. The report has three figures side by side: the measurement; the model
-//! with this crate's stages, measured in the same run; and the paper's, in its processor's
-//! cycles. Ours are in nanoseconds and in cycles; the length of a cycle is measured too, as
-//! clocks change.
+//! up one at a time. The report has three figures side by side. They are the measurement, the
+//! model with this crate's stages (measured in the same run), and the paper's, in its
+//! processor's cycles. Ours are in nanoseconds and in cycles; the length of a cycle is
+//! measured too, as clocks change.
 
 use std::hint::black_box;
 
@@ -32,8 +32,7 @@ const SUBTABLES_OF_STAGES: usize = 20;
 const RULES_OF_SUBTABLE: usize = 1_000;
 /// Flows, all of which the filter learns.
 const FLOWS: usize = 8_192;
-/// Words of a key: the numbers of the sub-table and the rule, two words in which masks differ,
-/// and noise.
+/// Words of a key: the sub-table's number, the rule's, two where masks differ, and noise.
 const WORDS: usize = 4;
 const VERSION: Version = Version(1);
 

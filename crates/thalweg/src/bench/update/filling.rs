@@ -1,13 +1,13 @@
 //! Generates flows that fill a cache and are unlikely to meet an existing entry.
 //!
 //! Flows drawn from the pipeline's templates meet more and more existing entries as a cache
-//! grows: regions are wide where there are few rules, and drawn flows return to them. Each
+//! grows. Regions are wide where there are few rules, and drawn flows return to them. Each
 //! further entry then takes ever more flows, and each of these is looked up and, for
 //! [`kept`](super::kept), walked for nothing. So once less than a quarter of the flows make
-//! entries, the source changes to *neighbours*: one of the first flows, with one to three bits
-//! of its addresses and ports flipped. An entry's mask has the bits that told its packet from
-//! nearby rules. With one of those bits flipped, a packet is outside the entry's region but
-//! still near the rules, where regions are small.
+//! entries, the source changes to *neighbours*. A neighbour is one of the first flows, with
+//! one to three bits of its addresses and ports flipped. An entry's mask has the bits that
+//! told its packet from nearby rules. With one of those bits flipped, a packet is outside the
+//! entry's region but still near the rules, where regions are small.
 //!
 //! A neighbour is a packet like any other: a miss makes its entry, by its own walk.
 

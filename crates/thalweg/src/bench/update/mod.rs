@@ -127,7 +127,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "study")]
     depth: bool,
     /// Time until every entry is right after many new rules, by a search for each rule and by
-    /// a sweep over all entries; and the time of such a search by prefix, and by a scan
+    /// a sweep over all entries. Also the time of such a search by prefix, and by a scan
     #[arg(long, group = "study")]
     crossover: bool,
     /// Updates per second, in bundles, of rules that few entries met, while a worker of a

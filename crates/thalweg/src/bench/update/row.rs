@@ -1,5 +1,4 @@
-//! The rows of the result: changes of one maintainer and cache size, by affected entries and
-//! by kind.
+//! The rows of the result: changes of one maintainer and size, by affected entries and kind.
 
 use std::ops::RangeInclusive;
 
