@@ -1,9 +1,13 @@
-//! The learned index beside merged tuples, on filter sets like ClassBench's: nanoseconds a lookup
-//! in bursts of 32, of headers drawn in the rules' regions without locality, all in turns.
+//! The learned index beside merged tuples, on filter sets like ClassBench's.
+//!
+//! It prints nanoseconds per lookup in bursts of 32, for headers drawn from the rules' regions
+//! without locality. All classifiers take turns.
 //!
 //! `cargo bench -p thalweg-classifier --bench learned -- [FILE | PROFILE:COUNT]... [key=value]...`
-//! A file is a ClassBench filter set; profiles are `acl1`, `fw1` and `ipc1`. Keys are those of the
-//! configuration (`isets`, `bucket`, `copies`, `coverage`, `least`, `greedy`), `level` and `runs`.
+//!
+//! A file is a ClassBench filter set; profiles are `acl1`, `fw1` and `ipc1`. Keys are those of
+//! the configuration (`isets`, `bucket`, `copies`, `coverage`, `least`, `greedy`), `level` and
+//! `runs`.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -44,7 +48,7 @@ const PREFIX_FIELDS: [FieldId; 4] = [
 struct Set {
     name: String,
     layout: Layout,
-    /// Value, mask, priority; the best first.
+    /// Value, mask and priority of each rule, best first.
     rules: Vec<(Vec<u64>, Vec<u64>, u16)>,
     keys: Vec<u64>,
 }
@@ -124,7 +128,7 @@ impl Set {
         start.elapsed().as_secs_f64() * 1e3
     }
 
-    /// Nanoseconds a lookup, and all answers.
+    /// Nanoseconds per lookup, and all answers.
     fn measure(&self, subject: &dyn Classifier) -> (f64, Vec<Option<RuleId>>) {
         let mut answers = vec![None; KEYS];
         let words = self.layout.words();
@@ -137,7 +141,7 @@ impl Set {
         (time_ns, answers)
     }
 
-    /// Nanoseconds a lookup of each, the median of some runs, which take turns.
+    /// Nanoseconds per lookup of each subject: the median of several runs that take turns.
     fn measure_in_turns(&self, subjects: &[&dyn Classifier], runs: usize) -> Vec<f64> {
         let mut times = vec![Vec::new(); subjects.len()];
         for _ in 0..runs {
@@ -153,7 +157,7 @@ impl Set {
     }
 }
 
-/// The arguments with a value.
+/// The arguments of the form `key=value`.
 struct Options(Vec<String>);
 
 impl Options {
@@ -244,7 +248,7 @@ fn main() {
     }
 }
 
-/// Says what a learned index is like.
+/// Prints the properties of a learned index.
 fn report(set: &Set, learned: &Learned, training_ms: f64) {
     let statistics = learned.statistics();
     println!(

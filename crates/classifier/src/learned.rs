@@ -1,10 +1,10 @@
-//! A learned index over rules, and merged tuples for the rest.
+//! A learned index over rules, with merged tuples for the rest.
 //!
-//! After NuevoMatch (Rashelbach, Rottenstreich, Silberstein, *A computational approach to packet
-//! classification*, SIGCOMM 2020) and NuevoMatchUP (the same, *Scaling Open vSwitch with a
-//! computational cache*, NSDI 2022). A hash table for each mask asks where a rule may be, mask by
-//! mask. Here most rules are sorted by some of their fields, in a few *iSets*, and a model of the
-//! sorted list says where a key's rules are, if there are any:
+//! It follows NuevoMatch (Rashelbach, Rottenstreich, Silberstein, *A computational approach to
+//! packet classification*, SIGCOMM 2020) and NuevoMatchUP (the same, *Scaling Open vSwitch
+//! with a computational cache*, NSDI 2022). A hash table per mask searches mask by mask. Here
+//! most rules are sorted by some of their fields, in a few *iSets*. A model of the sorted list
+//! predicts where a key's rules are, if there are any:
 //!
 //! ```text
 //!   lookup, for a burst of 32 keys:
@@ -18,49 +18,51 @@
 //!           any rule will do, only for keys without (`LearnedConfig::takes_any`)
 //! ```
 //!
-//! Rules are removed where they are. A rule that comes is put into the bucket where a training would
-//! look for it, if it lies in one alone and there is room (`Trained::insert`); else into the
-//! remainder. So lookups stay fast while rules come and go, and a training is needed when other rules
-//! come than those that went, or all at once: then the slots of those that go are not free yet.
+//! Rules are removed in place. A new rule goes into the bucket where a training would look for
+//! it, if it lies in only one bucket and there is room (`Trained::insert`). Otherwise it goes
+//! into the remainder. So lookups stay fast while rules come and go. A training is needed when
+//! the new rules differ from the old ones, or when all change at once, because the slots of
+//! dying rules are not free yet.
 //!
-//! A training puts rules into iSets: it chooses fields (`choose`), puts rules into buckets
+//! A training puts rules into iSets. It chooses fields (`choose`), fills buckets
 //! (`partition`), keeps as many iSets as make lookups cheapest (`cost`), and trains the models
-//! (`pieces`, `perceptrons`); what is left goes into a new remainder. Its outcome is another
-//! classifier, which is made beside this one: [`Learned::train_now`] does it in the caller's time,
-//! [`Auto`](crate::Auto) on a thread, and brings it up to date before it takes this one's place
-//! (`rebuild`).
+//! (`pieces`, `perceptrons`). The other rules go into a new remainder. The outcome is a new
+//! classifier, built beside this one. [`Learned::train_now`] builds it in the caller's time.
+//! [`Auto`](crate::Auto) builds it on a thread and brings it up to date before it replaces
+//! this one (`rebuild`).
 //!
-//! What differs from NuevoMatch and NuevoMatchUP, and why:
+//! Differences from NuevoMatch and NuevoMatchUP, and reasons:
 //!
-//! - *Never wrong.* Keys are exact integers of up to 128 bits, and a model is a function that does
-//!   not round; its bound is that of the very code that runs, needs no margin, and is checked at
-//!   both ends of each place whenever a model is trained.
-//! - *Several fields, one after the other.* A rule's range is in a number made of some fields. So
-//!   the dozens of rules that a filter with port ranges becomes, and the hundreds with one address,
-//!   are parted by the next field. And a range is given by the leading bits that a rule's mask has:
-//!   a mask that is no prefix has a range too, only a wide one.
-//! - *Buckets by nesting.* The ranges of masks are nested or apart, so that buckets are cut along a
-//!   forest in one walk, and a wide rule may have copies in several.
-//! - *Buckets are compared at once.* A group of eight rules lies word by word.
-//! - *The number of iSets is chosen by cost*, none included, not by the share of rules alone. A
-//!   third or fourth iSet costs as much as the first, whatever it covers.
-//! - *Two models.* Linear pieces under a radix tree are the default: with the RQ-RMI a lookup took
-//!   some 30 to 45 ns more; their windows are shorter too. Training either takes a few milliseconds of
-//!   what a training takes; choosing the fields takes most.
-//! - *Inserts in place*, where NuevoMatch has them in the remainder until the next training.
-//! - *Versions.* Lookups take one, as with all classifiers here.
+//! - *Never wrong.* Keys are exact integers of up to 128 bits, and a model is a function that
+//!   does not round. Its bound is that of the running code and needs no margin. Each training
+//!   checks it at both ends of each place.
+//! - *Several fields, one after another.* A rule's range is in a number made of several
+//!   fields. A filter with port ranges becomes dozens of rules, and hundreds of rules may
+//!   share one address: the next field separates them. A range comes from the leading bits of
+//!   a rule's mask, so a mask that is not a prefix has a range too, only a wide one.
+//! - *Buckets by nesting.* The ranges of masks are nested or disjoint. So buckets are cut
+//!   along a forest in one walk, and a wide rule may have copies in several buckets.
+//! - *Buckets are compared at once.* A group stores eight rules word by word.
+//! - *The number of iSets is chosen by cost*, and may be zero; it does not depend only on the
+//!   share of rules. A third or fourth iSet costs as much as the first, whatever it covers.
+//! - *Two models.* Linear pieces under a radix tree are the default: lookups with the RQ-RMI
+//!   are clearly slower, and its windows are longer. Training either model is a small part of
+//!   a training; choosing the fields takes most of it.
+//! - *Inserts in place*, where NuevoMatch keeps them in the remainder until the next training.
+//! - *Versions.* Lookups take a version, as in all classifiers here.
 //!
-//! 1. Every rule is in the remainder or has a slot, not both. One that has a slot is in one iSet.
-//! 2. `history` has the births and deaths of rules with a slot that are open; those of all others
-//!    are with the remainder.
+//! 1. Every rule is in the remainder or has a slot, not both. A rule with a slot is in one
+//!    iSet.
+//! 2. `history` has the open births and deaths of rules with a slot; the remainder has those
+//!    of all other rules.
 //!
-//! Costs: an iSet takes 15 to 30 ns a lookup in a burst, as the machine's caches allow: the lines
-//! of the model and the starts, and of one group; a bucket may have
-//! [`LearnedConfig::bucket_max`] rules, and copies let a rule lie in
-//! [`LearnedConfig::copies_max`] buckets, which bounds both time and memory. A rule takes some 30
-//! bytes in its bucket, 45 where masks are written out (`groups`), and 60 for slot and id, vacant
-//! slots included. On ClassBench's sets and generated ones (`benches/learned.rs`, one core, medians of
-//! five runs that take turns, uniform headers that rules match), nanoseconds a lookup in bursts of 32:
+//! Costs: a lookup in an iSet mostly waits for the cache lines of the model, of the starts,
+//! and of one group. A bucket has at most [`LearnedConfig::bucket_max`] rules, and a rule has
+//! copies in at most [`LearnedConfig::copies_max`] buckets, which bounds both time and memory.
+//! A rule takes about 30 bytes in its bucket, 45 with full masks (`groups`), and 60 for slot
+//! and id, including vacant slots. On ClassBench's sets and generated ones
+//! (`benches/learned.rs`, one core, medians of five runs that take turns, uniform headers that
+//! rules match), nanoseconds per lookup in bursts of 32:
 //!
 //! ```text
 //!                          rules   covered   merged tuples   learned
@@ -72,8 +74,8 @@
 //!   fw1, generated       520,825    99.7 %             592       138
 //! ```
 //!
-//! Training takes 0.1 to 0.4 s for the first three, 0.7 to 0.9 s for the others. AVX-512 gains 8 to 12
-//! ns over what every x86-64 has with acl1 and ipc1 of 100,000, AVX2 2 to 4.
+//! Training times are in docs/results.md. AVX-512 makes lookups clearly faster than the
+//! instructions that every x86-64 processor has; AVX2 gains less.
 
 mod batch;
 mod choose;
@@ -111,7 +113,7 @@ pub(crate) use snapshot::Snapshot;
 pub use statistics::{IsetStatistics, LearnedStatistics};
 pub(crate) use training::TrainingJob;
 
-/// The kinds of model that an iSet may have.
+/// The kinds of model of an iSet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModelKind {
     /// Linear pieces under a radix tree.
@@ -121,39 +123,42 @@ pub enum ModelKind {
     Perceptrons,
 }
 
-/// What a [`Learned`] needs to know of its keys, and how it is to train.
+/// The configuration of a [`Learned`]: its keys and its training.
 #[derive(Clone, Debug)]
 pub struct LearnedConfig {
-    /// For the remainder.
+    /// The configuration of the remainder.
     pub tuples: TupleSpaceConfig,
-    /// Fields that iSets may be sorted by, 128 bits wide at most.
+    /// The fields by which iSets may be sorted, each at most 128 bits wide.
     pub fields: Vec<Slot>,
     /// The model of an iSet.
     pub model: ModelKind,
-    /// On how many places a submodel of neural networks is trained, at most; `usize::MAX` for all.
+    /// The most places on which a submodel of neural networks is trained; `usize::MAX` for
+    /// all.
     pub samples_max: usize,
-    /// The most iSets that there may be.
+    /// The most iSets.
     pub isets_max: usize,
-    /// The fewest rules that an iSet may have.
+    /// The fewest rules of an iSet.
     pub iset_rules_min: usize,
-    /// The least share of all rules that iSets must have together, in percent; else there are none.
+    /// The least share of all rules that iSets must cover together, in percent; below it there
+    /// are none.
     pub coverage_min_percent: u32,
-    /// Whether iSets are made even where lookups would be cheaper without.
+    /// Whether iSets are made even where lookups would be cheaper without them.
     pub is_cost_ignored: bool,
-    /// Whether any rule that matches is as good as the best, so that a lookup that has found one in
-    /// an iSet does not look for a better one in the remainder: as with caches, whose entries say the
-    /// same where they overlap.
+    /// Whether any matching rule is as good as the best one.
+    ///
+    /// A lookup that finds a rule in an iSet then skips the remainder. This suits caches,
+    /// whose entries agree where they overlap.
     pub takes_any: bool,
-    /// The most rules that a bucket may have.
+    /// The most rules of a bucket.
     pub bucket_max: usize,
-    /// The most buckets that one rule may have copies in; 1 for no copies.
+    /// The most buckets with copies of one rule; 1 for no copies.
     pub copies_max: usize,
     /// The instructions that lookups use.
     pub level: Level,
 }
 
 impl LearnedConfig {
-    /// For keys of this layout: any of its fields may sort an iSet.
+    /// A configuration for keys of this layout: any of its fields may sort an iSet.
     pub fn new(layout: &Layout, prefix_fields: &[FieldId], seed: u64) -> LearnedConfig {
         let slots = layout.used().iter().filter_map(|&field| layout.slot(field));
         let fields = slots.filter(|slot| u32::from(slot.width_bits) <= composite::BITS_MAX);
@@ -161,7 +166,7 @@ impl LearnedConfig {
         LearnedConfig::with_fields(tuples, fields.collect())
     }
 
-    /// For keys of which no more is known than what the remainder is told, and these fields.
+    /// A configuration with the remainder's knowledge of keys, and these fields.
     ///
     /// In a model check, whose tables are small, any few rules become an iSet.
     pub fn with_fields(tuples: TupleSpaceConfig, fields: Vec<Slot>) -> LearnedConfig {
@@ -181,7 +186,7 @@ impl LearnedConfig {
         }
     }
 
-    /// For keys of `words` words of which nothing is known: each word is a field.
+    /// A configuration for keys of `words` words without structure: each word is a field.
     pub fn flat(words: usize, seed: u64) -> LearnedConfig {
         let field = |word| Slot {
             word,
@@ -193,20 +198,20 @@ impl LearnedConfig {
     }
 }
 
-/// A classifier whose rules are in a learned index, but for the remainder.
+/// A classifier with most rules in a learned index, and the rest in the remainder.
 #[derive(Clone, Debug)]
 pub struct Learned {
     config: LearnedConfig,
     remainder: MergedTuples,
     trained: Option<Box<Trained>>,
-    /// The births and deaths of rules of iSets.
+    /// The births and deaths of rules in iSets.
     history: History,
-    /// The latest `oldest` that was reclaimed to.
+    /// The latest `oldest` passed to `reclaim`.
     oldest: Version,
 }
 
 impl Learned {
-    /// An empty classifier.
+    /// Creates an empty classifier.
     ///
     /// # Panics
     /// As [`MergedTuples::new`]; and if a field is wider than 128 bits or outside the words.
@@ -381,7 +386,7 @@ impl Classifier for Learned {
             trained.vacate(slot);
         }
         for id in deaths {
-            // Those that were born in the same version are gone already.
+            // Rules that were born in the same version are already gone.
             if let Some(slot) = trained.slots.find(id) {
                 trained.live_on(slot, self.oldest);
             }

@@ -1,5 +1,6 @@
-//! The learned index against the oracle, with rules made to hurt it. `auto.rs` has it trained while
-//! rules change.
+//! The learned index against the oracle, with hostile rules.
+//!
+//! `auto.rs` tests training while rules change.
 
 mod harness;
 
@@ -19,7 +20,7 @@ use thalweg_packet::Slot;
 const V1: Version = Version(1);
 const MODELS: [ModelKind; 2] = [ModelKind::Pieces, ModelKind::Perceptrons];
 
-/// Every field of the harness's keys, and two that lie across them.
+/// Every field of the harness's keys, and two that overlap them.
 fn fields() -> Vec<Slot> {
     let slot = |(word, shift, width_bits)| Slot {
         word,
@@ -41,7 +42,7 @@ fn fields() -> Vec<Slot> {
     fields.map(slot).to_vec()
 }
 
-/// An iSet is made of any few rules.
+/// A configuration in which any few rules make an iSet.
 fn config(seed: u64) -> LearnedConfig {
     let levels = Level::available();
     LearnedConfig {
@@ -60,7 +61,7 @@ fn config(seed: u64) -> LearnedConfig {
 /// A rule: value, mask, priority.
 type Plain = (Vec<u64>, Vec<u64>, u16);
 
-/// Puts rules in, in the order given, which is their age.
+/// Inserts rules in the given order, which is their age.
 fn load(subject: &mut dyn Classifier, rules: &[Plain]) {
     for (number, (value, mask, priority)) in rules.iter().enumerate() {
         let precedence = Precedence::new(*priority, number as u64);
@@ -74,7 +75,7 @@ fn random_key(random: &mut Pcg64Mcg) -> Vec<u64> {
     (0..WORDS).map(|_| random.random()).collect()
 }
 
-/// Loads rules, trains, and compares with the oracle at keys in, beside and far from the rules.
+/// Loads rules, trains, and compares with the oracle at keys in, near and far from the rules.
 fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned {
     let mut learned = Learned::new(config);
     let mut oracle = Linear::new(WORDS);
@@ -97,7 +98,7 @@ fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned 
             .map(|((value, mask), noise)| value | noise & !mask)
             .collect();
         match random.random_range(0..4) {
-            // A neighbor: one more or less in some word that the rule reads.
+            // A neighbour: one more or one less in some word that the rule reads.
             0 => {
                 let word = random.random_range(0..WORDS);
                 key[word] = key[word].wrapping_add(1 << mask[word].trailing_zeros().min(63));
@@ -138,7 +139,7 @@ fn check(rules: &[Plain], config: LearnedConfig, covered_min: usize) -> Learned 
     learned
 }
 
-/// Rules of one field, which is `width` bits wide and ends at bit `shift` of `word`.
+/// Rules of one exact field: an address of 32 bits, or of 128 bits if `wide`.
 fn points(values: impl IntoIterator<Item = u128>, wide: bool) -> Vec<Plain> {
     let rule = |(number, point): (u64, u128)| {
         let (mut value, mut mask) = (vec![0; WORDS], vec![0; WORDS]);
@@ -154,7 +155,7 @@ fn points(values: impl IntoIterator<Item = u128>, wide: bool) -> Vec<Plain> {
     (0..).zip(values).map(rule).collect()
 }
 
-/// Lists of numbers that a model finds hard to follow.
+/// Lists of numbers that are hard for a model.
 fn hard_lists() -> Vec<(&'static str, Vec<u128>)> {
     let mut random = Pcg64Mcg::seed_from_u64(5);
     let most = u128::from(u32::MAX);
@@ -219,7 +220,7 @@ fn numbers_that_are_hard_to_follow() {
     }
 }
 
-/// Addresses of which all but the last bits are the same.
+/// Addresses that are equal except for the last bits.
 #[test]
 fn neighbors_of_128_and_of_48_bits() {
     let base = 0x2001_0db8_1234_5678_9abc_def0_1234_0000_u128;
@@ -248,7 +249,7 @@ fn neighbors_of_128_and_of_48_bits() {
     }
 }
 
-/// The same two addresses with the prefixes of port ranges: parted by the port.
+/// Address pairs, each with the prefixes of port ranges: the port separates the rules.
 #[test]
 fn port_ranges_do_not_ruin_coverage() {
     let mut rules = Vec::new();
@@ -310,7 +311,7 @@ fn all_levels_give_the_same_answers() {
     }
 }
 
-/// Points of one field that read something else by so many masks, whose value their keys have.
+/// Points of one field that also match other bits, under `masks` different masks.
 fn masked_points(count: u64, masks: u64, random: &mut Pcg64Mcg) -> Vec<Plain> {
     let masks: Vec<u64> = (0..masks).map(|_| random.random()).collect();
     let numbers = (0..count).map(|number| u128::from(number) << 8);
@@ -322,8 +323,8 @@ fn masked_points(count: u64, masks: u64, random: &mut Pcg64Mcg) -> Vec<Plain> {
     rules
 }
 
-/// Few masks and so many that they cannot be told by number, in all words that are compared; and new
-/// ones that come after the training.
+/// Few masks, and too many to be numbered, in all compared words; and new masks after the
+/// training.
 #[test]
 fn masks_are_few_or_many() {
     let mut random = Pcg64Mcg::seed_from_u64(6);
@@ -333,7 +334,7 @@ fn masks_are_few_or_many() {
             let mut rules = masked_points(400, masks, &mut random);
             let mut learned = check(&rules, config, 400);
             let bytes = learned.statistics().isets[0].bucket_bytes;
-            // Each new one has a mask of its own, for as long as there are numbers.
+            // Each new rule has its own mask, while there are numbers.
             let others = masked_points(300, 300, &mut random);
             let mut oracle = Linear::new(WORDS);
             load(&mut oracle, &rules);
@@ -346,7 +347,7 @@ fn masks_are_few_or_many() {
             }
             let covered = learned.statistics().covered;
             assert!((400..=700).contains(&covered), "{covered}");
-            // With one, they read bits that are not packed.
+            // With one mask the new rules read bits that are not packed.
             if (10..=16).contains(&masks) {
                 assert!(covered > 400, "there were numbers left");
             }
@@ -368,7 +369,7 @@ fn masks_are_few_or_many() {
     }
 }
 
-/// One pattern, hundreds of times: no number parts them.
+/// One pattern, hundreds of times: no field separates the rules.
 #[test]
 fn rules_that_are_all_equal() {
     for seed in 0..24 {
@@ -378,8 +379,9 @@ fn rules_that_are_all_equal() {
     }
 }
 
-/// Keys as wide as there may be: of rules that read as many words as are packed, and of rules that
-/// read one more, which are in no iSet.
+/// The widest possible keys.
+///
+/// Some rules read as many words as are packed; others read one more and are in no iSet.
 #[test]
 fn the_widest_keys() {
     const WIDE: usize = thalweg_packet::MAX_WORDS;
@@ -435,7 +437,7 @@ fn rules_that_no_iset_covers() {
     assert!(learned.statistics().isets.is_empty());
 }
 
-/// Memory follows the rules, and comes back, through trainings.
+/// Memory follows the rules, and is given back, across trainings.
 #[test]
 fn memory_follows_the_rules() {
     let list = points((0..2_000).map(|index| index * 1_000), false);
@@ -469,7 +471,7 @@ fn memory_follows_the_rules() {
     assert!(learned.memory_bytes() <= fresh + 2_000);
 }
 
-/// A learned index that is trained now and then, and counts the rules that came into iSets later.
+/// A learned index that is trained now and then, and counts later inserts into iSets.
 struct Trained {
     learned: Learned,
     random: Pcg64Mcg,
@@ -538,7 +540,7 @@ impl Classifier for Trained {
     }
 }
 
-/// Rules that come after a training, with all that may become of them: undone, modified, replaced.
+/// Rules inserted after a training, and all their fates: undone, modified, replaced.
 #[test]
 fn rules_come_into_isets_between_trainings() {
     let in_place = Rc::new(Cell::new(0));
@@ -565,7 +567,7 @@ fn rules_come_into_isets_between_trainings() {
     );
 }
 
-/// What went comes back, as old as it was or younger, without a training.
+/// Removed rules come back, with their old age or younger, without a training.
 #[test]
 fn coverage_stays_while_rules_come_and_go() {
     let list = points((0..4_000).map(|index| index * 1_000), false);
@@ -584,7 +586,7 @@ fn coverage_stays_while_rules_come_and_go() {
         version = version.next();
         for (id, younger) in ids.zip(10_000..) {
             let (value, mask, priority) = &list[id as usize];
-            // In the last round they are younger: there are vacant slots for as many.
+            // In the last round they are younger: there are vacant slots for that many.
             let age = if round < 29 { id } else { younger };
             let precedence = Precedence::new(*priority, age.into());
             learned.insert(Pattern { value, mask }, precedence, RuleId(id), version);

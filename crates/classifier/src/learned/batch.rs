@@ -1,4 +1,4 @@
-//! Looking up a burst: all keys in each iSet, then all in the remainder.
+//! Looks up a burst: all keys in each iSet, then all in the remainder.
 
 use crate::merged_tuples::Best;
 use crate::{Precedence, RuleId, Version};
@@ -7,11 +7,11 @@ use super::Learned;
 use super::index::{Search, Trained};
 use super::slots::NO_SLOT;
 
-/// Keys in flight at once.
+/// The most keys in flight at once.
 pub(super) const BURST: usize = 32;
 
 impl Learned {
-    /// Looks up [`BURST`] keys at most, with the iSets.
+    /// Looks up at most [`BURST`] keys in iSets and remainder.
     pub(super) fn lookup_burst(
         &self,
         trained: &Trained,
@@ -38,8 +38,9 @@ impl Learned {
         }
     }
 
-    /// What was found in the iSets, as the remainder takes it: with the highest precedence if any
-    /// rule will do, so that no table has a better one.
+    /// The result of the iSets as the remainder takes it.
+    ///
+    /// If any rule will do it has the highest precedence, so no table has a better rule.
     #[inline(always)]
     pub(super) fn found_by(&self, trained: &Trained, slot: u32) -> Best {
         let best = best_of(trained, slot);

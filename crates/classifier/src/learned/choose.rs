@@ -1,17 +1,18 @@
-//! By which fields an iSet is sorted: those that part the most rules.
+//! Chooses the fields that sort an iSet: those that separate the most rules.
 //!
 //! ```text
 //!   try each field alone; of the best three:
 //!       again and again: try each field after those chosen; keep the best if it adds a hundredth
 //! ```
 //!
-//! One field is what NuevoMatch has. But real lists have hundreds of rules of one address, and a
-//! filter with port ranges is dozens of rules of the same addresses: these are parted by a second
-//! field after the first. And a rule that leaves an address open is parted by a port that is put
-//! before it.
+//! NuevoMatch uses one field. But real lists have hundreds of rules with one address, and a
+//! filter with port ranges is dozens of rules with the same addresses. A second field after
+//! the first separates these. And a rule that leaves an address open is separated by a port
+//! placed before it.
 //!
-//! A try is a partition of some windows of the sorted rules, about [`SAMPLE`] of them: neighbours,
-//! because every hundredth rule would say nothing of how many overlap.
+//! A trial partitions some windows of the sorted rules, about [`SAMPLE`] rules in all. A
+//! window has neighbouring rules, because every hundredth rule would not show how many
+//! overlap.
 
 use thalweg_packet::Slot;
 
@@ -19,23 +20,23 @@ use super::composite::Composite;
 use super::partition::{Limits, Ranged, partition};
 use super::snapshot::Snapshot;
 
-/// Rules that a try looks at.
+/// The number of rules in a trial.
 const SAMPLE: usize = 12_000;
-/// Rules in a window.
+/// The number of rules in a window.
 const WINDOW: usize = 1_500;
-/// First fields that others are put after.
+/// The number of first fields that are extended by others.
 const BEAM: usize = 3;
-/// Fields one after the other.
+/// The most fields of an iSet.
 const FIELDS_MAX: usize = 4;
 
-/// Which fields, and how many of the rules they are expected to have.
+/// The chosen fields, and the number of rules that they are expected to keep.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) fields: Vec<usize>,
     pub(super) kept: f64,
 }
 
-/// The best fields for rules of a snapshot; none if no field parts any.
+/// The best fields for rules of a snapshot; `None` if no field separates any.
 pub(super) fn choose(
     snapshot: &Snapshot,
     rules: &[u32],
@@ -85,7 +86,7 @@ pub(super) fn choose(
         .max_by(|one, other| one.kept.total_cmp(&other.kept))
 }
 
-/// How many of the rules are expected to be kept.
+/// The number of rules expected to be kept.
 fn expected(snapshot: &Snapshot, rules: &[u32], composite: &Composite, limits: Limits) -> f64 {
     let ranged = blocks(snapshot, rules, composite);
     if ranged.len() <= SAMPLE {
@@ -106,7 +107,7 @@ fn expected(snapshot: &Snapshot, rules: &[u32], composite: &Composite, limits: L
         .collect();
     bounds.dedup();
     let every = bounds.len().div_ceil(SAMPLE / WINDOW).max(1);
-    // Rules of which the block is not within one window overlap so many that they are left.
+    // Rules whose block exceeds a window overlap so many others that they are left over.
     let (mut inside, mut narrow) = (Vec::new(), 0);
     for rule in ranged {
         let window = bounds.partition_point(|&bound| bound <= rule.block.low);

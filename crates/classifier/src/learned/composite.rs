@@ -1,4 +1,4 @@
-//! Several fields one after the other, as one number: what an iSet is sorted by.
+//! Several fields in sequence as one number, by which an iSet is sorted.
 //!
 //! ```text
 //!   fields   destination (32 bits), destination port (16)
@@ -7,17 +7,18 @@
 //!   rule     destination 10.1.0.0/16, port 80        block   0a010000_0000 ..= 0a01ffff_ffff
 //! ```
 //!
-//! A rule's block is given by the leading bits of the number that its mask has without a gap: so
-//! whatever its mask, every key that it matches lies within. Any two blocks are nested or apart.
+//! A rule's block comes from the leading bits of the number that its mask has without a gap.
+//! So every key that the rule matches lies within the block, whatever the mask. Any two blocks
+//! are nested or disjoint.
 //!
-//! 1. A number has 128 bits at most, and no bit of the key is in it twice.
+//! 1. A number has at most 128 bits, and no bit of the key is in it twice.
 
 use thalweg_packet::Slot;
 
-/// Bits that a number may have.
+/// The most bits of a number.
 pub(super) const BITS_MAX: u32 = 128;
 
-/// Which bits of a key make the number, the most significant first.
+/// The bits of a key that make up the number, most significant first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Composite {
     parts: Vec<Part>,
@@ -39,17 +40,17 @@ impl Part {
     }
 }
 
-/// The keys that agree with a number on its first bits.
+/// The keys whose numbers share their first bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Block {
     /// The lowest number.
     pub(super) low: u128,
-    /// How many leading bits are given.
+    /// The number of fixed leading bits.
     pub(super) length: u32,
 }
 
 impl Composite {
-    /// The fields one after the other; what does not fit into 128 bits is left out at the end.
+    /// The fields in sequence; bits beyond 128 are dropped at the end.
     pub(super) fn new(fields: impl IntoIterator<Item = Slot>) -> Composite {
         let mut composite = Composite {
             parts: Vec::new(),
@@ -85,7 +86,7 @@ impl Composite {
             && last.word == part.word
             && shift + bits == last.shift
         {
-            // Neighbours in the key are one part.
+            // Parts that are adjacent in the key are merged.
             last.shift = shift;
             last.bits += bits;
             return;
@@ -97,23 +98,23 @@ impl Composite {
         });
     }
 
-    /// How many bits a number has.
+    /// The number of bits.
     pub(super) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The number of a key, if it has 64 bits at most.
+    /// The number of a key; it must have at most 64 bits.
     #[inline(always)]
     pub(super) fn narrow(&self, key: &[u64]) -> u64 {
         let mut number = 0u64;
         for part in &self.parts {
-            // In two steps: the shift may be by 64.
+            // Shifts in two steps, because the shift may be 64.
             number = number << (part.bits - 1) << 1 | part.of(key);
         }
         number
     }
 
-    /// The numbers of as many keys, of so many words, if they have 64 bits at most.
+    /// The numbers of several keys of `words` words each; they must have at most 64 bits.
     #[inline(always)]
     pub(super) fn narrow_burst(&self, keys: &[u64], words: usize, numbers: &mut [u64]) {
         numbers.fill(0);
@@ -166,7 +167,7 @@ impl Composite {
         }
     }
 
-    /// The fewest leading bits by which a number is known to lie in a range that it lies in.
+    /// The fewest leading bits that prove a number to be within a range.
     pub(super) fn bits_within(&self, number: u128, low: u128, high: u128) -> u32 {
         debug_assert!((low..=high).contains(&number));
         let is_inside = |length: &u32| {

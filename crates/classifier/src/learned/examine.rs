@@ -1,4 +1,4 @@
-//! Which bits of a key show that no rule of an iSet is better than the one found.
+//! Finds the bits of a key that show that no rule of an iSet beats the found one.
 //!
 //! ```text
 //!   for each iSet that has a better rule:
@@ -6,8 +6,8 @@
 //!       for each better rule in it one bit in which the key differs from it
 //! ```
 //!
-//! Whoever agrees on these has the same bucket, where all the rules lie that it could match
-//! (`partition`, invariant 2).
+//! Two keys that agree on these bits have the same bucket, which holds all the rules that they
+//! could match (`partition`, invariant 2).
 
 use thalweg_packet::MAX_WORDS;
 
@@ -17,7 +17,7 @@ use super::index::Trained;
 use super::iset::Iset;
 
 impl Trained {
-    /// Adds what shows that no rule is better than `best`, of any rule.
+    /// Adds the bits that show that no rule beats `best`, the precedence of any rule.
     pub(super) fn examine(
         &self,
         key: &[u64],
@@ -65,7 +65,8 @@ impl Trained {
     }
 }
 
-/// Adds one bit in which a rule that does not match differs from the key, unless there is one.
+/// Adds one bit in which a non-matching rule differs from the key, unless one is examined
+/// already.
 fn add_difference(differences: impl Iterator<Item = u64>, examined: &mut [u64]) {
     let mut first = None;
     for (word, difference) in differences.enumerate() {

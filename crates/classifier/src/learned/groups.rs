@@ -10,15 +10,16 @@
 //!             those of all buckets
 //! ```
 //!
-//! Structure of arrays, so that one instruction compares a word of a key with that of eight rules;
-//! a five-tuple takes two words, and a bucket of eight rules three cache lines, which are fetched
-//! together. Among many rules what a lookup takes is the time to fetch these.
+//! This is a structure of arrays, so that one instruction compares a word of a key with the
+//! word of eight rules. A five-tuple takes two words, and a bucket of eight rules three cache
+//! lines, which are fetched together. With many rules, fetching them dominates the time of a
+//! lookup.
 //!
-//! The masks of an iSet's rules are few, and a number says which one ([`crate::simd::lanes`]). Where
-//! there are more of them than numbers, or the processor is slow to look them up, a group has its
-//! masks written out, each word's behind its values: five lines for a five-tuple.
+//! An iSet's rules have few masks, so a mask is stored as a number ([`crate::simd::lanes`]).
+//! If there are more masks than numbers, or the processor is slow to look them up, a group
+//! stores full masks, each word's behind its values. A five-tuple then takes five lines.
 //!
-//! A number takes six bits of its byte. In the others of line 0 are, in this order,
+//! A number takes six bits of its byte. The other bits of line 0 are, in this order,
 //!
 //! ```text
 //!   bit 7 of all 32 bytes                   the number of the next group, or ones if there is none
@@ -26,18 +27,19 @@
 //!   bit 6 of a lane's upper byte, word 0    the lane is vacant
 //! ```
 //!
-//! A rule that comes later is put among those of its bucket, if the bucket is short: into a lane
-//! without a rule between those that are better and those that are worse, which one that goes and
-//! comes back finds where it was. Where there is none, its group is written anew, or parted in two if
-//! it is full. Groups for that are set aside when all are made, so that no rule that comes has the
-//! others moved to a larger place.
+//! A rule that comes later is inserted among those of its bucket, if the bucket is short. It
+//! goes into an empty lane between the better and the worse rules; a rule that goes and comes
+//! back finds its old lane. Without such a lane its group is rewritten, or split in two if it
+//! is full. Spare groups for that are reserved at the start, so a new rule never moves all
+//! others to a larger allocation.
 //!
-//! 1. Within a bucket the slots of rules rise: the first match of a group is its best. A lane that
-//!    became vacant has slot 0, so that the first lane of a group, whatever it is, has none that is
-//!    higher than that of a rule from there on.
-//! 2. A lane without a rule matches nothing: its value has bits outside its mask, which is zero.
-//! 3. A rule is plain if it exists at every version that may be looked up. Of others the slot is
-//!    asked.
+//! 1. Within a bucket the slots of rules ascend: the first match of a group is its best. A
+//!    vacated lane has slot 0. So the slot in a group's first lane, vacant or not, is never
+//!    higher than the slot of a later rule.
+//! 2. A lane without a rule matches nothing: its value has bits outside its mask, which is
+//!    zero.
+//! 3. A rule is plain if it exists at every version that may be looked up. For other rules the
+//!    slot is checked.
 
 use crate::Version;
 use crate::simd::Simd;
@@ -48,35 +50,35 @@ use super::partition::LANES;
 use super::slots::{NO_SLOT, Slots};
 
 const EMPTY: Line = Line([0; LANES]);
-/// The words of line 0 that have slots, before those with numbers.
+/// The number of slot words in line 0, before the words with numbers.
 const SLOT_WORDS: usize = 4;
-/// In each byte of numbers: a bit of the next group's number.
+/// The bits, in each byte of numbers, of the next group's number.
 const NEXT: u64 = 0x8080_8080_8080_8080;
-/// Bits of a lane's numbers for word 0.
+/// The flag bits in a lane's numbers for word 0.
 const PLAIN: u16 = 0x0040;
 const VACANT: u16 = 0x4000;
-/// Numbers of that many packed words are in a line.
+/// The number of packed words whose numbers fit in a line.
 const WORDS_PER_LINE: usize = LANES / 2;
-/// Groups that a bucket may have for a rule to be put into it later.
+/// The most groups of a bucket that still accepts later rules.
 const GROUPS_MAX: usize = 4;
-/// One group is set aside for so many.
+/// One spare group is reserved for this many groups.
 const GROUPS_PER_SPARE: usize = 32;
 
 /// The groups of an iSet.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     lines: Vec<Line>,
-    /// Lines of a group.
+    /// The number of lines in a group.
     stride: usize,
     shape: Shape,
 }
 
-/// What the lines of a group are.
+/// The layout of a group's lines.
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Masks by number: a table for each packed word.
+    /// Masks by number, with a table for each packed word.
     Numbered(Vec<MaskTable>),
-    /// Masks written out, of so many packed words.
+    /// Full masks, for this many packed words.
     Written(usize),
 }
 
@@ -88,7 +90,7 @@ impl Shape {
         }
     }
 
-    /// Lines of numbers.
+    /// The number of lines with numbers.
     #[inline(always)]
     fn number_lines(words: usize) -> usize {
         (words + SLOT_WORDS / 2).div_ceil(WORDS_PER_LINE)
@@ -101,7 +103,7 @@ impl Shape {
         }
     }
 
-    /// The line with the values of a packed word.
+    /// The index of the line with the values of a packed word.
     fn values(&self, word: usize) -> usize {
         match self {
             Shape::Numbered(tables) => Shape::number_lines(tables.len()) + word,
@@ -109,8 +111,9 @@ impl Shape {
         }
     }
 
-    /// The masks of a rule as they are stored; none if there are too many to be numbered. A number
-    /// that was given is not taken back.
+    /// The stored form of a rule's masks; `None` if there are too many to number.
+    ///
+    /// Numbers once given are not taken back.
     fn store(&mut self, masks: &[u64]) -> Option<[u64; PACKED_WORDS_MAX]> {
         let mut stored = [0; PACKED_WORDS_MAX];
         match self {
@@ -124,7 +127,7 @@ impl Shape {
         Some(stored)
     }
 
-    /// The value of a lane's word, and its mask as it is stored.
+    /// The value of a lane's word, and its mask in stored form.
     fn get(&self, lines: &[Line], lane: usize, word: usize) -> (u64, u64) {
         let values = self.values(word);
         let stored = match self {
@@ -152,7 +155,7 @@ impl Shape {
         }
     }
 
-    /// The mask that is stored.
+    /// The mask of a stored form.
     fn mask(&self, word: usize, stored: u64) -> u64 {
         match self {
             Shape::Numbered(tables) => tables[word].mask_of(stored as u16),
@@ -161,7 +164,7 @@ impl Shape {
     }
 }
 
-/// One rule of a bucket: its group and lane.
+/// The position of a rule in a bucket: its group and lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lane {
     group: u32,
@@ -169,7 +172,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Nowhere.
+    /// No position.
     pub(super) const NONE: Lane = Lane {
         group: u32::MAX,
         lane: 0,
@@ -184,7 +187,8 @@ impl Lane {
 }
 
 impl Groups {
-    /// No groups, of rules of so many packed words; whether masks are given by number.
+    /// Creates an empty list for rules of `words` packed words; `is_numbered` chooses masks by
+    /// number.
     pub(super) fn new(words: usize, is_numbered: bool) -> Groups {
         let shape = match is_numbered {
             true => Shape::Numbered(vec![MaskTable::new(); words]),
@@ -197,12 +201,12 @@ impl Groups {
         }
     }
 
-    /// Adds empty groups: the first of so many buckets.
+    /// Adds empty groups: the first ones of `buckets` buckets.
     pub(super) fn push_groups(&mut self, buckets: usize) {
         (0..buckets).for_each(|_| self.push_group());
     }
 
-    /// Makes room for so many groups, and a few that are set aside.
+    /// Makes room for `groups` groups and a few spare ones.
     pub(super) fn reserve(&mut self, groups: usize) {
         let aside = groups / GROUPS_PER_SPARE + 1;
         self.lines.reserve_exact((groups + aside) * self.stride);
@@ -214,7 +218,7 @@ impl Groups {
         self.empty(start / self.stride);
     }
 
-    /// Makes a group one of no rules, which nothing follows.
+    /// Empties a group and its link to the next one.
     fn empty(&mut self, group: usize) {
         let values = self.shape.values(0);
         let lines = self.group_mut(group);
@@ -243,8 +247,9 @@ impl Groups {
         &mut self.lines[group * self.stride]
     }
 
-    /// Puts rules into a bucket that has none; `packed` writes a rule's value and mask. Says whether
-    /// all masks could be stored.
+    /// Puts rules into an empty bucket; `packed` writes a rule's value and mask.
+    ///
+    /// Returns whether all masks could be stored.
     pub(super) fn fill(
         &mut self,
         bucket: usize,
@@ -274,7 +279,7 @@ impl Groups {
         true
     }
 
-    /// Writes a rule to a lane; `words` has the words of its value, and of its mask as it is stored.
+    /// Writes a rule to a lane; `words` returns each word's value and stored mask.
     fn put(&mut self, at: Lane, slot: u32, is_plain: bool, words: impl Fn(usize) -> (u64, u64)) {
         let lane = usize::from(at.lane);
         let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
@@ -286,24 +291,27 @@ impl Groups {
         set_bits(&mut lines[0], lane, VACANT, false);
     }
 
-    /// Asks for the first group of a bucket.
+    /// Prefetches the first group of a bucket.
     #[inline(always)]
     pub(super) fn prefetch(&self, bucket: usize) {
         crate::simd::prefetch_lines(&self.lines, bucket * self.stride, self.stride);
     }
 
-    /// Asks for the second group of a bucket of which the first was asked for, if there is one.
+    /// Prefetches the second group of a bucket, if there is one; the first must be prefetched
+    /// already.
     #[inline(always)]
     pub(super) fn prefetch_next(&self, bucket: usize) {
         let next = next_number(self.head(bucket));
         let is_last = next == u32::MAX;
-        // What is near already costs less than not to know whether there is more.
+        // Prefetching a near group again is cheaper than a branch on whether there is a next
+        // one.
         let next = std::hint::select_unpredictable(is_last, bucket, next as usize);
         self.prefetch(next);
     }
 
-    /// The best slot of a bucket that is better than `best` and matches; else `best`. The key's packed
-    /// words are every `step`th.
+    /// The best slot of a bucket that beats `best` and matches; otherwise `best`.
+    ///
+    /// The key's packed words are every `step`th word of `packed`.
     #[inline(always)]
     pub(super) fn improve<S: Simd>(
         &self,
@@ -348,8 +356,9 @@ impl Groups {
         }
     }
 
-    /// Puts a rule, which is not plain yet, among those of a bucket, if there is room; says which
-    /// slots lie elsewhere now, from where and to where, the new one last.
+    /// Inserts a rule, which is not plain yet, into a bucket, if there is room.
+    ///
+    /// Returns the moves of slots between lanes; the new slot is the last.
     pub(super) fn insert(
         &mut self,
         bucket: usize,
@@ -414,8 +423,8 @@ impl Groups {
         Some(moves)
     }
 
-    /// The lane without a rule, if there is one, between the rules of a group that are better than
-    /// this slot and those that are worse.
+    /// The empty lane between a group's rules better than this slot and the worse ones, if
+    /// any.
     fn lane_for(&self, group: usize, slot: u32) -> Option<Lane> {
         let head = self.head(group);
         let better = taken(head).filter(|&lane| slot_of(head, lane) < slot);
@@ -429,7 +438,7 @@ impl Groups {
         (next != u32::MAX).then_some(next as usize)
     }
 
-    /// The rules of a group, the best first.
+    /// The rules of a group, best first.
     fn rules_of(&self, group: usize) -> Vec<Held> {
         let head = self.head(group);
         let mut rules = Vec::with_capacity(LANES + 1);
@@ -441,7 +450,8 @@ impl Groups {
         rules
     }
 
-    /// Writes a group anew; `words` has a word of a rule, as it is stored, by where the rule was.
+    /// Rewrites a group; `words` returns a word of a rule in stored form, by the rule's old
+    /// lane.
     fn put_rules(
         &mut self,
         group: usize,
@@ -465,7 +475,7 @@ impl Groups {
         }
     }
 
-    /// The rules of a bucket: where, and which slot, the best first.
+    /// The lane and slot of each rule of a bucket, best first.
     pub(super) fn bucket(&self, bucket: usize) -> impl Iterator<Item = (Lane, u32)> {
         let groups = std::iter::successors(Some(bucket), |&group| self.next_of(group));
         groups.flat_map(|group| {
@@ -483,23 +493,23 @@ impl Groups {
         })
     }
 
-    /// Says whether a rule exists at every version.
+    /// Sets whether a rule exists at every version.
     pub(super) fn set_plain(&mut self, at: Lane, is_plain: bool) {
         let head = self.head_mut(at.group as usize);
         set_bits(head, usize::from(at.lane), PLAIN, is_plain);
     }
 
-    /// Says that a rule has another slot, without another between.
+    /// Changes a rule's slot; no other rule's slot may lie between the old and the new one.
     pub(super) fn renumber(&mut self, at: Lane, slot: u32) {
         let head = self.head_mut(at.group as usize);
         set_slot(head, usize::from(at.lane), slot);
     }
 
-    /// Lets a lane match nothing from now on.
+    /// Makes a lane match nothing from now on.
     pub(super) fn vacate(&mut self, at: Lane) {
         let lane = usize::from(at.lane);
         let lines = &mut self.lines[at.group as usize * self.stride..][..self.stride];
-        // One word that cannot match is enough; the mask with the number 0 is zero.
+        // One word that cannot match is enough; mask number 0 is zero.
         self.shape.put(lines, lane, 0, (u64::MAX, 0));
         set_slot(&mut lines[0], lane, 0);
         set_bits(&mut lines[0], lane, VACANT, true);
@@ -514,7 +524,7 @@ impl Groups {
     }
 }
 
-/// A rule while its group is written.
+/// A rule while its group is rewritten.
 #[derive(Debug)]
 struct Held {
     slot: u32,
@@ -522,11 +532,11 @@ struct Held {
     is_plain: bool,
 }
 
-/// A rule that lies elsewhere now.
+/// A rule that moved to another lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Move {
     pub(super) slot: u32,
-    /// [`Lane::NONE`] of one that is new.
+    /// [`Lane::NONE`] for a new rule.
     pub(super) from: Lane,
     pub(super) to: Lane,
 }
@@ -536,7 +546,7 @@ fn taken(head: &Line) -> impl Iterator<Item = usize> {
     (0..LANES).filter(|&lane| slot_of(head, lane) != NO_SLOT && !has_bits(head, lane, VACANT))
 }
 
-/// The line that has the numbers for a packed word, and the first of their two words there.
+/// The line with the numbers for a packed word, and the index of the first of their two words.
 #[inline(always)]
 fn line_of_numbers(word: usize) -> (usize, usize) {
     let place = SLOT_WORDS + 2 * word;
@@ -560,7 +570,7 @@ fn set_bits(head: &mut Line, lane: usize, bits: u16, are_set: bool) {
     *word = if are_set { *word | bits } else { *word & !bits };
 }
 
-/// The number of the group that follows one, or [`u32::MAX`].
+/// The number of the next group, or [`u32::MAX`].
 #[inline(always)]
 fn next_number(head: &Line) -> u32 {
     top_bits(head)
@@ -589,8 +599,10 @@ fn set_slot(head: &mut Line, lane: usize, slot: u32) {
 mod tests {
     use super::*;
 
-    /// One bucket of so many even slots, with masks by number and written out, of some words; each
-    /// matches its own number in the first and the last.
+    /// Buckets of `count` even slots, with masks by number and in full, and various word
+    /// counts.
+    ///
+    /// Each rule matches its own number in the first and the last word.
     fn groups(count: u32) -> impl Iterator<Item = Groups> {
         let shapes = [1, 2, 3, 7]
             .into_iter()
@@ -623,7 +635,7 @@ mod tests {
         groups.bucket(0).map(|(_, slot)| slot).collect()
     }
 
-    /// Puts a slot in; checks the order, where it says that rules lie, and that each is found there.
+    /// Inserts a slot; checks the order and the reported moves.
     fn put(groups: &mut Groups, slot: u32) -> bool {
         let words = groups.shape.words();
         let before: Vec<(Lane, u32)> = groups.bucket(0).collect();
@@ -655,7 +667,7 @@ mod tests {
         true
     }
 
-    /// Looks up what each plain rule matches, and what none does, with all instructions.
+    /// Looks up a key for each plain rule and keys without a rule, with all instructions.
     fn check_lookups(groups: &Groups) {
         let slots = Slots::new(crate::places::Places::new(crate::hash::WordHash::new(1)));
         let rules: Vec<(Lane, u32)> = groups.bucket(0).collect();
@@ -665,7 +677,7 @@ mod tests {
             let is_plain = |&(lane, _): &(Lane, u32)| {
                 has_bits(groups.head(lane.group as usize), lane.lane.into(), PLAIN)
             };
-            // Of the others the slots would be asked, which are empty.
+            // For the other rules the slots would be read, which are empty here.
             if !rule.is_none_or(is_plain) {
                 continue;
             }
@@ -717,7 +729,8 @@ mod tests {
     #[test]
     fn a_bucket_is_parted_until_it_is_long() {
         for mut groups in groups(8) {
-            // From the best down, so that a full group is parted in half, and its better half stays.
+            // From the best down, so that a full group is split in half and its better half
+            // stays.
             let done = (0..40).take_while(|step| put(&mut groups, 101 - 2 * step));
             let done = done.count();
             let lengths = std::iter::successors(Some(0), |&group| groups.next_of(group));
@@ -743,7 +756,7 @@ mod tests {
             groups.renumber(third, 5);
             groups.vacate(lanes[0]);
             assert_eq!(slots_of(&groups), [2, 5, 6, 8, 10, 12, 14]);
-            // The first lane has no rule, and the new one comes before those that are left.
+            // The first lane has no rule, and the new rule comes before the rest.
             let (value, mask) = pattern(1, groups.shape.words());
             assert!(groups.insert(0, 1, &value, &mask).is_some());
             assert_eq!(slots_of(&groups), [1, 2, 5, 6, 8, 10, 12, 14]);
@@ -771,7 +784,7 @@ mod tests {
                 (value[0], mask[0]) = (0, slot.into())
             })
         };
-        // 64 masks of half a word, that of no bits among them.
+        // 64 masks of half a word, including the empty one.
         let mut numbered = Groups::new(1, true);
         assert!(fill(&mut numbered, 64));
         numbered.vacate(Lane::new(0, 3));

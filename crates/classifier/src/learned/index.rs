@@ -1,4 +1,4 @@
-//! What training gives: iSets, and the rules that they have.
+//! The result of training: iSets, and the rules in them.
 
 use std::hint::select_unpredictable;
 
@@ -14,13 +14,13 @@ use super::iset::Iset;
 use super::packing::{PACKED_WORDS_MAX, Packing};
 use super::slots::{NO_SLOT, Slots};
 
-/// Packed words that most rules read, at most.
+/// The most packed words that common rules read.
 const PACKED_WORDS: usize = 2;
 
 /// The outcome of a [`TrainingJob`](super::training::TrainingJob).
 #[derive(Clone, Debug)]
 pub(crate) struct Trained {
-    /// The rules that no iSet has, until a classifier takes them.
+    /// The rules in no iSet, until a classifier takes them.
     pub(super) remainder: Option<Box<MergedTuples>>,
     pub(super) key_words: usize,
     pub(super) packing: Packing,
@@ -55,7 +55,7 @@ impl Trained {
         best
     }
 
-    /// Apart from the rules that no iSet has.
+    /// Separates the rules in no iSet.
     ///
     /// # Panics
     /// If they have been taken.
@@ -64,14 +64,14 @@ impl Trained {
         (self, *remainder.expect("an outcome is taken once"))
     }
 
-    /// Value and mask of a rule, written out.
+    /// The value and mask of a rule.
     pub(super) fn pattern(&self, slot: u32) -> (Vec<u64>, Vec<u64>) {
         let (mut value, mut mask) = (vec![0; self.key_words], vec![0; self.key_words]);
         self.pattern_into(slot, &mut value, &mut mask);
         (value, mask)
     }
 
-    /// The same, into places of the caller's.
+    /// As [`Trained::pattern`], written to the caller's slices.
     pub(super) fn pattern_into(&self, slot: u32, value: &mut [u64], mask: &mut [u64]) {
         let iset = &self.isets[usize::from(self.slots.get(slot).iset)];
         let home = self.slots.fate(slot).home;
@@ -86,7 +86,7 @@ impl Trained {
         self.packing.unpack(&packed[1][..words], mask);
     }
 
-    /// Does something with the groups at every place of a rule that is not vacant.
+    /// Calls `work` for every lane of a rule that is not vacant.
     fn at_lanes(&mut self, slot: u32, mut work: impl FnMut(&mut Groups, Lane)) {
         let rule = *self.slots.get(slot);
         let home = self.slots.fate(slot).home;
@@ -101,10 +101,10 @@ impl Trained {
         }
     }
 
-    /// Puts a rule into an iSet, if one has room for it; says which slot it has then.
+    /// Inserts a rule into an iSet, if one has room for it; returns its slot.
     ///
-    /// It has room if the rule reads no bits but those that are kept, lies within one bucket that is
-    /// not too long, and there is a slot between those of better rules and those of worse.
+    /// There is room if the rule reads only bits that are kept, lies within one bucket that is
+    /// not too long, and a slot is free between the better rules and the worse ones.
     pub(super) fn insert(
         &mut self,
         pattern: Pattern<'_>,
@@ -145,7 +145,7 @@ impl Trained {
         None
     }
 
-    /// Gives a rule without copies the vacant slot beside its own.
+    /// Moves a rule without copies to the vacant slot beside its own.
     fn move_slot(&mut self, from: u32, to: u32) {
         self.slots.relocate(from, to);
         let iset = &mut self.isets[usize::from(self.slots.get(to).iset)];
@@ -153,7 +153,7 @@ impl Trained {
         iset.groups.renumber(self.slots.fate(to).home, to);
     }
 
-    /// Looks at what [`Trained::insert`] would write to make room.
+    /// Reads the memory that [`Trained::insert`] would write to make room.
     pub(super) fn foresee(&self, precedence: Precedence) {
         let moves = self
             .slots
@@ -167,7 +167,7 @@ impl Trained {
         }
     }
 
-    /// Looks at what taking a rule out would write; says whether an iSet has it.
+    /// Reads the memory that a removal would write; returns whether an iSet has the rule.
     pub(super) fn foresee_removal(&self, id: RuleId) -> bool {
         let Some(slot) = self.slots.find(id) else {
             return false;
@@ -178,7 +178,7 @@ impl Trained {
         true
     }
 
-    /// Says that the birth of a rule cannot be undone any more.
+    /// Notes that the birth of a rule can no longer be undone.
     pub(super) fn settle_birth(&mut self, slot: u32) {
         if self.slots.fate(slot).died == Version::NEVER {
             self.at_lanes(slot, |groups, lane| groups.set_plain(lane, true));
@@ -191,7 +191,7 @@ impl Trained {
         self.slots.set_died(slot, died);
     }
 
-    /// Lets a rule that was ended live on; no version before `settled` is looked up.
+    /// Revives a rule that was ended; no version before `settled` is looked up.
     pub(super) fn live_on(&mut self, slot: u32, settled: Version) {
         self.slots.set_died(slot, Version::NEVER);
         if self.slots.fate(slot).born <= settled {
@@ -206,7 +206,7 @@ impl Trained {
         self.slots.vacate(slot);
     }
 
-    /// Packed value and mask of a pattern, if all its bits are kept.
+    /// The packed value and mask of a pattern, if all its bits are kept.
     pub(super) fn packed(&self, pattern: Pattern<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
         let words = self.packing.words();
         let (mut value, mut mask) = (vec![0; words], vec![0; words]);
@@ -218,7 +218,7 @@ impl Trained {
         (back == pattern.mask).then_some((value, mask))
     }
 
-    /// The best living rule of this very pattern and priority.
+    /// The best living rule with exactly this pattern and priority.
     pub(super) fn find(&self, pattern: Pattern<'_>, priority: u16) -> Option<u32> {
         let (value, mask) = self.packed(pattern)?;
         let words = || value.iter().copied().zip(mask.iter().copied());
@@ -235,7 +235,7 @@ impl Trained {
         in_isets.min()
     }
 
-    /// Appends the living rules that are at least as narrow as the pattern.
+    /// Appends the living rules at least as narrow as the pattern.
     pub(super) fn find_within(&self, pattern: Pattern<'_>, found: &mut Vec<RuleId>) {
         let Some((value, mask)) = self.packed(pattern) else {
             return;
@@ -249,7 +249,7 @@ impl Trained {
                     |((own_value, own_mask), (value, mask)): ((u64, u64), (&u64, &u64))| {
                         mask & !own_mask == 0 && own_value & mask == *value
                     };
-                // Of its copies a rule's home counts.
+                // Of a rule's copies only the home counts.
                 if self.slots.fate(slot).home == lane
                     && self.is_living(slot)
                     && words.all(is_within)
@@ -273,7 +273,7 @@ impl Trained {
     }
 }
 
-/// A key's search in all iSets.
+/// The search for one key in all iSets.
 struct SearchOne<'a> {
     trained: &'a Trained,
     key: &'a [u64],
@@ -289,12 +289,12 @@ impl Work for SearchOne<'_> {
     }
 }
 
-/// A burst's search in all iSets.
+/// The search for a burst in all iSets.
 pub(super) struct Search<'a> {
     pub(super) trained: &'a Trained,
     pub(super) keys: &'a [u64],
     pub(super) version: Version,
-    /// The best slot of each key; none before.
+    /// The best slot of each key; must start without any.
     pub(super) best: &'a mut [u32],
 }
 
@@ -304,7 +304,7 @@ impl Work for Search<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let trained = self.trained;
-        // Most take two words; room for sixteen is 4 KiB to clear for each burst.
+        // Most rules take two words; room for sixteen would be 4 KiB to clear for each burst.
         let (mut few, mut many);
         let packed: &mut [u64] = match trained.packing.words() {
             0..=PACKED_WORDS => {
@@ -319,7 +319,8 @@ impl Work for Search<'_> {
         let key_words = trained.key_words;
         let count = self.best.len();
         let mut buckets = [[0; BURST]; 2];
-        // While an iSet's groups come, the keys are packed, or the next iSet is asked where they are.
+        // While an iSet's groups are fetched, the keys are packed, or the next iSet finds its
+        // buckets.
         for number in 0..=trained.isets.len() {
             if let Some(iset) = trained.isets.get(number) {
                 let buckets = &mut buckets[number % 2][..count];

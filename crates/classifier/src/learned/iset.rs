@@ -6,8 +6,8 @@
 //!   groups   the rules of each bucket
 //! ```
 //!
-//! A lookup asks the model, searches the window, and compares the rules of the one bucket that can
-//! have a match (`partition`, invariant 2).
+//! A lookup asks the model, searches the window, and compares the rules of the only bucket
+//! that can have a match (`partition`, invariant 2).
 
 use crate::simd::{Plain, Simd};
 
@@ -17,7 +17,7 @@ use super::model::{Model, Number, search};
 use super::partition::{Buckets, LANES};
 use super::slots::NO_SLOT;
 
-/// Numbers of one width, and their model.
+/// Sorted numbers of one width, and their model.
 #[derive(Clone, Debug)]
 pub(super) struct Directory<N> {
     pub(super) starts: Vec<N>,
@@ -69,15 +69,17 @@ pub(super) struct Iset {
     pub(super) groups: Groups,
     /// The best slot of any rule.
     pub(super) best: u32,
-    /// Rules, each counted once.
+    /// The number of rules, each counted once.
     pub(super) rules: usize,
-    /// Numbers of the fields in the configuration.
+    /// The indexes of the fields in the configuration.
     pub(super) fields: Vec<usize>,
 }
 
 impl Iset {
-    /// Buckets of slots; `packed` writes a slot's value and mask, of so many words. Masks are given
-    /// by number if that is wanted, and they are few.
+    /// Creates an iSet from buckets of slots; `packed` writes a slot's value and mask.
+    ///
+    /// They have `words` words each. Masks are stored by number if `is_numbered` is set and
+    /// they are few.
     pub(super) fn new(
         composite: Composite,
         fields: Vec<usize>,
@@ -118,7 +120,7 @@ impl Iset {
         }
     }
 
-    /// The buckets of up to [`BURST`](super::batch::BURST) keys of so many words.
+    /// The buckets of up to [`BURST`](super::batch::BURST) keys of `words` words each.
     #[inline(always)]
     pub(super) fn burst<S: Simd>(&self, simd: S, keys: &[u64], words: usize, buckets: &mut [u32]) {
         match &self.starts {
@@ -146,7 +148,7 @@ impl Iset {
         }
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     pub(super) fn bucket_count(&self) -> usize {
         match &self.starts {
             Starts::Narrow(directory) => directory.starts.len(),
@@ -154,7 +156,7 @@ impl Iset {
         }
     }
 
-    /// The numbers of a bucket, the lowest and the highest.
+    /// The lowest and the highest number of a bucket.
     pub(super) fn range_of(&self, bucket: usize) -> (u128, u128) {
         let start = |bucket: usize| match &self.starts {
             Starts::Narrow(directory) => directory.starts.get(bucket).map(|start| start.to_wide()),
@@ -172,7 +174,7 @@ impl Iset {
         }
     }
 
-    /// The buckets that have keys of a pattern.
+    /// The buckets of the keys that a pattern matches.
     pub(super) fn buckets_of(
         &self,
         value: &[u64],
@@ -182,7 +184,7 @@ impl Iset {
         self.bucket_of(block.low)..=self.bucket_of(self.composite.high(block))
     }
 
-    /// Every lane of a slot, whose pattern is this one.
+    /// Every lane of a slot with this pattern.
     pub(super) fn lanes_of(&self, slot: u32, value: &[u64], mask: &[u64]) -> Vec<Lane> {
         let buckets = self.buckets_of(value, mask);
         let lanes = buckets.flat_map(|bucket| self.groups.bucket(bucket));
@@ -192,7 +194,7 @@ impl Iset {
             .collect()
     }
 
-    /// Bytes of the sorted starts and the model.
+    /// The memory of the sorted starts and the model, in bytes.
     pub(super) fn directory_bytes(&self) -> usize {
         match &self.starts {
             Starts::Narrow(directory) => directory.heap_bytes(),

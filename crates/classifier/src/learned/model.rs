@@ -1,32 +1,33 @@
-//! Where in a sorted list a number is, within a bound that is proven.
+//! Predicts the place of a number in a sorted list, within a proven bound.
 //!
-//! A list of `starts` parts all numbers: number `x` is at the last place whose start is not above
-//! `x`. A model gives a *window* of places, always of the same length, that has this one; a binary
-//! search in the window ends it. There are two models, and both are exact functions of the number,
-//! so that what is proven is what runs:
+//! A list of `starts` divides all numbers: number `x` belongs to the last place whose start is
+//! not above `x`. A model returns a *window* of places, always of the same length, that
+//! contains this place. A binary search in the window finds it. Both models are exact
+//! functions of the number, so the proof covers the running code:
 //!
 //! - [`Pieces`]: linear pieces under a radix tree;
 //! - [`Perceptrons`]: the RQ-RMI of NuevoMatch.
 //!
-//! 1. For every number that an iSet may ask for, the place is in the window.
+//! 1. For every number that an iSet may look up, the place is in the window.
 
 use crate::simd::Simd;
 
 use super::perceptrons::Perceptrons;
 use super::pieces::Pieces;
 
-/// A number of an iSet: 64 bits, or 128.
+/// A number of an iSet, with 64 or 128 bits.
 pub(super) trait Number: Copy + Ord + std::fmt::Debug {
-    /// How many bits.
+    /// The number of bits.
     const BITS: u32;
 
     fn from_wide(wide: u128) -> Self;
     fn to_wide(self) -> u128;
     /// The distance from a lower number.
     fn minus(self, low: Self) -> Self;
-    /// The lowest 64 of the bits from `shift` on, which is below [`Number::BITS`].
+    /// The lowest 64 of the bits from `shift` on; `shift` must be below [`Number::BITS`].
     fn bits_from(self, shift: u32) -> u64;
-    /// The last of some numbers, which rise, that is not above this one; the first is not.
+    /// The index of the last value in `rising` that is not above this number; the first must
+    /// not be.
     fn place_among<S: Simd>(self, simd: S, rising: &[Self]) -> usize;
 }
 
@@ -96,7 +97,7 @@ pub(super) enum Model {
 }
 
 impl Model {
-    /// How long a window is.
+    /// The length of a window.
     #[inline(always)]
     pub(super) fn window(&self) -> usize {
         match self {
@@ -126,7 +127,7 @@ impl Model {
     }
 }
 
-/// The place of a number in a window that begins at `place` and has `window` places.
+/// The place of a number in the window of length `window` at `place`.
 #[inline(always)]
 pub(super) fn search<S: Simd, N: Number>(
     simd: S,
@@ -139,8 +140,9 @@ pub(super) fn search<S: Simd, N: Number>(
     place + number.place_among(simd, &starts[place..place + window])
 }
 
-/// Checks invariant 1 at both ends of what belongs to each place: for a model that is monotone
-/// between them that is a proof.
+/// Checks invariant 1 at both ends of each place's numbers.
+///
+/// For a model that is monotone between them, that is a proof.
 ///
 /// # Panics
 /// If a window misses a place.

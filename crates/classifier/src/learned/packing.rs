@@ -1,37 +1,37 @@
-//! The bits of a key that some rule reads, packed into few words.
+//! Packs the bits of a key that some rule reads into few words.
 //!
-//! Keys have a field at a place that suits parsers and caches; most of their bits no rule reads.
-//! A list of rules is compared faster, and takes less memory, with those bits alone: a five-tuple
-//! and its EtherType take two words instead of four.
+//! A key places fields to suit parsers and caches, and rules read few of its bits. Rules of
+//! only those bits are faster to compare and smaller: a five-tuple with its EtherType takes
+//! two words instead of four.
 //!
 //! 1. Every bit of the masks that a packing was made for is kept, each at one place.
-//! 2. Bits that are not kept are zero in packed words.
+//! 2. Bits of packed words that hold no kept bit are zero.
 
 use super::batch::BURST;
 
-/// Words that packed keys may have; rules that read more bits stay in the remainder.
+/// The most words of a packed key; rules that read more bits stay in the remainder.
 pub(super) const PACKED_WORDS_MAX: usize = 16;
 
-/// Where the bits go.
+/// The mapping of key bits to packed bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packing {
     runs: Vec<Run>,
     words: usize,
 }
 
-/// Bits that keep their distance.
+/// Adjacent bits that stay adjacent.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     from_word: u16,
     from_shift: u8,
     to_word: u16,
     to_shift: u8,
-    /// The bits, at the bottom.
+    /// The bits of the run as a mask from bit 0.
     bits: u64,
 }
 
 impl Packing {
-    /// Keeps the bits of a mask; none if they need more than [`PACKED_WORDS_MAX`] words.
+    /// Keeps the bits of a mask; `None` if they need more than [`PACKED_WORDS_MAX`] words.
     pub(super) fn new(mask: &[u64]) -> Option<Packing> {
         let mut packing = Packing::default();
         let whole = |word: &usize| mask[*word] == u64::MAX;
@@ -83,7 +83,7 @@ impl Packing {
         }
     }
 
-    /// How many words packed keys have.
+    /// The number of words of packed keys.
     pub(super) fn words(&self) -> usize {
         self.words
     }
@@ -98,10 +98,10 @@ impl Packing {
         }
     }
 
-    /// Packs a burst of up to [`BURST`] keys of so many words, word by word: word `w` of key `k`
-    /// goes to `packed[w * BURST + k]`, which is zero.
+    /// Packs a burst of up to [`BURST`] keys of `words` words each, word by word.
     ///
-    /// Run by run, so that a run's places stay in registers for all keys.
+    /// Word `w` of key `k` goes to `packed[w * BURST + k]`, which must be zero. It works run
+    /// by run, so that a run's constants stay in registers for all keys.
     #[inline(always)]
     pub(super) fn pack_burst(&self, keys: &[u64], words: usize, packed: &mut [u64]) {
         for run in &self.runs {
@@ -113,7 +113,7 @@ impl Packing {
         }
     }
 
-    /// Puts packed bits back to their places.
+    /// Restores packed bits to their places.
     pub(super) fn unpack(&self, packed: &[u64], words: &mut [u64]) {
         for run in &self.runs {
             let bits = packed[usize::from(run.to_word)] >> run.to_shift & run.bits;

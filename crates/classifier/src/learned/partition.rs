@@ -1,7 +1,7 @@
-//! Rules into buckets: which rules an iSet has, and where its buckets begin.
+//! Puts rules into buckets: which rules an iSet has, and where its buckets begin.
 //!
-//! The blocks of the rules are nested or apart, so they are a forest. It is walked once, from low
-//! numbers to high ones, with one bucket open:
+//! The blocks of the rules are nested or disjoint, so they form a forest. It is walked once,
+//! from low numbers to high ones, with one open bucket:
 //!
 //! ```text
 //!   place(node, above):                            above: rules of wider blocks, kept
@@ -13,27 +13,28 @@
 //!       else the node's own rules are left over; place the children
 //! ```
 //!
-//! What is left over is for the next iSet, sorted by other fields, or for the remainder. NuevoMatch
-//! takes the largest set of ranges that do not overlap (interval scheduling), and NuevoMatchUP lets
-//! up to `l` overlap in a bucket. Copies of wide rules in several buckets are our own: they let the
-//! narrow rules below be parted further, and the wide rules need no iSet of their own.
+//! Rules left over go to the next iSet, which is sorted by other fields, or to the remainder.
+//! NuevoMatch takes the largest set of ranges that do not overlap (interval scheduling), and
+//! NuevoMatchUP lets up to `l` overlap in a bucket. Copies of wide rules in several buckets
+//! are our addition. They let the narrow rules below be divided further, and the wide rules
+//! need no iSet of their own.
 //!
-//! 1. Starts rise strictly; the first is zero. A bucket lasts until the next one starts.
+//! 1. Starts strictly ascend; the first is zero. A bucket extends to the next start.
 //! 2. A kept rule is in every bucket that has a number of its block, and in no other.
-//! 3. Within a bucket rules are sorted by number: the best first. None is there twice.
-//! 4. A bucket has `bucket_max` rules at most.
+//! 3. Within a bucket rules are sorted by number, best first, without duplicates.
+//! 4. A bucket has at most `bucket_max` rules.
 
 use super::composite::{Block, Composite};
 
-/// Rules that lie in one group of lines, and are compared at once.
+/// The number of rules in a group of lines, which are compared at once.
 pub(super) const LANES: usize = crate::simd::lanes::Lanes::COUNT;
 
-/// How rules are put into buckets.
+/// The limits for putting rules into buckets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Rules that a bucket may have.
+    /// The most rules of a bucket.
     pub(super) bucket_max: usize,
-    /// Buckets that a rule may have copies in; one for no copies.
+    /// The most buckets with copies of a rule; 1 for no copies.
     pub(super) copies_max: usize,
 }
 
@@ -46,12 +47,12 @@ pub(super) struct Buckets {
     pub(super) ends: Vec<u32>,
     /// The rules of all buckets, by number.
     pub(super) rules: Vec<u32>,
-    /// Rules that are in no bucket.
+    /// The rules in no bucket.
     pub(super) left: Vec<u32>,
 }
 
 impl Buckets {
-    /// The rules of a bucket, the best first.
+    /// The rules of a bucket, best first.
     pub(super) fn bucket(&self, index: usize) -> &[u32] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.rules[start as usize..self.ends[index] as usize]
@@ -84,16 +85,16 @@ pub(super) fn partition(mut rules: Vec<Ranged>, composite: &Composite, limits: L
     walk.buckets
 }
 
-/// A place in the sorted rules at which a block begins that others before it do not have.
+/// A block that begins at an index of the sorted rules.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// One past the last rule of this very block.
+    /// One past the last rule with exactly this block.
     own_end: u32,
     /// One past the last rule within this block.
     end: u32,
 }
 
-/// The node that begins at each rule, if one does.
+/// The node that begins at each rule, if any.
 fn forest(rules: &[Ranged], composite: &Composite) -> Vec<Node> {
     let mut nodes = vec![Node::default(); rules.len()];
     let mut open: Vec<(usize, u128)> = Vec::new();
@@ -124,7 +125,7 @@ struct Walk<'a> {
     limits: Limits,
     rules: &'a [Ranged],
     nodes: &'a [Node],
-    /// Copies that may yet be made.
+    /// The number of copies that may still be made.
     spare: usize,
     open: Vec<u32>,
     open_start: u128,
@@ -132,7 +133,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Places the nodes that begin at `start` and after it, up to `end`.
+    /// Places the nodes that begin in `start..end`.
     fn place_children(&mut self, mut start: usize, end: usize, above: &mut Vec<u32>) {
         while start < end {
             self.place(start, above);
@@ -157,8 +158,8 @@ impl Walk<'_> {
             return;
         }
         if own_end < end && self.is_worth_copies(own, all - own, above.len()) {
-            // The open bucket lasts until the first child that does not fit: it has numbers of
-            // this block only if that one begins later.
+            // The open bucket extends to the first child that does not fit. It has numbers of
+            // this block only if that child begins later.
             let is_first_at_low = self.rules[own_end].block.low == self.rules[start].block.low;
             if is_first_at_low || self.open.len() + own > room {
                 self.reopen(start, above);
@@ -187,7 +188,8 @@ impl Walk<'_> {
         self.place_children(own_end, end, above);
     }
 
-    /// Whether `own` rules may be copied into the buckets of the `below` rules within their block.
+    /// Whether `own` rules may be copied into the buckets of the `below` rules within their
+    /// block.
     fn is_worth_copies(&self, own: usize, below: usize, above: usize) -> bool {
         let fixed = above + own;
         let room = room(fixed);
@@ -198,10 +200,10 @@ impl Walk<'_> {
         buckets <= self.limits.copies_max && own * buckets <= self.spare
     }
 
-    /// Keeps the best rules of a block that has too many, as many as there is room for.
+    /// Keeps the best rules of a block with too many, as many as fit.
     fn place_best(&mut self, start: usize, end: usize, above: &[u32]) {
         let room = self.limits.bucket_max.saturating_sub(above.len());
-        // Within a block they are sorted.
+        // The rules of a block are sorted.
         let kept = start + room.min(end - start);
         if kept > start {
             self.reopen(start, above);
@@ -223,7 +225,7 @@ impl Walk<'_> {
             self.close();
             self.open_start = low;
         }
-        // A bucket that would begin at the same number has only what is above.
+        // A bucket that would begin at the same number has only the rules of `above`.
         self.open.clear();
         self.open.extend_from_slice(above);
     }
@@ -238,8 +240,9 @@ impl Walk<'_> {
     }
 }
 
-/// Rules that a bucket is filled up to if so many of them are there in any case: four more at
-/// least, in whole groups.
+/// The number of rules up to which a bucket with `fixed` given rules is filled.
+///
+/// At least four more, in whole groups.
 fn room(fixed: usize) -> usize {
     (fixed + LANES / 2).next_multiple_of(LANES)
 }
@@ -251,8 +254,9 @@ mod tests {
 
     use crate::hash::hash_words;
 
-    /// All invariants, over random forests and limits; also that few rules are left where all
-    /// could be kept.
+    /// Checks all invariants over random forests and limits.
+    ///
+    /// Also checks that few rules are left over where all could be kept.
     #[test]
     fn buckets_have_what_they_must() {
         let composite = Composite::new([Slot {

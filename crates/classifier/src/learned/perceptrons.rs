@@ -1,4 +1,5 @@
-//! The range-query recursive model index of NuevoMatch (RQ-RMI), in arithmetic that does not round.
+//! The range-query recursive model index of NuevoMatch (RQ-RMI), in arithmetic without
+//! rounding.
 //!
 //! ```text
 //!   stage 0:  one submodel      its output picks the submodel of the next stage
@@ -10,22 +11,22 @@
 //!             output: y * 2^-s, rounded down
 //! ```
 //!
-//! A submodel is a perceptron of eight hidden units (ReLU), as in NuevoMatch; stages by the number
-//! of places, as there. What differs is the arithmetic. There, numbers and weights are floats of 32
-//! bits: neighbors are merged, sums depend on the order of operations, and the proven error is that
-//! of another function than the one that runs. Here every submodel has a number line of its own
-//! (`low`, `shift`), and weights are integers so small that every product and sum is an integer
-//! below 2^53, which a float of 64 bits has exactly. So all processors and all orders of operations
-//! give the same result, and the function *is* piecewise linear: nothing has to be added to a bound
-//! for rounding.
+//! A submodel is a perceptron of eight hidden units (ReLU), as in NuevoMatch. The number of
+//! places determines the stages, as there. The arithmetic differs. NuevoMatch has numbers and
+//! weights as 32-bit floats: neighbours merge, sums depend on the order of operations, and the
+//! proven error belongs to another function than the running one. Here every submodel has its
+//! own number line (`low`, `shift`). Weights are integers so small that every product and sum
+//! is an integer below 2^53, which a 64-bit float holds exactly. So all processors and all
+//! orders of operations give the same result, and the function *is* piecewise linear: the
+//! bound needs no margin for rounding.
 //!
 //! 1. `input` is below 2^12, `output` below 2^15, `bias` below 2^34, the constant below 2^52.
-//! 2. A submodel's line begins and ends where places begin that are of its responsibility: so three
-//!    stages tell neighbors apart wherever they lie in 128 bits. What lies before the line counts
-//!    as its beginning, and what lies after it as its end.
+//! 2. A submodel's line begins and ends where places of its responsibility begin. So three
+//!    stages distinguish neighbours anywhere in 128 bits. Numbers before the line count as its
+//!    beginning, numbers after it as its end.
 //!
-//! Costs: three submodels one after the other, and 190 bytes of memory for each. AVX2 and AVX-512
-//! gain little over what every x86-64 has, because the three wait for each other.
+//! Costs: three submodels in sequence, and 190 bytes of memory each. AVX2 and AVX-512 gain
+//! little, because the three wait for each other.
 
 mod quantize;
 mod responsibility;
@@ -36,22 +37,22 @@ pub(super) use train::SAMPLES_MAX;
 use super::model::Number;
 use responsibility::Interval;
 
-/// Hidden units.
+/// The number of hidden units.
 const UNITS: usize = 8;
-/// Bits of a submodel's input.
+/// The number of bits of a submodel's input.
 const INPUT_BITS: u32 = 20;
-/// A leaf whose windows are longer is trained again.
+/// A leaf with longer windows is trained again.
 const WINDOW_WANTED: i64 = 32;
 
 /// The model.
 #[derive(Clone, Debug)]
 pub(super) struct Perceptrons {
-    /// Stage after stage.
+    /// The submodels, stage by stage.
     submodels: Vec<Submodel>,
-    /// How many submodels each stage has.
+    /// The number of submodels in each stage.
     widths: Vec<usize>,
     window: usize,
-    /// Where the last window begins.
+    /// The first place of the last window.
     last: i64,
 }
 
@@ -70,11 +71,11 @@ struct Submodel {
 }
 
 impl Submodel {
-    /// The input that stands for a number.
+    /// The input that represents a number.
     #[inline(always)]
     fn input<N: Number>(&self, number: N) -> u64 {
         let (low, high) = (N::from_wide(self.low), N::from_wide(self.high));
-        // Before the shift, which keeps 64 bits.
+        // Clamps and subtracts before the shift, which keeps 64 bits.
         number.clamp(low, high).minus(low).bits_from(self.shift)
     }
 
@@ -94,8 +95,9 @@ impl Submodel {
 }
 
 impl Perceptrons {
-    /// Trains a model of `starts`, of which the first is zero, for numbers of so many bits; each
-    /// submodel on so many samples.
+    /// Trains a model of `starts`, whose first is zero, for numbers of `bits` bits.
+    ///
+    /// Each submodel is trained on at most `samples_max` samples.
     pub(super) fn new<N: Number>(starts: &[N], bits: u32, samples_max: usize) -> Perceptrons {
         let widths = widths(starts.len());
         let mut submodels = Vec::new();
@@ -161,7 +163,7 @@ impl Perceptrons {
     }
 }
 
-/// Submodels of each stage, by the number of places (NuevoMatch, table 4).
+/// The number of submodels in each stage, by the number of places (NuevoMatch, table 4).
 fn widths(places: usize) -> Vec<usize> {
     match places {
         0..1_000 => vec![1, 4],

@@ -1,4 +1,4 @@
-//! Linear pieces under a radix tree: a model that is built in milliseconds.
+//! Linear pieces under a radix tree: a model that is quick to build.
 //!
 //! ```text
 //!   cell of a tree node:  bits = number >> shift & mask
@@ -6,26 +6,26 @@
 //!       leaf:   the window begins at place  base + (bits * slope >> 32)
 //! ```
 //!
-//! A node parts its numbers by their next few bits. A cell becomes a leaf as soon as a line through
-//! its places is good enough; else, where numbers are dense, it has a node of its own. So it is a
-//! learned index of the kind of PLEX (Stoian et al., *Towards practical learned indexing*, 2021: a
-//! spline under a histogram tree), but each piece of the line lies in a cell of the tree, so that
-//! no search among pieces is needed. All is integer arithmetic.
+//! A node divides its numbers by their next few bits. A cell becomes a leaf as soon as a line
+//! through its places is good enough. Otherwise, where numbers are dense, it gets its own
+//! node. So it is a learned index like PLEX (Stoian et al., *Towards practical learned
+//! indexing*, 2021: a spline under a histogram tree). But each piece of the line lies in a
+//! cell of the tree, so no search among pieces is needed. All arithmetic is on integers.
 //!
-//! The bound: `bits` never falls as the number rises within a cell, and no slope is negative, so
-//! the line never falls. What belongs to a place is a range of numbers; the line is furthest from
-//! it at the two ends of that range, and both are tried for every place.
+//! The bound: within a cell `bits` never falls as the number rises, and no slope is negative,
+//! so the line never falls. A place has a range of numbers. The line's error is greatest at
+//! the two ends of that range, and both are tried for every place.
 //!
-//! Costs: a load a level, two or three levels; 12 bytes a cell.
+//! Costs: a load for each of two or three levels; 12 bytes per cell.
 
 use super::model::Number;
 
-/// Places that a leaf's windows should have at most.
+/// The wanted length of a leaf's windows.
 const WINDOW_WANTED: i64 = 8;
-/// Bits that a node may take at most, and levels that the tree may have.
+/// The most bits of a node; next, the most levels of the tree.
 const NODE_BITS_MAX: u32 = 12;
 const LEVELS_MAX: u32 = 24;
-/// A node has one cell for so many places (as a power of two).
+/// The number of places for each cell of a node, as a power of two.
 const PLACES_PER_CELL_LOG: u32 = 2;
 
 /// The model.
@@ -34,17 +34,17 @@ pub(super) struct Pieces {
     cells: Vec<Cell>,
     root: Cell,
     window: u32,
-    /// Where the last window begins.
+    /// The first place of the last window.
     last: i32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    /// Of an inner cell the node's first cell; of a leaf the place at bits of zero.
+    /// For an inner cell the node's first cell; for a leaf the place at zero bits.
     base: i32,
     slope: u32,
     shift: u8,
-    /// Bits that are taken: 32 at most.
+    /// The number of bits taken, at most 32.
     width: u8,
     is_leaf: bool,
 }
@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// The numbers of a cell: those from `low` on that differ in the last `bits` bits alone.
+/// The numbers of a cell: those from `low` on that differ only in the last `bits` bits.
 #[derive(Clone, Copy)]
 struct Region {
     low: u128,
@@ -77,7 +77,7 @@ impl Region {
 }
 
 impl Pieces {
-    /// A model of `starts`, of which the first is zero, for numbers of so many bits.
+    /// Builds a model of `starts`, whose first is zero, for numbers of `bits` bits.
     pub(super) fn new<N: Number>(starts: &[N], bits: u32) -> Pieces {
         let mut builder = Builder {
             starts,
@@ -124,7 +124,7 @@ struct Builder<'a, N> {
 }
 
 impl<N: Number> Builder<'_, N> {
-    /// The cell of a region, whose starts are those from `from` up to `to`.
+    /// The cell of a region whose starts are `from..to`.
     fn cell(&mut self, region: Region, from: usize, to: usize, level: u32) -> Cell {
         let (leaf, window) = self.leaf(region, from, to);
         if window <= WINDOW_WANTED.max(self.window / 2) || region.bits == 0 || level == LEVELS_MAX {
@@ -157,7 +157,7 @@ impl<N: Number> Builder<'_, N> {
         }
     }
 
-    /// The better of two lines for a region, and how long its windows are.
+    /// The better of two lines for a region, and the length of its windows.
     fn leaf(&self, region: Region, from: usize, to: usize) -> (Cell, i64) {
         // The highest bits of the region that fit.
         let bits = region.bits.min(32);
@@ -165,7 +165,7 @@ impl<N: Number> Builder<'_, N> {
             base: 0,
             slope: 0,
             width: bits as u8,
-            // A region without bits has no place to shift to.
+            // A region without bits has nothing to shift.
             shift: (region.bits - bits).min(N::BITS - 1) as u8,
             is_leaf: true,
         };
@@ -190,7 +190,7 @@ impl<N: Number> Builder<'_, N> {
         best
     }
 
-    /// Moves a line so that its windows have every place of the region; says how long they are.
+    /// Moves a line so that its windows have every place of the region; returns their length.
     fn bounded(&self, cell: Cell, region: Region, from: usize, to: usize) -> (Cell, i64) {
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
         let mut try_at = |place: usize, number: u128| {

@@ -2,22 +2,22 @@
 
 /// When a learned index is trained again.
 ///
-/// An update is a rule inserted or removed, and counts when its version is settled: of what may yet
-/// be undone a training takes no notice. Whoever wants a pause between two trainings that is
-/// counted in seconds asks for work no sooner.
+/// An update is a rule inserted or removed. It counts when its version is settled, since
+/// training ignores changes that may still be undone. A caller that wants a pause in seconds
+/// between two trainings asks for work later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrainingPolicy {
-    /// Fewer rules are not worth it.
+    /// The fewest rules that are worth a training.
     pub rules_min: usize,
-    /// No training before so many updates since the last one began.
+    /// The fewest updates since the last training began.
     pub updates_min: usize,
-    /// Training once the covered share of the rules fell below so many percent of the share that the
-    /// last training covered of those it knew.
+    /// The percentage of the last training's coverage below which a new one is due.
     pub coverage_kept_percent: u32,
 }
 
 impl Default for TrainingPolicy {
-    /// In a model check, whose tables are small, after every change.
+    /// The default policy. In a model check, whose tables are small, every change is followed
+    /// by a training.
     fn default() -> TrainingPolicy {
         if cfg!(thalweg_model) {
             return TrainingPolicy {
@@ -34,29 +34,29 @@ impl Default for TrainingPolicy {
     }
 }
 
-/// What happened since the last training.
+/// The changes since the last training.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
-    /// Inserts and removals of versions that were settled since the last training began: it knows
-    /// none of them, and the next one may.
+    /// Updates settled since the last training began: it knows none of them, the next one may.
     pub(crate) updates: usize,
-    /// Whether one has begun that has not ended.
+    /// Whether a training has begun and not ended.
     pub(crate) is_training: bool,
     /// The share of the rules that the last training covered, if there was one.
     pub(crate) share: Option<f64>,
-    /// How many rules there were when the last training began.
+    /// The number of rules when the last training began.
     pub(crate) rules: usize,
 }
 
 impl TrainingPolicy {
-    /// Whether it is time.
+    /// Whether a training is due.
     pub(crate) fn is_due(&self, changes: &Changes, rules: usize, share: f64) -> bool {
         if changes.is_training || rules < self.rules_min || changes.updates < self.updates_min {
             return false;
         }
         match changes.share {
             None => true,
-            // A training that covered nothing is tried again when the rules are others.
+            // After a training that covered nothing, another follows when the rules have
+            // changed.
             Some(0.0) => changes.updates >= changes.rules / 2,
             Some(before) => share < before * f64::from(self.coverage_kept_percent) / 100.0,
         }

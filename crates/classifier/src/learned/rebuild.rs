@@ -1,9 +1,9 @@
-//! A learned classifier as training makes it, and rules that come and go afterwards one by one.
+//! A learned classifier as training makes it, and later changes rule by rule.
 //!
-//! Training gives iSets and, beside them, the remainder with all rules that they do not have. So a
-//! classifier is made of an outcome in constant time ([`Learned::of`]), and whoever has changed
-//! rules meanwhile brings them up to date one by one, with [`Learned::read`] and
-//! [`Learned::forget`] (`auto` does).
+//! Training gives iSets, and a remainder with all other rules. So an outcome becomes a
+//! classifier in constant time ([`Learned::of`]). A caller that has changed rules meanwhile
+//! brings them up to date one by one, with [`Learned::read`] and [`Learned::forget`] (as
+//! `auto` does).
 
 use crate::{Classifier, Life, Pattern, RuleId, Version};
 
@@ -22,9 +22,9 @@ impl Learned {
         learned
     }
 
-    /// Trains at once, in the caller's time: the index is built anew.
+    /// Trains at once, in the caller's time, and rebuilds the index.
     ///
-    /// Rules of which the birth may be undone, or that are dying, go to the remainder.
+    /// Rules whose birth may still be undone, and dying rules, go to the remainder.
     pub fn train_now(&mut self) {
         let words = self.words();
         let mut snapshot = Snapshot::new(words, self.rule_count());
@@ -71,7 +71,7 @@ impl Learned {
         *self = next;
     }
 
-    /// What a rule is: its value and mask are written out; `None` if it has been reclaimed.
+    /// Reads a rule: writes its value and mask; `None` if it has been reclaimed.
     pub(crate) fn read(&self, id: RuleId, value: &mut [u64], mask: &mut [u64]) -> Option<Life> {
         if let Some(trained) = &self.trained
             && let Some(slot) = trained.slots.find(id)
@@ -87,13 +87,13 @@ impl Learned {
         self.remainder.read(id, value, mask)
     }
 
-    /// Whether there is such a rule, in whatever state.
+    /// Whether the rule exists, in any state.
     pub(crate) fn knows(&self, id: RuleId) -> bool {
         let slot = self.trained.as_ref().and_then(|one| one.slots.find(id));
         slot.is_some() || self.remainder.precedence(id).is_some()
     }
 
-    /// Takes a rule out, whatever its state, as if it had never been.
+    /// Removes a rule, whatever its state, as if it had never existed.
     pub(crate) fn forget(&mut self, id: RuleId) {
         if let Some(trained) = &mut self.trained
             && let Some(slot) = trained.slots.find(id)
@@ -109,8 +109,8 @@ impl Learned {
         self.remainder.forget(id);
     }
 
-    /// iSets that a lookup of this key asks, tables of the remainder that it visits, and patterns
-    /// that it compares there.
+    /// The numbers of iSets and remainder tables that a lookup visits, and of patterns that it
+    /// compares there.
     pub(crate) fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize, usize) {
         let Some(trained) = &self.trained else {
             let (visited, compared) = self.remainder.visited_beside(key, version, None);

@@ -1,4 +1,4 @@
-//! The rules that iSets have: who they are and when they exist, apart from what they match.
+//! The rules in iSets: their ids and lifetimes, separate from their patterns.
 //!
 //! ```text
 //!   slot 0 1 2 3 ...   the best rule first: the lower slot wins, in every iSet
@@ -7,37 +7,38 @@
 //!                                          do not exist at every version)
 //! ```
 //!
-//! A training leaves slots vacant behind the rules of each priority: a rule that comes later is the
-//! youngest of its priority, and so worse than all of these and better than those of the next.
+//! A training leaves vacant slots behind the rules of each priority. A later rule is the
+//! youngest of its priority, so it is worse than all of these and better than those of the
+//! next priority.
 //!
-//! 1. Precedence falls with the slot number, vacant slots included. It is the same in two slots only
-//!    if their rules exist together at no version.
+//! 1. Precedence falls with the slot number, vacant slots included. Two slots have the same
+//!    precedence only if their rules never exist at the same version.
 //! 2. `places` has the ids of all slots that are not vacant.
 
 use super::groups::Lane;
 use crate::places::{Place, Places};
 use crate::{Precedence, RuleId, Version};
 
-/// No slot.
+/// Stands for no slot.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
-/// For how many rules of a priority one slot is left vacant.
+/// The number of rules of a priority for each vacant slot behind them.
 const RULES_PER_SPARE: usize = 4;
 
-/// Rules that are moved on by one, at most, to make room for one that comes.
+/// The most rules that are shifted by one slot to make room for a new one.
 const MOVED_MAX: usize = 16;
 
-/// Room for a rule that comes.
+/// Room for a new rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Room {
-    /// The slot that is vacant.
+    /// The vacant slot.
     pub(super) vacant: u32,
-    /// The one that the rule is to have; all between it and the vacant one move on by one.
+    /// The new rule's slot; all rules between it and the vacant slot shift by one.
     pub(super) slot: u32,
 }
 
 impl Room {
-    /// The moves that make the slot vacant, from and to, in order.
+    /// The moves that free the slot, from and to, in order.
     pub(super) fn moves(self) -> impl Iterator<Item = (u32, u32)> {
         let (count, is_up) = (self.vacant.abs_diff(self.slot), self.vacant > self.slot);
         (0..count).map(move |step| match is_up {
@@ -47,26 +48,26 @@ impl Room {
     }
 }
 
-/// A rule, without what it matches.
+/// A rule without its pattern.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) precedence: Precedence,
     pub(super) id: RuleId,
-    /// The iSet that has it.
+    /// The rule's iSet.
     pub(super) iset: u8,
     pub(super) is_vacant: bool,
-    /// Whether it has copies beside the one at home.
+    /// Whether the rule has copies besides its home.
     pub(super) has_copies: bool,
 }
 
-/// When a rule exists, and where it lies.
+/// The lifetime of a rule, and its lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
-    /// From which version on it exists; a settled one may be any other settled one.
+    /// The version of birth; for a settled birth, any settled version.
     pub(super) born: Version,
-    /// From which version on it does not exist any more.
+    /// The first version at which it no longer exists.
     pub(super) died: Version,
-    /// Where it is, or its first copy.
+    /// The lane of the rule, or of its first copy.
     pub(super) home: Lane,
 }
 
@@ -78,22 +79,22 @@ impl Fate {
     };
 }
 
-/// All of them.
+/// All slots.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     fates: Vec<Fate>,
     places: Places,
-    /// The slot that became vacant last, for a rule that only changes what it matches.
+    /// The last slot that became vacant, for a rule that only changes its pattern.
     lately_vacant: u32,
-    /// Vacant slots that may yet be left behind rules, times [`RULES_PER_SPARE`].
+    /// The number of vacant slots still due, times [`RULES_PER_SPARE`].
     spare: usize,
-    /// Rules of the last priority so far.
+    /// The number of rules of the last priority so far.
     of_priority: usize,
 }
 
 impl Slots {
-    /// No slots; `places` is empty.
+    /// Creates an empty list; `places` must be empty.
     pub(super) fn new(places: Places) -> Slots {
         Slots {
             slots: Vec::new(),
@@ -105,7 +106,7 @@ impl Slots {
         }
     }
 
-    /// Adds a rule that is worse than all before it; says which slot it has.
+    /// Adds a rule that is worse than all before it; returns its slot.
     pub(super) fn push(&mut self, precedence: Precedence, id: RuleId, iset: u8) -> u32 {
         if let Some(last) = self.slots.last()
             && last.precedence.priority() != precedence.priority()
@@ -131,7 +132,7 @@ impl Slots {
         slot
     }
 
-    /// Leaves slots vacant behind the rules of the last priority.
+    /// Leaves vacant slots behind the rules of the last priority.
     pub(super) fn push_spares(&mut self) {
         let Some(last) = self.slots.last() else {
             return;
@@ -140,7 +141,7 @@ impl Slots {
         self.of_priority = 0;
         let (priority, lowest) = (last.precedence.priority(), last.precedence);
         let wanted = (self.spare / RULES_PER_SPARE) as u64;
-        // The ages that come last; no rule is as young as these.
+        // The last possible ages; no rule is as young as these.
         for left in (0..wanted).rev() {
             let precedence = Precedence::youngest(priority, left);
             if precedence >= lowest {
@@ -158,8 +159,9 @@ impl Slots {
         }
     }
 
-    /// Where there is a vacant slot for a rule that comes now: between those that are better and those
-    /// that are worse, or near, with rules between that can be moved on by one.
+    /// Finds a vacant slot for a new rule between the better and the worse rules, or near.
+    ///
+    /// In the latter case the rules between can shift by one.
     pub(super) fn room_for(&self, precedence: Precedence) -> Option<Room> {
         let slots = &self.slots;
         let slot = self.lately_vacant;
@@ -168,7 +170,7 @@ impl Slots {
             return Some(Room { vacant: slot, slot });
         }
         let place = slots.partition_point(|other| other.precedence > precedence);
-        // The slots from here on, up or down, of which the first that is vacant is looked for.
+        // Finds the first vacant slot from here, up or down.
         let nearest = |slots: &mut dyn Iterator<Item = (usize, &Slot)>| {
             let mut slots = slots.take(MOVED_MAX + 1);
             let found = slots.find(|(_, slot)| slot.is_vacant || slot.has_copies);
@@ -196,7 +198,7 @@ impl Slots {
         }
     }
 
-    /// Moves a rule to the slot beside it, which is vacant; its own is vacant then.
+    /// Moves a rule to the vacant slot beside it, which leaves its own slot vacant.
     pub(super) fn relocate(&mut self, from: u32, to: u32) {
         debug_assert!(self.slots[to as usize].is_vacant && from.abs_diff(to) == 1);
         self.slots[to as usize] = self.slots[from as usize];
@@ -206,7 +208,7 @@ impl Slots {
         self.places.relocate(id, place(from), place(to));
     }
 
-    /// Puts a rule into a slot that was found for its precedence, and is vacant.
+    /// Puts a rule into a vacant slot that was found for its precedence.
     pub(super) fn occupy(
         &mut self,
         slot: u32,
@@ -235,7 +237,7 @@ impl Slots {
         self.enter(slot);
     }
 
-    /// Lets a slot be found by the id of its rule.
+    /// Makes a slot findable by its rule's id.
     fn enter(&mut self, slot: u32) {
         let slots = &self.slots;
         let id = slots[slot as usize].id;
@@ -243,12 +245,12 @@ impl Slots {
             .insert(id, place(slot), |place| slots[place.record as usize].id);
     }
 
-    /// How many rules are there, at whichever version.
+    /// The number of rules, at any version.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// How many slots there are, vacant or not.
+    /// The number of slots, vacant or not.
     pub(super) fn end(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -282,7 +284,7 @@ impl Slots {
         found.map(|place| place.record)
     }
 
-    /// Says where a rule lies, or another copy of it.
+    /// Records the lane of a rule, or of another copy of it.
     pub(super) fn add_lane(&mut self, slot: u32, lane: Lane) {
         let home = &mut self.fates[slot as usize].home;
         if *home == Lane::NONE {
@@ -292,7 +294,7 @@ impl Slots {
         }
     }
 
-    /// Says that a rule, or a copy of it, lies elsewhere.
+    /// Records that a rule, or a copy of it, moved to another lane.
     pub(super) fn move_lane(&mut self, slot: u32, from: Lane, to: Lane) {
         let home = &mut self.fates[slot as usize].home;
         if *home == from {
@@ -316,7 +318,7 @@ impl Slots {
         self.lately_vacant = slot;
     }
 
-    /// The slots that are not vacant, the best first.
+    /// The slots that are not vacant, best first.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (u32, &Slot, &Fate)> {
         let slots = (0..).zip(&self.slots).zip(&self.fates);
         let slots = slots.map(|((number, slot), fate)| (number, slot, fate));
@@ -358,7 +360,7 @@ mod tests {
         slots
     }
 
-    /// Puts a rule in; says where, and how many were moved for it, and checks that the order stays.
+    /// Inserts a rule and checks the order; returns its slot and the number of moved rules.
     fn put(slots: &mut Slots, precedence: Precedence, id: u32) -> Option<(u32, usize)> {
         let room = slots.room_for(precedence)?;
         for (from, to) in room.moves() {
@@ -380,7 +382,7 @@ mod tests {
         assert_eq!(put(&mut slots, precedence(9, 100), 50), Some((8, 0)));
         assert_eq!(put(&mut slots, precedence(9, 101), 51), Some((9, 0)));
         assert!(!slots.exists_at(9, Version(2)) && slots.exists_at(9, Version(3)));
-        // Of priority 7 there were too few for one to be left: all of priority 5 move on.
+        // Priority 7 had too few rules for a vacant slot: all rules of priority 5 shift.
         assert_eq!(put(&mut slots, precedence(7, 103), 53), Some((11, 8)));
         assert_eq!(put(&mut slots, precedence(5, 104), 54), Some((20, 0)));
         assert_eq!(
@@ -398,7 +400,7 @@ mod tests {
         assert_eq!(put(&mut slots, precedence(9, 3), 50), Some((3, 0)));
         slots.vacate(10);
         assert_eq!(put(&mut slots, precedence(7, 200), 51), Some((10, 0)));
-        // The one that takes the place of another, which is dying.
+        // A rule that replaces a dying one.
         slots.set_died(18, Version(4));
         assert_eq!(put(&mut slots, precedence(5, 16), 52), Some((18, 1)));
         assert_eq!(
@@ -406,7 +408,7 @@ mod tests {
             Some((9, 0)),
             "between two priorities"
         );
-        // The nearest vacant one is better: those between move up in rank.
+        // The nearest vacant slot is a better one: the rules between move up.
         slots.vacate(12);
         assert_eq!(
             put(&mut slots, precedence(5, 13), 54).map(|(_, moved)| moved),

@@ -1,4 +1,4 @@
-//! The rules that a training starts from, the best first.
+//! The rules that a training starts from, best first.
 
 use crate::{Pattern, Precedence, RuleId};
 
@@ -12,7 +12,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// No rules, of keys of so many words; with room for `rules`.
+    /// Creates an empty snapshot for keys of `words` words, with room for `rules` rules.
     pub(crate) fn new(words: usize, rules: usize) -> Snapshot {
         Snapshot {
             words,
@@ -27,10 +27,11 @@ impl Snapshot {
         self.patterns.extend_from_slice(pattern.mask);
     }
 
-    /// Puts the best rules first; says which were left out, as another has their precedence.
+    /// Sorts the rules, best first; returns those left out because another has their
+    /// precedence.
     ///
-    /// At no version two rules have the same precedence; but if rules come and go while they are
-    /// copied one by one, the copy may have one that is gone and one that came in its place.
+    /// No two rules have the same precedence at one version. But if rules change while they
+    /// are copied one by one, the copy may have a removed rule and its replacement.
     pub(crate) fn sort(&mut self) -> Vec<RuleId> {
         let mut order: Vec<u32> = (0..self.rules.len() as u32).collect();
         order.sort_unstable_by_key(|&rule| std::cmp::Reverse(self.rules[rule as usize].0));

@@ -1,48 +1,48 @@
-//! What a learned classifier says of itself.
+//! The statistics of a learned classifier.
 
 use super::Learned;
 
-/// Figures of a [`Learned`].
+/// The statistics of a [`Learned`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct LearnedStatistics {
-    /// Rules at whichever version.
+    /// The number of rules, at any version.
     pub rules: usize,
-    /// Rules in iSets.
+    /// The number of rules in iSets.
     pub covered: usize,
-    /// Tables of the remainder.
+    /// The number of tables in the remainder.
     pub remainder_tables: usize,
-    /// The iSets, in the order in which they are asked.
+    /// The iSets, in search order.
     pub isets: Vec<IsetStatistics>,
 }
 
 impl LearnedStatistics {
-    /// The share of the rules that is in iSets, 0 to 1.
+    /// The share of the rules in iSets, 0 to 1.
     pub fn coverage(&self) -> f64 {
         self.covered as f64 / self.rules.max(1) as f64
     }
 }
 
-/// Figures of an iSet.
+/// The statistics of an iSet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IsetStatistics {
-    /// Numbers of the fields that it is sorted by, as in the configuration, the first first.
+    /// The indexes of its sort fields in the configuration, most significant first.
     pub fields: Vec<usize>,
-    /// Rules, each counted once.
+    /// The number of rules, each counted once.
     pub rules: usize,
-    /// Buckets.
+    /// The number of buckets.
     pub buckets: usize,
-    /// Bytes of the model.
+    /// The memory of the model, in bytes.
     pub model_bytes: usize,
-    /// Bytes of the model and of the starts of buckets.
+    /// The memory of the model and of the buckets' starts, in bytes.
     pub directory_bytes: usize,
-    /// Bytes of the buckets' rules.
+    /// The memory of the buckets' rules, in bytes.
     pub bucket_bytes: usize,
-    /// Buckets among which the model leaves the choice, at most.
+    /// The most buckets that the model leaves to search.
     pub window: usize,
 }
 
 impl Learned {
-    /// Figures of now.
+    /// The current statistics.
     pub fn statistics(&self) -> LearnedStatistics {
         let isets = self.trained.iter().flat_map(|trained| &trained.isets);
         let isets = isets.map(|iset| IsetStatistics {
@@ -73,7 +73,7 @@ impl Learned {
         covered + self.remainder.rule_count()
     }
 
-    /// The share of the rules that is in iSets.
+    /// The share of the rules in iSets.
     pub(crate) fn covered_share(&self) -> f64 {
         let covered = self
             .trained

@@ -1,8 +1,8 @@
-//! Training: from a snapshot of the rules to iSets, anywhere and at any time.
+//! Training: from a snapshot of the rules to iSets, on any thread.
 //!
-//! A [`TrainingJob`] is a value that owns what it needs, so that it can be run on another thread
-//! while lookups and changes go on; [`TrainingJob::run`] gives [`Trained`], of which a classifier is
-//! made in constant time. What changed meanwhile is its keeper's to bring up to date (`auto`).
+//! A [`TrainingJob`] owns its data, so it can run on another thread while lookups and changes
+//! go on. [`TrainingJob::run`] returns [`Trained`], which becomes a classifier in constant
+//! time. The job's owner brings rules that changed meanwhile up to date (`auto`).
 //!
 //! ```text
 //!   up to `isets_max` times:
@@ -32,16 +32,16 @@ use super::slots::{NO_SLOT, Slots};
 use super::snapshot::Snapshot;
 use super::{LearnedConfig, ModelKind};
 
-/// Rules to be trained on, the best first: owned, so that it can be sent to a thread.
+/// Rules to train on, best first; owned, so that the job can be sent to a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainingJob {
     snapshot: Snapshot,
     config: LearnedConfig,
-    /// What lookups cost without iSets, if that is known.
+    /// The cost of lookups without iSets, if known.
     cost_without: Option<f64>,
 }
 
-/// Buckets, and what they are sorted by.
+/// Buckets, and the fields that they are sorted by.
 struct Plan {
     fields: Vec<usize>,
     composite: Composite,
@@ -49,7 +49,7 @@ struct Plan {
 }
 
 impl TrainingJob {
-    /// A job of rules that are sorted, the best first.
+    /// Creates a job; `snapshot` must be sorted, best first.
     pub(crate) fn new(
         snapshot: Snapshot,
         config: LearnedConfig,
@@ -62,7 +62,7 @@ impl TrainingJob {
         }
     }
 
-    /// Trains; the longer part of the work of a classifier.
+    /// Trains, which takes long.
     pub(crate) fn run(self) -> Trained {
         let (plans, packing) = self.plan();
         let words = self.snapshot.words();
@@ -133,7 +133,7 @@ impl TrainingJob {
         }
     }
 
-    /// Rules into buckets, and the bits that they read.
+    /// Puts rules into buckets, and packs the bits that they read.
     fn plan(&self) -> (Vec<Plan>, Packing) {
         let config = &self.config;
         let limits = Limits {
@@ -186,7 +186,7 @@ impl TrainingJob {
     }
 }
 
-/// The starts in the width that the numbers need, under a model.
+/// The starts under a model, in the width that the numbers need.
 fn starts(plan: &Plan, config: &LearnedConfig) -> Starts {
     let starts = &plan.buckets.starts;
     let bits = plan.composite.bits();

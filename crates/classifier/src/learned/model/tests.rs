@@ -1,4 +1,4 @@
-//! The bound, attacked: every number there is, lists made to hurt, and both ends of what is wide.
+//! Tests of the bound: every number there is, hard lists, and both ends of wide ranges.
 
 use super::*;
 use crate::hash::hash_words;
@@ -11,7 +11,7 @@ fn models<N: Number>(starts: &[N], bits: u32) -> [Model; 2] {
     ]
 }
 
-/// The window of a number has its place, and the search finds it.
+/// Checks that the window of a number has its place, and that the search finds it.
 fn check_number<N: Number>(model: &Model, starts: &[N], number: N) {
     let place = starts.partition_point(|&start| start <= number) - 1;
     let mut first = [0];
@@ -34,7 +34,7 @@ fn sorted(mut starts: Vec<u64>) -> Vec<u64> {
     starts
 }
 
-/// Starts among numbers of 16 bits: even ones, clusters, a gap, powers, everything.
+/// Starts among 16-bit numbers: even spacing, clusters, a gap, powers, every number.
 fn lists() -> Vec<Vec<u64>> {
     let random = |seed: u64, index: u64| hash_words(seed, &[index]);
     let clusters = (0..1_500).map(|index| {
@@ -72,7 +72,7 @@ fn every_number_of_16_bits_is_in_its_window() {
     }
 }
 
-/// The same lists in the highest bits, the lowest, and both, of 64 and of 128.
+/// The same lists in the highest bits, the lowest bits, and both, of 64 and of 128 bits.
 #[test]
 fn wide_numbers_are_in_their_windows() {
     for starts in lists() {
@@ -142,7 +142,7 @@ fn levels_agree_bit_for_bit() {
     }
 }
 
-/// Perceptrons learn: a line that is nearly straight has short windows.
+/// Training works: a nearly straight line has short windows.
 #[test]
 fn windows_are_short_where_lists_are_easy() {
     let starts: Vec<u64> = (0..20_000).map(|index| index * 1_000 + index % 7).collect();

@@ -1,18 +1,18 @@
-//! From real weights to integers (invariant 1 of the module above).
+//! Converts real weights to integers (invariant 1 of the module above).
 //!
-//! A hidden unit may be scaled if its output weight is scaled back: `v * max(0, w x + b)` is
-//! `v/k * max(0, k w x + k b)` for any positive `k`. So every `w` becomes an integer of 12 bits,
-//! and `b` is chosen for it so that the unit begins where it did.
+//! A hidden unit may be scaled if its output weight is scaled back: `v * max(0, w x + b)`
+//! equals `v/k * max(0, k w x + k b)` for any positive `k`. So every `w` becomes a 12-bit
+//! integer, and `b` is chosen so that the unit still begins at the same point.
 
 use super::train::Real;
 use super::{INPUT_BITS, Submodel, UNITS};
 
 const INPUT_MAX: f64 = 4095.0;
 const OUTPUT_MAX: f64 = 32767.0;
-/// The scale is 2^-28 at least, so that the constant stays below 2^52.
+/// The scale is at least 2^-28, so that the constant stays below 2^52.
 const SCALE_LOG_MAX: f64 = 28.0;
 
-/// The submodel of a real one, whose number line is from `low` to `high`.
+/// The integer form of a real submodel with the number line from `low` to `high`.
 pub(super) fn quantize(real: &Real, low: u128, high: u128) -> Submodel {
     let bits = u128::BITS - (high - low).leading_zeros();
     let line = f64::from(1 << INPUT_BITS);
@@ -33,7 +33,8 @@ pub(super) fn quantize(real: &Real, low: u128, high: u128) -> Submodel {
             continue;
         }
         let input = INPUT_MAX * weight.signum();
-        // Where the unit begins or ends: beyond the line it makes no difference how far.
+        // The point where the unit begins or ends; beyond the line the distance does not
+        // matter.
         let bend = (-bias / weight).clamp(-2.0, 3.0);
         submodel.input[unit] = input as f32;
         submodel.bias[unit] = (-input * bend * line).round();

@@ -1,19 +1,19 @@
-//! Which numbers come to a submodel, and how far off it is for any of them: exactly.
+//! Computes exactly which numbers reach a submodel, and its error for any of them.
 //!
-//! The function of a submodel is linear between the inputs at which a hidden unit begins or ends,
-//! so its output, rounded down, rises or falls there and does not turn. The inputs at which it
-//! turns are eight at most; between two of them
+//! The function of a submodel is linear between the inputs at which a hidden unit begins or
+//! ends. So its output, rounded down, rises or falls there and does not turn. It turns at no
+//! more than eight inputs. Between two of these:
 //!
 //! - the inputs of one output are an interval, whose end is found by bisection;
-//! - the difference between a place and the output is greatest at the ends of what belongs to that
-//!   place.
+//! - the difference between a place and the output is greatest at the ends of the place's
+//!   numbers.
 //!
 //! This is the transition set of NuevoMatch (section 3.4), on integers: finite, and a proof.
 
 use super::{INPUT_BITS, Submodel, UNITS};
 use crate::learned::model::Number;
 
-/// Numbers from one to another, both included.
+/// The numbers from `low` to `high`, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Interval {
     pub(super) low: u128,
@@ -28,7 +28,7 @@ impl Submodel {
         let mut cuts = Vec::with_capacity(UNITS);
         for (&input, &bias) in self.input.iter().zip(&self.bias) {
             if input != 0.0 {
-                // Linear up to this input and from the next one on.
+                // The function is linear up to this input and again from the next one on.
                 let cut = (-bias / f64::from(input)).floor();
                 if cut >= first as f64 && cut < last as f64 {
                     cuts.push(cut as u64);
@@ -43,9 +43,9 @@ impl Submodel {
         cuts.into_iter().map(piece).collect()
     }
 
-    /// The numbers of an interval whose inputs are these.
+    /// The numbers of an interval whose inputs are in `from..=to`.
     fn numbers(&self, interval: Interval, from: u64, to: u64) -> Interval {
-        // The first and the last input may stand for numbers beside the line.
+        // The first and the last input may also represent numbers outside the line.
         let low = match from == self.input(interval.low) {
             true => interval.low,
             false => self.low + (u128::from(from) << self.shift),
@@ -58,7 +58,7 @@ impl Submodel {
     }
 }
 
-/// Hands the numbers of some intervals to the submodels of the next stage.
+/// Distributes the numbers of some intervals among the submodels of the next stage.
 pub(super) fn route(submodel: &Submodel, intervals: &[Interval], below: &mut [Vec<Interval>]) {
     let last = below.len() as i64 - 1;
     let chosen = |input: u64| submodel.output(input).clamp(0, last);
@@ -92,8 +92,9 @@ fn add(intervals: &mut Vec<Interval>, interval: Interval) {
     }
 }
 
-/// The least and the greatest difference between a place and the output, over all numbers of some
-/// intervals.
+/// The least and the greatest difference between a place and the output.
+///
+/// It covers all numbers of the intervals.
 pub(super) fn distances<N: Number>(
     submodel: &Submodel,
     starts: &[N],

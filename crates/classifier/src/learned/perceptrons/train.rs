@@ -1,25 +1,28 @@
-//! Training a submodel: least squares by Adam, from a start that is a spline.
+//! Trains a submodel: least squares by Adam, starting from a spline.
 //!
-//! Samples are drawn on the fly from the submodel's responsibility, in proportion to places: each
-//! place, or every so manyth, with the first of its numbers and the last. NuevoMatchUP draws as
-//! many; NuevoMatch makes a data set first. Told to draw more than there are, it takes all places. Weights begin as a line through nine of the samples, which
-//! a perceptron with eight units can follow exactly, and not at random; so a few epochs do, and
-//! every training gives the same weights. Adam (Kingma, Ba, ICLR 2015) goes on from there. Of a
-//! leaf's weights, those are kept whose proven window is the shortest, and a leaf that is far off is
-//! trained again, from another line.
+//! Samples are drawn on the fly from the submodel's responsibility, in proportion to places:
+//! each place, or every n-th, with its first and its last number. NuevoMatchUP draws as many;
+//! NuevoMatch makes a data set first. If asked for more samples than exist, it takes all
+//! places.
+//!
+//! Weights start as a line through nine of the samples, not at random. A perceptron with eight
+//! units can follow that line exactly. So a few epochs are enough, and every training gives
+//! the same weights. Adam (Kingma, Ba, ICLR 2015) continues from there. A leaf keeps the
+//! weights with the shortest proven window. A leaf with a large error is trained again, from
+//! another line.
 
 use super::quantize::quantize;
 use super::responsibility::{Interval, distances};
 use super::{INPUT_BITS, Submodel, UNITS, WINDOW_WANTED};
 use crate::learned::model::Number;
 
-/// Samples of a submodel, unless said otherwise.
+/// The default number of samples of a submodel.
 pub(in crate::learned) const SAMPLES_MAX: usize = 2_000;
 const BATCH: usize = 32;
 const EPOCHS: usize = 12;
 const RATE: f32 = 1e-3;
 
-/// Weights before they are integers; inputs are 0 to 1.
+/// Weights before they become integers; inputs are 0 to 1.
 #[derive(Clone, Debug)]
 pub(super) struct Real {
     pub(super) input: [f32; UNITS],
@@ -37,19 +40,19 @@ impl Real {
     };
 }
 
-/// An input and what it should give, both of them 0 to 1.
+/// An input and its wanted output, both 0 to 1.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     x: f32,
     y: f32,
 }
 
-/// What a submodel is trained on.
+/// The training data of a submodel.
 struct Task {
     low: u128,
     high: u128,
     samples: Vec<Sample>,
-    /// The first place, and how many follow up to the last.
+    /// The first place; next, the number of places that follow up to the last.
     first: f64,
     span: f64,
 }
@@ -80,7 +83,7 @@ pub(super) fn inner<N: Number>(
     )
 }
 
-/// A submodel whose output is where the window begins, and how long the window is.
+/// A submodel whose output is the start of the window, and the window's length.
 pub(super) fn leaf<N: Number>(
     starts: &[N],
     intervals: &[Interval],
@@ -108,14 +111,14 @@ pub(super) fn leaf<N: Number>(
     best.expect("there was a first")
 }
 
-/// Moves a leaf so that its windows have every place; says how long they are.
+/// Moves a leaf so that its windows have every place; returns their length.
 fn bounded<N: Number>(
     mut submodel: Submodel,
     starts: &[N],
     intervals: &[Interval],
 ) -> (Submodel, i64) {
     let (least, greatest) = distances(&submodel, starts, intervals);
-    // A whole number of places, so that rounding down stays the same.
+    // Shifts by a whole number of places, so that rounding down stays the same.
     submodel.constant += least as f64 / submodel.scale;
     (submodel, greatest - least + 1)
 }
@@ -125,7 +128,7 @@ fn nothing() -> Submodel {
     quantize(&Real::ZERO, 0, 0)
 }
 
-/// The samples of some intervals; none if there is no interval.
+/// The samples of some intervals; `None` if there is no interval.
 fn task<N: Number>(starts: &[N], intervals: &[Interval], samples_max: usize) -> Option<Task> {
     let place_of = |number: u128| {
         let number = N::from_wide(number);
@@ -135,7 +138,7 @@ fn task<N: Number>(starts: &[N], intervals: &[Interval], samples_max: usize) -> 
     for interval in intervals {
         ranges.push((place_of(interval.low), place_of(interval.high), interval));
     }
-    // From before the first place that begins here to the last that does.
+    // From before the first place that begins here to the last one.
     let begins = |place: usize| starts[place].to_wide();
     let inner = ranges.iter().filter(|(from, to, _)| from < to);
     let low = inner.clone().map(|(from, ..)| begins(from + 1) - 1).min();
@@ -172,7 +175,7 @@ fn task<N: Number>(starts: &[N], intervals: &[Interval], samples_max: usize) -> 
     })
 }
 
-/// Weights for places instead of shares; half a place is added, as outputs are rounded down.
+/// Scales weights from shares to places; adds half a place, since outputs are rounded down.
 fn scaled(real: &Real, first: f64, span: f64) -> Real {
     Real {
         output: real.output.map(|output| (f64::from(output) * span) as f32),
@@ -181,7 +184,7 @@ fn scaled(real: &Real, first: f64, span: f64) -> Real {
     }
 }
 
-/// A line through so many samples that lie furthest from it, one after the other.
+/// A line through samples that are added one by one, each the furthest from the line so far.
 fn furthest(samples: &[Sample]) -> Real {
     let mut knots = vec![0, samples.len() - 1];
     while knots.len() < UNITS + 1 {
@@ -203,7 +206,7 @@ fn furthest(samples: &[Sample]) -> Real {
     line(knots.into_iter().map(|knot| samples[knot]))
 }
 
-/// A line through as many samples, with as many places between one and the next.
+/// A line through samples with equally many places between neighbours.
 fn quantiles(samples: &[Sample]) -> Real {
     let last = samples.len() - 1;
     line((0..=UNITS).map(|knot| samples[knot * last / UNITS]))
@@ -233,7 +236,7 @@ fn line(knots: impl Iterator<Item = Sample>) -> Real {
     real
 }
 
-/// How far weights are off at most, at any sample.
+/// The largest error of the weights at any sample.
 fn error(real: &Real, samples: &[Sample]) -> f32 {
     let errors = samples.iter().map(|sample| {
         let units = real.input.iter().zip(&real.bias).zip(&real.output);
@@ -257,7 +260,7 @@ impl Moments {
         second: [0.0; UNITS],
     };
 
-    /// A step against the gradients; `rate` has the corrections for the number of steps.
+    /// Takes a step against the gradients; `rate` includes the corrections for the step count.
     #[inline(always)]
     fn step(&mut self, weights: &mut [f32; UNITS], gradients: &[f32; UNITS], rate: f32) {
         for unit in 0..UNITS {
@@ -272,14 +275,14 @@ impl Moments {
     }
 }
 
-/// Goes on from some weights, by the squared error, batch by batch.
+/// Improves the weights by the squared error, batch by batch.
 fn adam(mut real: Real, samples: &[Sample]) -> Real {
     let (mut inputs, mut biases, mut outputs) = (Moments::ZERO, Moments::ZERO, Moments::ZERO);
     let mut steps = 0;
     let batches = samples.len().div_ceil(BATCH);
     for _ in 0..EPOCHS {
         for batch in 0..batches {
-            // Every so manyth sample, so that a batch is of the whole line.
+            // Every n-th sample, so that a batch covers the whole line.
             let chosen = samples.iter().skip(batch).step_by(batches);
             let mut gradient = [[0.0f32; UNITS]; 3];
             let (mut of_constant, mut count) = (0.0, 0.0);
