@@ -1,11 +1,12 @@
-//! What a packet costs: one table, ten, thirty, fifty, and B-Cache's four cases; without a cache, with
-//! a cache of traversals that has the packet, with one that never has it, and with a cache of
-//! behaviours that has it.
+//! Measures the cost of one packet in chains of one, ten, thirty and fifty tables, and in
+//! B-Cache's four cases.
 //!
-//! The programs are those of `$THALWEG_SHARED/data/p4` (chain, l2l3). Packets have 60 bytes without
-//! the frame check sequence, which is 64 on a wire. simple_switch, built with optimisation and
-//! without logging macros, was measured at 15 us for one table, 22 us for thirty and 20 us for
-//! case 4 (processor time a packet); those figures are quoted, from another machine.
+//! Each program runs without a cache, with a traversal cache that always hits, with one that
+//! always misses, and with a behaviour cache that hits.
+//!
+//! The programs are those of `$THALWEG_SHARED/data/p4` (chain, l2l3). Packets have 60 bytes
+//! without the frame check sequence, which is 64 on a wire. docs/b-cache.md compares with
+//! simple_switch, built with optimisation and without logging macros.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function")]
 
@@ -32,7 +33,7 @@ fn text(program: &str) -> String {
         .unwrap_or_else(|error| panic!("{}: {error}; set THALWEG_SHARED", path.display()))
 }
 
-/// The chain of thirty with copies of its tables, so that it has so many.
+/// Copies tables of the chain of thirty until it has `tables` tables.
 fn chain(tables: usize) -> String {
     let mut value: Value = serde_json::from_str(&text("chain/chain_30.json")).expect("JSON");
     let list = value["pipelines"][0]["tables"]
@@ -73,7 +74,7 @@ fn target(program: &str, entries: &str) -> Target {
     target
 }
 
-/// A packet of UDP over IPv4, 60 bytes.
+/// Builds a UDP packet over IPv4 of 60 bytes.
 fn packet(dst_mac: [u8; 6]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(dst_mac);
@@ -89,7 +90,7 @@ fn packet(dst_mac: [u8; 6]) -> Vec<u8> {
     bytes
 }
 
-/// With room for no segment, each packet is looked up, recorded and forgotten.
+/// A cache without room: each packet is looked up, recorded and forgotten.
 const MISS: CacheConfig = CacheConfig {
     segments: 0,
     microflows: 0,
@@ -98,10 +99,10 @@ const MISS: CacheConfig = CacheConfig {
     classifier: ClassifierKind::Auto,
 };
 
-/// Puts something in front of a program.
+/// Installs a cache in front of a program.
 type Front = fn(&mut Target);
 
-/// What is in front of the program.
+/// The caches to measure, by name.
 const CACHES: [(&str, Front); 4] = [
     ("no cache", |_| ()),
     ("hit", |target| {

@@ -1,9 +1,9 @@
-//! The sound vector against packets: those that agree in it behave alike.
+//! Tests the sound vector on packets: packets that agree in it behave alike.
 //!
-//! Each bit of each packet of p4c's test vectors is changed by itself, under the entries of the
-//! vector. Where the sound vector does not see the change, the packet must meet the same entries and
-//! branches, and afterwards no word may differ that did not differ before. Programs with stop points
-//! promise nothing and are left out.
+//! The test flips each bit of each packet of p4c's test vectors, under the entries of the
+//! vector. Where the sound vector does not see the flip, the packet must meet the same entries
+//! and branches. Afterwards no word may differ that did not differ before. Programs with stop
+//! points promise nothing and are left out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{Config, Program, Target};
 
 use super::{Analysis, Vector};
 
-/// Bytes of a packet that are changed.
+/// Number of bytes at the front of a packet whose bits are flipped.
 const CHANGED_BYTES: usize = 160;
 
 fn folder() -> PathBuf {
@@ -25,7 +25,7 @@ fn folder() -> PathBuf {
     shared.join("data/p4/stf")
 }
 
-/// The words of a frame that a vector sees; the others are 0.
+/// The frame words that a vector sees; all others are 0.
 fn seen(analysis: &Analysis, vector: &Vector, words: &[u64]) -> Vec<u64> {
     let is_seen = |word: usize| {
         let object = analysis.objects.of_word(word as u32);
@@ -37,7 +37,7 @@ fn seen(analysis: &Analysis, vector: &Vector, words: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// How many changes the vector did not see.
+/// Flips bits and returns how many flips the vector did not see.
 fn compare(
     name: &str,
     analysis: &Analysis,
@@ -98,7 +98,7 @@ fn packets_that_agree_in_the_sound_vector_behave_alike() {
         }
     }
     println!("{programs} programs, {unseen} changes that the vector does not see");
-    // So that most programs are compared, and changes that matter are tried.
+    // Most programs must be compared, and enough flips tried.
     assert!(
         programs >= 100 && unseen >= 20_000,
         "{programs} programs, {unseen} changes"

@@ -1,4 +1,4 @@
-//! The statement control-flow graph in Graphviz's language: `dot -Tsvg` draws it.
+//! Draws the statement control-flow graph in Graphviz's language, for `dot -Tsvg`.
 
 use std::fmt::Write as _;
 

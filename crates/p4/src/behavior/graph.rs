@@ -1,4 +1,4 @@
-//! The statement control-flow graph: what is decided, what is done, and what comes after what.
+//! The statement control-flow graph: decisions, actions, and their order.
 //!
 //! ```text
 //!   predication vertex   a condition, or the match of a table
@@ -6,9 +6,10 @@
 //!   termination vertex   the end
 //! ```
 //!
-//! 1. Edges lead from lower numbers to higher ones, once vertices are in order: programs are acyclic.
-//! 2. An action that several tables have is a vertex for each, since what follows it differs.
-//! 3. Vertices that nothing leads to are left out.
+//! 1. Edges lead from lower numbers to higher ones, once vertices are in order: programs are
+//!    acyclic.
+//! 2. An action of several tables has a vertex for each, since its successors differ.
+//! 3. Unreachable vertices are left out.
 //!
 //! Reference: B-Cache, section III and figure 3.
 
@@ -23,7 +24,7 @@ use super::objects::ObjectId;
 use super::reads::{Reader, Set};
 use super::statement::Effects;
 
-/// What kind of vertex it is.
+/// The kind of a vertex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VertexKind {
     /// The parser, which sets all headers.
@@ -43,35 +44,35 @@ pub enum VertexKind {
 /// A vertex.
 #[derive(Clone, Debug)]
 pub struct Vertex {
-    /// What it is.
+    /// Its kind.
     pub kind: VertexKind,
-    /// As the program names it.
+    /// Its name in the program.
     pub name: String,
     /// What it reads and writes.
     pub effects: Effects,
-    /// What may come next.
+    /// Edges to the possible successors.
     pub next: Vec<Edge>,
 }
 
-/// That one vertex may come after another.
+/// An edge: one vertex may follow another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Edge {
-    /// The later one.
+    /// The vertex it leads to.
     pub to: usize,
-    /// When: `true`, `false`, `hit`, `miss`, `exit`, or nothing to tell apart.
+    /// The label: `true`, `false`, `hit`, `miss`, `exit`, or empty.
     pub way: &'static str,
 }
 
 /// The graph; the first vertex is the parser, the last the end.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// In an order in which each comes before what follows it.
+    /// The vertices; each comes before its successors.
     pub vertices: Vec<Vertex>,
-    /// What the parser fills: from which objects.
+    /// By object that the parser fills: the objects it comes from.
     parsed: BTreeMap<ObjectId, Set>,
 }
 
-/// What the target sets for each replica.
+/// Fields that the target sets for each replica.
 const REPLICATED: [&str; 8] = [
     "egress_port",
     "egress_rid",
@@ -83,7 +84,7 @@ const REPLICATED: [&str; 8] = [
     "egress_global_timestamp",
 ];
 
-/// The graph of a program, whose pipelines the loader knows to have no cycle.
+/// Builds the graph of a program. The loader has checked that its pipelines are acyclic.
 pub(super) fn of(reader: Reader<'_>) -> Graph {
     let control = &reader.program.control;
     let (parser, parsed) = parser_effects(reader);
@@ -111,7 +112,7 @@ pub(super) fn of(reader: Reader<'_>) -> Graph {
 }
 
 impl Graph {
-    /// The object itself, and what the parser may have made it of.
+    /// The object itself, and the objects from which the parser may have made it.
     pub(super) fn sources(&self, id: ObjectId) -> Set {
         let mut found = Set::from([id]);
         let mut open = vec![id];
@@ -126,7 +127,7 @@ impl Graph {
     }
 }
 
-/// What decides which headers there are, and what the parser puts where.
+/// What decides which headers exist, and what the parser writes where.
 fn parser_effects(reader: Reader<'_>) -> (Effects, BTreeMap<ObjectId, Set>) {
     const AHEAD: &str = "the parser looks ahead of the headers";
     let mut effects = Effects::default();
@@ -178,7 +179,7 @@ fn parser_effects(reader: Reader<'_>) -> (Effects, BTreeMap<ObjectId, Set>) {
     (effects, parsed)
 }
 
-/// Vertices while they are made: what comes later first.
+/// Vertices under construction, successors first.
 struct Drafts<'a> {
     reader: Reader<'a>,
     vertices: Vec<Vertex>,
@@ -204,9 +205,9 @@ impl Drafts<'_> {
         }
     }
 
-    /// The vertex that a pipeline begins with; `end` is what follows it.
+    /// The vertex that a pipeline begins with; `end` follows the pipeline.
     fn add_pipeline(&mut self, pipeline: &Pipeline, end: usize) -> usize {
-        // Nodes first, then what follows them, since they come in any order.
+        // All nodes first, then their edges, since nodes come in any order.
         for id in pipeline.nodes.clone().map(NodeId) {
             self.add_node(id);
         }
@@ -245,13 +246,13 @@ impl Drafts<'_> {
         self.add(VertexKind::Action, &action.name, effects)
     }
 
-    /// Its key, what a selector hashes, and the meters of its entries.
+    /// The effects of its key, its selector's hash and its entries' meters.
     fn table_effects(&self, table: &Table) -> Effects {
         let reader = self.reader;
         let mut effects = Effects::default();
         for part in &table.key {
             effects.matched.extend(reader.objects.of_field(part.field));
-            // Where its header is not there, the part is 0.
+            // The part is 0 if its header is invalid.
             if let Some(valid) = part.valid_word {
                 effects.operands.extend(reader.objects.of_word(valid));
             }
@@ -303,7 +304,8 @@ impl Drafts<'_> {
             self.lead(vertex, hit, ways[0]);
             self.lead(vertex, miss, ways[1]);
         }
-        // A table without a default action may do nothing, nor does an entry whose member is gone.
+        // A table without a default action may do nothing; so may an entry whose member is
+        // gone.
         if table.default.is_none() || table.actions.is_empty() {
             self.lead(index, self.place(table.next(false, None), end), "miss");
         }
@@ -313,7 +315,7 @@ impl Drafts<'_> {
     }
 }
 
-/// Invariants 1 and 3.
+/// Establishes invariants 1 and 3.
 fn in_order(vertices: &[Vertex], first: usize) -> Vec<Vertex> {
     let mut is_seen = vec![false; vertices.len()];
     let mut finished = Vec::new();

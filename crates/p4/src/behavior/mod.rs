@@ -1,4 +1,4 @@
-//! B-Cache's analysis of a program: what a packet's behaviour depends on, and what it comes to.
+//! B-Cache's analysis of a program: what a packet's behaviour depends on, and what it produces.
 //!
 //! ```text
 //!   S_pi    all valid inputs                                          (the pipeline a black box)
@@ -7,23 +7,25 @@
 //!   sound   all that anything reads before it is written, parser and actions included
 //! ```
 //!
-//! The paper's vector, S_s, leaves out what only actions read: a TTL that is decremented, the inputs
-//! of a hash, the index of a register, a field that is overwritten in part, and what decides how the
-//! packet is parsed. Two packets that agree in S_s may then behave differently, so only the sound
-//! vector may be installed. Both are told, since the difference is what soundness costs.
+//! The paper's vector, S_s, leaves out what only actions read: a TTL that is decremented, the
+//! inputs of a hash, the index of a register, a field that is overwritten in part, and the
+//! fields that decide how the packet is parsed. Two packets that agree in S_s may then behave
+//! differently, so only the sound vector may be installed. The analysis reports both, since the
+//! difference is the cost of soundness.
 //!
-//! Metadata that the parser fills counts as what it was copied from: a key of such metadata reads
-//! the headers' fields.
+//! Metadata that the parser fills counts as what it was copied from: a key of such metadata
+//! reads the headers' fields.
 //!
-//! The compound actions of the cache table set each valid output that the pipeline writes. What no
-//! assignment can stand for is an odd primitive, and each doubles the actions: with `n` outputs and
-//! `k` odd primitives there are `2^k` compound actions of `2^k n + k 2^(k-1)` primitives in all. (The
-//! paper's figure 5 does not say so, but each of its columns is that.)
+//! The compound actions of the cache table set each valid output that the pipeline writes. A
+//! primitive that no assignment can express is odd, and each odd primitive doubles the actions.
+//! With `n` outputs and `k` odd primitives there are `2^k` compound actions of `2^k n + k
+//! 2^(k-1)` primitives in all. (The paper's figure 5 does not say so, but each of its columns
+//! agrees.)
 //!
 //! 1. S_s is part of S_pd, S_pd of S_pi, and the sound vector of S_pi.
 //!
-//! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
-//! Plane*, sections II and III.
+//! Reference: Zhang et al., *B-Cache: A Behaviour-Level Caching Framework for the Programmable
+//! Data Plane*, sections II and III.
 
 #[cfg(all(test, feature = "shared-data"))]
 mod agreement;
@@ -49,19 +51,19 @@ use crate::program::action::Step;
 
 use self::reads::Reader;
 
-/// Odd primitives whose copies are counted; more make numbers that nobody can build.
+/// Maximum odd primitives for which copies are counted; more would give absurd numbers.
 const MAX_ODD: u32 = 48;
 
-/// A set of objects, and what it takes as a match vector.
+/// A set of objects, with its size as a match vector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vector {
     /// The objects, by number.
     pub objects: BTreeSet<ObjectId>,
-    /// Bits of all together.
+    /// Bits of all objects together.
     pub bits: u32,
 }
 
-/// A place where a remembered behaviour ends, and the slow path goes on.
+/// A place where a remembered behaviour ends and the slow path continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StopPoint {
     /// The action, condition or table.
@@ -70,7 +72,7 @@ pub struct StopPoint {
     pub reason: &'static str,
 }
 
-/// What B-Cache would make of a program.
+/// B-Cache's view of a program.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// All objects.
@@ -81,13 +83,13 @@ pub struct Analysis {
     pub pi_vio: Vector,
     /// Those that keys and conditions read.
     pub pd_vio: Vector,
-    /// Less those that are always written before: the paper's match vector.
+    /// Those that are not always written before: the paper's match vector.
     pub s_vio: Vector,
-    /// What a sound match vector has.
+    /// The sound match vector.
     pub sound_vio: Vector,
     /// Valid outputs that the pipeline writes.
     pub valid_outputs: Vector,
-    /// Primitives that no assignment can stand for, with what they are about.
+    /// Primitives that no assignment can express, each with what it acts on.
     pub odd_primitives: Vec<String>,
     /// Where remembered behaviours end.
     pub stop_points: Vec<StopPoint>,
@@ -181,33 +183,34 @@ impl Analysis {
         }
     }
 
-    /// Compound actions of the cache table; `None` if there are more than anybody can build.
+    /// Number of compound actions of the cache table; `None` beyond 48 odd primitives.
     pub fn compound_actions(&self) -> Option<u64> {
         let odd = self.odd_primitives.len() as u32;
         (odd <= MAX_ODD).then(|| 1 << odd)
     }
 
-    /// Primitives of all compound actions together; `None` as before.
+    /// Primitives of all compound actions together; `None` as for
+    /// [`Analysis::compound_actions`].
     pub fn total_primitives(&self) -> Option<u64> {
         let actions = self.compound_actions()?;
         let odd = self.odd_primitives.len() as u64;
         Some(actions * self.valid_outputs.objects.len() as u64 + odd * actions / 2)
     }
 
-    /// The graph in Graphviz's language.
+    /// Draws the graph in Graphviz's language.
     pub fn to_dot(&self) -> String {
         dot::draw(self)
     }
 }
 
-/// What assignments set: validity is a matter of odd primitives, and a color nobody sets.
+/// Whether assignments set it. Odd primitives set validity; nothing sets a meter's color.
 fn is_output(object: &Object) -> bool {
     object.category.is_valid()
         && object.category != Category::Meter
         && !statement::is_validity(&object.name)
 }
 
-/// For each vertex, what has been written on every way to it.
+/// For each vertex, the objects written on every path to it.
 fn written_before(graph: &Graph) -> Vec<BTreeSet<ObjectId>> {
     let mut before: Vec<Option<BTreeSet<ObjectId>>> = vec![None; graph.vertices.len()];
     before[0] = Some(BTreeSet::new());
@@ -225,7 +228,7 @@ fn written_before(graph: &Graph) -> Vec<BTreeSet<ObjectId>> {
     before.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// Metadata with which a packet may begin anew: no packet from a port has any.
+/// Metadata that a resubmitted or recirculated packet may keep; a packet from a port has none.
 fn kept_by_passes(reader: Reader<'_>) -> BTreeSet<ObjectId> {
     let mut kept = BTreeSet::new();
     let actions = reader.program.actions.iter();

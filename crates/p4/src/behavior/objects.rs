@@ -1,11 +1,11 @@
-//! What a program's statements read and write, as objects, and their kinds.
+//! The objects that a program's statements read and write, with their categories.
 //!
-//! A field is an object, so is the validity of a header, and so is an array of registers, meters or
-//! counters. Metadata is always valid: that is no object, nor is what fills a header up to whole
-//! bytes. A field of varying width counts as wide as it may be.
+//! A field is an object; so is a header's validity, and so is an array of registers, meters or
+//! counters. Metadata is always valid, so its validity is no object. Padding is no object
+//! either. A field of varying width counts with its maximum width.
 //!
-//! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable Data
-//! Plane*, figure 2.
+//! Reference: Zhang et al., *B-Cache: A Behaviour-Level Caching Framework for the Programmable
+//! Data Plane*, figure 2.
 
 use crate::program::Program;
 use crate::program::headers::{Headers, VALID};
@@ -14,10 +14,10 @@ use crate::program::ids::{CounterId, FieldId, HeaderId, MeterId, RegisterId};
 /// The header instance that v1model's target shares with programs.
 const INTRINSIC: &str = "standard_metadata";
 
-/// What the compiler puts between fields is called so, and a number.
+/// The compiler names padding between fields this way, with a number appended.
 const PADDING: &str = "_padding";
 
-/// What kind of object it is.
+/// The category of an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Category {
     /// A field of `standard_metadata`.
@@ -35,7 +35,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Category::IntrinsicMetadata => "intrinsic metadata",
@@ -47,7 +47,7 @@ impl Category {
         }
     }
 
-    /// Whether it is stateless: as it was, for the next packet.
+    /// Whether it is stateless: nothing of it carries over to the next packet.
     pub fn is_stateless(self) -> bool {
         matches!(
             self,
@@ -68,11 +68,11 @@ pub struct ObjectId(pub u32);
 /// An object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
-    /// As the program names it: `header.field`, or the name of an array.
+    /// Its name in the program: `header.field`, or the name of an array.
     pub name: String,
-    /// Its kind.
+    /// Its category.
     pub category: Category,
-    /// Bits of one value; those of an array are of one cell.
+    /// Bits of one value; for an array, bits of one cell.
     pub bits: u32,
 }
 
@@ -80,7 +80,7 @@ pub struct Object {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     all: Vec<Object>,
-    /// By field; none of padding and of metadata's validity.
+    /// By field; `None` for padding and for metadata's validity.
     fields: Vec<Option<ObjectId>>,
     /// By word of the frame.
     words: Vec<Option<ObjectId>>,
@@ -90,7 +90,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The objects of a program.
+    /// Lists the objects of a program.
     pub(super) fn of(program: &Program) -> Objects {
         let headers = &program.headers;
         let mut objects = Objects {
@@ -120,7 +120,7 @@ impl Objects {
         for array in &arrays.registers {
             objects.add(array.name.clone(), Category::Register, array.width_bits);
         }
-        // The paper counts 32 bits for a counter, and v1model has two for a color.
+        // The paper counts 32 bits for a counter; a color of v1model has two.
         objects.first_meter = objects.all.len() as u32;
         for array in &arrays.meters {
             objects.add(array.name.clone(), Category::Meter, 2);
@@ -158,49 +158,49 @@ impl Objects {
         id
     }
 
-    /// The object.
+    /// Returns the object with this number.
     pub fn get(&self, id: ObjectId) -> &Object {
         &self.all[id.0 as usize]
     }
 
-    /// All of them, by number.
+    /// All objects, by number.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
         let all = self.all.iter().enumerate();
         all.map(|(index, object)| (ObjectId(index as u32), object))
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The object with a name.
+    /// Finds the object with a name.
     pub fn find(&self, name: &str) -> Option<ObjectId> {
         let index = self.all.iter().position(|object| object.name == name)?;
         Some(ObjectId(index as u32))
     }
 
-    /// A field, or a validity.
+    /// The object of a field or validity.
     pub fn of_field(&self, field: FieldId) -> Option<ObjectId> {
         self.fields[field.index()]
     }
 
-    /// What a word of the frame belongs to.
+    /// The object that a frame word belongs to.
     pub(super) fn of_word(&self, word: u32) -> Option<ObjectId> {
         self.words[word as usize]
     }
 
-    /// Whether a header is valid; none of metadata.
+    /// The object of a header's validity; `None` for metadata.
     pub(super) fn validity(&self, headers: &Headers, header: HeaderId) -> Option<ObjectId> {
         self.of_field(headers.header(header).valid_field())
     }
 
-    /// The fields of a header, and its validity.
+    /// The objects of a header's fields and validity.
     pub(super) fn of_header(&self, headers: &Headers, header: HeaderId) -> Vec<ObjectId> {
         let fields = headers.header(header).fields();
         let mut ids: Vec<_> = fields.filter_map(|field| self.of_field(field)).collect();
@@ -208,17 +208,17 @@ impl Objects {
         ids
     }
 
-    /// An array of registers.
+    /// The object of an array of registers.
     pub(super) fn register(&self, id: RegisterId) -> ObjectId {
         ObjectId(self.first_register + id.index() as u32)
     }
 
-    /// An array of meters.
+    /// The object of an array of meters.
     pub(super) fn meter(&self, id: MeterId) -> ObjectId {
         ObjectId(self.first_meter + id.index() as u32)
     }
 
-    /// An array of counters.
+    /// The object of an array of counters.
     pub(super) fn counter(&self, id: CounterId) -> ObjectId {
         ObjectId(self.first_counter + id.index() as u32)
     }

@@ -1,7 +1,7 @@
 //! What expressions, hashes and lists of fields read.
 //!
-//! Where it depends on the packet which header is meant, all that it may be are read. How much of a
-//! stack is in use is no object; it is read as the validity of all elements.
+//! Where the packet decides which header is selected, all candidates count as read. The fill
+//! level of a stack is no object; reading it counts as reading the validity of all elements.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::program::ids::{CalculationId, FieldId, HeaderId, UnionId};
 
 use super::objects::{ObjectId, Objects};
 
-/// Some objects.
+/// A set of objects.
 pub(super) type Set = BTreeSet<ObjectId>;
 
-/// Finds out what is read.
+/// Finds what a program's parts read.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) program: &'a Program,
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds what decides which header is meant.
+    /// Adds what decides which header is selected.
     pub(super) fn choice(&self, header: &HeaderExpr, reads: &mut Set) {
         match header {
             HeaderExpr::Header(_) => {}
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds what decides which union is meant.
+    /// Adds what decides which union is selected.
     pub(super) fn union_choice(&self, union: &UnionExpr, reads: &mut Set) {
         match union {
             UnionExpr::Union(_) => {}
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         reads.extend(elements.iter().filter_map(|one| self.validity(*one)));
     }
 
-    /// All headers that may be meant.
+    /// All headers that may be selected.
     pub(super) fn candidates(&self, header: &HeaderExpr) -> Vec<HeaderId> {
         match header {
             HeaderExpr::Header(header) => vec![*header],
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// All unions that may be meant.
+    /// All unions that may be selected.
     pub(super) fn unions(&self, union: &UnionExpr) -> Vec<UnionId> {
         match union {
             UnionExpr::Union(union) => vec![*union],
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A field of each header that may be meant.
+    /// A field of each header that may be selected.
     pub(super) fn fields_of(&self, header: &HeaderExpr, index: u32) -> Set {
         let headers = self.candidates(header).into_iter();
         let fields = headers.filter_map(|one| self.headers().field_at(one, index));
@@ -148,14 +148,14 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// Adds everything of each header that may be meant.
+    /// Adds every object of each header that may be selected.
     pub(super) fn all_of(&self, header: &HeaderExpr, reads: &mut Set) {
         for header in self.candidates(header) {
             reads.extend(self.objects.of_header(self.headers(), header));
         }
     }
 
-    /// The same of unions.
+    /// Adds every object of each union that may be selected.
     pub(super) fn all_of_union(&self, union: &UnionExpr, reads: &mut Set) {
         for union in self.unions(union) {
             for header in &self.headers().union(union).headers {
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         reads.extend(fields.iter().filter_map(|one| self.objects.of_field(*one)));
     }
 
-    /// Adds what a calculation reads; why its result cannot be remembered, if so.
+    /// Adds what a calculation reads. Returns why its result cannot be remembered, if so.
     pub(super) fn calculation(&self, id: CalculationId, reads: &mut Set) -> Option<&'static str> {
         let calculation = &self.program.calculations.calculations[id.index()];
         let mut stop = match calculation.algorithm {
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             match input {
                 Input::Constant(..) => {}
                 Input::Field(field) => {
-                    // It is left out while its header is not there.
+                    // The hash skips it while its header is invalid.
                     let header = self.headers().field(*field).header;
                     reads.extend(self.objects.of_field(*field));
                     reads.extend(self.validity(header));

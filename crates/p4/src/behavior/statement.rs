@@ -1,4 +1,4 @@
-//! What a statement reads and writes, and what of it cannot be remembered.
+//! What a statement reads and writes, and which of it cannot be remembered.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,19 @@ use crate::program::ids::HeaderId;
 use super::objects::ObjectId;
 use super::reads::{Reader, Set};
 
-/// What a statement does, in the terms of B-Cache.
+/// The effects of a statement, in B-Cache's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Objects read by what decides where the packet goes on: keys and conditions.
+    /// Objects that decide the path: read by keys and conditions.
     pub matched: BTreeSet<ObjectId>,
     /// Objects that actions read: operands, indices, inputs of hashes and lists of fields.
     pub operands: BTreeSet<ObjectId>,
-    /// Objects written, whatever they were, on every way through the statement.
+    /// Objects written for every packet, on every path through the statement.
     pub written: BTreeSet<ObjectId>,
     /// Objects that may be written.
     pub may_write: BTreeSet<ObjectId>,
-    /// Primitives that no `modify_field` can stand for (section III.B), each with what it is about.
+    /// Primitives that no `modify_field` can express (section III.B), each with what it acts
+    /// on.
     pub odd: BTreeSet<String>,
     /// Why a remembered behaviour ends here, if it does.
     pub stops: BTreeSet<&'static str>,
@@ -47,10 +48,10 @@ const COPY: &str = "makes a copy, which passes egress by itself";
 const REPLICAS: &str = "replicates: each copy passes egress by itself";
 
 impl Reader<'_> {
-    /// What an action does.
+    /// The effects of an action.
     pub(super) fn action(&self, action: &Action) -> Effects {
         let mut effects = Effects::default();
-        // After a jump, nothing is certain to be done.
+        // After a jump, no step is certain to run.
         let mut is_certain = true;
         for step in &action.steps {
             is_certain &= !matches!(step, Step::Jump(_) | Step::JumpIfZero(..));
@@ -60,7 +61,7 @@ impl Reader<'_> {
         effects
     }
 
-    /// Stops at what differs from packet to packet although nothing of the packet does.
+    /// Notes reads of time and queue state, which differ between equal packets.
     pub(super) fn note_moments(&self, effects: &mut Effects) {
         let standard = &self.program.standard;
         let time = "reads the time";
@@ -82,7 +83,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What one primitive does.
+    /// Adds the effects of one primitive.
     // One match, with an arm for each primitive.
     pub(super) fn step(&self, step: &Step, is_certain: bool, effects: &mut Effects) {
         match step {
@@ -113,7 +114,8 @@ impl Reader<'_> {
                 self.move_stack(*to, effects);
             }
             Step::AddHeader(header) => {
-                // Its fields become 0 if it was not there: no assignments, but part of the primitive.
+                // Its fields become 0 if it was invalid: no assignment, but part of the
+                // primitive.
                 let headers = self.candidates(header);
                 let validities = headers.iter().filter_map(|one| self.validity(*one));
                 effects.operands.extend(validities);
@@ -151,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Primitives on what is not a header.
+    /// Adds the effects of primitives that act on no header.
     // One match, with an arm for each primitive.
     fn step_beyond(&self, step: &Step, is_certain: bool, effects: &mut Effects) {
         let arrays = &self.program.arrays;
@@ -228,7 +230,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table's meter: executed at every hit.
+    /// Adds the effects of a table's meter, which executes on every hit.
     pub(super) fn direct_meter(&self, meter: crate::program::ids::MeterId, effects: &mut Effects) {
         effects.may_write.insert(self.objects.meter(meter));
         let result = self.program.arrays.meters[meter.index()].result;
@@ -261,7 +263,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A multicast group that may be one.
+    /// Notes a replication if the multicast group may be written.
     fn note_replication(&self, ids: impl IntoIterator<Item = ObjectId>, effects: &mut Effects) {
         let group = self.program.standard.mcast_grp;
         let group = group.and_then(|spot| self.objects.of_word(spot.word));
@@ -270,7 +272,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An invalid header makes the other invalid, and leaves its fields.
+    /// Assigning an invalid header makes the target invalid and keeps its fields.
     fn assign_header(
         &self,
         from: &HeaderExpr,
@@ -312,7 +314,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An odd primitive on one header, or on any of those that may be meant.
+    /// Adds an odd primitive on one header, or on any that may be selected.
     fn set_validity(
         &self,
         name: &str,
@@ -335,7 +337,7 @@ impl Reader<'_> {
         effects.odd.insert(format!("{name} {about}"));
     }
 
-    /// The other members of a union become invalid with one that is there.
+    /// When a member of a union becomes valid, the other members become invalid.
     fn write_validity(&self, header: &HeaderExpr, is_certain: bool, effects: &mut Effects) {
         let headers = self.candidates(header);
         let is_certain = is_certain && matches!(header, HeaderExpr::Header(_));

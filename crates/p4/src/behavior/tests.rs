@@ -1,8 +1,8 @@
-//! The analysis on a program small enough to know by heart.
+//! Tests the analysis on a small program.
 
 use super::*;
 
-/// `port` is matched before `a.x` is; `a.y` is only copied; `m.z` is what the parser made of `a.k`;
+/// `port` is matched before `a.x`; `a.y` is only copied; the parser makes `m.z` from `a.k`;
 /// egress reads the port that the target sets.
 const PROGRAM: &str = r#"{
   "header_types": [
@@ -79,7 +79,7 @@ fn each_vector_has_what_its_definition_says() {
         names(&analysis, &analysis.s_vio),
         ["standard_metadata.ingress_port", "a.k"]
     );
-    // `a.y` decides `a.x`, and a key of a header that is not there is 0.
+    // `a.y` decides `a.x`, and a key of an invalid header is 0.
     assert_eq!(
         names(&analysis, &analysis.sound_vio),
         ["standard_metadata.ingress_port", "a.y", "a.k", "a.$valid$"]
@@ -124,7 +124,7 @@ fn the_papers_sums_are_ours() {
     }
 }
 
-/// Where one way to a key writes it and another does not, its first value still counts.
+/// If only one path to a key writes it, its first value still counts.
 #[test]
 fn what_is_written_on_one_way_only_is_still_an_input() {
     let both = PROGRAM.replace(
@@ -151,7 +151,7 @@ fn the_graph_is_in_order_and_can_be_drawn() {
     assert!(drawing.contains("[label=\"true\"]") && drawing.contains("stops: reads a register"));
 }
 
-/// A field that is changed by what it was is an input, though nothing else reads it.
+/// A field that is updated from its old value is an input, even if nothing else reads it.
 #[test]
 fn a_field_that_is_added_to_is_an_input_of_the_sound_vector_alone() {
     let added = PROGRAM.replace(
@@ -172,7 +172,8 @@ fn reasons(program: &str) -> Vec<(String, &'static str)> {
     stops.map(|stop| (stop.node, stop.reason)).collect()
 }
 
-/// Whoever reads what is of the moment: a key, a condition, the parser, a table's own meter.
+/// Values that depend on the moment, read by a key, a condition, the parser and a table's own
+/// meter.
 #[test]
 fn what_is_of_the_moment_stops_wherever_it_is_read() {
     let length = "reads the packet's length";
@@ -206,7 +207,7 @@ fn what_is_of_the_moment_stops_wherever_it_is_read() {
     assert!(reasons(&metered).contains(&("second".to_owned(), meter)));
 }
 
-/// What gives a packet copies, each of which passes egress by itself, ends what is remembered.
+/// Primitives that copy a packet end a remembered behaviour: each copy passes egress by itself.
 #[test]
 fn copies_end_what_is_remembered_and_a_drop_does_not() {
     let to_group = |value: &str| {
@@ -228,7 +229,7 @@ fn copies_end_what_is_remembered_and_a_drop_does_not() {
     assert!(!reasons(PROGRAM).contains(&replicas), "it drops");
 }
 
-/// The parser's metadata is what it was made of, however many steps that took.
+/// The parser's metadata counts as its source, through any number of copies.
 #[test]
 fn metadata_that_the_parser_copies_twice_is_its_first_source() {
     let twice = PROGRAM

@@ -1,4 +1,4 @@
-//! The hot-behaviour detector: how often something has been seen lately, in a fixed space.
+//! The hot-behaviour detector: counts recent occurrences in a fixed space.
 //!
 //! ```text
 //!   two rows of 65,536 counters of 16 bits
@@ -6,21 +6,22 @@
 //!   the smaller of the two is above the threshold?  clear both, and report the behaviour
 //! ```
 //!
-//! It is a Count-Min sketch: a counter counts all behaviours whose hash is its place, so the
-//! smaller of two is never less than what was counted since the last clearing. A report clears the
-//! counters of whatever shares them, too; what shares one alone still has the other.
+//! It is a Count-Min sketch. A counter counts all behaviours whose hash maps to it, so the
+//! smaller of the two is never less than the number counted since the last clearing. A report
+//! also clears the counters of other behaviours that share them; a behaviour that shares only one
+//! still has its other counter.
 //!
-//! The two hashes are the lowest and the highest 16 bits of one seeded hash of 64. The paper hashes
-//! a behaviour's inputs and outputs. The inputs are enough here: between two changes of the
-//! entries, they decide the outputs, since the vector is the sound one.
+//! The two hashes are the lowest and the highest 16 bits of one seeded 64-bit hash. The paper
+//! hashes a behaviour's inputs and outputs. The inputs are enough here: the vector is the sound
+//! one, so between two changes of the entries they decide the outputs.
 //!
-//! 1. A counter that is full stays full. At the threshold 65,535 nothing is ever reported.
+//! 1. A full counter stays full. At the threshold 65,535 nothing is ever reported.
 //!
-//! References: Zhang et al., *B-Cache*, section IV.A and figure 6; Cormode and Muthukrishnan, *An
-//! improved data stream summary: the count-min sketch and its applications*, Journal of Algorithms
-//! 55(1), 2005.
+//! References: Zhang et al., *B-Cache*, section IV.A and figure 6; Cormode and Muthukrishnan,
+//! *An improved data stream summary: the count-min sketch and its applications*, Journal of
+//! Algorithms 55(1), 2005.
 
-/// Counters of a row.
+/// Counters in a row.
 pub const ROW_COUNTERS: usize = 1 << 16;
 
 /// Two rows of counters.
@@ -40,7 +41,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// An empty one; what is seen more often than the threshold is hot.
+    /// Creates an empty detector; a behaviour counted more than `threshold` times is hot.
     pub fn new(threshold: u16) -> Detector {
         let row = || vec![0; ROW_COUNTERS].into_boxed_slice();
         Detector {
@@ -49,17 +50,17 @@ impl Detector {
         }
     }
 
-    /// How often a behaviour is seen before it is hot.
+    /// The count above which a behaviour is hot.
     pub fn threshold(&self) -> u16 {
         self.threshold
     }
 
-    /// Sets the threshold; what was counted stays.
+    /// Sets the threshold and keeps all counts.
     pub fn set_threshold(&mut self, threshold: u16) {
         self.threshold = threshold;
     }
 
-    /// Counts a behaviour by its hash; whether it is hot now, after which it has not been seen.
+    /// Counts a behaviour by its hash. Returns whether it is hot, and if so clears its counters.
     #[inline]
     pub fn count(&mut self, hash: u64) -> bool {
         let places = places(hash);
@@ -77,15 +78,15 @@ impl Detector {
         is_hot
     }
 
-    /// How often a behaviour has been seen since it was cleared: so often at most, while nothing
-    /// that shares its counters has been.
+    /// Estimates how often a behaviour was counted since it was cleared. This is an upper bound
+    /// unless a behaviour that shares a counter was cleared since.
     pub fn estimate(&self, hash: u64) -> u16 {
         let [first, second] = places(hash);
         self.rows[0][first].min(self.rows[1][second])
     }
 }
 
-/// Where each row counts a hash.
+/// The place in each row that counts a hash.
 fn places(hash: u64) -> [usize; 2] {
     [hash as usize % ROW_COUNTERS, (hash >> 48) as usize]
 }
@@ -99,13 +100,13 @@ mod tests {
 
     use super::*;
 
-    /// The sketch against a list that forgets nothing: no behaviour is seen too seldom.
+    /// Compares the sketch with an exact list: no behaviour is undercounted.
     #[test]
     fn what_is_counted_is_never_less_than_what_was_seen() {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         let mut detector = Detector::new(u16::MAX);
         let mut seen = HashMap::new();
-        // Few places, so that many behaviours share their counters.
+        // Few places, so many behaviours share counters.
         let hashes: Vec<u64> = (0..500)
             .map(|_| random.random_range(0..16) | random.random_range(0..16_u64) << 48)
             .collect();
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn one_shared_counter_makes_nothing_hot() {
         let mut detector = Detector::new(10);
-        // They share the first row's counter only.
+        // The two share only the first row's counter.
         let (loud, quiet) = (0x0001_0000_0000_0005, 0x0002_0000_0000_0005);
         for _ in 0..10 {
             assert!(!detector.count(loud));
@@ -131,14 +132,14 @@ mod tests {
         assert!(!detector.count(quiet));
         assert_eq!(detector.estimate(quiet), 1);
         assert!(detector.count(loud));
-        // The report cleared the counter that the quiet one has in the first row.
+        // The report also cleared the first-row counter that the quiet one shares.
         assert_eq!(detector.estimate(quiet), 0);
     }
 
     #[test]
     fn behaviours_that_share_both_counters_are_hot_together() {
         let mut detector = Detector::new(3);
-        // Bits that no row looks at.
+        // The two hashes differ only in bits that no row uses.
         let (one, other) = (0x0001_0000_0000_0005, 0x0001_0000_0007_0005);
         let hot = [one, other, one, other].map(|hash| detector.count(hash));
         assert_eq!(hot, [false, false, false, true]);

@@ -1,4 +1,4 @@
-//! What a pipeline's behaviour depends on, word by word, and where it cannot be remembered.
+//! Finds the words a pipeline's behaviour depends on, and where it cannot be remembered.
 //!
 //! ```text
 //!   walk the graph from its start, each node after all that lead to it
@@ -9,23 +9,23 @@
 //!   inputs that are 0 for every packet when the pipeline begins are none
 //! ```
 //!
-//! Two packets that agree in all inputs go the same way, write the same words with the same values,
-//! and count in the same cells: by induction along the way, as each step reads inputs, and what the
-//! steps before have written. What is not like that makes a way unfit to be remembered ([`Unfit`]);
-//! it is found on the way, so the other ways of the program still are.
+//! Two packets that agree in all inputs take the same path, write the same words with the same
+//! values, and count in the same cells. The proof is by induction along the path: each step
+//! reads only inputs and what earlier steps wrote. A step that breaks this makes its path unfit
+//! to remember ([`Unfit`]). Unfitness is found per path, so the program's other paths are still
+//! remembered.
 //!
-//! What a way writes to a register, and where, is as much a function of the inputs as what it writes
-//! to the frame; so a register that is read again, when it has been written, gives what the inputs
-//! decide.
+//! Which registers a path writes, and with what values, is also a function of the inputs. So a
+//! register that is read after it was written gives what the inputs decide.
 //!
-//! 1. A word that a remembered way reads before it is surely written is in the key.
-//! 2. Time is in no key: a way that reads it is unfit.
-//! 3. A register that a remembered way reads is in the key, with its value at the beginning.
+//! 1. A word that a remembered path reads before it is surely written is in the key.
+//! 2. Time is in no key: a path that reads it is unfit.
+//! 3. A register that a remembered path reads is in the key, with its value at the beginning.
 //!
-//! This is B-Cache's sound vector (section III.A, made sound) for one pipeline, of words in place
-//! of the objects that [`crate::behavior::Analysis`] tells people about. The registers are its
-//! finite-state machines (section II.B): the state is part of the key, and the next state is what a
-//! hit writes.
+//! This is B-Cache's sound vector (section III.A, made sound) for one pipeline, over words
+//! instead of the objects that [`crate::behavior::Analysis`] reports. The registers are the
+//! paper's finite-state machines (section II.B): the state is part of the key, and a hit writes
+//! the next state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,32 +42,32 @@ use super::key::{KEY_WORDS_MAX, KeyShape};
 use super::known::{Derived, Deriver, Known, Place};
 use super::words::{StepWords, Uses, WordSet, block};
 
-/// Why a way through a pipeline cannot be remembered.
+/// Why a path through a pipeline cannot be remembered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unfit {
     /// It reads the time.
     Time,
-    /// It draws a random number, or counts in a hash.
+    /// It draws a random number, or its hash takes turns.
     Chance,
-    /// It asks a meter.
+    /// It executes a meter.
     Meter,
     /// It reads a register at an index that its key does not give.
     Register,
     /// It hashes the payload.
     Payload,
-    /// It takes a wish back.
+    /// It withdraws a resubmission or recirculation.
     Wish,
-    /// Something on it had no effect, which is counted, or the packet ended.
+    /// A primitive on it had no effect and was counted as a fault, or the packet ended.
     Fault,
-    /// It does more than [`EFFECTS_MAX`] things.
+    /// It has more than [`EFFECTS_MAX`] effects, lookups or words.
     TooLong,
 }
 
-/// Effects, lookups and words that a remembered way has at most, each.
+/// Maximum number of effects, of lookups, and of words of a remembered path.
 pub const EFFECTS_MAX: usize = 1 << 10;
 
 impl Unfit {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [Unfit; 8] = [
         Unfit::Time,
         Unfit::Chance,
@@ -94,46 +94,47 @@ impl Unfit {
     }
 }
 
-/// What is known of a pipeline.
+/// The analysis of one pipeline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
-    /// Words that the key has.
+    /// Words in the key.
     pub(crate) inputs: WordSet,
-    /// What the key's registers are found by, each after what it is made of.
+    /// Derived values that locate the key's registers; each comes after its operands.
     pub(crate) derived: Vec<Derived>,
-    /// By derived value: what is done with it.
+    /// By derived value: how it is used.
     pub(crate) roles: Vec<Role>,
-    /// Registers that are read at an index that is known: where, and the number of the value.
+    /// Register reads whose index is known: the place, and the number of the derived value.
     pub(crate) reads: Vec<(StepPlace, usize)>,
-    /// Steps, of an action that is run at a node, that read a register whose value is in no key.
+    /// Steps, by node and action, that read a register whose value is in no key.
     pub(crate) unkeyed: BTreeSet<StepPlace>,
-    /// By action and step: why a way ends there.
+    /// By action and step: why a path ends there.
     pub(crate) steps: Vec<Vec<Option<Unfit>>>,
-    /// By node: the same, of conditions and keys.
+    /// By node: the same, for conditions and keys.
     pub(crate) nodes: Vec<Option<Unfit>>,
-    /// By action and step: the words that the step writes, if these are the same for all packets.
+    /// By action and step: the words that the step writes, if they are the same for all
+    /// packets.
     pub(crate) writes: Vec<Vec<Option<Box<[u32]>>>>,
-    /// Words that anything behind the pipeline looks at.
+    /// Words that anything after the pipeline reads.
     pub(crate) live: WordSet,
-    /// By node: words that may have been written before it; none of a node that nothing leads to.
+    /// By node: words that may have been written before it; `None` for an unreachable node.
     pub(crate) changed: Vec<Option<WordSet>>,
 }
 
-/// A step of an action that is run at a node.
+/// A step of an action that runs at a node.
 pub(crate) type StepPlace = (NodeId, ActionId, usize);
 
-/// What is done with a derived value.
+/// How a derived value is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// Nothing: no register is found by it.
+    /// It locates no register.
     Unused,
-    /// A register is found by it.
+    /// It locates a register.
     Operand,
-    /// It is a register of the key.
+    /// It is a register in the key.
     Key,
 }
 
-/// What was written on the ways to a place.
+/// What the paths to a place have written.
 #[derive(Clone, Default)]
 struct Before {
     sure: WordSet,
@@ -149,11 +150,11 @@ struct Walker<'p> {
     flow: Flow,
     deriver: Deriver<'p>,
     read: WordSet,
-    /// Of the walk over the graph.
+    /// The node that the walk is at.
     node: NodeId,
 }
 
-/// Looks at a pipeline: ingress, or egress.
+/// Analyses a pipeline: ingress or egress.
 pub(crate) fn analyse(program: &Program, is_ingress: bool) -> Flow {
     let uses = Uses { program };
     let pipeline = match is_ingress {
@@ -180,7 +181,8 @@ pub(crate) fn analyse(program: &Program, is_ingress: bool) -> Flow {
     flow
 }
 
-/// Registers that are read are in the key, as long as it has room; and what these are found by.
+/// Puts registers that are read into the key while it has room, with the values that locate
+/// them.
 fn roles(program: &Program, flow: &Flow) -> Vec<Role> {
     let mut roles = vec![Role::Unused; flow.derived.len()];
     let mut words = KeyShape::packed_words(program, flow);
@@ -196,7 +198,7 @@ fn roles(program: &Program, flow: &Flow) -> Vec<Role> {
     roles
 }
 
-/// What values that are used are made of is used.
+/// Marks the operands of used values as used.
 pub(crate) fn note_operands(derived: &[Derived], roles: &mut [Role]) {
     for number in (0..roles.len()).rev() {
         if roles[number] == Role::Unused {
@@ -261,7 +263,7 @@ impl<'p> Walker<'p> {
             before[start.index()] = Some(Before::default());
         }
         for id in order {
-            // Only nodes that something leads to are in the order.
+            // The order has only reachable nodes.
             let Some(here) = before[id.index()].take() else {
                 continue;
             };
@@ -276,7 +278,7 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// What a node leads to, and what has been written then.
+    /// Returns each successor of a node, with what has been written when it is reached.
     fn node(&mut self, id: NodeId, before: Before) -> Vec<(Option<NodeId>, Before)> {
         self.node = id;
         match &self.program.control.nodes[id.index()].kind {
@@ -312,7 +314,7 @@ impl<'p> Walker<'p> {
         }
         self.note_node(id, &reads, &before);
         if let Some(meter) = table.meter {
-            // Only for a hit, so a way through here is unfit when there was one.
+            // Only a hit executes the meter; a path with a hit here is unfit.
             let result = self.program.arrays.meters[meter.index()].result;
             if let Some(field) = result {
                 before.may.extend(self.uses.field(field));
@@ -332,7 +334,7 @@ impl<'p> Walker<'p> {
         ways
     }
 
-    /// Invariants 1 and 2, for a condition or a key.
+    /// Applies invariants 1 and 2 to a condition or a key.
     fn note_node(&mut self, id: NodeId, reads: &[u32], before: &Before) {
         if reads.iter().any(|word| self.times.contains(word)) {
             self.flow.nodes[id.index()] = Some(Unfit::Time);
@@ -345,7 +347,7 @@ impl<'p> Walker<'p> {
         self.read.extend(early.copied());
     }
 
-    /// What has been written when an action has ended.
+    /// Returns what has been written when an action ends.
     fn action(&mut self, id: ActionId, before: Before) -> Before {
         let action = self.program.action(id);
         match jumps_back(action) {
@@ -354,13 +356,13 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Step by step; where jumps lead to, what is the same on all ways there.
+    /// Goes through the steps in order; at a jump's target, joins all paths that reach it.
     fn forward_action(&mut self, id: ActionId, action: &Action, before: Before) -> Before {
         let mut waiting = Waiting::default();
         let mut here = Some(before);
         for (index, step) in action.steps.iter().enumerate() {
             here = waiting.join(index, here);
-            // Nothing leads to what a jump goes past.
+            // A step that only a jump skips over is unreachable.
             let Some(mut before) = here else { continue };
             self.note_step((id, index), step, &before);
             here = match step {
@@ -390,7 +392,7 @@ impl<'p> Walker<'p> {
         end.expect("jumps lead forward, so something leads to the end")
     }
 
-    /// What a later round reads, an earlier one may have written.
+    /// An earlier round may have written what a later one reads.
     fn looping_action(&mut self, id: ActionId, action: &Action, mut before: Before) -> Before {
         for step in &action.steps {
             before.note(step, &self.uses.step(step), self.uses);
@@ -406,7 +408,7 @@ impl<'p> Walker<'p> {
         before
     }
 
-    /// What a step reads, and why it may be unfit.
+    /// Notes what a step reads, and why it may be unfit.
     fn note_step(&mut self, (id, index): (ActionId, usize), step: &Step, before: &Before) {
         let words = self.uses.step(step);
         self.note(&words.reads, &before.sure);
@@ -452,7 +454,7 @@ impl Before {
             .retain(|field, value| other.known.get(field) == Some(value));
     }
 
-    /// A step may have been done.
+    /// Notes that a step may have run.
     fn note(&mut self, step: &Step, words: &StepWords, uses: Uses<'_>) {
         self.may.extend(words.may.iter().copied());
         let written = |field: &FieldId| {
@@ -466,7 +468,7 @@ impl Before {
     }
 }
 
-/// A place, for what may be known there.
+/// A place, as the search for known values sees it.
 struct Seen<'a> {
     before: &'a Before,
     times: &'a [u32],
@@ -486,7 +488,7 @@ impl Place for Seen<'_> {
     }
 }
 
-/// What has been written where jumps of an action lead to.
+/// What has been written at the targets of an action's jumps.
 #[derive(Default)]
 struct Waiting(BTreeMap<usize, Before>);
 
@@ -496,7 +498,7 @@ impl Waiting {
         self.0.extend(before.map(|before| (step, before)));
     }
 
-    /// What is so at a step, of what comes from the one before it and from jumps.
+    /// Joins what holds after the previous step with what holds at jumps to `step`.
     fn join(&mut self, step: usize, here: Option<Before>) -> Option<Before> {
         match (self.0.remove(&step), here) {
             (Some(mut other), Some(here)) => {
@@ -533,7 +535,7 @@ fn unfit_hash(program: &Program, id: CalculationId) -> Option<Unfit> {
     }
 }
 
-/// Words that may be other than 0 when a pipeline begins.
+/// Words that may be nonzero when a pipeline begins.
 fn start_words(program: &Program, is_ingress: bool) -> BTreeSet<u32> {
     let uses = Uses { program };
     let mut words = packet_words(program);
@@ -562,7 +564,7 @@ fn start_words(program: &Program, is_ingress: bool) -> BTreeSet<u32> {
     words
 }
 
-/// Headers, stacks, what the target sets, and what copies keep.
+/// Words of headers and stacks, words the target sets, and words that copies keep.
 fn packet_words(program: &Program) -> BTreeSet<u32> {
     let uses = Uses { program };
     let headers = &program.headers;
@@ -579,7 +581,7 @@ fn packet_words(program: &Program) -> BTreeSet<u32> {
     words
 }
 
-/// Words that something looks at when a pipeline has ended.
+/// Words that are read after a pipeline has ended.
 fn live_words(program: &Program, uses: Uses<'_>, is_ingress: bool) -> WordSet {
     let mut words = WordSet::default();
     words.extend(packet_words(program));
@@ -598,7 +600,7 @@ fn live_words(program: &Program, uses: Uses<'_>, is_ingress: bool) -> WordSet {
         for list in &program.arrays.learn_lists {
             words.extend(list.fields.iter().flat_map(|&field| uses.field(field)));
         }
-        // What egress reads before it has surely written it.
+        // Words that egress reads before it surely writes them.
         let mut egress = Walker::new(program);
         egress.walk(&program.control.egress);
         words.unite(&egress.read);

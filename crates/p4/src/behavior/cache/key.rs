@@ -1,17 +1,17 @@
-//! The match vector of a pipeline, packed: what is looked up exactly.
+//! The packed match vector of a pipeline, which is looked up exactly.
 //!
 //! ```text
 //!   [ parts of the frame | registers ] values that registers are found by
 //!     the key                            behind it, in the same list
 //! ```
 //!
-//! Parts are packed as those of a table's key are, several into a word where they fit, so that the
-//! hash and the comparison have few words to go through. A word of a frame that holds less than 64
-//! bits has zeros above them (`program::headers`, invariant 1), so packed keys are equal exactly if
+//! Parts are packed like those of a table's key, several into a word where they fit, so that
+//! the hash and the comparison go through few words. A frame word that holds fewer than 64 bits
+//! has zeros above them (`program::headers`, invariant 1), so packed keys are equal exactly if
 //! all parts are.
 //!
-//! Registers follow, each with its value; what they are found by, hashes mostly, is a function of
-//! the key, so it is computed but not compared.
+//! Registers follow, each with its value. The values that locate them, mostly hashes, are a
+//! function of the key, so they are computed but not compared.
 
 use crate::packed::{KeyHash, Packing};
 use crate::program::Program;
@@ -27,24 +27,24 @@ use crate::state::Cells;
 use super::flow::{Flow, Role};
 use super::known::Derived;
 
-/// Words of 64 bits that a key may have; a pipeline that needs more is not remembered.
+/// Maximum 64-bit words of a key; a pipeline that needs more is not remembered.
 pub const KEY_WORDS_MAX: usize = 128;
 
-/// Bits of a word that counts elements, or says how long a varbit is.
+/// Bits of a word that counts elements or holds a varbit's length.
 const COUNT_BITS: u32 = 32;
 
-/// What a key is made of.
+/// The layout of a pipeline's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyShape {
     packing: Packing,
     /// Words that the packing fills.
     packed: usize,
     values: Vec<Value>,
-    /// By derived value, where it is behind the packed words: first word and words.
+    /// By derived value behind the packed words: its first word and its number of words.
     places: Vec<(u32, u32)>,
     /// Words of a key.
     pub(crate) words: usize,
-    /// Words of a key and of what is behind it.
+    /// Words of a key and of the values behind it.
     pub(crate) room: usize,
     /// Bits of all parts together.
     pub(crate) bits: u32,
@@ -68,7 +68,7 @@ enum Value {
     },
 }
 
-/// What computing a key needs besides: the input of a hash, fields while others are in their place.
+/// Buffers for computing a key: a hash's input, and fields that are temporarily replaced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyScratch {
     input: Vec<u8>,
@@ -90,7 +90,7 @@ impl Packed {
             .iter()
             .map(|word| (widths[word as usize], word))
             .collect();
-        // The widest first: what is left in a word is filled by narrow ones.
+        // The widest first: narrow parts then fill the space left in a word.
         inputs.sort_unstable_by_key(|&(width, word)| (std::cmp::Reverse(width), word));
         let mut used: Vec<u32> = Vec::new();
         let (mut parts, mut bits) = (Vec::new(), 0);
@@ -118,7 +118,7 @@ impl KeyShape {
         Packed::new(program, flow).words
     }
 
-    /// The shape of a pipeline's keys; none if they would be too long.
+    /// Builds the layout of a pipeline's keys; `None` if they would be too long.
     pub(crate) fn new(program: &Program, flow: &Flow) -> Option<KeyShape> {
         let Packed {
             parts,
@@ -177,8 +177,8 @@ impl KeyShape {
         })
     }
 
-    /// Packs the key of a frame at the beginning of the pipeline; its hash. The frame is as it was
-    /// afterwards.
+    /// Packs the key of a frame at the beginning of the pipeline, and returns its hash. Leaves
+    /// the frame as it was.
     #[inline]
     pub(crate) fn fill(
         &self,
@@ -198,7 +198,7 @@ impl KeyShape {
         hash.hash(&key[..self.words])
     }
 
-    /// Computes one value, of those before it.
+    /// Computes one value from those before it.
     fn derive(
         &self,
         value: &Value,
@@ -222,7 +222,7 @@ impl KeyShape {
                     let words = &frame.words[exact::range(headers.field(*to))];
                     scratch.saved.extend_from_slice(words);
                 }
-                // None of them is made of another: all are of the frame as it was.
+                // No value depends on another: all come from the original frame.
                 let from = scratch.saved.len();
                 for (to, value) in given {
                     let field = headers.field(*to);
@@ -244,7 +244,7 @@ impl KeyShape {
             } => {
                 let index = index.index(&self.scope(headers, frame, values));
                 let value = &mut values[*first as usize..(first + words) as usize];
-                // A way that reads past the end is at fault, and not remembered.
+                // A path that reads past the end is a fault and is not remembered.
                 value.fill(0);
                 if index < u64::from(*size) {
                     let from = index as usize * *words as usize;
@@ -265,7 +265,7 @@ impl KeyShape {
     }
 }
 
-/// Puts values into fields, one after the other.
+/// Writes saved values back to their fields, in order.
 fn put_back(headers: &Headers, given: &[(FieldId, Code)], frame: &mut Frame, mut values: &[u64]) {
     for (to, _) in given {
         let words = &mut frame.words[exact::range(headers.field(*to))];

@@ -1,4 +1,4 @@
-//! What is known of a frame on its way: fields as functions of the frame at the beginning.
+//! Tracks fields as functions of the frame at the beginning of the pipeline.
 //!
 //! ```text
 //!   tmp = hdr.index & 0xffffffff        tmp is  index & ...             a copy, a cast, a slice
@@ -7,15 +7,15 @@
 //!   read(next, chain, count)            next is  #2: chain[#1]
 //! ```
 //!
-//! A compiler never reads a register at a field of the packet: it makes a temporary, by a copy, a
-//! cast or a hash. So each field that the walk has surely given one value is known by that value: an
-//! expression of fields as they were, and of what was derived before ([`Derived`], which an
-//! expression names as it does the data of an action).
+//! A compiler never reads a register at a field of the packet: it makes a temporary by a copy,
+//! a cast or a hash. So each field to which the walk has surely given one value is known by
+//! that value. The value is an expression of the original fields and of earlier derived values
+//! ([`Derived`], which an expression names like an action's data).
 //!
-//! 1. A known value is that of the field on every way to this place, whatever the packet is.
-//! 2. It reads nothing but fields as they were at the beginning, registers that nothing has written
-//!    since, and what was derived before it.
-//! 3. Values and their number are bounded: what is larger is not known.
+//! 1. A known value is the field's value on every path to this place, for every packet.
+//! 2. It reads only original field values, registers that nothing has written since, and values
+//!    derived before it.
+//! 3. Values and their number are bounded: anything larger is not known.
 
 use std::collections::BTreeMap;
 
@@ -29,29 +29,29 @@ use crate::program::ids::{CalculationId, FieldId, RegisterId};
 
 use super::words::Uses;
 
-/// Nodes of a value that is known.
+/// Maximum nodes of a known value.
 const NODES_MAX: usize = 256;
 
-/// Values that are derived for one pipeline.
+/// Maximum values derived for one pipeline.
 const DERIVED_MAX: usize = 256;
 
 /// A value that is more than an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Derived {
-    /// A hash: base, calculation, number of results; and fields of its input that have been given
-    /// another value by then.
+    /// A hash: base, calculation and number of results, and the input fields that had been
+    /// given another value by then.
     Hash {
         base: Expr,
         calculation: CalculationId,
         count: Expr,
         given: Vec<(FieldId, Expr)>,
     },
-    /// The cell of an array of registers.
+    /// A cell of an array of registers.
     Register { array: RegisterId, index: Expr },
 }
 
 impl Derived {
-    /// The words of the value.
+    /// Words of the value.
     pub(crate) fn words(&self, program: &Program) -> u32 {
         match self {
             Derived::Hash { .. } => 1,
@@ -62,7 +62,7 @@ impl Derived {
         }
     }
 
-    /// The expressions that it is made of.
+    /// The expressions that the value is computed from.
     pub(crate) fn operands(&self) -> Vec<&Expr> {
         match self {
             Derived::Hash {
@@ -76,20 +76,21 @@ impl Derived {
     }
 }
 
-/// The fields that are known, but for those that are as they were.
+/// The known fields, except those that still have their original value.
 pub(super) type Known = BTreeMap<FieldId, Expr>;
 
-/// What was written on some way to a place, and what is known there.
+/// What some path to a place has written, and what is known there.
 pub(super) trait Place {
-    /// Whether a word may be other than it was, or was never the same for two packets.
+    /// Whether a word may differ from its original value, or differs between packets anyway
+    /// (time).
     fn may_differ(&self, word: u32) -> bool;
     /// Whether a register may have been written.
     fn is_written(&self, array: RegisterId) -> bool;
-    /// What is known.
+    /// The known fields.
     fn known(&self) -> &Known;
 }
 
-/// Finds values of a program.
+/// Derives values of a program.
 pub(super) struct Deriver<'p> {
     pub(super) uses: Uses<'p>,
     pub(super) derived: Vec<Derived>,
@@ -100,7 +101,7 @@ impl Deriver<'_> {
         self.uses.program
     }
 
-    /// What an expression comes to; none if that is not known.
+    /// Expresses `expr` in original values; `None` if it is not known.
     pub(super) fn resolve(&self, expr: &Expr, place: &impl Place) -> Option<Expr> {
         let value = self.substitute(expr, place)?;
         let mut nodes = 0;
@@ -111,7 +112,7 @@ impl Deriver<'_> {
     fn substitute(&self, expr: &Expr, place: &impl Place) -> Option<Expr> {
         Some(match expr {
             Expr::Constant(_) => expr.clone(),
-            // The data of an entry: known when the entry is.
+            // An entry's data is known only with the entry.
             Expr::Argument(_) => return None,
             Expr::Field(field) => self.field(*field, place)?,
             Expr::Unary(operator, one) => {
@@ -155,7 +156,8 @@ impl Deriver<'_> {
         self.uses.field(field).all(|word| !place.may_differ(word))
     }
 
-    /// The number of a register's cell among the derived values; none if its index is not known.
+    /// The number of a register's cell among the derived values; `None` if its index is not
+    /// known.
     pub(super) fn register(
         &mut self,
         array: RegisterId,
@@ -226,7 +228,7 @@ impl Deriver<'_> {
         Some(self.derived.len() - 1)
     }
 
-    /// The field that a step gives a known value to, and the value.
+    /// The field to which a step gives a known value, with that value.
     pub(super) fn define(&mut self, step: &Step, place: &impl Place) -> Option<(FieldId, Expr)> {
         let (field, value) = match step {
             Step::SetWord(to, value) => (self.uses.field_at(*to)?, Expr::Constant((*value).into())),
@@ -246,7 +248,7 @@ impl Deriver<'_> {
                 (*field, Expr::Argument(number as u32))
             }
             Step::ReadRegister(Target::Field(field), array, index) => {
-                // Past the end it keeps what it had, but such a way is at fault.
+                // Past the end the field keeps its value, but such a path is a fault.
                 if place.is_written(*array) {
                     return None;
                 }
@@ -260,7 +262,7 @@ impl Deriver<'_> {
     }
 }
 
-/// A value as a field of this width holds it.
+/// A value truncated to a field of this width.
 fn cut(value: Expr, width_bits: u32, is_signed: bool) -> Expr {
     let (operator, width) = match is_signed {
         true => (Binary::TwosComplement, width_bits.into()),

@@ -1,4 +1,5 @@
-//! B-Cache in the switch: hot behaviours are found, remembered whole, and given up by changes.
+//! B-Cache in the switch: finds hot behaviours, remembers them whole, and evicts them on
+//! changes.
 //!
 //! ```text
 //!   packet --key--> store: there? --yes--> replay: write words, count, go on       (ingress, egress
@@ -13,31 +14,31 @@
 //!              (the control barrier: before the write returns)          still the report's
 //! ```
 //!
-//! The key is exact over the sound vector of the pipeline ([`Unfit`] says what ends a behaviour), so
-//! what a behaviour comes to is a constant for each word; what a packet does to the switch besides
-//! (counters, entries that time out, registers) is done again for every packet. The paper's cache
-//! is one table before one pipeline; v1model replicates between its two, so each has a cache of its
-//! own. What the paper's manager decides is done here between two packets, a few reports at a time.
+//! The key is exact over the sound vector of the pipeline ([`Unfit`] says what ends a
+//! behaviour), so the result of a behaviour is a constant for each word. Its effects on the
+//! switch (counters, entries that time out, registers) are repeated for every packet. The
+//! paper's cache is one table before one pipeline. v1model replicates between its two
+//! pipelines, so each has its own cache. The decisions of the paper's manager are made here
+//! between two packets, a few reports at a time.
 //!
-//! A change is a barrier: when it returns, no behaviour is there that it may affect. A report says
-//! in which epoch its packet walked; one of an older epoch is dropped, however late it is read. The
-//! paper evicts what the changed entry matches in the vector, or all; we keep, for each behaviour,
-//! the key with which it asked each table, and evict what asked the changed table with a key that
-//! the entry matches.
+//! A change is a barrier: when it returns, no behaviour that it may affect is left. A report
+//! carries the epoch in which its packet walked; one of an older epoch is dropped, however late
+//! it is read. The paper evicts what the changed entry matches in the vector, or everything. We
+//! keep, for each behaviour, the key of each of its table lookups, and evict the behaviours that
+//! looked up the changed table with a key that the entry matches.
 //!
-//! 1. A behaviour that is installed gives what a walk would give now, whatever the packet is that
-//!    has its key.
+//! 1. An installed behaviour gives what a walk would give now, for every packet with its key.
 //! 2. Nothing is installed whose packet walked before the newest change.
-//! 3. Behaviours and reports that wait are bounded; what has no room is counted.
-//! 4. No clock: what is old is what was installed first.
+//! 3. Behaviours and waiting reports are bounded; those without room are counted.
+//! 4. No clock: the oldest behaviour is the one installed first.
 //!
-//! A way that cannot be remembered is remembered as that, under its key, so that its packets are not
-//! found hot and recorded again and again; it is given up as behaviours are.
+//! A path that cannot be remembered is stored as unfit under its key, so its packets are not
+//! found hot and recorded again and again. It is evicted as behaviours are.
 //!
-//! A lookup costs the packing of the key, a hash of its words and one comparison; the detector two
-//! counters. A record costs a walk again at most, and is made for hot behaviours alone; records,
-//! reports and behaviours have the room of those that are gone. A change goes through what asked its
-//! table.
+//! A lookup packs the key, hashes its words and makes one comparison; the detector touches two
+//! counters. A record costs at most another walk, and is made for hot behaviours only. Records,
+//! reports and behaviours reuse the memory of earlier ones. A change goes through the lookups of
+//! its table.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
 
@@ -77,15 +78,16 @@ use self::store::Store;
 /// How behaviours are remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BehaviorConfig {
-    /// Behaviours that each of the two pipelines may have; 1 at least.
+    /// Capacity of each of the two pipelines; at least 1.
     pub entries: usize,
     /// A behaviour that was seen more often than this is hot.
     pub threshold: u16,
-    /// Reports that may wait to be installed.
+    /// Maximum reports waiting to be installed.
     pub reports: usize,
-    /// Reports that are handled before each packet; with 0, only [`crate::Target::install`] does.
+    /// Reports handled before each packet; with 0, only [`crate::Target::install`] handles
+    /// them.
     pub reports_per_packet: usize,
-    /// Whether a pipeline of which next to nothing is found has few packets looked up.
+    /// Whether a pipeline that finds almost nothing looks up only a sample of its packets.
     pub rests: bool,
 }
 
@@ -102,7 +104,7 @@ impl Default for BehaviorConfig {
 }
 
 impl BehaviorConfig {
-    /// The default, with so many behaviours and such a threshold if they are said.
+    /// The default, with `entries` and `threshold` replaced where given.
     pub fn sized(entries: Option<usize>, threshold: Option<u16>) -> BehaviorConfig {
         let default = BehaviorConfig::default();
         BehaviorConfig {
@@ -113,40 +115,40 @@ impl BehaviorConfig {
     }
 }
 
-/// What became of packets and behaviours.
+/// Counts of packets and behaviours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BehaviorCounts {
-    /// Walks that a behaviour was in place of.
+    /// Walks that a behaviour replaced.
     pub hits: u64,
-    /// Walks that were gone because nothing was remembered.
+    /// Walks made because nothing was remembered.
     pub misses: u64,
-    /// Walks that were gone without a look, as nothing is found.
+    /// Walks made without a lookup because the cache rests.
     pub rested: u64,
     /// Behaviours that the detector found hot and that could be remembered.
     pub reports: u64,
     /// Behaviours that were installed.
     pub installed: u64,
-    /// Reports from before a change.
+    /// Reports dropped because they predate a change.
     pub stale: u64,
-    /// Reports of what was there already.
+    /// Reports of behaviours that were already installed.
     pub known: u64,
     /// Reports for which there was no room.
     pub no_room: u64,
-    /// Behaviours that left because others came.
+    /// Behaviours evicted to make room.
     pub replaced: u64,
-    /// Behaviours that left because of a change.
+    /// Behaviours evicted by a change.
     pub affected: u64,
     unfit: [u64; Unfit::ALL.len()],
 }
 
 impl BehaviorCounts {
-    /// Hot ways that could not be remembered, for a reason.
+    /// Hot paths that could not be remembered for this reason.
     pub fn unfit(&self, reason: Unfit) -> u64 {
         self.unfit[reason as usize]
     }
 }
 
-/// Keys of reports whose room is kept.
+/// Maximum key buffers kept for reuse by reports.
 const SPARE_KEYS_MAX: usize = 16;
 
 /// By table, the words of its key.
@@ -166,19 +168,19 @@ struct Side {
     store: Store,
     detector: Detector,
     rest: Rest,
-    /// Of the packet that is under way, with what its registers were found by.
+    /// The key of the current packet, with the values that locate its registers.
     key: Vec<u64>,
     scratch: KeyScratch,
 }
 
-/// What a lookup came to.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// The packet is through.
+    /// The behaviour was replayed; the packet is through the pipeline.
     Done,
-    /// It has to walk.
+    /// The packet must walk.
     Cold,
-    /// It has to walk with a record.
+    /// The packet must walk with a record.
     Hot,
 }
 
@@ -195,13 +197,13 @@ struct Report {
 #[derive(Debug)]
 pub(crate) struct BehaviorCache {
     config: BehaviorConfig,
-    /// Ingress, egress; none if its keys would be too long.
+    /// Ingress, then egress; `None` if the keys would be too long.
     sides: [Option<Box<Side>>; 2],
     epoch: u64,
     reports: VecDeque<Report>,
-    /// Whose room the next record has.
+    /// A spare whose memory the next record reuses.
     record: Option<Record>,
-    /// Keys of reports that were handled.
+    /// Key buffers of handled reports.
     spare_keys: Vec<Vec<u64>>,
     pub(crate) counts: BehaviorCounts,
 }
@@ -233,13 +235,13 @@ impl BehaviorCache {
         }
     }
 
-    /// Bits of the match vectors of ingress and egress; 0 if there is no cache.
+    /// Bits of the match vectors of ingress and egress; 0 without a cache.
     pub(crate) fn key_bits(&self) -> [u32; 2] {
         let bits = |side: &Option<Box<Side>>| side.as_ref().map_or(0, |side| side.shape.bits);
         [bits(&self.sides[0]), bits(&self.sides[1])]
     }
 
-    /// Behaviours that are there.
+    /// Number of installed behaviours.
     pub(crate) fn len(&self) -> usize {
         let sides = self.sides.iter().flatten();
         sides.map(|side| side.store.len()).sum()
@@ -252,7 +254,7 @@ impl BehaviorCache {
         }
     }
 
-    /// Does what a pipeline would, if it is remembered.
+    /// Looks the packet up, and replays the behaviour on a hit.
     #[inline]
     pub(crate) fn look(
         &mut self,
@@ -274,7 +276,7 @@ impl BehaviorCache {
         let hash = (side.shape).fill(program, frame, &mut state.cells, into);
         let key = &side.key[..side.shape.words];
         if let Some(behavior) = side.store.find(hash, key) {
-            // What is too much work ends on the way; where, the walk finds out.
+            // A packet that exceeds its work limit ends on the way; the walk finds out where.
             if behavior.is_unfit || behavior.ended.work > *work_left {
                 self.counts.misses += 1;
                 return Look::Cold;
@@ -292,7 +294,7 @@ impl BehaviorCache {
         }
     }
 
-    /// An empty record for a hot packet.
+    /// Creates an empty record for a hot packet.
     pub(crate) fn begin(&mut self, is_ingress: bool) -> Record {
         let side = self.sides[usize::from(!is_ingress)].as_mut();
         let side = side.expect("a side that looked");
@@ -302,7 +304,7 @@ impl BehaviorCache {
         record
     }
 
-    /// Reports a walk that has ended, with the frame at its end.
+    /// Reports a completed walk, with the frame at its end.
     pub(crate) fn report(
         &mut self,
         is_ingress: bool,
@@ -335,7 +337,7 @@ impl BehaviorCache {
         });
     }
 
-    /// Handles the reports that a packet's arrival pays for.
+    /// Handles up to `reports_per_packet` reports, before each packet.
     #[inline]
     pub(crate) fn install_some(&mut self) {
         if !self.reports.is_empty() {
@@ -343,7 +345,7 @@ impl BehaviorCache {
         }
     }
 
-    /// Handles so many reports that wait; how many behaviours were installed.
+    /// Handles up to `limit` waiting reports, and returns how many behaviours were installed.
     pub(crate) fn install(&mut self, limit: usize) -> usize {
         let before = self.counts.installed;
         for _ in 0..limit {
@@ -373,7 +375,7 @@ impl BehaviorCache {
         (self.counts.installed - before) as usize
     }
 
-    /// The control barrier: after a change, what it may affect is gone.
+    /// The control barrier: evicts everything that a change may affect.
     pub(crate) fn handle_change(&mut self, program: &Program, updates: &[Update]) {
         let mut affected = 0;
         let mut is_ours = false;
@@ -390,7 +392,7 @@ impl BehaviorCache {
         }
     }
 
-    /// What an update may affect leaves; none if it affects no walk whatever is remembered.
+    /// Evicts what an update may affect. `None` if no such update can affect any walk.
     fn evict(&mut self, program: &Program, update: &Update) -> Option<usize> {
         match update {
             Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
@@ -408,7 +410,8 @@ impl BehaviorCache {
                 let sides = self.sides.iter_mut().flatten();
                 Some(sides.map(|side| side.store.clear()).sum())
             }
-            // Read before each lookup, executed for each packet, or met after the walk.
+            // These are read before each lookup, executed for each packet, or used after the
+            // walk.
             Update::SetRegister(..)
             | Update::SetCounter(..)
             | Update::SetEntryCounter(..)
@@ -429,11 +432,11 @@ impl BehaviorCache {
         sides.map(|side| side.store.evict(table, is_affected)).sum()
     }
 
-    /// Behaviours that asked a table with a key that an entry matches.
+    /// Evicts behaviours that looked up a table with a key that the entry matches.
     fn evict_matching(&mut self, program: &Program, table: TableId, matches: &[Match]) -> usize {
         let shape = program.table(table);
         let Ok(patterns) = patterns_of(shape, matches) else {
-            // The write was done, so this does not happen; if it did, nothing stale may stay.
+            // Cannot happen, as the write succeeded; if it did, nothing stale may stay.
             return self.evict_from(table, |_, _| true);
         };
         let is_exact = |kind| matches!(kind, MatchKind::Exact);

@@ -1,4 +1,4 @@
-//! A way through a pipeline as it was gone, and what a hit does in its place.
+//! Records one walk through a pipeline, and replays it on a hit.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::state::{Cells, TableState};
 use super::flow::{EFFECTS_MAX, Flow, Unfit};
 use super::words::WordSet;
 
-/// Something that every packet of a behaviour does to the switch.
+/// A side effect that every packet of a behaviour has on the switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
-    /// It meets an entry that counts, or that is given up when nobody meets it.
+    /// It hits an entry that counts or times out.
     Entry(TableId, u32),
-    /// It is counted in a cell.
+    /// It counts in a cell.
     Count(CounterId, u32),
-    /// It writes words of an array of registers, from this one on.
+    /// It writes words of an array of registers, starting at this one.
     Register(RegisterId, u32, Box<[u64]>),
 }
 
-/// A table was asked with a key.
+/// A lookup of a table with a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lookup {
     pub(crate) table: TableId,
     pub(crate) is_hit: bool,
-    /// Its row among those of the table, once it is installed.
+    /// Its row in the table's list, once the behaviour is installed.
     pub(crate) row: u32,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Lookup {
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) flow: Arc<Flow>,
-    /// Where the walk is.
+    /// The node that the walk is at.
     pub(crate) node: NodeId,
     pub(crate) written: WordSet,
     /// Effects and lookups so far.
     pub(crate) behavior: Behavior,
     pub(crate) unfit: Option<Unfit>,
-    /// Words of one step.
+    /// Scratch space for the words of one step.
     pub(crate) scratch: Vec<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Record {
         }
     }
 
-    /// Begins anew; the behaviour has the room of one that is no longer used.
+    /// Starts a new record, which reuses the memory of `spare`.
     pub(crate) fn begin(&mut self, flow: &Arc<Flow>, spare: Option<Behavior>) {
         self.flow.clone_from(flow);
         self.written.clear();
@@ -64,7 +64,7 @@ impl Record {
         self.unfit = None;
     }
 
-    /// The behaviour, of a way that is recorded, and the frame at its end.
+    /// Takes the recorded behaviour, given the frame's words at its end.
     pub(crate) fn end_with(&mut self, words: &[u64], ended: Ended) -> Behavior {
         let mut behavior = std::mem::take(&mut self.behavior);
         self.written.intersect(&self.flow.live);
@@ -76,12 +76,12 @@ impl Record {
         behavior
     }
 
-    /// The way cannot be remembered; the first reason is kept.
+    /// Marks the path as unfit; the first reason is kept.
     pub(crate) fn end(&mut self, reason: Option<Unfit>) {
         self.unfit = self.unfit.or(reason);
     }
 
-    /// A step of an action is about to be run.
+    /// Called before a step of an action runs.
     pub(crate) fn note_step(&mut self, action: ActionId, step: usize) {
         self.end(self.flow.steps[action.index()][step]);
         if self.flow.unkeyed.contains(&(self.node, action, step)) {
@@ -97,33 +97,33 @@ impl Record {
     }
 }
 
-/// What a walk has come to, beside the frame.
+/// The results of a walk, apart from the frame's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ended {
-    /// Its own.
+    /// The wishes that this walk itself made.
     pub(crate) wishes: Wishes,
-    /// Bytes by which headers that come and go change the packet's length.
+    /// Bytes by which added and removed headers change the packet's length.
     pub(crate) length_change: i64,
-    /// What the way is charged for, though it is spared.
+    /// The work that a replay is charged, though it does not do it.
     pub(crate) work: u64,
 }
 
-/// What all packets with one key come to in a pipeline.
+/// What all packets with one key do in a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Behavior {
-    /// The words that are written and looked at later, with what they hold then.
+    /// The words that are written and read later, with their final values.
     pub(crate) writes: Vec<(u32, u64)>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) lookups: Vec<Lookup>,
     /// The keys of the lookups, one after the other.
     pub(crate) keys: Vec<u64>,
     pub(crate) ended: Ended,
-    /// Nothing of this holds: all that is known is that its packets have to walk.
+    /// If set, nothing else here holds: packets with this key must walk.
     pub(crate) is_unfit: bool,
 }
 
 impl Behavior {
-    /// Forgets all but its room.
+    /// Clears everything but keeps the memory.
     fn clear(&mut self) {
         self.writes.clear();
         self.effects.clear();
@@ -131,7 +131,7 @@ impl Behavior {
         self.keys.clear();
     }
 
-    /// Does to a packet, and to the switch, what the pipeline would.
+    /// Does to a packet and to the switch what the pipeline would do.
     #[inline]
     pub(crate) fn replay(
         &self,
@@ -167,7 +167,7 @@ impl Behavior {
 }
 
 impl Wishes {
-    /// These, and those of before for what these do not say.
+    /// Combines these wishes with earlier ones, which fill what these leave open.
     pub(crate) fn over(self, before: Wishes) -> Wishes {
         let recirculate = match self.withdraws_recirculation {
             true => None,

@@ -1,12 +1,12 @@
-//! Behaviours by their keys: bounded, the oldest out first, and found by what they asked tables.
+//! A bounded store of behaviours, found by key and by their table lookups; first in, first out.
 //!
-//! Each table has a list, without gaps, of the behaviours that asked it: a row has the key and
-//! whether there was an entry. A change goes through the rows of its table and of no other. To put a
-//! behaviour in or take one out touches one row for each table that it asked, and asks for no memory
-//! but for what the largest number of behaviours needs.
+//! Each table has a list, without gaps, of the behaviours that looked it up. A row has the key
+//! and whether the lookup hit. A change goes through the rows of its own table only. Inserting
+//! or removing a behaviour touches one row for each of its lookups. It allocates only when the
+//! number of behaviours reaches a new maximum.
 //!
-//! 1. At most `capacity` behaviours are there; the one that was installed first leaves first.
-//! 2. By table there are exactly the rows of the behaviours that asked it.
+//! 1. At most `capacity` behaviours are stored; the one installed first leaves first.
+//! 2. By table there are exactly the rows of the behaviours that looked it up.
 
 use std::collections::VecDeque;
 
@@ -17,19 +17,19 @@ use crate::program::ids::TableId;
 
 use super::record::{Behavior, Lookup};
 
-/// Behaviours that left and whose room is kept.
+/// Maximum removed behaviours whose memory is kept.
 const SPARE_MAX: usize = 64;
 
-/// A behaviour that asked a table.
+/// One table lookup of a behaviour.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     place: u32,
-    /// Which of the behaviour's lookups this was.
+    /// The index of the lookup in its behaviour.
     lookup: u32,
     is_hit: bool,
 }
 
-/// Who asked a table, and with what keys.
+/// The lookups of one table, with their keys.
 #[derive(Debug)]
 struct Rows {
     /// Words of a key.
@@ -39,7 +39,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Takes a row out; the one that has its place now, if another has.
+    /// Removes a row. Returns the row that moved to its place, if any.
     fn remove(&mut self, row: u32) -> Option<Row> {
         let (row, last) = (row as usize, self.rows.len() - 1);
         self.rows.swap_remove(row);
@@ -56,26 +56,27 @@ impl Rows {
 pub(crate) struct Store {
     capacity: usize,
     key_words: usize,
-    /// Of keys.
+    /// The hash function of keys.
     pub(super) hash: KeyHash,
     index: HashTable<u32>,
     /// The keys one after the other, by place.
     keys: Vec<u64>,
     behaviors: Vec<Option<Behavior>>,
     free: Vec<u32>,
-    /// Places in the order of installation; one whose behaviour has another number has left.
+    /// Places in order of installation; an item is stale if its place now has another number.
     order: VecDeque<(u64, u32)>,
     number_of: Vec<u64>,
     next_number: u64,
     tables: Vec<Rows>,
-    /// Places that are to leave.
+    /// Places about to be removed.
     leaving: Vec<u32>,
-    /// Behaviours that left, whose room the next have.
+    /// Removed behaviours whose memory is reused.
     pub(super) spare: Vec<Behavior>,
 }
 
 impl Store {
-    /// An empty one, for keys of so many words; of each table the words of its key.
+    /// Creates an empty store for keys of `key_words` words. `tables` gives each table's key
+    /// length in words.
     pub(crate) fn new(
         capacity: usize,
         key_words: usize,
@@ -115,7 +116,8 @@ impl Store {
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<&Behavior> {
-        // Word by word, as it was written: `memcmp` loads more at a time, and waits for the writes.
+        // Compares word by word, as the key was written: `memcmp` loads more at a time and
+        // waits for the writes.
         let is_key = |&place: &u32| {
             let mut words = self.key_at(place).iter().zip(key);
             words.all(|(own, other)| own == other)
@@ -124,7 +126,8 @@ impl Store {
         self.behaviors[place as usize].as_ref()
     }
 
-    /// Adds a behaviour whose key, with this hash, is not there; how many had to leave for it.
+    /// Inserts a behaviour whose key, with this hash, is not stored. Returns how many were
+    /// evicted for it.
     pub(crate) fn insert(&mut self, hash: u64, key: &[u64], mut behavior: Behavior) -> usize {
         let mut left = 0;
         while self.len() >= self.capacity
@@ -174,14 +177,15 @@ impl Store {
         left
     }
 
-    /// Whether the installation of this number is still at its place.
+    /// Whether installation `number` is still at its place.
     fn is_there(&self, number: u64, place: u32) -> bool {
         self.number_of[place as usize] == number && self.behaviors[place as usize].is_some()
     }
 
     fn remove(&mut self, place: u32) {
         let mut next = 0;
-        // It stays in its place meanwhile: the row that moves may be another of its own.
+        // The behaviour stays in its place meanwhile: the row that moves may be another of its
+        // own.
         while let Some(behavior) = &self.behaviors[place as usize]
             && let Some(&Lookup { table, row, .. }) = behavior.lookups.get(next)
         {
@@ -205,7 +209,8 @@ impl Store {
         }
     }
 
-    /// Behaviours that asked a table in a way that this says yes to leave; how many.
+    /// Evicts the behaviours with a lookup of `table` that satisfies `is_affected`. Returns how
+    /// many.
     pub(crate) fn evict(
         &mut self,
         table: TableId,
@@ -231,7 +236,7 @@ impl Store {
         count
     }
 
-    /// What has left by a change stays in the order until there is more of it than of what is there.
+    /// Drops stale items of the order once they outnumber the stored behaviours.
     fn forget_order(&mut self) {
         if self.order.len() > 2 * self.len() + SPARE_MAX {
             let mut order = std::mem::take(&mut self.order);
@@ -240,7 +245,7 @@ impl Store {
         }
     }
 
-    /// All leave; how many.
+    /// Evicts all behaviours and returns how many.
     pub(crate) fn clear(&mut self) -> usize {
         let count = self.len();
         for place in 0..self.behaviors.len() as u32 {

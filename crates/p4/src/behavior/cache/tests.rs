@@ -1,4 +1,4 @@
-//! The store by itself; the caches as a whole are tested from outside, in `tests/own/behaviors.rs`.
+//! Tests the store alone; `tests/own/behaviors.rs` tests the caches as a whole.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ fn behavior(lookups: &[(u32, u64, bool)], value: u64) -> Behavior {
     }
 }
 
-/// Against a list: the same behaviours after any installations and evictions.
+/// Compares with a list: the same behaviours after any installations and evictions.
 #[test]
 fn the_store_keeps_what_a_list_keeps() {
     const CAPACITY: usize = 20;
@@ -35,7 +35,7 @@ fn the_store_keeps_what_a_list_keeps() {
         let key = [random.random_range(0..8), random.random_range(0..8)];
         if random.random_bool(0.8) {
             if store.find(store.hash.hash(&key), &key).is_none() {
-                // One table is asked twice.
+                // One table is looked up twice.
                 let lookups = [
                     (0, key[0], key[0] % 2 == 0),
                     (1, key[1] % 4, true),

@@ -1,9 +1,10 @@
 //! Which words of a frame a primitive reads and writes.
 //!
-//! Headers that depend on the packet (an element of a stack, the valid member of a union) count as
-//! all that they may be. What a primitive *reads* is more than it needs, never less; what it writes
-//! *surely* is less than it does, never more; what it *may* write is more, never less. What it
-//! writes for one packet is told exactly ([`Uses::written`]).
+//! A header that depends on the packet (an element of a stack, the valid member of a union)
+//! counts as every header it may be. The words a primitive *reads* may be overestimated, never
+//! underestimated. The words it *surely* writes may be underestimated, never overestimated. The
+//! words it *may* write may be overestimated, never underestimated. [`Uses::written`] gives
+//! exactly what it writes for one packet.
 
 use crate::cache::words::ones;
 use crate::program::Program;
@@ -42,7 +43,7 @@ impl WordSet {
         }
     }
 
-    /// What is in either.
+    /// Adds the words of `other`.
     pub(crate) fn unite(&mut self, other: &WordSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -52,7 +53,7 @@ impl WordSet {
         }
     }
 
-    /// What is in both.
+    /// Keeps only the words that are also in `other`.
     pub(crate) fn intersect(&mut self, other: &WordSet) {
         self.0.truncate(other.0.len());
         for (bits, others) in self.0.iter_mut().zip(&other.0) {
@@ -60,7 +61,7 @@ impl WordSet {
         }
     }
 
-    /// The words, in order.
+    /// The words in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let places = self.0.iter().enumerate();
         places.flat_map(|(place, &bits)| ones(bits).map(move |bit| place as u32 * 64 + bit))
@@ -71,13 +72,13 @@ impl WordSet {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepWords {
     pub(crate) reads: Vec<u32>,
-    /// Written whatever the packet is.
+    /// Words written for every packet.
     pub(crate) sure: Vec<u32>,
-    /// Written for some packet, the sure ones included.
+    /// Words written for some packet, including the sure ones.
     pub(crate) may: Vec<u32>,
 }
 
-/// Looks words up in a program.
+/// Looks up a program's words.
 #[derive(Clone, Copy)]
 pub(crate) struct Uses<'p> {
     pub(crate) program: &'p Program,
@@ -98,13 +99,13 @@ impl<'p> Uses<'p> {
         field.word..field.word + field.words()
     }
 
-    /// The same, if it is the field's first word.
+    /// The field that starts at a word, if any.
     pub(crate) fn field_at(self, word: u32) -> Option<FieldId> {
         let field = self.field_of(word)?;
         (self.headers().field(field).word == word).then_some(field)
     }
 
-    /// The field that a word is of; none of what counts, or varies in width.
+    /// The field that a word belongs to; `None` for counts and fields of varying width.
     pub(crate) fn field_of(self, word: u32) -> Option<FieldId> {
         let headers = &self.headers().headers;
         let after = headers.partition_point(|header| header.base <= word);
@@ -122,14 +123,14 @@ impl<'p> Uses<'p> {
         block(self.headers().header(header))
     }
 
-    /// The validity of the other members of a header's union, which follows its own.
+    /// The validity words of the other members of a header's union.
     fn siblings(self, header: HeaderId) -> impl Iterator<Item = u32> + use<'p> {
         let union = self.headers().header(header).union;
         let members = union.map_or(&[][..], |union| &self.headers().union(union).headers[..]);
         members.iter().map(move |&member| self.base(member))
     }
 
-    /// What an expression reads.
+    /// Adds the words that an expression reads.
     pub(crate) fn expr(self, expr: &Expr, reads: &mut Vec<u32>) {
         expr.visit(&mut |part| match part {
             Expr::Field(field) => reads.extend(self.field(*field)),
@@ -175,7 +176,7 @@ impl<'p> Uses<'p> {
         });
     }
 
-    /// The headers that an expression may give; what decides is read.
+    /// The headers that an expression may select; adds the words that decide it.
     fn candidates(self, header: &HeaderExpr, reads: &mut Vec<u32>) -> Vec<HeaderId> {
         match header {
             HeaderExpr::Header(header) => vec![*header],
@@ -219,7 +220,7 @@ impl<'p> Uses<'p> {
         members.iter().flat_map(move |&header| self.block(header))
     }
 
-    /// All words of a stack, with the one that counts.
+    /// All words of a stack, including its count.
     fn stack(self, stack: AnyStack) -> Vec<u32> {
         let headers = self.headers();
         let mut words = Vec::new();
@@ -239,7 +240,7 @@ impl<'p> Uses<'p> {
         words
     }
 
-    /// What a calculation is computed of; its payload is no word.
+    /// Adds the words that a calculation reads; its payload is no word.
     pub(crate) fn calculation(self, id: CalculationId, reads: &mut Vec<u32>) {
         let calculation = &self.program.calculations.calculations[id.index()];
         for input in &calculation.input {
@@ -256,13 +257,13 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// The word that says how long a header is, if it may differ.
+    /// Adds the word that holds a header's length, if the length may vary.
     fn length_of(self, header: HeaderId, reads: &mut Vec<u32>) {
         let header = self.headers().header(header);
         reads.extend(header.varbit.map(|_| header.varbit_length_word()));
     }
 
-    /// What a primitive reads and writes, whatever the packet is.
+    /// The words that a primitive reads and writes, for all packets.
     // One match, with an arm for each primitive.
     pub(crate) fn step(self, step: &Step) -> StepWords {
         let mut words = StepWords::default();
@@ -366,7 +367,7 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// A header that becomes valid or invalid; how long it is counts.
+    /// Notes that a header becomes valid or invalid; its length counts too.
     fn validated(self, header: &HeaderExpr, words: &mut StepWords) {
         for header in self.candidates(header, &mut words.reads) {
             words.reads.push(self.base(header));
@@ -376,7 +377,7 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// The words that a primitive writes whatever the packet is, if it writes no others.
+    /// The words that a primitive writes, if they are the same for every packet.
     pub(crate) fn always_written(self, step: &Step) -> Option<Box<[u32]>> {
         let depends = matches!(
             step,
@@ -396,7 +397,7 @@ impl<'p> Uses<'p> {
         (!depends).then(|| self.step(step).may.into())
     }
 
-    /// The words that a primitive is about to write for this packet, and no others.
+    /// Adds exactly the words that a primitive is about to write for this packet.
     pub(crate) fn written(self, step: &Step, scope: &Scope<'_>, into: &mut Vec<u32>) {
         let is_valid = |header: HeaderId| scope.words[self.base(header) as usize] != 0;
         match step {
@@ -446,7 +447,7 @@ impl<'p> Uses<'p> {
                 into.extend(field.into_iter().flat_map(|field| self.field(field)));
             }
             Step::ReadRegister(Target::Field(field), ..) => into.extend(self.field(*field)),
-            // What is left writes the same words for every packet.
+            // The remaining primitives write the same words for every packet.
             other => into.extend(self.step(other).may),
         }
     }

@@ -1,4 +1,4 @@
-//! What is added to a program: a header, registers, hashes, a digest, actions, tables, conditions.
+//! Adds the cache to a program: header, registers, hashes, digest, actions, tables, conditions.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::instrument::{assign, call, expression, hex, inner, ours};
 use super::plan::{CacheAction, FieldPart, Plan};
 use super::{PREFIX, plan, recount, state};
 
-/// Counters of a row of the detector, and their bits.
+/// Counters in a detector row, and the bits of one counter.
 const ROW: u64 = 1 << 16;
 const COUNTER_BITS: u32 = 16;
 
@@ -131,7 +131,7 @@ fn field(header: &str, field: &str) -> Value {
     json!({"type": "field", "value": [header, field]})
 }
 
-/// A part of the key as it was when ingress began.
+/// A part of the key with its value from when ingress began.
 fn key_value(place: usize, part: &FieldPart) -> Value {
     match part.is_copied {
         true => ours(&format!("in_{place}")),
@@ -144,7 +144,7 @@ fn key_values(plan: &Plan) -> Vec<Value> {
     parts.map(|(place, part)| key_value(place, part)).collect()
 }
 
-/// What a report says, in the order of [`Plan::report_bits`].
+/// The contents of a report, in the order of [`Plan::report_bits`].
 fn report_values(plan: &Plan) -> Vec<Value> {
     let mut values = vec![ours("epoch")];
     values.extend(key_values(plan));
@@ -165,8 +165,8 @@ fn report_values(plan: &Plan) -> Vec<Value> {
     values
 }
 
-/// The actions, in the order of their ids: begin, miss, count, report, stop, compound ones, those
-/// that ask tables again.
+/// The actions in the order of their ids: begin, miss, count, report, stop, the compound ones,
+/// and those that look tables up again.
 fn actions(program: &Program, plan: &Plan, list: u64, first: u64) -> Vec<Value> {
     let epoch = json!([{"name": "epoch", "bitwidth": EPOCH_BITS}]);
     let mut begin = vec![assign(
@@ -222,7 +222,7 @@ fn actions(program: &Program, plan: &Plan, list: u64, first: u64) -> Vec<Value> 
     numbered.map(action).collect()
 }
 
-/// A compound action: headers that come and go, outputs, counts.
+/// A compound action: headers added and removed, outputs, counts.
 fn compound(plan: &Plan, action: &CacheAction) -> (Value, Value) {
     let widths = plan.data_widths(action);
     let data: Vec<Value> = widths
@@ -264,7 +264,7 @@ fn compound(plan: &Plan, action: &CacheAction) -> (Value, Value) {
     (json!(data), json!(primitives))
 }
 
-/// A table of ours; those without a key run one action.
+/// A table of ours; a table without a key runs one action.
 fn table(what: &str, id: u64, key: Value, actions: &[(u64, String)], next: Value) -> Value {
     let (ids, names): (Vec<u64>, Vec<String>) = actions.iter().cloned().unzip();
     json!({"name": name(what), "id": id, "key": key, "match_type": "exact", "type": "simple",
@@ -274,7 +274,7 @@ fn table(what: &str, id: u64, key: Value, actions: &[(u64, String)], next: Value
             "action_entry_const": true}})
 }
 
-/// Leads the ways of ingress through what is added.
+/// Redirects ingress through the added nodes.
 fn rewire(program: &Program, plan: &Plan, json: &mut Value, first_action: u64) {
     let lists = json["pipelines"].as_array().cloned().unwrap_or_default();
     let next = |key: &str| {
@@ -298,7 +298,7 @@ fn rewire(program: &Program, plan: &Plan, json: &mut Value, first_action: u64) {
     let stop = || (first_action + 4, name("stop"));
     let mut start = ingress["init_table"].clone();
     let node_name = |node: &NodeId| &program.control.nodes[node.index()].name;
-    // What comes before a node first, then what follows it, so that nothing goes past the former.
+    // First what goes before a node, then what follows it, so that no path skips the former.
     for (index, node) in plan.node_stops.iter().enumerate() {
         let what = format!("stop_{index}");
         lead_through(ingress, &mut start, node_name(node), &name(&what));
@@ -342,7 +342,7 @@ fn rewire(program: &Program, plan: &Plan, json: &mut Value, first_action: u64) {
     ingress["init_table"] = json!(name("begin"));
 }
 
-/// Leads all that leads to a node to another first.
+/// Redirects every edge to `node` to go to `by` first.
 fn lead_through(ingress: &mut Value, start: &mut Value, node: &str, by: &str) {
     for_each_node(ingress, |one| redirect(one, node, by));
     if start.as_str() == Some(node) {
@@ -350,7 +350,7 @@ fn lead_through(ingress: &mut Value, start: &mut Value, node: &str, by: &str) {
     }
 }
 
-/// Leads what follows a hit of a table elsewhere; where it led before.
+/// Redirects what follows a hit of `table` to `to`, and returns where it led before.
 fn divert_hits(ingress: &mut Value, table: &str, to: &str) -> Value {
     let mut next = Value::Null;
     for_each_node(ingress, |node| {
@@ -369,7 +369,7 @@ fn for_each_node(pipeline: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// Begin, cache, count, report.
+/// The tables begin, cache, count and report.
 fn own_tables(plan: &Plan, start: &Value, first_table: u64, first_action: u64) -> Vec<Value> {
     let keyless = |what: &str, place: u64, action: u64, next: Value| {
         let action = [(first_action + action, name(what))];
@@ -386,7 +386,7 @@ fn own_tables(plan: &Plan, start: &Value, first_table: u64, first_action: u64) -
     ]
 }
 
-/// Whether all that was done can be remembered, and whether it is hot.
+/// The conditions: whether the whole path can be remembered, and whether it is hot.
 fn own_conditions(plan: &Plan, first: u64) -> Vec<Value> {
     let whole = json!({"op": "==", "left": ours("stop"), "right": hex(0)});
     let above = |row: u32| {
@@ -414,7 +414,7 @@ fn push_all(pipeline: &mut Value, key: &str, more: Vec<Value>) {
     }
 }
 
-/// What follows the one action of a table without a key.
+/// Sets the successor of the one action of a table without a key.
 fn fixed(mut table: Value) -> Value {
     let action = table["actions"][0].as_str().unwrap_or_default().to_owned();
     table["next_tables"] = json!({action: table["base_default_next"].clone()});

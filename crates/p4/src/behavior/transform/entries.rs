@@ -1,5 +1,6 @@
-//! The cache table in a target that runs the transformed program: reports as numbers, and what the
-//! keeper wants done as updates.
+//! The cache table in a target that runs the transformed program.
+//!
+//! Turns reports into numbers, and the keeper's operations into updates.
 
 use num_bigint::BigUint;
 
@@ -13,17 +14,17 @@ use super::PREFIX;
 use super::keeper::Operation;
 use super::plan::Plan;
 
-/// Where the table and its actions are in a program.
+/// The ids of the cache table and its actions in a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheEntries {
     /// The table.
     pub table: TableId,
-    /// By place in [`Plan::actions`].
+    /// By index in [`Plan::actions`].
     actions: Vec<ActionId>,
 }
 
 impl CacheEntries {
-    /// Finds them by their names; none if the program is not the plan's.
+    /// Finds them by name; `None` if the program does not match the plan.
     pub fn find(program: &Program, plan: &Plan) -> Option<CacheEntries> {
         let action = |name: &str| {
             let found = program.actions.iter().position(|one| one.name == name)?;
@@ -36,7 +37,7 @@ impl CacheEntries {
         })
     }
 
-    /// What is to be written, in order.
+    /// The updates to write, in order.
     pub fn updates(&self, operations: Vec<Operation>) -> Vec<Update> {
         let exact = |key: Vec<BigUint>| key.into_iter().map(Match::Exact).collect();
         let updates = operations.into_iter().map(|operation| match operation {

@@ -1,8 +1,9 @@
-//! The program's own actions, made to note what they do.
+//! Instruments the program's own actions so that they note what they do.
 //!
-//! Before a primitive that ends ways: `stop = 1`. Before one that writes a flagged output: its bit
-//! (for a header that is added, only if it was not there, since only then are its fields set).
-//! Before a count: its bit and its index. Jumps are turned to where their targets are now.
+//! Before a primitive that ends a remembered path, it sets `stop = 1`. Before one that writes a
+//! flagged output, it sets the output's bit (for a header that is added, only if it was
+//! invalid, since only then are its fields set). Before a count, it sets the count's bit and
+//! index. Jumps are redirected to the new places of their targets.
 
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ pub(super) fn expression(value: Value) -> Value {
     json!({"type": "expression", "value": {"type": "expression", "value": value}})
 }
 
-/// The same within another operator.
+/// An operator's value, wrapped for use within another operator.
 pub(super) fn inner(value: Value) -> Value {
     json!({"type": "expression", "value": value})
 }
@@ -59,7 +60,7 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
         let Some(primitives) = action.get_mut("primitives").and_then(Value::as_array_mut) else {
             continue;
         };
-        // A note on a count is made of the count's own index.
+        // A note on a count uses the count's own index.
         let mut places = Vec::new();
         let mut rewritten = Vec::new();
         for (mut notes, primitive) in notes.into_iter().zip(primitives.drain(..)) {
@@ -82,7 +83,7 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
                 Step::JumpIfZero(_, to) => (1, to),
                 _ => continue,
             };
-            // A primitive is the last of what stands for it.
+            // A primitive comes after its notes.
             let place = places[index + 1] - 1;
             rewritten[place]["parameters"][parameter] = hex(places[*to as usize] as u64);
         }
@@ -90,7 +91,7 @@ pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {
     }
 }
 
-/// Before a primitive on a register, unless it ends the way.
+/// The notes before a primitive on a register, unless it ends the path.
 fn state_notes(
     program: &Program,
     plan: &Plan,
