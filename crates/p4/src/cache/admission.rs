@@ -1,4 +1,4 @@
-//! Which misses are recorded.
+//! Chooses which misses are recorded.
 //!
 //! ```text
 //!   a key is missed:   was it the last one missed at its place?          -> record
@@ -6,22 +6,22 @@
 //!                      else it is noted at its place, and goes uncached
 //! ```
 //!
-//! A recording costs as much as the walk, and pays when the segment is found again. A flow that has
-//! a second packet is recorded with it. Flows of one packet each, of which many would share one
-//! segment, are never missed twice by their whole keys: of these one in so many is recorded, and
-//! those that share its segment are hits from then on. A scan, whose packets share nothing, costs
-//! little more than without a cache. Open vSwitch puts flows into its exact-match cache by such a
-//! chance (`emc-insert-inv-prob`).
+//! A recording costs as much as the walk, and pays off when the segment is hit again. A flow's
+//! second packet is therefore recorded. Flows of one packet each, many of which would share a
+//! segment, never miss twice with the same whole key. One in `one_in` of these is recorded, and
+//! the packets that share its segment then hit. A scan, whose packets share nothing, costs
+//! little more than without a cache. Open vSwitch inserts flows into its exact-match cache with
+//! such a probability (`emc-insert-inv-prob`).
 //!
-//! The notes are 16 bits of the hash at each of 8,192 places. What shares a place takes it over, so
-//! what was missed long ago is forgotten.
+//! The notes are 16 bits of the hash at each of 8,192 places. A new key replaces the note at
+//! its place, so old misses are forgotten.
 //!
-//! 1. The choice is a function of the seed and the keys missed; there is no other chance in it.
+//! 1. The choice is a function of the seed and the missed keys only.
 
-/// Keys that are noted, 16 bits of each.
+/// Number of noted keys, 16 bits each.
 const PLACES: usize = 1 << 13;
 
-/// Chooses what is recorded.
+/// Chooses which misses are recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     tags: Box<[u16]>,
@@ -29,7 +29,8 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Of keys that were not missed before, one in so many; with 0, nothing is recorded at all.
+    /// Records one in `one_in` of the keys that were not missed before; with 0, records nothing
+    /// at all.
     pub(crate) fn new(one_in: u32) -> Admission {
         Admission {
             tags: vec![0; PLACES].into(),
@@ -37,12 +38,12 @@ impl Admission {
         }
     }
 
-    /// Chooses in this way from now on.
+    /// Changes `one_in` from now on.
     pub(crate) fn set(&mut self, one_in: u32) {
         self.one_in = one_in;
     }
 
-    /// Whether the walk of a key that was missed is recorded.
+    /// Whether to record the walk of a missed key.
     #[inline]
     pub(crate) fn admits(&mut self, hash: u64) -> bool {
         if self.one_in <= 1 {

@@ -1,11 +1,12 @@
-//! Every remembered segment, recorded anew and compared: the slow twin of `repair`.
+//! Records every remembered segment again and compares: the slow twin of `repair`.
 //!
-//! A frame is made of the key that a segment was recorded with, and recorded with the state as it is
-//! now. The same operations and answers of tables must come of it. Masks may differ, since the bits
-//! that decide a lookup depend on entries that were not met; and so may a stop point, where these
-//! bits are those of a color: then the answers up to the earlier one are compared.
+//! A frame is built from the key that a segment was recorded with, and recorded with the
+//! current state. The operations and the tables' answers must be the same. Masks may differ,
+//! since the bits that decide a lookup depend on entries that were not hit. So may a stop
+//! point, where these bits are those of a color: then the answers up to the earlier stop are
+//! compared.
 //!
-//! It costs a recording for each segment and a copy of all cells, and is for tests.
+//! It records every segment and copies all cells, so it is for tests only.
 
 use rand_pcg::Pcg64Mcg;
 use thalweg_packet::Instant;
@@ -21,14 +22,14 @@ use super::record::{Recorded, Recorder, Surroundings};
 use super::segment::{Consult, End};
 use super::store::{Cache, Segment};
 
-/// What recording changes of an entry.
+/// The parts of an entry that recording changes.
 type Saved = Vec<(u32, Counter, Meter, Instant)>;
 
 impl Cache {
-    /// Compares each segment with what recording it now gives.
+    /// Compares each segment with a new recording.
     ///
     /// # Errors
-    /// If one differs: which, and in what.
+    /// Says which segment differs, and how.
     pub(crate) fn check(
         &mut self,
         program: &Program,
@@ -73,7 +74,7 @@ impl Cache {
         segment: &Segment,
     ) -> Result<(), String> {
         let start = &self.starts[segment.start as usize];
-        // It says nothing, whatever has become of its node.
+        // Such a segment does nothing, so its node does not matter.
         if segment.end == End::Visit(start.node) {
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl Cache {
             record: None,
         };
         let recorded = engine.record(around, &mut self.recorder, start.node, &mut frame);
-        // An assertion on what is not in the key may fail for the frame that was made up.
+        // An assertion on a word outside the key may fail for the built frame.
         let Ok(Recorded { end, .. }) = recorded else {
             return Ok(());
         };
@@ -120,7 +121,7 @@ impl Cache {
     }
 }
 
-/// In what a segment differs from a recording.
+/// How a segment differs from a recording.
 fn difference(
     program: &Program,
     segment: &Segment,
@@ -157,7 +158,7 @@ fn difference(
             true => 0,
             false => table.key_words as usize,
         };
-        // Of a key that nobody looks at, a color may be a part.
+        // A color may be part of a key whose bits were not examined.
         let (mine, own) = (now.key as usize, then.key as usize);
         let differs = (0..words).any(|word| {
             let differs = recorder.keys[mine + word] ^ segment.keys[own + word];

@@ -1,13 +1,13 @@
 //! What every primitive of a program may read and write, in words of the frame.
 //!
-//! It is worked out once for a program, and on the safe side: a primitive on the element of a stack
-//! that the packet chooses may read, and write, that field of every element.
+//! It is computed once per program, conservatively: a primitive on a stack element that the
+//! packet selects may read and write that field of every element.
 //!
-//! 1. What a primitive does to the words of a frame depends on `reads`, on the data of its action
-//!    and on nothing else; unless it `is_impure`.
-//! 2. It changes no word but `writes`; and if it `writes_all`, every one of them, always.
-//! 3. If it has no effect (`has_effect`), it changes nothing else: no counter, no wish, no count of
-//!    faults.
+//! 1. A primitive's effect on the words of a frame depends only on `reads` and on its action's
+//!    data, unless it `is_impure`.
+//! 2. It changes no word outside `writes`; if it `writes_all`, it always writes every one of
+//!    them.
+//! 3. Without `has_effect`, it changes nothing else: no counter, no wish, no count of faults.
 
 use crate::program::Program;
 use crate::program::action::{AnyStack, Step, Target};
@@ -19,34 +19,34 @@ use crate::program::headers::Headers;
 use crate::program::ids::{ActionId, CalculationId, FieldId, HeaderId, UnionId};
 use crate::run::exact;
 
-/// What one primitive may do.
+/// The facts of one primitive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepFacts {
     pub(crate) reads: Box<[u32]>,
     pub(crate) writes: Box<[u32]>,
-    /// Whether each of `writes` is written whatever the packet is.
+    /// Whether each of `writes` is written for every packet.
     pub(crate) writes_all: bool,
-    /// Whether what it writes depends on more than the frame: state, chance, the payload.
+    /// Whether the written values depend on more than the frame: state, chance, the payload.
     pub(crate) is_impure: bool,
-    /// Whether it does more than to write words.
+    /// Whether it does more than write words.
     pub(crate) has_effect: bool,
     /// Whether it may end the packet.
     pub(crate) may_end: bool,
 }
 
-/// What one action may do.
+/// The facts of one action.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActionFacts {
     pub(crate) steps: Vec<StepFacts>,
-    /// All that any step reads, or writes.
+    /// The union of all steps' reads; the next field has their writes.
     pub(crate) reads: Box<[u32]>,
     pub(crate) writes: Box<[u32]>,
-    /// Whether what follows it does not depend on which of its steps were run: it can be remembered
-    /// as one operation, jumps included.
+    /// Whether the walk afterwards does not depend on which of its steps ran: it can be
+    /// remembered as one operation, jumps included.
     pub(crate) is_whole: bool,
 }
 
-/// What all actions of a program may do.
+/// The facts of all actions of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) actions: Vec<ActionFacts>,
@@ -73,8 +73,8 @@ impl Facts {
             ActionFacts {
                 reads: sorted(steps.iter().flat_map(|step| step.reads.iter().copied())),
                 writes: sorted(steps.iter().flat_map(|step| step.writes.iter().copied())),
-                // A loop may be too long, and that ends the packet; it is as much work as the
-                // packet makes of it, as is a hash of the payload.
+                // A loop may be too long and end the packet. The packet decides how much work a
+                // loop or a hash of the payload is.
                 is_whole: !jumps_back
                     && !ends
                     && !hashes_payload
@@ -91,12 +91,12 @@ impl Facts {
         &self.actions[id.index()]
     }
 
-    /// What a primitive outside of actions may write.
+    /// The words that a primitive outside of actions may write.
     pub(crate) fn writes_of(program: &Program, step: &Step) -> Box<[u32]> {
         step_facts(program, step).writes
     }
 
-    /// What a primitive outside of actions may read.
+    /// The words that a primitive outside of actions may read.
     pub(crate) fn reads_of(program: &Program, step: &Step) -> Box<[u32]> {
         step_facts(program, step).reads
     }
@@ -109,7 +109,7 @@ fn sorted(words: impl Iterator<Item = u32>) -> Box<[u32]> {
     words.into()
 }
 
-/// Gathers words that are read.
+/// Collects words.
 pub(crate) struct Reads<'a> {
     headers: &'a Headers,
     pub(crate) words: Vec<u32>,
@@ -137,7 +137,7 @@ impl<'a> Reads<'a> {
         self.words.push(self.headers.header(header).base);
     }
 
-    /// All that an expression may read.
+    /// Adds all words that an expression may read.
     pub(crate) fn expr(&mut self, expr: &Expr) {
         expr.visit(&mut |part| match part {
             Expr::Field(field) => self.field(*field),
@@ -179,7 +179,8 @@ impl<'a> Reads<'a> {
         });
     }
 
-    /// What says which header is meant; the indices within are visited by themselves.
+    /// Adds the words that decide which header is selected; nested indices are visited
+    /// separately.
     fn chooser(&mut self, header: &HeaderExpr) {
         match header {
             HeaderExpr::Last(stack) => self.words.push(self.headers.stack(*stack).next_word),
@@ -190,7 +191,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// The members that a union may have: all their words, or their validity.
+    /// Adds the possible members of a union: all their words, or their validity.
     fn union(&mut self, union: &UnionExpr, is_whole: bool) {
         if let UnionExpr::Last(stack) = union {
             self.words.push(self.headers.union_stack(*stack).next_word);
@@ -205,12 +206,12 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// What tells which header an expression gives, its validity among it.
+    /// Adds the words that decide which header an expression gives, and its validity.
     fn header(&mut self, header: &HeaderExpr) {
         self.expr(&Expr::IsValid(Box::new(header.clone())));
     }
 
-    /// The input of a calculation; whether it is all within the frame, and all that counts.
+    /// Adds a calculation's input. Returns whether the result depends on the frame only.
     pub(crate) fn calculation(&mut self, program: &Program, id: CalculationId) -> bool {
         let calculation = &program.calculations.calculations[id.index()];
         let mut is_pure = !matches!(
@@ -262,7 +263,7 @@ fn unions_of(headers: &Headers, union: &UnionExpr) -> Vec<UnionId> {
     }
 }
 
-/// Gathers what a primitive does.
+/// Collects the facts of a primitive.
 struct Gatherer<'a> {
     program: &'a Program,
     reads: Reads<'a>,
@@ -290,7 +291,7 @@ impl Gatherer<'_> {
         }
     }
 
-    /// A header that may become valid, or invalid; all its words, or its validity.
+    /// A header may become valid or invalid: adds all its words, or its validity.
     fn validity(&mut self, header: &HeaderExpr, is_whole: bool) {
         self.reads.header(header);
         for candidate in headers_of(&self.program.headers, header) {
@@ -304,7 +305,7 @@ impl Gatherer<'_> {
             true => self.writes.block(header),
             false => self.writes.base(header),
         }
-        // What makes a member of a union valid makes the others invalid.
+        // When a member of a union becomes valid, the others become invalid.
         if let Some(union) = self.program.headers.header(header).union {
             for &member in &self.program.headers.union(union).headers {
                 self.writes.base(member);
@@ -395,7 +396,7 @@ impl Gatherer<'_> {
             Step::RemoveHeader(header) => {
                 self.validity(header, false);
                 self.facts.has_effect = true;
-                // The packet is shorter by what the varbit field has now.
+                // The packet gets shorter by the varbit field's current length.
                 for candidate in headers_of(&self.program.headers, header) {
                     let header = self.program.headers.header(candidate);
                     let length = header.varbit.map(|_| header.varbit_length_word());
@@ -424,7 +425,7 @@ impl Gatherer<'_> {
         self.facts.writes_all = true;
     }
 
-    /// Primitives that touch more than the frame.
+    /// Collects the facts of primitives that touch more than the frame.
     fn gather_effect(&mut self, step: &Step) {
         self.facts.has_effect = true;
         match step {
@@ -436,7 +437,7 @@ impl Gatherer<'_> {
                 self.reads.expr(least.expr());
                 self.reads.expr(most.expr());
                 self.target(target);
-                // Nothing is written if there is no number between the two.
+                // An empty range writes nothing.
                 self.facts.writes_all = false;
                 self.facts.is_impure = true;
             }
@@ -462,7 +463,7 @@ impl Gatherer<'_> {
                 self.reads.expr(index.expr());
                 self.reads.expr(value.expr());
             }
-            // Wishes that say nothing of the frame; `exit` ends the walk.
+            // These wishes read no words; `exit` ends the walk.
             _ => {}
         }
     }
@@ -483,8 +484,8 @@ fn step_facts(program: &Program, step: &Step) -> StepFacts {
     }
 }
 
-/// The words that decide which entry or way a node takes, but for jumps within its actions; and
-/// whether nothing else does.
+/// The words that decide which entry or edge a node takes, except jumps within its actions.
+/// Also returns whether nothing else decides.
 pub(crate) fn deciding(program: &Program, node: &GraphNode) -> (Vec<u32>, bool) {
     let mut reads = Reads::new(&program.headers);
     let mut is_pure = true;
@@ -507,8 +508,8 @@ pub(crate) fn deciding(program: &Program, node: &GraphNode) -> (Vec<u32>, bool) 
     (reads.words, is_pure)
 }
 
-/// What may decide where a node leads to: the words of its keys and conditions, and those by which
-/// its actions jump. Its actions are appended.
+/// The words that may decide a node's successor: its keys, its conditions, and the jumps of its
+/// actions. Appends its actions to `actions`.
 pub(crate) fn steering(
     program: &Program,
     node: &GraphNode,

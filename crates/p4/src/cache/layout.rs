@@ -1,9 +1,9 @@
-//! Where segments may begin, and the packed key of a frame there.
+//! Where segments may begin, and how a frame's key is packed there.
 //!
-//! A *start* is a node of a control graph: the first of a pipeline, or one where a segment stopped.
-//! Its key has the words of the frame by which any node from there on may steer, and those that
-//! such words may be computed from: what the walk from there does is a function of the key, of the
-//! entries of tables, and of what it reads beyond the frame.
+//! A *start* is a node of a control graph: the first of a pipeline, or one where a segment
+//! stopped. Its key has the frame words by which any node from there on may steer, and the
+//! words from which those may be computed. So the walk from there is a function of the key, of
+//! the tables' entries, and of what it reads outside the frame.
 //!
 //! ```text
 //!   steering = words of keys, conditions, jumps, validity, of all nodes that may follow
@@ -11,10 +11,10 @@
 //!                  what it reads is steering too
 //! ```
 //!
-//! A word that nobody writes before, be it parser, switch or action, has its first value for
-//! ever and takes no room in the key.
+//! A word that the parser, the switch and all actions leave alone keeps its initial value and
+//! takes no room in the key.
 //!
-//! A key's words hold as many words of the frame as fit, each as wide as its field.
+//! Each word of a key holds as many frame words as fit, each as wide as its field.
 
 use thalweg_packet::MAX_WORDS;
 
@@ -28,7 +28,7 @@ use crate::program::parser::{Extracted, ParserStep};
 use super::facts::{Facts, Reads, steering};
 use super::words::WordSet;
 
-/// A frame's words in a key at most.
+/// Maximum frame words in a key.
 pub(crate) const PARTS_MAX: usize = 256;
 
 /// No part.
@@ -37,11 +37,11 @@ const NONE: u32 = u32::MAX;
 /// A word of the frame in a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
-    /// Its place in the frame.
+    /// Its index in the frame.
     pub(crate) word: u32,
-    /// The word of the key.
+    /// Its word in the key.
     pub(crate) into: u16,
-    /// How far up it is there.
+    /// Its lowest bit in that word.
     pub(crate) shift: u8,
     pub(crate) width_bits: u8,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a key of these words of the frame; none if it would be too wide.
+    /// The layout of a key of these frame words; `None` if it would be too wide.
     fn new(words: &WordSet, widths: &[u8]) -> Option<Layout> {
         let mut wanted: Vec<u32> = words.iter().collect();
         // The widest first, so that little is wasted at the ends of words.
@@ -86,7 +86,7 @@ impl Layout {
             part_of[part.word as usize] = index as u32;
         }
         let fits = room.len() <= MAX_WORDS && parts.len() <= PARTS_MAX;
-        // A classifier's key has a word at least.
+        // A classifier's key has at least one word.
         let words = room.len().max(1);
         fits.then(|| {
             let packed = parts.iter();
@@ -100,20 +100,20 @@ impl Layout {
         })
     }
 
-    /// The part that a word of the frame is.
+    /// The part for a word of the frame, if any.
     #[inline]
     pub(crate) fn part_of(&self, word: u32) -> Option<u32> {
         let part = self.part_of[word as usize];
         (part != NONE).then_some(part)
     }
 
-    /// Packs a frame's words; `key` has [`Layout::words`] words. The key's hash.
+    /// Packs a frame's words into `key`, of [`Layout::words`] words. Returns the key's hash.
     #[inline]
     pub(crate) fn pack(&self, hash: &KeyHash, frame: &[u64], key: &mut [u64]) -> u64 {
         self.packing.pack_and_hash(hash, frame, key)
     }
 
-    /// Puts a key's words back where they were in the frame.
+    /// Writes a key's words back to their places in the frame.
     pub(crate) fn unpack(&self, key: &[u64], frame: &mut [u64]) {
         for part in &self.parts {
             let ones = crate::program::code::low_mask(part.width_bits.into());
@@ -122,14 +122,14 @@ impl Layout {
     }
 }
 
-/// What is known of a program's frames, whichever start it is.
+/// The facts about a program's frames that hold for every start.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// Bits of each word of the frame that may not be 0.
+    /// For each word of the frame, how many of its bits may be nonzero.
     widths: Box<[u8]>,
-    /// Words that may not have their first value when ingress begins.
+    /// Words that may differ from their initial value when ingress begins.
     at_ingress: WordSet,
-    /// The same anywhere else.
+    /// The same at any other start.
     anywhere: WordSet,
 }
 
@@ -151,7 +151,7 @@ impl Shape {
         }
     }
 
-    /// Whether a word may have another value than its first when a start is reached.
+    /// Whether a word may differ from its initial value when a start is reached.
     pub(crate) fn varies(&self, program: &Program, start: NodeId, word: u32) -> bool {
         match program.control.ingress.start == Some(start) {
             true => self.at_ingress.contains(word),
@@ -159,7 +159,7 @@ impl Shape {
         }
     }
 
-    /// The layout of the keys of a start; none if they would be too wide.
+    /// The layout of a start's keys; `None` if they would be too wide.
     pub(crate) fn layout(&self, program: &Program, facts: &Facts, start: NodeId) -> Option<Layout> {
         let mut words = WordSet::new(self.widths.len());
         let mut actions = Vec::new();
@@ -195,7 +195,7 @@ impl Shape {
     }
 }
 
-/// A node and all that may follow it.
+/// A node and all nodes that may follow it.
 pub(crate) fn reachable(program: &Program, start: NodeId) -> Vec<NodeId> {
     let nodes = &program.control.nodes;
     let mut seen = vec![false; nodes.len()];
@@ -215,7 +215,7 @@ fn words_of(field: &crate::program::headers::Field) -> impl Iterator<Item = u32>
 
 /// How wide the value in each word of the frame may be.
 fn widths(headers: &Headers) -> Box<[u8]> {
-    // What is no field counts something: bits of a varbit, elements of a stack.
+    // Words that belong to no field count: bits of a varbit, elements of a stack.
     let mut widths = vec![32; headers.initial.len()];
     for field in &headers.fields {
         for word in words_of(field) {
@@ -226,7 +226,7 @@ fn widths(headers: &Headers) -> Box<[u8]> {
     widths.into()
 }
 
-/// Words that the parser, the switch or a pass before may have written when ingress begins.
+/// Words that the parser, the switch or an earlier pass may have written when ingress begins.
 fn written_before_ingress(program: &Program) -> WordSet {
     let headers = &program.headers;
     let mut written = WordSet::new(headers.initial.len());
@@ -268,7 +268,7 @@ fn written_before_ingress(program: &Program) -> WordSet {
     written
 }
 
-/// What is read of a frame, besides by nodes, after each pipeline.
+/// The words that are read after each pipeline, outside its nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Liveness {
     after_ingress: WordSet,
@@ -290,7 +290,7 @@ impl Liveness {
         }
     }
 
-    /// What may be read of a frame once a segment has ended: by what follows its pipeline, and by
+    /// The words that may be read after a segment ends: by what follows its pipeline, and by
     /// the nodes from `next` on.
     pub(crate) fn at_end(
         &self,
@@ -310,7 +310,7 @@ impl Liveness {
     }
 }
 
-/// All that a node may read.
+/// All words that a node may read.
 fn node_reads(program: &Program, facts: &Facts, node: NodeId) -> Vec<u32> {
     let mut actions = Vec::new();
     let node = &program.control.nodes[node.index()];

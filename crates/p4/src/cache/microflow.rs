@@ -1,16 +1,17 @@
-//! The exact level: from a whole key to the segment that answers it.
+//! The exact level: maps a whole key to the segment that answers it.
 //!
-//! A key's hash names a set of [`WAYS`] slots; a slot has a tag of the hash, the segment, and the
-//! generation of the segment that it was filled with. What a slot says stands only if the key is
-//! equal in every word and the segment is still of that generation: so it never outlives a segment.
+//! A key's hash selects a set of [`WAYS`] slots. A slot has a tag of the hash, the segment, and
+//! the segment's generation when the slot was filled. A slot is used only if the key is equal
+//! in every word and the segment still has that generation. So a slot never outlives its
+//! segment.
 //!
-//! It begins small and doubles, and forgets everything then: the masked level fills it again. Its
-//! size is bounded.
+//! The cache starts small and doubles up to a bound. Doubling discards all slots; the masked
+//! level fills them again.
 
 /// Slots of a set.
 const WAYS: usize = 4;
 
-/// Slots at first.
+/// Initial number of slots.
 const FIRST: usize = 64;
 
 /// No segment.
@@ -41,7 +42,7 @@ pub(crate) struct Microflow {
 }
 
 impl Microflow {
-    /// An empty one for keys of so many words; `slots_max` may be 0.
+    /// Creates an empty cache for keys of `words` words; `slots_max` may be 0.
     pub(crate) fn new(words: usize, slots_max: usize) -> Microflow {
         let slots_max = slots_max.next_power_of_two() * usize::from(slots_max >= WAYS);
         let mut empty = Microflow {
@@ -67,7 +68,7 @@ impl Microflow {
         (hash as usize & (self.slots.len() / WAYS - 1)) * WAYS
     }
 
-    /// The segment of a key, and its generation when the key was put in.
+    /// Finds the segment of a key, with its generation when the key was stored.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u64]) -> Option<(u32, u32)> {
         if self.slots.is_empty() {
@@ -88,7 +89,7 @@ impl Microflow {
         None
     }
 
-    /// Remembers the segment of a key.
+    /// Stores the segment of a key.
     pub(crate) fn put(&mut self, hash: u64, key: &[u64], segment: u32, generation: u32) {
         if self.slots.is_empty() {
             return;
@@ -134,7 +135,7 @@ mod tests {
             assert_eq!(microflow.find(hash, &key), None, "{number}");
             microflow.put(hash, &key, number as u32, 7);
             assert_eq!(microflow.find(hash, &key), Some((number as u32, 7)));
-            // Another key of the same hash is another key.
+            // A different key with the same hash does not match.
             assert_eq!(microflow.find(hash, &[number, 1 << 40]), None);
         }
         assert_eq!(microflow.slots.len(), 256);

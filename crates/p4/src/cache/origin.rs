@@ -1,4 +1,4 @@
-//! Where the value in a word of a frame comes from, while a walk is recorded.
+//! Tracks where the value in each frame word comes from while a walk is recorded.
 
 use crate::program::ids::NodeId;
 
@@ -8,15 +8,15 @@ use super::words::ones;
 /// Where a value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// It is what the frame has now for all packets of the segment.
+    /// Its current value, for all packets of the segment.
     Constant,
-    /// It is a part of the key, on the bits of a mask, and 0 elsewhere.
+    /// A copy of a part of the key on the bits of a mask, and 0 elsewhere.
     Copy(u32, u64),
-    /// It is computed from the parts of a set.
+    /// A value computed from the parts of a set.
     Computed(u32),
-    /// It is no function of the key: this node put it there.
+    /// No function of the key: this node wrote it.
     Impure(NodeId),
-    /// Nothing is known of it, as nobody steers by it.
+    /// Not tracked, as no node steers by it.
     Unknown,
 }
 
@@ -41,24 +41,24 @@ impl PartSet {
     }
 }
 
-/// By what a walk wanted to steer, though it is no function of the key.
+/// A word by which a walk wanted to steer, though it is no function of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Obstacle {
-    /// Bits of it.
+    /// Number of its bits.
     pub(crate) bits: u32,
-    /// Whether the node that wants to steer has put it there itself.
+    /// Whether the node that wants to steer has written it itself.
     pub(crate) is_own: bool,
 }
 
-/// The origins of all words of a frame, and the bits of the key that were examined.
+/// The origins of all frame words, and the key bits that were examined.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins {
     by_word: Vec<Origin>,
     sets: Vec<PartSet>,
-    /// Over the words of the key.
+    /// Mask over the words of the key.
     pub(crate) mask: Vec<u64>,
     pub(crate) obstacle: Option<Obstacle>,
-    /// The node that is recorded.
+    /// The node that is being recorded.
     pub(crate) node: NodeId,
 }
 
@@ -75,7 +75,7 @@ impl Default for Origins {
 }
 
 impl Origins {
-    /// Begins anew with the origins at a start.
+    /// Resets to the origins at a start.
     pub(crate) fn begin(&mut self, first: &[Origin], layout: &Layout) {
         self.by_word.clear();
         self.by_word.extend_from_slice(first);
@@ -95,13 +95,13 @@ impl Origins {
         self.by_word[word as usize] = origin;
     }
 
-    /// Words become what others are.
+    /// Copies the origins of a block of words to another.
     pub(crate) fn copy_block(&mut self, from: u32, to: u32, words: u32) {
         let from = from as usize..(from + words) as usize;
         self.by_word.copy_within(from, to as usize);
     }
 
-    /// A word becomes another on the bits of a mask.
+    /// Copies the origin of a word to another, on the bits of a mask.
     pub(crate) fn copy(&mut self, from: u32, to: u32, mask: u64) {
         let origin = match self.of(from) {
             Origin::Copy(part, bits) => Origin::Copy(part, bits & mask),
@@ -110,7 +110,7 @@ impl Origins {
         self.put(to, origin);
     }
 
-    /// The origin of what is computed from words.
+    /// The origin of a value computed from words.
     pub(crate) fn computed(&mut self, words: impl Iterator<Item = u32>) -> Origin {
         let mut set = PartSet::default();
         let mut impure = None;
@@ -119,7 +119,8 @@ impl Origins {
                 Origin::Constant => {}
                 Origin::Copy(part, _) => set.insert(part),
                 Origin::Computed(other) => set.union(self.sets[other as usize]),
-                // What this node itself has put there says more than what another has.
+                // A value that this node itself wrote takes precedence over that of another
+                // node.
                 Origin::Impure(node) if impure != Some(self.node) => impure = Some(node),
                 Origin::Impure(_) => {}
                 Origin::Unknown => return Origin::Unknown,
@@ -138,7 +139,7 @@ impl Origins {
         }) as u32)
     }
 
-    /// The walk goes on as it does because of these bits of a word.
+    /// Notes that these bits of a word decide how the walk continues.
     pub(crate) fn steer(&mut self, word: u32, bits: u64, layout: &Layout) {
         match self.of(word) {
             Origin::Constant => {}
@@ -163,7 +164,7 @@ impl Origins {
         self.mask[part.into as usize] |= (bits & ones) << part.shift;
     }
 
-    /// The bits of a word that are the same for all packets of the segment as it is now.
+    /// The bits of a word that are now the same for all packets of the segment.
     pub(crate) fn fixed_bits(&self, word: u32, layout: &Layout) -> u64 {
         let examined = |part: u32| {
             let part = &layout.parts[part as usize];

@@ -1,4 +1,4 @@
-//! Recording: a packet is worked on as ever, and what is done to it is written down.
+//! Records a walk: runs the packet as usual and writes down what is done to it.
 //!
 //! ```text
 //!   node by node, from a start:
@@ -8,21 +8,22 @@
 //!         stop: the segment ends before this node
 //! ```
 //!
-//! Nothing is evaluated away but constants: what an entry's data and the examined bits make the same
-//! for all packets of the segment becomes a number ([`Operation::Set`]), or nothing if it was that
-//! number already. A register is read and written, a time to live counted down, a hash computed, for
-//! each packet. So what a segment does is right for every packet that has the key's examined bits.
+//! Only constants are evaluated away. A value that an entry's data and the examined bits make
+//! the same for all packets of the segment becomes a number ([`Operation::Set`]), or nothing if
+//! the word had that number already. Registers are read and written, times to live decremented
+//! and hashes computed for each packet. So a segment is right for every packet that has the
+//! key's examined bits.
 //!
-//! A jump within an action by something impure makes the whole action one operation, as long as it
-//! does not matter to the walk which way it went ([`ActionFacts::is_whole`]).
+//! If something impure decides a jump within an action, the whole action becomes one operation,
+//! provided the rest of the walk does not depend on the jump ([`ActionFacts::is_whole`]).
 //!
-//! 1. A packet that agrees with the recorded one on the examined bits takes the same way: through
-//!    the same nodes, entries and primitives. Each decision adds the bits that decided it, through
+//! 1. A packet that agrees with the recorded one on the examined bits takes the same path: the
+//!    same nodes, entries and primitives. Each decision adds the bits that decided it, through
 //!    [`Origins`], at the moment it is made.
-//! 2. Recording changes the state exactly as the interpreter would; what is to be counted by the
-//!    segment's credits is not counted yet.
-//! 3. Where an operation may end the packet, a segment ends after its node; what is credited comes
-//!    before that operation.
+//! 2. Recording changes the state exactly as the interpreter would, except that counts covered
+//!    by the segment's credits are not made yet.
+//! 3. Where an operation may end the packet, a segment ends after its node; the credited counts
+//!    come before that operation.
 //!
 //! [`ActionFacts::is_whole`]: super::facts::ActionFacts::is_whole
 
@@ -43,20 +44,20 @@ use super::origin::{Obstacle, Origin, Origins};
 use super::segment::{Consult, Credit, End, NONE, Operation};
 use super::words::WordSet;
 
-/// Operations of a segment; with more it ends after the node.
+/// Maximum operations of a segment; with more it ends after the node.
 pub(crate) const OPERATIONS_MAX: usize = 512;
 
-/// Impure bits by which a segment may begin: a color has two.
+/// Maximum impure bits in the key of a segment's start; a color has two.
 const IMPURE_BITS_MAX: u32 = 8;
 
-/// What a recording needs to know of the program, beside the program.
+/// The context of a recording, besides the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) layout: &'a Layout,
 }
 
-/// A recording under way, and when it has ended what came of it.
+/// A recording in progress; afterwards, its result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) origins: Origins,
@@ -64,28 +65,28 @@ pub(crate) struct Recorder {
     pub(crate) data: Vec<u64>,
     pub(crate) credits: Vec<Credit>,
     pub(crate) consults: Vec<Consult>,
-    /// Of each consulted table the key and its examined bits.
+    /// For each consulted table, the key and its examined bits.
     pub(crate) keys: Vec<u64>,
-    /// A node at which to stop in any case.
+    /// A node at which the recording always stops.
     pub(super) limit: Option<NodeId>,
-    /// Work of the nodes that were written down.
+    /// Work of the recorded nodes.
     pub(crate) work: u64,
-    /// Whether something at this node may end the packet.
+    /// Whether an operation of this node may end the packet.
     pub(super) may_end: bool,
-    /// What a primitive's words were before it.
+    /// A primitive's words before it ran.
     pub(super) before: Vec<u64>,
     /// The bits that decided a condition.
     seen: Seen,
-    /// Room for `trim`: what is read later, and which operations stay.
+    /// Scratch space for `trim`: the live words, and which operations are kept.
     pub(super) live: Option<WordSet>,
     pub(super) is_kept: Vec<bool>,
-    /// Bits of a table's key that were the same for all packets before it was asked.
+    /// Bits of a table's key that were the same for all packets before the lookup.
     fixed: Vec<u64>,
     /// The data of a table's action.
     bound: Vec<u64>,
 }
 
-/// How far a recording has come.
+/// A position in a recording, for rolling back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     operations: usize,
@@ -95,16 +96,16 @@ pub(super) struct Mark {
     keys: usize,
 }
 
-/// How a recording ended.
+/// The result of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Recorded {
     pub(crate) end: End,
-    /// Where the packet goes on: the node of the end may have been run already.
+    /// Where the packet continues: the node of the end may have run already.
     pub(crate) next: Option<NodeId>,
 }
 
 impl Recorder {
-    /// Begins anew with the origins at a start.
+    /// Resets to the origins at a start.
     pub(crate) fn begin(&mut self, first: &[Origin], layout: &Layout) {
         self.origins.begin(first, layout);
         self.limit = None;
@@ -129,7 +130,7 @@ impl Recorder {
         self.operations.push(operation);
     }
 
-    /// A word becomes a constant, which the frame has already.
+    /// Notes that a word becomes a constant, which the frame already has.
     pub(super) fn set(&mut self, word: u32, frame: &Frame) {
         self.origins.put(word, Origin::Constant);
         self.push(Operation::Set(word, frame.words[word as usize]));
@@ -137,13 +138,13 @@ impl Recorder {
 }
 
 impl Engine<'_> {
-    /// Works on a packet from a start to a stop point or to the end, and writes down what is done.
+    /// Runs a packet from a start to a stop point or to the end, and writes down what is done.
     ///
-    /// The recorder has begun with the origins of the start.
+    /// The recorder must have begun with the start's origins.
     ///
     /// # Errors
-    /// If the packet ends on the way. What was written down is then of no use; its credits have been
-    /// given.
+    /// Fails if the packet ends on the way. The recording is then useless; its credits have
+    /// been given.
     pub(crate) fn record(
         &mut self,
         around: Surroundings<'_>,
@@ -192,7 +193,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Forgets what was written down since a mark; it has happened to this packet all the same.
+    /// Discards what was recorded since a mark; its effects on this packet stay.
     pub(super) fn roll_back(&mut self, recorder: &mut Recorder, mark: Mark, frame: &Frame) {
         recorder.operations.truncate(mark.operations);
         recorder.data.truncate(mark.data);
@@ -228,7 +229,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The walk depends on whether a value is 0; whether it is not.
+    /// Steers by whether a value is nonzero, and returns that.
     pub(super) fn steer_by(
         &self,
         around: Surroundings<'_>,
@@ -345,7 +346,7 @@ impl Engine<'_> {
         }
     }
 
-    /// An entry may lead to one of several actions, chosen by a hash.
+    /// Steers by the hash that chooses one of an entry's actions.
     fn steer_by_selector(
         &self,
         around: Surroundings<'_>,
@@ -376,7 +377,7 @@ impl Engine<'_> {
     }
 }
 
-/// Where a segment ends that met an obstacle at a node.
+/// The end of a segment that met an obstacle at a node.
 fn stop_at(node: NodeId, start: NodeId, obstacle: Obstacle) -> End {
     let is_new = node != start && !obstacle.is_own;
     match is_new && obstacle.bits <= IMPURE_BITS_MAX {
@@ -385,7 +386,7 @@ fn stop_at(node: NodeId, start: NodeId, obstacle: Obstacle) -> End {
     }
 }
 
-/// Adds the bits of a table's key that are the same for all packets of the segment as it is now.
+/// Adds the bits of a table's key that are now the same for all packets of the segment.
 fn fix_bits(
     parts: &[KeyPart],
     origins: &Origins,
@@ -413,7 +414,7 @@ fn fix_bits(
     }
 }
 
-/// The walk depends on the bits of a table's key that were examined, but for those that are fixed.
+/// Steers by the examined bits of a table's key, except those that are fixed.
 fn steer_by_key(
     parts: &[KeyPart],
     (examined, fixed): (&[u64], &[u64]),

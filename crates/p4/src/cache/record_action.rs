@@ -1,4 +1,4 @@
-//! Recording actions, primitive by primitive.
+//! Records actions, primitive by primitive.
 
 use crate::program::action::{Action, Step};
 use crate::program::cost::has_payload;
@@ -13,7 +13,7 @@ use super::origin::Origin;
 use super::record::{Mark, Recorder, Surroundings};
 use super::segment::{Credit, Operation};
 
-/// A primitive that is recorded: where it stands, and with what data it is run.
+/// A primitive being recorded: its place and its action's data.
 struct Primitive<'a> {
     action: &'a Action,
     step: &'a Step,
@@ -23,7 +23,7 @@ struct Primitive<'a> {
 }
 
 impl Engine<'_> {
-    /// Runs an action with its data, and writes its primitives down.
+    /// Runs an action with its data, and records its primitives.
     pub(super) fn record_action(
         &mut self,
         around: Surroundings<'_>,
@@ -85,7 +85,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The whole action becomes one operation, whatever way it takes.
+    /// Records the whole action as one operation, for any path through it.
     fn record_whole(
         &mut self,
         recorder: &mut Recorder,
@@ -104,7 +104,7 @@ impl Engine<'_> {
         }
     }
 
-    // One match, with an arm for each primitive of which more is known than its facts.
+    // One match, with an arm for each primitive whose facts alone would be too coarse.
     fn record_step(
         &mut self,
         around: Surroundings<'_>,
@@ -115,7 +115,7 @@ impl Engine<'_> {
         match primitive.step {
             Step::Nothing => Ok(()),
             Step::Hash(_, _, calculation, _) if self.hashes_payload(*calculation) => {
-                // The work that it is differs from packet to packet.
+                // Its work differs from packet to packet.
                 recorder.origins.obstacle.get_or_insert_default().is_own = true;
                 self.record_by_facts(recorder, primitive, frame)
             }
@@ -172,7 +172,7 @@ impl Engine<'_> {
         self.step(primitive.step, primitive.data, places, frame)
     }
 
-    /// A primitive of which nothing is known but what it may read and write.
+    /// Records a primitive by its facts alone.
     fn record_by_facts(
         &mut self,
         recorder: &mut Recorder,
@@ -194,7 +194,7 @@ impl Engine<'_> {
         for &word in &facts.writes {
             let origin = match facts.writes_all || facts.is_impure {
                 true => whole,
-                // It may be what it was.
+                // The word may keep its old value.
                 false => origins.computed(reads().chain([word])),
             };
             origins.put(word, origin);
@@ -203,7 +203,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A primitive that makes its words the same for all packets: what they are now.
+    /// Records a primitive that sets its words to the same values for all packets.
     fn record_constants(
         &mut self,
         recorder: &mut Recorder,
@@ -225,7 +225,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The walk depends on whether a header is valid; false, and it does not, if that is impure.
+    /// Steers by a header's validity. Returns false, without steering, if that is impure.
     fn steer_by_validity(
         &self,
         around: Surroundings<'_>,
@@ -240,7 +240,7 @@ impl Engine<'_> {
         is_known
     }
 
-    /// A header becomes valid or invalid, and it is known what it was.
+    /// Records that a header becomes valid or invalid, when its old validity is known.
     fn record_validity(
         &mut self,
         recorder: &mut Recorder,
@@ -271,13 +271,13 @@ impl Engine<'_> {
                 recorder.origins.put(shape.base, Origin::Constant);
                 recorder.push(primitive.operation);
             }
-            // It was so already.
+            // Its validity does not change.
             _ => {}
         }
         Ok(())
     }
 
-    /// A header becomes another, and it is known whether that is valid.
+    /// Records the assignment of a header whose validity is known.
     fn record_assignment(
         &mut self,
         recorder: &mut Recorder,
@@ -305,7 +305,7 @@ impl Engine<'_> {
     }
 }
 
-/// The words of validity that a header's becoming valid changes.
+/// The validity words that change when a header becomes valid.
 fn validity_words(headers: &Headers, header: HeaderId) -> impl Iterator<Item = u32> {
     let union = headers.header(header).union;
     let members = union.map(|union| headers.union(union).headers.as_slice());

@@ -1,4 +1,4 @@
-//! What a write makes wrong goes before the write returns.
+//! Removes what a write makes wrong before the write returns.
 //!
 //! ```text
 //!   an entry comes:      those that asked its table with a key that it may match, and found nothing
@@ -10,12 +10,12 @@
 //!   a CRC changes:       all
 //! ```
 //!
-//! Counters, meters, registers, mirror sessions, multicast groups and value sets are met by each
-//! packet as they are: no segment knows of them.
+//! Packets use counters, meters, registers, mirror sessions, multicast groups and value sets
+//! directly: no segment depends on them.
 //!
-//! An entry that came may match a key of a segment if it agrees with the recorded key on all bits
-//! that both the entry asks for and the lookup examined; of any other key of the segment it then
-//! knows no more. So a segment that is left would be recorded the same way today, but for its mask.
+//! A new entry may match a key of a segment if it agrees with the recorded key on all bits that
+//! both the entry matches and the lookup examined. The other keys of the segment do not matter
+//! then. So a segment that is kept would be recorded the same way today, except for its mask.
 
 use crate::program::Program;
 use crate::program::ids::{ProfileId, TableId};
@@ -25,11 +25,12 @@ use super::segment::NONE;
 use super::statistics::EvictReason;
 use super::store::Cache;
 
-/// Patterns of one entry that are compared one by one; of more, only what they share.
+/// Up to this many patterns of an entry are compared one by one; beyond it, only their shared
+/// bits.
 const PATTERNS_MAX: usize = 16;
 
 impl Cache {
-    /// Takes out what a batch of changes, which has been made, touches.
+    /// Removes the segments that a completed batch of changes touches.
     pub(crate) fn repair(&mut self, program: &Program, state: &mut State, changes: &[Change]) {
         let mut found = Vec::new();
         for change in changes {
@@ -74,7 +75,7 @@ impl Cache {
     fn find_reached(&self, state: &State, table: TableId, entry: u32, found: &mut Vec<u32>) {
         let rows = &self.rows[table.index()];
         let state = &state.tables[table.index()];
-        // An entry that the same batch took away again, or a table that nobody asked.
+        // The same batch removed the entry again, or no segment looked up the table.
         if rows.len() == 0 || !state.has(entry) {
             return;
         }
@@ -115,7 +116,7 @@ fn tables_of(program: &Program, profile: ProfileId) -> impl Iterator<Item = Tabl
     users.map(|(index, _)| TableId(index as u32))
 }
 
-/// What all patterns ask for alike: whatever matches one of them matches this.
+/// The value and mask that all patterns share: a key that matches any of them matches this.
 fn shared(patterns: &[(Vec<u64>, Vec<u64>)]) -> (Vec<u64>, Vec<u64>) {
     let (mut value, mut mask) = patterns[0].clone();
     for (other, other_mask) in patterns {

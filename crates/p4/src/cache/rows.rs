@@ -1,13 +1,14 @@
-//! Which segments asked a table, and what it answered: so that a write finds those that it touches.
+//! Which segments looked up a table, and with what result, so that a write finds those it
+//! touches.
 //!
-//! One list for each table, without gaps; a row has the segment, the answer, the key and the bits of
-//! it that decided. A write looks at the rows of its table and at no other segment.
+//! There is one list per table, without gaps. A row has the segment, the result, the key and
+//! the key bits that decided. A write looks at the rows of its table and at no other segment.
 
 use crate::program::table::Table;
 
 use super::segment::{Consult, NONE};
 
-/// A segment that asked.
+/// A lookup of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(crate) segment: u32,
@@ -22,7 +23,7 @@ pub(crate) struct Rows {
     /// Words of the table's key.
     words: usize,
     rows: Vec<Row>,
-    /// Of each row the key, then the examined bits.
+    /// For each row the key, then the examined bits.
     keys: Vec<u64>,
 }
 
@@ -38,7 +39,7 @@ impl Rows {
         }
     }
 
-    /// Adds a consult of a segment, whose keys are given; its row.
+    /// Adds a segment's lookup, with its keys. Returns its row.
     pub(crate) fn push(&mut self, segment: u32, consult: &Consult, keys: &[u64]) -> u32 {
         let first = consult.key as usize;
         self.keys
@@ -52,7 +53,7 @@ impl Rows {
         self.rows.len() as u32 - 1
     }
 
-    /// Takes a row out; the segment whose row has its place now, if another has.
+    /// Removes a row. Returns the segment whose row moved to its place, if any.
     pub(crate) fn remove(&mut self, row: u32) -> Option<u32> {
         let row = row as usize;
         let last = self.rows.len() - 1;
@@ -68,14 +69,14 @@ impl Rows {
         self.rows.len()
     }
 
-    /// Appends the segments whose row is such.
+    /// Appends the segments of the rows that satisfy `is_such`.
     pub(crate) fn find(&self, is_such: impl Fn(&Row) -> bool, found: &mut Vec<u32>) {
         let rows = self.rows.iter().filter(|row| is_such(row));
         found.extend(rows.map(|row| row.segment));
     }
 
-    /// Appends the segments of which some packet would meet a new entry: one that matches where the
-    /// key was looked at, and is not worse than what was found.
+    /// Appends the segments for which some packet would hit a new entry: it matches on the
+    /// examined bits and beats what was found.
     pub(crate) fn find_reached(
         &self,
         value: &[u64],

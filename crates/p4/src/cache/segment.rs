@@ -1,4 +1,4 @@
-//! What is remembered of a walk: operations, what is to be counted, and where it ends.
+//! A remembered walk: its operations, its credits, and where it ends.
 
 use crate::program::ids::{ActionId, CounterId, NodeId, TableId};
 use crate::run::Fault;
@@ -8,54 +8,54 @@ use crate::run::frame::Frame;
 /// No entry, member or group.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One thing that is done to each packet of a segment.
+/// One operation on each packet of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
-    /// A word of the frame becomes a number.
+    /// Sets a frame word to a number.
     Set(u32, u64),
-    /// A word becomes what another is, on the bits of a mask: from, to, mask.
+    /// Copies a word to another on the bits of a mask: from, to, mask.
     Copy(u32, u32, u64),
-    /// A primitive of an action: which, and where the data of the action begins.
+    /// A primitive of an action: its index, and where the action's data begins.
     Step(ActionId, u32, u32),
     /// A whole action, with its jumps.
     Action(ActionId, u32),
-    /// The meter of an entry.
+    /// Executes the meter of an entry.
     Meter(TableId, u32),
-    /// Something that has no effect is counted.
+    /// Counts a fault: a primitive without effect.
     Fault(Fault),
 }
 
 /// Where a segment ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum End {
-    /// With the pipeline.
+    /// At the end of the pipeline.
     #[default]
     Done,
     /// Before a node at which another segment begins.
     Before(NodeId),
-    /// Before a node that is run for each packet; another segment begins after it.
+    /// Before a node that runs for each packet; another segment begins after it.
     Visit(NodeId),
 }
 
-/// What counts the packets of a segment.
+/// A counter of a segment's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Credit {
-    /// An entry: its counter, and when it was last hit.
+    /// An entry: its counter and its time of last hit.
     Entry(TableId, u32),
     /// A cell of an array.
     Cell(CounterId, u32),
 }
 
-/// A table that was asked, and what it answered.
+/// A table lookup and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Consult {
     pub(crate) table: TableId,
-    /// The entry, [`NONE`] if the default was taken.
+    /// The entry; [`NONE`] if the default was taken.
     pub(crate) found: u32,
     /// The member or the group that the entry leads to.
     pub(crate) member: u32,
     pub(crate) group: u32,
-    /// Where its key begins among those of the segment; the examined bits follow.
+    /// Where its key begins among the segment's keys; the examined bits follow it.
     pub(crate) key: u32,
 }
 
@@ -67,10 +67,10 @@ pub(crate) struct Operations {
 }
 
 impl Engine<'_> {
-    /// Does to a packet what a segment says.
+    /// Performs a segment's operations on a packet.
     ///
     /// # Errors
-    /// If an operation ends the packet; it is the last.
+    /// Fails if an operation ends the packet; that is always the last one.
     #[inline]
     pub(crate) fn perform(
         &mut self,
@@ -107,7 +107,7 @@ impl Engine<'_> {
             Operation::Action(id, first) => {
                 let words = program.action(id).data_words;
                 let data = &data[first as usize..(first + words) as usize];
-                // It has no way back, and the segment was charged for it.
+                // It never jumps back, and the segment was charged for it.
                 self.run_steps(id, data, &[], frame)
             }
             Operation::Meter(table, entry) => {
@@ -121,14 +121,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Counts packets by what a segment credits.
+    /// Counts packets in everything that a segment credits.
     pub(crate) fn credit(&mut self, credits: &[Credit], packets: u64, bytes: u64) {
         let now = self.now;
         credit(self.tables, self.cells, credits, packets, bytes, now);
     }
 }
 
-/// Counts packets; the last of them came at `last`.
+/// Counts packets; the last of them arrived at `last`.
 pub(crate) fn credit(
     tables: &mut [crate::state::TableState],
     cells: &mut crate::state::Cells,
@@ -140,7 +140,7 @@ pub(crate) fn credit(
     for credit in credits {
         let counter = match *credit {
             Credit::Entry(table, entry) => {
-                // An entry that is gone has taken its counter along.
+                // A removed entry has taken its counter with it.
                 let Some(entry) = tables[table.index()].find_entry_mut(entry) else {
                     continue;
                 };

@@ -1,20 +1,22 @@
-//! What a cache has done, and how large it may be.
+//! The size limits of a cache, and its counters.
 
 use thalweg_classifier::ClassifierKind;
 
-/// How large a cache of traversals may be.
+/// The limits and options of a traversal cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheConfig {
-    /// Segments of all starts together; at the limit one that was not used lately goes.
+    /// Maximum segments of all starts together; at the limit one that was not used lately is
+    /// evicted.
     pub segments: usize,
-    /// Slots of the exact level of each start, rounded up to a power of two; 0 for none.
+    /// Slots in the exact level of each start, rounded up to a power of two; 0 for no exact
+    /// level.
     pub microflows: usize,
-    /// Of keys that are missed for the first time, one in so many is recorded; what is missed again
-    /// soon is recorded then. With 1 each is at once, with 0 none ever.
+    /// One in this many keys that miss for the first time is recorded; a key that soon misses
+    /// again always is. With 1 every miss is recorded, with 0 none.
     pub record_one_in: u32,
-    /// Whether a start of which next to nothing is found has few packets looked up.
+    /// Whether a start that finds almost nothing looks up only a sample of its packets.
     pub rests: bool,
-    /// How segments are found by their masks.
+    /// The classifier that finds segments by their masks.
     pub classifier: ClassifierKind,
 }
 
@@ -31,7 +33,7 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
-    /// The default, with so many segments if it is said.
+    /// The default, with `segments` replaced if given.
     pub fn sized(segments: Option<usize>) -> CacheConfig {
         let default = CacheConfig::default();
         CacheConfig {
@@ -41,27 +43,27 @@ impl CacheConfig {
     }
 }
 
-/// Why a segment is no longer remembered.
+/// Why a segment was evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EvictReason {
-    /// Another needed its place.
+    /// Another segment needed its place.
     Capacity,
-    /// An entry came that some packet of it would meet instead.
+    /// A new entry would match some packet of it instead.
     Inserted,
-    /// The entry that it met went.
+    /// The entry that it hit was removed.
     Removed,
-    /// It met a default, which changed.
+    /// It used a default action, which changed.
     Default,
-    /// It met a member of an action profile that changed.
+    /// It used a member of an action profile that changed.
     Member,
-    /// It met a group that changed.
+    /// It used a group that changed.
     Group,
     /// A hash function changed.
     Calculation,
 }
 
 impl EvictReason {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [EvictReason; 7] = [
         EvictReason::Capacity,
         EvictReason::Inserted,
@@ -86,35 +88,35 @@ impl EvictReason {
     }
 }
 
-/// How often everything happened in a cache.
+/// A cache's counters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CacheStatistics {
-    /// Segments that were found by their whole key.
+    /// Segments found by their whole key.
     pub exact_hits: u64,
-    /// Segments that were found by their mask.
+    /// Segments found by their mask.
     pub masked_hits: u64,
-    /// Walks that found none at a start.
+    /// Lookups at a start that found no segment.
     pub misses: u64,
-    /// Walks that were gone without a look at a start, as nothing is found there.
+    /// Walks without a lookup at a start, because that start rests.
     pub rested: u64,
-    /// Of these, walks that were recorded.
+    /// Misses that were recorded.
     pub recorded: u64,
-    /// Of these, packets that ended on the way, so that nothing was remembered.
+    /// Recorded packets that ended on the way, so that nothing was remembered.
     pub ended: u64,
-    /// Nodes that were run because a segment stopped before them.
+    /// Nodes that ran because a segment stopped before them.
     pub visits: u64,
-    /// Nodes that were run because no segment may begin there: its key would be too wide, or there
+    /// Nodes that ran because no segment may begin there: the key would be too wide, or there
     /// are too many starts.
     pub refused: u64,
-    /// Starts with keys of their own.
+    /// Starts, each with its own key layout.
     pub starts: u64,
-    /// Segments that are remembered.
+    /// Segments stored now.
     pub segments: u64,
     evictions: [u64; EvictReason::ALL.len()],
 }
 
 impl CacheStatistics {
-    /// Segments that went, for a reason.
+    /// Segments evicted for this reason.
     pub fn evictions(&self, reason: EvictReason) -> u64 {
         self.evictions[reason as usize]
     }

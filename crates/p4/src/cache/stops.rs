@@ -1,4 +1,4 @@
-//! Where walks may stop, told of a program before any packet: for people.
+//! Reports where walks of a program may stop, before any packet arrives.
 //!
 //! ```text
 //!   from a pipeline's start, each node after all that lead to it:
@@ -9,7 +9,7 @@
 //!     an assertion may end the packet                            -> another begins behind it
 //! ```
 //!
-//! It says more than happens, never less: a packet that takes another way does not stop.
+//! It may report too many stops, never too few: a packet that takes another path does not stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use super::layout::Shape;
 pub struct CacheStop {
     /// The node of the control graph, by its name in the JSON.
     pub node: String,
-    /// By what it steers.
+    /// What it steers by.
     pub reason: &'static str,
 }
 
@@ -37,7 +37,7 @@ const CHANCE: &str = "steers by chance, or by a hash of more than the headers";
 const ENDS: &str = "may end the packet, so that another begins behind it";
 const TOO_WIDE: &str = "no walk is remembered from here on: the key would be too wide";
 
-/// Words that are no function of the key, and why.
+/// Words that are no function of the key, with the reasons.
 type Impure = BTreeMap<u32, BTreeSet<&'static str>>;
 
 /// Where the walks of a program may stop, in the order of its graphs.
@@ -77,7 +77,7 @@ fn walk(program: &Program, facts: &Facts, pipeline: &Pipeline, stops: &mut Vec<C
             .collect();
         reasons.extend((!is_pure).then_some(CHANCE));
         if !reasons.is_empty() {
-            // The segment that begins here has all words of the frame to steer by.
+            // The key of the segment that begins here has all frame words to steer by.
             impure.clear();
         }
         let mut after = impure.clone();
@@ -114,7 +114,7 @@ fn walk(program: &Program, facts: &Facts, pipeline: &Pipeline, stops: &mut Vec<C
     }
 }
 
-/// What an action leaves that is no function of the key; by what it steers is added to the reasons.
+/// Updates the impure words for an action, and adds what it steers by to `reasons`.
 fn run(
     program: &Program,
     facts: &Facts,
@@ -131,7 +131,7 @@ fn run(
             .flatten()
             .copied()
             .collect();
-        // An action whose steps nobody tells apart afterwards is one operation, jumps included.
+        // An action that is whole is one operation, jumps included.
         if matches!(step, Step::JumpIfZero(..)) && !known.is_whole {
             reasons.extend(&why);
         }

@@ -1,4 +1,4 @@
-//! The segments, and how one is found, put in and taken out.
+//! Stores the segments: finds, inserts and evicts them.
 
 use thalweg_classifier::{LearnedConfig, Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{Instant, MAX_WORDS};
@@ -22,16 +22,16 @@ use super::statistics::{CacheConfig, CacheStatistics, EvictReason};
 use super::trim::trim;
 use super::words::WordSet;
 
-/// Starts that a program may have; at other nodes no segment begins.
+/// Maximum starts of a program; at other nodes no segment begins.
 const STARTS_MAX: usize = 64;
 
-/// Masks of a start that have tables of their own; with more they are merged.
+/// Up to this many masks of a start have their own tables; with more, masks are merged.
 const OWN_MASKS_MAX: usize = 32;
 
-/// Segments whose room is kept.
+/// Maximum evicted segments whose memory is kept.
 const SPARE_MAX: usize = 64;
 
-/// A node that has not been a start yet, or may not be one.
+/// A node that is not a start yet; the next constant marks one that must not be.
 const NEW: u32 = u32::MAX;
 const REFUSED: u32 = u32::MAX - 1;
 
@@ -39,16 +39,16 @@ const REFUSED: u32 = u32::MAX - 1;
 pub(crate) struct Start {
     pub(crate) node: NodeId,
     pub(crate) layout: Layout,
-    /// Where the words of a frame come from at the start.
+    /// The origin of each frame word at the start.
     pub(crate) origins: Box<[Origin]>,
     is_ingress: bool,
     hash: KeyHash,
-    /// By the node that follows a segment: what is read after it.
+    /// By the node that follows a segment: the words read after it.
     live: Vec<(Option<NodeId>, WordSet)>,
     rest: Rest,
     microflow: Microflow,
     masked: Box<Any>,
-    /// Of the masked level's rules.
+    /// The version of the masked level's rules.
     version: Version,
     age: u64,
 }
@@ -72,17 +72,17 @@ impl std::fmt::Debug for Start {
 pub(crate) struct Segment {
     pub(crate) operations: Operations,
     pub(crate) end: End,
-    /// What the way is charged for, though it is spared.
+    /// The work that a hit is charged, though it does not do it.
     pub(crate) work: u64,
     pub(crate) credits: Vec<Credit>,
-    /// Packets that have not been credited yet, their bytes, and when the last came.
+    /// Packets not credited yet, their bytes, and when the last came.
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) last: Instant,
     is_recent: bool,
     pub(crate) start: u32,
     pub(crate) consults: Vec<Consult>,
-    /// Of each consult its row among those of its table.
+    /// For each lookup, its row in the list of its table.
     pub(super) rows: Vec<u32>,
     pub(crate) keys: Vec<u64>,
     /// The key of the packet that was recorded.
@@ -90,7 +90,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Has what was recorded; its rows and its key are still to come.
+    /// Fills in a recording; the rows and the key follow later.
     fn fill(&mut self, recorder: &Recorder, start: u32, end: End) {
         self.operations.list.clone_from(&recorder.operations);
         self.operations.data.clone_from(&recorder.data);
@@ -106,19 +106,19 @@ impl Segment {
     }
 }
 
-/// What there is for a packet at a node.
+/// The result of a lookup at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     Segment(u32),
-    /// Nothing yet: the start to record from.
+    /// Nothing yet: record from this start.
     Miss(u32),
-    /// Nothing yet, and nothing is to be recorded: the packet goes its way.
+    /// Nothing yet, and nothing to record: run the packet uncached.
     Pass,
     /// No segment may begin here.
     Refused,
 }
 
-/// The traversals of a program that are remembered.
+/// A program's remembered traversals.
 #[derive(Debug)]
 pub(crate) struct Cache {
     config: CacheConfig,
@@ -128,10 +128,10 @@ pub(crate) struct Cache {
     by_node: Vec<u32>,
     pub(crate) starts: Vec<Start>,
     pub(super) segments: Vec<Option<Box<Segment>>>,
-    /// By segment: changes when it is taken out.
+    /// By segment: changes when the segment is evicted.
     generations: Vec<u32>,
     free: Vec<u32>,
-    /// Segments that were taken out, whose room the next have.
+    /// Evicted segments whose memory is reused.
     #[expect(
         clippy::vec_box,
         reason = "a box moves from list to list; a segment would be copied"
@@ -139,7 +139,7 @@ pub(crate) struct Cache {
     spare: Vec<Box<Segment>>,
     hand: usize,
     pub(super) rows: Vec<Rows>,
-    /// Segments with packets that have not been credited.
+    /// Segments with packets not credited yet.
     owing: Vec<u32>,
     pub(crate) recorder: Recorder,
     key: [u64; MAX_WORDS],
@@ -151,12 +151,12 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Records as [`CacheConfig::record_one_in`] says, with another number.
+    /// Changes [`CacheConfig::record_one_in`].
     pub(crate) fn set_record_one_in(&mut self, one_in: u32) {
         self.admission.set(one_in);
     }
 
-    /// An empty cache for a program.
+    /// Creates an empty cache for a program.
     pub(crate) fn new(program: &Program, config: CacheConfig, seed: u64) -> Cache {
         let facts = Facts::new(program);
         Cache {
@@ -183,7 +183,7 @@ impl Cache {
         }
     }
 
-    /// Does a slice of work for starts that may find their segments faster.
+    /// Does a slice of index maintenance, so that starts may find segments faster.
     pub(crate) fn tend(&mut self) {
         let classifiers = self.starts.iter_mut().map(Start::masked_mut);
         self.trainer.tend(classifiers);
@@ -203,7 +203,7 @@ impl Cache {
             .forget(self.starts.iter_mut().map(Start::masked_mut));
     }
 
-    /// The segment for a frame at a node.
+    /// Finds the segment for a frame at a node.
     #[inline]
     pub(crate) fn find(&mut self, program: &Program, node: NodeId, frame: &[u64]) -> Found {
         let mut index = self.by_node[node.index()];
@@ -243,7 +243,7 @@ impl Cache {
         Found::Segment(rule.0)
     }
 
-    /// Makes a node a start, if it may be one.
+    /// Makes a node a start, if allowed.
     fn open(&mut self, program: &Program, node: NodeId) -> u32 {
         if self.by_node[node.index()] == REFUSED {
             return REFUSED;
@@ -284,14 +284,14 @@ impl Cache {
         index
     }
 
-    /// The work of the way that a segment stands for.
+    /// The work that a segment stands for.
     #[inline]
     pub(crate) fn work_of(&self, id: u32) -> u64 {
         let segment = self.segments[id as usize].as_deref();
         segment.expect("what is found is there").work
     }
 
-    /// Counts a packet of a segment, and gives the segment.
+    /// Counts a packet of a segment, and returns the segment.
     #[inline]
     pub(crate) fn use_segment(&mut self, id: u32, bytes: u64, now: Instant) -> &Segment {
         let segment = self.segments[id as usize].as_deref_mut();
@@ -308,7 +308,7 @@ impl Cache {
         segment
     }
 
-    /// Remembers what was recorded for the key that was looked up last.
+    /// Stores the recording under the key that was looked up last.
     pub(crate) fn insert(
         &mut self,
         program: &Program,
@@ -358,7 +358,7 @@ impl Cache {
         Some(id)
     }
 
-    /// Takes out of the recording what need not be done.
+    /// Removes needless operations from the recording.
     pub(super) fn trim(&mut self, program: &Program, start: u32, end: End) {
         let start = &mut self.starts[start as usize];
         let next = match end {
@@ -390,7 +390,7 @@ impl Cache {
         }
     }
 
-    /// Corbató's second chance: the next segment that was not used since the last time round.
+    /// Corbató's second chance: the next segment not used since the hand last passed.
     fn oldest(&mut self) -> u32 {
         loop {
             self.hand = (self.hand + 1) % self.segments.len();
@@ -402,7 +402,7 @@ impl Cache {
         }
     }
 
-    /// Takes a segment out, if it is still there; its packets are credited.
+    /// Evicts a segment if it is still stored; credits its packets.
     pub(super) fn evict(
         &mut self,
         id: u32,

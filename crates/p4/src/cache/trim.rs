@@ -1,18 +1,18 @@
-//! What a recorded segment need not do: operations whose words nobody reads afterwards.
+//! Removes operations from a recorded segment whose words are not read afterwards.
 //!
-//! From the last operation to the first, with the words that are *live*: those that something later
-//! may read. At the end of a segment these are what the rest of the pipeline and all that follows it
-//! may read ([`Liveness`](super::layout::Liveness)).
+//! It goes from the last operation to the first with the *live* words: those that something
+//! later may read. At the end of a segment these are the words that the rest of the pipeline
+//! and everything after it may read ([`Liveness`](super::layout::Liveness)).
 //!
-//! Tables hand each other metadata that is of no use once they have been asked. So what is left of a
-//! long pipeline is what it did to the packet, and a hit does not cost more for more tables.
+//! Tables pass each other metadata that is useless after the lookups. So a long pipeline
+//! shrinks to its effects on the packet, and a hit does not cost more for more tables.
 
 use super::facts::Facts;
 use super::segment::Operation;
 use super::words::WordSet;
 
-/// Takes out what need not be done; `live` is what is read after the last operation, and `is_kept`
-/// room to work in.
+/// Removes needless operations; `live` has the words read after the last one, and `is_kept` is
+/// scratch space.
 pub(crate) fn trim(
     facts: &Facts,
     operations: &mut Vec<Operation>,

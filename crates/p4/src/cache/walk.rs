@@ -1,4 +1,4 @@
-//! A walk through a pipeline with a cache in front of it.
+//! Walks a pipeline with a cache in front of it.
 
 use crate::program::control::Pipeline;
 use crate::program::ids::NodeId;
@@ -10,11 +10,11 @@ use super::segment::End;
 use super::store::{Cache, Found};
 
 impl Engine<'_> {
-    /// Walks a pipeline to its end, or until `exit`, by segments; they are recorded where there are
+    /// Walks a pipeline to its end, or until `exit`, by segments; records them where there are
     /// none.
     ///
     /// # Errors
-    /// If the packet ends on the way.
+    /// Fails if the packet ends on the way.
     pub(crate) fn walk_cached(
         &mut self,
         cache: &mut Cache,
@@ -27,7 +27,7 @@ impl Engine<'_> {
                 Found::Segment(id) => {
                     let work = cache.work_of(id);
                     if work > *self.work_left {
-                        // The packet ends within the segment; where, the interpreter finds out.
+                        // The packet ends within the segment; the interpreter finds out where.
                         return self.walk_from(Some(node), frame);
                     }
                     *self.work_left -= work;
@@ -56,8 +56,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Records a segment and remembers it; the node at which the packet goes on.
-    // Apart, so that those who find a segment do not pay for its room on the stack.
+    /// Records a segment and stores it. Returns the node at which the packet continues.
+    // Not inlined, so that a hit does not pay for this stack frame.
     #[inline(never)]
     fn fill(
         &mut self,

@@ -1,15 +1,15 @@
-//! What fills the cache table: reports in, entries out; and the barrier around changes.
+//! Fills the cache table: turns reports into entries, and is a barrier around changes.
 //!
 //! 1. At most `entries` behaviours are installed; the oldest leaves for a new one.
-//! 2. A report of another epoch than the newest is dropped. The epoch grows with each change, before
-//!    what the change affects is deleted; so a packet that walked before the change, or while it was
-//!    made, is never installed after it.
-//! 3. After [`Keeper::begin_change`], until [`Keeper::end_change`], reports are dropped, too.
+//! 2. A report of an epoch other than the newest is dropped. The epoch grows with each change,
+//!    before what the change affects is deleted. So a packet that walked before or during a
+//!    change is never installed after it.
+//! 3. From [`Keeper::begin_change`] until [`Keeper::end_change`], all reports are dropped.
 //!
-//! The paper evicts behaviours whose vector matches the changed entry, and all if the entry matches
-//! nothing of the vector. A table may be asked with what ingress has made of a field, though. So an
-//! entry is compared only where the table's key is surely what the vector has; a table whose key is
-//! nowhere that has all of its behaviours evicted.
+//! The paper evicts behaviours whose vector matches the changed entry, and all behaviours if
+//! the entry matches nothing of the vector. But ingress may write a field before a table is
+//! looked up with it. So an entry is compared only where the table's key surely equals the
+//! vector. If no part of a table's key does, all of the table's behaviours are evicted.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections IV.A and IV.B, figure 7.
 
@@ -27,17 +27,17 @@ use super::plan::Plan;
 /// An operation on the cache table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// An entry with this key goes.
+    /// Delete the entry with this key.
     Delete(Vec<BigUint>),
-    /// An entry comes: the key, which of [`Plan::actions`], its data.
+    /// Insert an entry: its key, its index in [`Plan::actions`], its data.
     Insert(Vec<BigUint>, usize, Vec<BigUint>),
 }
 
-/// A table that a change touches, and the match of the entry; none if all of the table may be
+/// A table that a change touches, with the entry's match; `None` if the whole table may be
 /// touched.
 pub type Changed = (TableId, Option<Vec<Match>>);
 
-/// What an update of a program touches of its tables, for [`Keeper::begin_change`].
+/// The tables that an update touches, for [`Keeper::begin_change`].
 pub fn changed_by(program: &Program, update: &Update) -> Vec<Changed> {
     match update {
         Update::InsertEntry(table, entry) | Update::ModifyEntry(table, entry) => {
@@ -50,13 +50,13 @@ pub fn changed_by(program: &Program, update: &Update) -> Vec<Changed> {
             let users = tables.filter(|(table, _)| table.profile == Some(*profile));
             users.map(|(_, id)| (TableId(id), None)).collect()
         }
-        // What a hash selects may be anywhere.
+        // A hash may then select a member in any table.
         Update::SetCrc(..) => {
             let all = 0..program.tables.len() as u32;
             all.map(|id| (TableId(id), None)).collect()
         }
-        // Met by each packet as they are, since no way through them is remembered, or after
-        // ingress; the parser is in front of the cache.
+        // Packets read these directly: no path through them is remembered, or they apply after
+        // ingress. The parser runs before the cache.
         Update::SetRegister(..)
         | Update::SetCounter(..)
         | Update::SetEntryCounter(..)
@@ -68,22 +68,22 @@ pub fn changed_by(program: &Program, update: &Update) -> Vec<Changed> {
     }
 }
 
-/// What became of reports and behaviours.
+/// Counts of reports and behaviours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeeperCounts {
-    /// Reports that came.
+    /// Reports received.
     pub reports: u64,
     /// Behaviours that were installed.
     pub installed: u64,
-    /// Reports from before a change, or during one.
+    /// Reports dropped because they are from before or during a change.
     pub stale: u64,
-    /// Reports of what was there already.
+    /// Reports of behaviours that were already installed.
     pub known: u64,
-    /// Reports that no report of the program's can be.
+    /// Reports that do not have the form of the program's reports.
     pub malformed: u64,
-    /// Behaviours that left because others came.
+    /// Behaviours evicted to make room.
     pub replaced: u64,
-    /// Behaviours that left because of a change.
+    /// Behaviours evicted by a change.
     pub affected: u64,
 }
 
@@ -100,7 +100,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Of a switch that runs the transformed program with no behaviours, in epoch 0.
+    /// Creates a keeper for a switch that runs the transformed program in epoch 0, with no
+    /// behaviours.
     pub fn new(plan: Plan) -> Keeper {
         Keeper {
             plan,
@@ -118,22 +119,22 @@ impl Keeper {
         &self.plan
     }
 
-    /// What became of reports.
+    /// The counts so far.
     pub fn counts(&self) -> KeeperCounts {
         self.counts
     }
 
-    /// Behaviours that are installed.
+    /// Number of installed behaviours.
     pub fn len(&self) -> usize {
         self.installed.len()
     }
 
-    /// Whether none is.
+    /// Whether no behaviour is installed.
     pub fn is_empty(&self) -> bool {
         self.installed.is_empty()
     }
 
-    /// What is to be done for a report: the numbers of a digest, in order.
+    /// Handles a report, the numbers of a digest. Returns the operations to perform, in order.
     pub fn handle_report(&mut self, numbers: &[BigUint]) -> Vec<Operation> {
         self.counts.reports += 1;
         let Some((epoch, key, action, data)) = self.plan.read(numbers) else {
@@ -165,11 +166,11 @@ impl Keeper {
         operations
     }
 
-    /// A change of entries begins: what is to be deleted before it is made.
+    /// Begins a change of entries. Returns the operations to perform before the change is made.
     ///
-    /// `changed` are the tables, numbered as in the program before the transformation, each with
-    /// the match of an entry that comes, goes or changes, or none for all else: a default action,
-    /// members, groups.
+    /// `changed` has the tables, numbered as in the original program. Each has the match of an
+    /// entry that is inserted, removed or modified, or `None` for any other change: a default
+    /// action, members, groups.
     pub fn begin_change(&mut self, changed: &[Changed]) -> Vec<Operation> {
         self.is_changing = true;
         let mut affected = Vec::new();
@@ -189,9 +190,9 @@ impl Keeper {
         keys.map(Operation::Delete).collect()
     }
 
-    /// The change has been made: the epoch that the table `bcache.begin` is to give from now on.
+    /// Ends a change. Returns the epoch that the table `bcache.begin` must give from now on.
     ///
-    /// The change may be acknowledged when that has been written.
+    /// Acknowledge the change only after that epoch has been written.
     pub fn end_change(&mut self) -> u32 {
         self.is_changing = false;
         self.epoch = self.epoch.wrapping_add(1);

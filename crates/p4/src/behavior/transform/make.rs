@@ -1,4 +1,4 @@
-//! Making the plan: what of a program's ingress the key reads, what is odd, and what ends a way.
+//! Makes the plan: what the key reads, what is odd, and what ends a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use super::plan::{CacheAction, Count, FieldPart, Output, Plan, Recount, Write};
 use super::value::derived_name;
 use super::{MAX_COMPOUND_ACTIONS, PREFIX, recount, state};
 
-/// Register writes that a behaviour may have; more end the way.
+/// Maximum register writes of a behaviour; more end the path.
 const WRITES_MAX: usize = 32;
 
-/// Bits of registers in a key.
+/// Maximum bits of registers in a key.
 const STATE_BITS_MAX: u32 = 1_024;
 
 /// Makes the plan.
@@ -80,7 +80,7 @@ pub(super) fn make(program: &Program, json: &Value, entries: u32) -> Result<Plan
     Ok(plan)
 }
 
-/// The actions that ingress runs, each with the nodes where it does.
+/// The actions that ingress runs, each with the nodes that run it.
 fn node_actions(program: &Program, flow: &Flow) -> BTreeMap<ActionId, Vec<NodeId>> {
     let mut actions: BTreeMap<ActionId, Vec<NodeId>> = BTreeMap::new();
     for (index, changed) in flow.changed.iter().enumerate() {
@@ -108,18 +108,18 @@ struct Maker<'p> {
     node_actions: BTreeMap<ActionId, Vec<NodeId>>,
     steps: BTreeMap<(ActionId, usize), &'static str>,
     nodes: BTreeMap<NodeId, &'static str>,
-    /// By derived value, as far as JSON can say it.
+    /// By derived value, as far as JSON can express it.
     roles: Vec<Role>,
     counts: Vec<Count>,
     writes: Vec<Write>,
     hit_stops: BTreeSet<NodeId>,
-    /// Tables that are asked again.
+    /// Tables that a hit looks up again.
     recounts: Vec<Recount>,
     headers: BTreeSet<HeaderId>,
 }
 
 impl Maker<'_> {
-    /// What ends a way, and what is odd.
+    /// Finds what ends a path, and what is odd.
     fn judge(&mut self) {
         for (index, changed) in self.flow.changed.iter().enumerate() {
             if changed.is_none() {
@@ -179,7 +179,7 @@ impl Maker<'_> {
         self.judge_counted_tables();
     }
 
-    /// Puts writes into the order in which a walk does them; too many end the way.
+    /// Sorts writes into the order of a walk; too many end the path.
     fn order_writes(&mut self) {
         let order = in_order(self.program, &self.program.control.ingress);
         let place = |action: &ActionId| {
@@ -194,7 +194,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Tables whose entries count packets, time out or have meters.
+    /// Judges tables whose entries count packets, time out or have meters.
     fn judge_counted_tables(&mut self) {
         let written = self.written();
         for node in in_order(self.program, &self.program.control.ingress) {
@@ -225,7 +225,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Odd primitives that would make too many compound actions end ways instead.
+    /// Turns odd primitives into stops when they would make too many compound actions.
     fn bound_actions(&mut self) {
         let sum = |headers: usize, counts: usize| {
             let headers = 3_usize.checked_pow(headers as u32);
@@ -312,7 +312,7 @@ impl Maker<'_> {
                 (!is_simple).then_some("changes a header as a whole")
             }
             Step::AddHeader(_) | Step::RemoveHeader(_) => Some("changes a header as a whole"),
-            // Validity is set by adding and removing alone.
+            // Validity may be set only by adding and removing headers.
             _ if words.may.iter().any(|&word| self.is_validity(word)) => {
                 Some("changes a header as a whole")
             }
@@ -378,7 +378,7 @@ impl Maker<'_> {
         plan
     }
 
-    /// The fields of the key, the validity of their headers among them, and their places.
+    /// The key's fields, including the validity of their headers, and their places.
     fn key(&self) -> (Vec<FieldPart>, BTreeMap<FieldId, usize>) {
         let headers = &self.program.headers;
         let inputs = self.flow.inputs.iter();
@@ -441,7 +441,7 @@ impl Maker<'_> {
         written
     }
 
-    /// Fields that compound actions set, and the words of those that only some ways write.
+    /// Fields that compound actions set, and the words of those that only some paths write.
     fn outputs(&self, places: &BTreeMap<FieldId, usize>) -> (Vec<Output>, BTreeMap<u32, usize>) {
         let mut written = WordSet::default();
         for &action in self.node_actions.keys() {
@@ -475,7 +475,7 @@ impl Maker<'_> {
         (outputs, flagged)
     }
 
-    /// For the barrier: parts of tables' keys that are, when asked, what the cache's key has.
+    /// For the barrier: the parts of tables' keys that surely equal a part of the cache's key.
     fn same_parts(
         &self,
         places: &BTreeMap<FieldId, usize>,
@@ -498,7 +498,7 @@ impl Maker<'_> {
     }
 }
 
-/// The registers of the key, and what they are found by, as far as JSON can say it.
+/// The key's registers and the values that locate them, as far as JSON can express them.
 fn state_roles(program: &Program, flow: &Flow) -> Vec<Role> {
     let mut is_said: Vec<bool> = Vec::new();
     let mut roles = vec![Role::Unused; flow.roles.len()];
@@ -535,7 +535,7 @@ fn reason(unfit: Unfit) -> &'static str {
     }
 }
 
-/// All sets of counts and of headers that come, go or stay.
+/// All combinations of counts, and of headers that are added, removed or kept.
 fn compound_actions(counts: usize, headers: usize) -> Vec<CacheAction> {
     let mut actions = Vec::new();
     let ways = [None, Some(true), Some(false)];

@@ -1,4 +1,4 @@
-//! B-Cache as a program: the cache table and the detector, put in front of a P4 program's ingress.
+//! B-Cache as a program: puts the cache table and the detector before a P4 program's ingress.
 //!
 //! ```text
 //!   begin     keep what the key reads and ingress may change; the epoch, from the table's default
@@ -12,31 +12,33 @@
 //!   report    clear both; a digest with epoch, key and outputs
 //! ```
 //!
-//! What comes out is BMv2's JSON again, for any target that runs v1model: nothing in it is ours
-//! alone. Who fills the table is a controller that reads the digests: [`Keeper`] says with what.
+//! The output is again BMv2's JSON, for any target that runs v1model; it uses no extension of
+//! ours. A controller reads the digests and fills the table; [`Keeper`] tells it what to write.
 //!
-//! A compound action sets every output from its data. The paper's would set one that this way did
-//! not write to what the reported packet had; here an output that is not in the key has a bit beside
-//! its value that says whether to set it. Odd primitives are replicated: one compound action for
-//! each set of counts, and of headers that come or go. Registers are read into the key, at indices
-//! that the packet gives, and what the way wrote to them is written from the entry's data, each with
-//! a bit and a jump (`state`). Tables whose entries count are asked again (`recount`).
+//! A compound action sets every output from its data. In the paper, an output that a path did
+//! not write is set to the reported packet's value. Here an output outside the key has a bit
+//! beside its value that says whether to set it. Odd primitives are replicated: there is one
+//! compound action for each set of counts, and of headers added or removed. Registers are read
+//! into the key, at indices that the packet gives. What the path wrote to them is written from
+//! the entry's data, each write with a bit and a jump (`state`). Tables whose entries count are
+//! looked up again (`recount`).
 //!
-//! What can be none of these ends the way, so that it is never reported, and its packets go through
-//! the program as before: registers at other indices, meters, time and chance, digests (a packet has
-//! one, so a report would take the place of the program's), clones, packets that begin anew,
-//! truncation, stacks and unions as a whole.
+//! Everything else ends the path: it is never reported, and its packets run the program as
+//! before. This concerns registers at other indices, meters, time and chance, digests (a packet
+//! has one, so a report would replace the program's), clones, resubmission and recirculation,
+//! truncation, and stacks and unions as a whole.
 //!
-//! Egress stays as it is: v1model sends digests at the end of ingress, so a detector behind egress
-//! has no way to report.
+//! Egress is unchanged: v1model sends digests at the end of ingress, so a detector after egress
+//! could not report.
 //!
 //! 1. With any entries that the keeper installs, and its barrier around each change, packets,
-//!    digests of the program, counters, registers and meters are those of the program before.
-//! 2. Fields of the key whose header is invalid are 0 in the entry, as in the lookup: the validity
-//!    of each such header is in the key, too.
+//!    the program's digests, counters, registers and meters equal those of the original
+//!    program.
+//! 2. Key fields of an invalid header are 0 in the entry, as in the lookup: the validity of
+//!    each such header is in the key, too.
 //!
-//! References: Zhang et al., *B-Cache*, sections III and IV, figures 1 and 6; the JSON format of
-//! BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
+//! References: Zhang et al., *B-Cache*, sections III and IV, figures 1 and 6; the JSON format
+//! of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 
 mod build;
 mod entries;
@@ -57,10 +59,10 @@ use serde_json::Value;
 use crate::error::LoadError;
 use crate::program::Program;
 
-/// What everything that is added is called, before a dot.
+/// The name of everything that is added, before a dot.
 pub const PREFIX: &str = "bcache";
 
-/// Compound actions that a cache table has at most.
+/// Maximum compound actions of a cache table.
 pub const MAX_COMPOUND_ACTIONS: usize = 64;
 
 /// A program with a cache in front.
@@ -68,15 +70,16 @@ pub const MAX_COMPOUND_ACTIONS: usize = 64;
 pub struct Transformed {
     /// The new program, as BMv2's JSON.
     pub json: Value,
-    /// What its digests and entries are made of.
+    /// The layout of its digests and entries.
     pub plan: Plan,
 }
 
-/// Puts a cache table of so many entries, and the detector, in front of a program.
+/// Puts a cache table of `entries` entries, and the detector, before a program's ingress.
 ///
 /// # Errors
-/// If the text is no program; if its ingress is empty, it has a name that begins with `bcache`, or
-/// its behaviours are decided by what no table can have as a key from the first table on.
+/// Fails if the text is no program, if its ingress is empty, or if it has a name that begins
+/// with `bcache`. Also fails if ingress depends on no field, or begins at a node that ends every
+/// path.
 pub fn transform(text: &str, entries: u32) -> Result<Transformed, LoadError> {
     let program = Program::from_json(text)?;
     let mut json: Value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
@@ -87,7 +90,7 @@ pub fn transform(text: &str, entries: u32) -> Result<Transformed, LoadError> {
     let plan = make::make(&program, &json, entries)?;
     instrument::instrument(&program, &plan, &mut json);
     build::build(&program, &plan, &mut json);
-    // What we write can be read, unless the key is wider than a table's may be.
+    // What we write can be read, unless the key exceeds a table's maximum width.
     if let Err(error) = Program::from_value(&json) {
         return Err(LoadError::Refused {
             pointer: String::new(),

@@ -1,4 +1,4 @@
-//! What the cache table matches, what its actions set, and what a report says.
+//! What the cache table matches, what its actions set, and what a report contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ pub struct FieldPart {
     pub field: String,
     /// Its width.
     pub width_bits: u32,
-    /// Whether ingress may change it, so that a copy is kept.
+    /// Whether ingress may change it, so that a copy must be kept.
     pub is_copied: bool,
-    /// Which part of the key is its header's validity, if that may differ.
+    /// The part of the key with its header's validity, if that may differ.
     pub validity: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ pub struct Output {
     pub field: String,
     /// Its width.
     pub width_bits: u32,
-    /// Whether it is set only where the way wrote it: no key has it.
+    /// Whether it is outside the key, so that it is set only where the path wrote it.
     pub is_flagged: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// Whether it was done, where, and what was written: names and widths.
+    /// Names and widths of the fields: whether it was done, where, and the value.
     pub(super) fn fields(&self, number: usize) -> [(String, u32); 3] {
         [
             (format!("wrote_{number}"), 1),
@@ -71,18 +71,18 @@ impl Write {
     }
 }
 
-/// A table that a hit asks again, since its entries count packets.
+/// A table that a hit looks up again, because its entries count packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recount {
     /// The table.
     pub table: String,
     /// The parts of its key that ingress may write.
     pub(super) key: Vec<RecountPart>,
-    /// Fields that are written when it is asked again.
+    /// Fields that the second lookup writes.
     pub(super) writes: BTreeSet<FieldId>,
 }
 
-/// A part of a key that is put back.
+/// A part of a key that is restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RecountPart {
     pub(super) header: String,
@@ -91,7 +91,7 @@ pub(super) struct RecountPart {
 }
 
 impl Recount {
-    /// Whether it had an entry, and the parts of its key: names and widths.
+    /// Names and widths of the fields: whether the lookup hit, and the parts of its key.
     pub(super) fn fields(&self, number: usize) -> Vec<(String, u32)> {
         let key = self.key.iter().enumerate();
         let key = key.map(|(index, part)| (format!("key_{number}_{index}"), part.width_bits));
@@ -101,51 +101,51 @@ impl Recount {
     }
 }
 
-/// A compound action: which odd primitives it has.
+/// A compound action: the odd primitives it contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheAction {
     /// Its name.
     pub name: String,
-    /// Of [`Plan::counts`].
+    /// Indices into [`Plan::counts`].
     pub counts: Vec<usize>,
-    /// For each of [`Plan::headers`]: whether it comes (`true`), goes, or stays as it is.
+    /// For each of [`Plan::headers`]: added (`true`), removed (`false`), or unchanged (`None`).
     pub headers: Vec<Option<bool>>,
 }
 
-/// What a transformed program is made of.
+/// The design of a transformed program.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Entries of the cache table.
+    /// Capacity of the cache table.
     pub entries: u32,
-    /// The key, before the epoch.
+    /// The key, in front of the epoch.
     pub key: Vec<FieldPart>,
-    /// What compound actions set, in order.
+    /// The outputs that compound actions set, in order.
     pub outputs: Vec<Output>,
-    /// What they may count.
+    /// The counts that they may do.
     pub counts: Vec<Count>,
-    /// What they may write to registers, in the order of the walk.
+    /// The register writes that they may do, in the order of the walk.
     pub writes: Vec<Write>,
-    /// Tables that they may ask again, in the order of the walk.
+    /// Tables that they may look up again, in the order of the walk.
     pub recounts: Vec<Recount>,
-    /// Outputs that are set again when tables have been asked again.
+    /// Outputs that are set once more after tables were looked up again.
     pub(super) restored: Vec<usize>,
-    /// What registers of the key are found by, and these, in order, by number.
+    /// The key's registers and the values that locate them, in order, by number.
     pub(super) derived: Vec<(usize, Derived)>,
-    /// Headers that may come or go, each with its place in the key.
+    /// Headers that may be added or removed, each with its place in the key.
     pub headers: Vec<(String, usize)>,
     /// The compound actions.
     pub actions: Vec<CacheAction>,
-    /// Why ways end, with the node or action.
+    /// Why paths end, with the node or action.
     pub stops: Vec<(String, &'static str)>,
     /// The actions that ingress runs.
     pub(super) walked: BTreeSet<ActionId>,
     pub(super) step_stops: BTreeSet<(ActionId, usize)>,
     pub(super) node_stops: BTreeSet<NodeId>,
-    /// Tables of which only a hit ends the way.
+    /// Tables at which only a hit ends the path.
     pub(super) hit_stops: BTreeSet<NodeId>,
-    /// By table: for each part of its key, the part of the cache's key that is the same then.
+    /// By table: for each part of its key, the part of the cache's key that surely equals it.
     pub(super) same_parts: BTreeMap<TableId, Vec<Option<usize>>>,
-    /// By word: the output that it belongs to, if that is flagged.
+    /// By word: the flagged output that it belongs to.
     pub(super) flagged: BTreeMap<u32, usize>,
 }
 
@@ -161,11 +161,11 @@ pub(super) fn index_name(count: usize) -> String {
     format!("index_{count}")
 }
 
-/// What a report comes to: epoch, key, which action, its data.
+/// A parsed report: epoch, key, index of the action, its data.
 type Read = (BigUint, Vec<BigUint>, usize, Vec<BigUint>);
 
 impl FieldPart {
-    /// What the cache table calls it.
+    /// Its name in the cache table.
     pub fn name(&self) -> String {
         format!("{}.{}", self.header, self.field)
     }
@@ -188,7 +188,7 @@ impl Plan {
         widths
     }
 
-    /// What writes registers and asks tables again.
+    /// The parameters for register writes and repeated lookups.
     pub(super) fn state_widths(&self) -> Vec<(String, u32)> {
         let writes = self.writes.iter().enumerate();
         let writes = writes.flat_map(|(number, write)| write.fields(number));
@@ -218,7 +218,7 @@ impl Plan {
         self.key.iter().map(|part| part.width_bits).sum()
     }
 
-    /// A report as an entry; none if it has not the numbers of one.
+    /// Parses a report as an entry; `None` if the numbers do not form one.
     pub(super) fn read(&self, numbers: &[BigUint]) -> Option<Read> {
         let bits = self.report_bits();
         let fits = |(number, bits): (&BigUint, &u32)| number.bits() <= u64::from(*bits);
@@ -252,7 +252,7 @@ impl Plan {
             let (before, after) = (is_set(&key[*place]), is_set(numbers.next()?));
             headers.push((before != after).then_some(after));
         }
-        // Invariant 2: what a lookup reads of a header that is not there.
+        // Invariant 2: a lookup reads 0 from an invalid header.
         for (place, part) in self.key.iter().enumerate() {
             let is_there = part.validity.is_none_or(|validity| is_set(&key[validity]));
             if !is_there {
@@ -264,14 +264,14 @@ impl Plan {
         Some((epoch, key, action, data))
     }
 
-    /// Whether a behaviour may have met a change of a table.
+    /// Whether a behaviour may depend on a changed part of a table.
     pub(super) fn is_affected(
         &self,
         table: TableId,
         matches: &Option<Vec<Match>>,
         key: &[BigUint],
     ) -> bool {
-        // A table that only egress asks is in no behaviour.
+        // No behaviour includes a table that only egress looks up.
         let Some(parts) = self.same_parts.get(&table) else {
             return false;
         };
@@ -284,7 +284,7 @@ impl Plan {
     }
 }
 
-/// Whether an entry may ask for a number.
+/// Whether an entry may match a number.
 fn may_match(wanted: &Match, number: &BigUint, width_bits: u32) -> bool {
     match wanted {
         Match::Exact(value) => value == number,

@@ -1,20 +1,22 @@
-//! Tables whose entries count packets, or time out: asked again on a hit.
+//! Tables whose entries count packets or time out: a hit looks them up again.
 //!
-//! No primitive counts for an entry; only to meet it does. So a way notes which of these tables it
-//! hit, and with what key; a hit of the cache puts the key back, asks each of them again, and then
-//! sets the outputs that their actions have written to what the way came to.
+//! No primitive counts for an entry; only a lookup that hits it does. So a path notes which of
+//! these tables it hit, and with what key. A hit of the cache restores each key and looks up
+//! each table again. Then it sets the outputs that the tables' actions wrote to the path's
+//! final values.
 //!
 //! ```text
 //!   walk:  note_k (the key) -> table -> hit? did_k -- no replay --> hit_k (its bit) -> as before
 //!   hit:   cache -> again_0? -> put_0 -> table 0 -> did_0 -- replay --> again_1? ... -> finish
 //! ```
 //!
-//! A miss counts nothing, so nothing is done for it again. What a table's action does is done again,
-//! so only tables whose actions write fields and nothing else are asked again, and those whose key
-//! is found in the same place: of the others a hit ends the way, as does one that meets a meter.
+//! A miss counts nothing, so it is not repeated. The action of a table is repeated. So only
+//! tables whose actions only write fields are looked up again, and only if their keys are found
+//! in the same place. A hit in any other such table ends the path; so does a hit that executes
+//! a meter.
 //!
-//! 1. On a hit, a table is asked with the key, and finds the entry, of the way: the barrier evicts a
-//!    behaviour before an entry changes that it met.
+//! 1. On a hit, a table is looked up with the path's key and finds the path's entry: the
+//!    barrier evicts a behaviour before an entry that it hit changes.
 
 use std::collections::BTreeSet;
 
@@ -31,24 +33,24 @@ use super::instrument::{assign, hex, inner, ours};
 use super::plan::{Plan, Recount, RecountPart};
 use super::value::field_value;
 
-/// Whether what follows a hit can be told from what follows a miss, in one place.
+/// Whether one edge leads away from a hit and not from a miss.
 pub(super) fn tells_hits(table: &Table) -> bool {
     let is_one = table.next.iter().all(|&next| next == table.base_next);
     table.next_on_hit.is_some() || (table.next_on_miss.is_none() && is_one)
 }
 
-/// What a plan knows of the words and steps of ingress.
+/// A plan's knowledge of the words and steps of ingress.
 pub(super) struct Around<'a> {
     pub(super) program: &'a Program,
     /// Words that ingress may write.
     pub(super) written: &'a WordSet,
-    /// Headers that may come or go.
+    /// Headers that may be added or removed.
     pub(super) headers: &'a BTreeSet<HeaderId>,
     pub(super) is_stopped: &'a dyn Fn(ActionId, usize) -> bool,
 }
 
 impl Around<'_> {
-    /// How a table is asked again; none if it cannot be.
+    /// How to look up a table again; `None` if that is impossible.
     pub(super) fn recount(&self, node: NodeId) -> Option<Recount> {
         let NodeKind::Table(id) = self.program.control.nodes[node.index()].kind else {
             return None;
@@ -88,13 +90,13 @@ impl Around<'_> {
         })
     }
 
-    /// The fields that an action writes, if it does nothing else but what ends the way.
+    /// The fields that an action writes, if it does nothing else that is repeated.
     fn writes(&self, id: ActionId) -> Option<BTreeSet<FieldId>> {
         let uses = crate::behavior::cache::words::Uses {
             program: self.program,
         };
         let steps = &self.program.action(id).steps;
-        // What stops the way is never done again.
+        // An action that ends the path is never repeated.
         if (0..steps.len()).any(|step| (self.is_stopped)(id, step)) {
             return Some(BTreeSet::new());
         }
@@ -116,7 +118,7 @@ impl Around<'_> {
     }
 }
 
-/// What is added to the header: names and widths.
+/// Names and widths of the fields added to the header.
 pub(super) fn fields(plan: &Plan) -> Vec<(String, u32)> {
     let mut fields = Vec::new();
     if !plan.recounts.is_empty() {
@@ -134,7 +136,8 @@ pub(super) fn fields(plan: &Plan) -> Vec<(String, u32)> {
     fields
 }
 
-/// What a compound action does at its end: what the tables are asked with, and what is so then.
+/// The end of a compound action: saves which tables to look up again, with what keys, and the
+/// final values of outputs.
 pub(super) fn prepare(plan: &Plan, place: impl Fn(&str) -> usize, steps: &mut Vec<Value>) {
     if plan.recounts.is_empty() {
         return;
@@ -157,7 +160,7 @@ pub(super) fn prepare(plan: &Plan, place: impl Fn(&str) -> usize, steps: &mut Ve
     }
 }
 
-/// The actions, by name: to note a key, to note a hit, to put a key back, to finish.
+/// The actions, by name: note a key, note a hit, restore a key, finish.
 pub(super) fn actions(plan: &Plan) -> Vec<(String, Vec<Value>)> {
     let mut all = Vec::new();
     for (number, recount) in plan.recounts.iter().enumerate() {
@@ -193,7 +196,7 @@ pub(super) fn actions(plan: &Plan) -> Vec<(String, Vec<Value>)> {
     all
 }
 
-/// Conditions: whether a table is asked again, and whether it just was.
+/// The conditions: whether a table is looked up again, and whether it just was.
 pub(super) fn conditions(plan: &Plan) -> Vec<(String, Value, String, String)> {
     let is_one = |field: &str| inner(json!({"op": "==", "left": ours(field), "right": hex(1)}));
     let next = |number: usize| match number + 1 < plan.recounts.len() {
@@ -214,7 +217,7 @@ pub(super) fn conditions(plan: &Plan) -> Vec<(String, Value, String, String)> {
     all
 }
 
-/// Leads what follows a hit of a table elsewhere; where it led before.
+/// Redirects what follows a hit of `table` to `to`, and returns where it led before.
 pub(super) fn divert_hits(table: &mut Value, to: &str) -> Value {
     if let Some(hit) = table["next_tables"].get_mut("__HIT__") {
         return std::mem::replace(hit, json!(to));
@@ -224,7 +227,7 @@ pub(super) fn divert_hits(table: &mut Value, to: &str) -> Value {
     next
 }
 
-/// Fields that are written when tables are asked again, as outputs: these are set once more.
+/// The outputs that repeated lookups write, and that must be set once more.
 pub(super) fn restored(program: &Program, plan: &Plan) -> Vec<usize> {
     let writes = plan.recounts.iter().flat_map(|one| &one.writes);
     let written: BTreeSet<FieldId> = writes.copied().collect();

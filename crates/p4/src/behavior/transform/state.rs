@@ -1,4 +1,4 @@
-//! Registers: those of the key are read in `bcache.begin`, and a hit writes what the way wrote.
+//! Registers: `bcache.begin` reads those of the key, and a hit repeats the path's writes.
 //!
 //! ```text
 //!   begin:  v_0 = hash of fields                          what a register is found by
@@ -7,8 +7,9 @@
 //!   hit:    if wrote_0: register[cell_0] = new_0          from the entry's data
 //! ```
 //!
-//! An index past the end reads and writes nothing: such a way ends, so that its packets meet that
-//! as before. Writes are done in the order of the walk: each is at one node, and these have one.
+//! An index past the end reads and writes nothing. Such a path ends, so its packets run the
+//! program as before. Writes are repeated in the order of the walk: each is at one node, and
+//! nodes are ordered.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use super::instrument::{assign, call, expression, hex, inner, ours};
 use super::plan::Plan;
 use super::value::{derived_name, field_value, number};
 
-/// What is added to the header: names and widths.
+/// Names and widths of the fields added to the header.
 pub(super) fn fields(program: &Program, plan: &Plan) -> Vec<(String, u32)> {
     let mut fields = Vec::new();
     for (place, derived) in &plan.derived {
@@ -43,7 +44,7 @@ pub(super) fn fields(program: &Program, plan: &Plan) -> Vec<(String, u32)> {
     fields
 }
 
-/// Whether all that a derived value is made of can be said in JSON.
+/// Whether JSON can express every operand of a derived value.
 pub(super) fn is_expressible(program: &Program, derived: &Derived) -> bool {
     let mut operands = derived.operands().into_iter();
     operands.all(|operand| number(program, operand).is_some())
@@ -53,7 +54,7 @@ fn value(program: &Program, expr: &Expr) -> Value {
     number(program, expr).expect("the plan has only what can be said")
 }
 
-/// As the parameter of a primitive.
+/// Wraps a value as the parameter of a primitive.
 fn parameter(value: Value) -> Value {
     match value["type"] == "expression" {
         true => json!({"type": "expression", "value": value}),
@@ -61,7 +62,7 @@ fn parameter(value: Value) -> Value {
     }
 }
 
-/// Computes the derived values; `steps` are the primitives before.
+/// Computes the derived values; appends to the primitives in `steps`.
 pub(super) fn derive(program: &Program, plan: &Plan, steps: &mut Vec<Value>) {
     for (place, derived) in &plan.derived {
         match derived {
@@ -108,14 +109,14 @@ pub(super) fn derive(program: &Program, plan: &Plan, steps: &mut Vec<Value>) {
     }
 }
 
-/// A truth as the number that a jump takes.
+/// A boolean as the number that a jump takes.
 fn as_number(truth: Value) -> Value {
     expression(json!({"op": "b2d", "left": null, "right": truth}))
 }
 
 /// Ends the way if an index is past the end of an array.
 pub(super) fn stop_past_end(index: &Value, size: u32) -> Value {
-    // A parameter that is an expression is wrapped once more than an operand is.
+    // A parameter that is an expression is wrapped once more than an operand.
     let operand = match index["type"] == "expression" {
         true => index["value"].clone(),
         false => local(index),
@@ -125,7 +126,7 @@ pub(super) fn stop_past_end(index: &Value, size: u32) -> Value {
     assign(ours("stop"), expression(stop))
 }
 
-/// The data of an entry is called otherwise within an expression.
+/// An entry's data has another name within an expression.
 fn local(parameter: &Value) -> Value {
     match parameter["type"] == "runtime_data" {
         true => json!({"type": "local", "value": parameter["value"]}),
@@ -133,7 +134,7 @@ fn local(parameter: &Value) -> Value {
     }
 }
 
-/// Before a write: its bit, its index and its value, as the primitive has them.
+/// The notes before a write: its bit, its index and its value, as in the primitive.
 pub(super) fn note_write(number: usize, size: u32, primitive: &Value) -> Vec<Value> {
     let [index, value] = [1, 2].map(|place| primitive["parameters"][place].clone());
     vec![
@@ -144,7 +145,7 @@ pub(super) fn note_write(number: usize, size: u32, primitive: &Value) -> Vec<Val
     ]
 }
 
-/// What a hit writes; `place` finds the data of the entry, `steps` are the primitives before.
+/// The writes of a hit; `place` finds the entry's data. Appends to the primitives in `steps`.
 pub(super) fn replay(plan: &Plan, place: impl Fn(&str) -> usize, steps: &mut Vec<Value>) {
     for (number, write) in plan.writes.iter().enumerate() {
         let data = |kind: &str| {

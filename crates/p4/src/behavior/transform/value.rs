@@ -1,7 +1,7 @@
-//! Expressions as BMv2's JSON again.
+//! Writes expressions as BMv2's JSON again.
 //!
-//! BMv2 tells numbers from truths, which our expressions do not: what operators give and take says
-//! which is which, and `b2d` and `d2b` lead from one to the other.
+//! BMv2 distinguishes numbers from booleans; our expressions do not. The type follows from what
+//! operators take and give, and `b2d` and `d2b` convert.
 
 use num_bigint::BigInt;
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ use crate::program::ids::FieldId;
 
 use super::instrument::{inner, ours};
 
-/// The field that has a derived value.
+/// The name of the field that holds a derived value.
 pub(super) fn derived_name(number: usize) -> String {
     format!("v_{number}")
 }
 
-/// An expression as the operand of another, or as a parameter, that is a number; none if it has
-/// parts that depend on the packet (elements of stacks, members of unions).
+/// A number as an operand or a parameter. `None` if it has parts that depend on the packet
+/// (elements of stacks, members of unions).
 pub(super) fn number(program: &Program, expr: &Expr) -> Option<Value> {
     Some(match expr {
         Expr::Constant(number) => constant(number),
@@ -44,7 +44,7 @@ pub(super) fn number(program: &Program, expr: &Expr) -> Option<Value> {
     })
 }
 
-/// The same, that is true or false.
+/// The same for a boolean.
 fn truth(program: &Program, expr: &Expr) -> Option<Value> {
     Some(match expr {
         Expr::Unary(Unary::Not, one) => {
