@@ -1,29 +1,29 @@
-//! What is said when a program cannot be loaded.
+//! The errors of loading a program.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A program that cannot be loaded: where, and why.
+/// Why and where a program cannot be loaded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The text is no JSON.
+    /// The text is not JSON.
     #[error("line {line}, column {column}: {what}; this is no JSON as p4c writes it for BMv2")]
     Syntax {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
-        /// What the reader of JSON says.
+        /// The JSON reader's message.
         what: String,
     },
     /// Something is missing, contradicts itself or is not supported.
     #[error("{}{}: {what}", pointer_text(.pointer), source_text(.source_location))]
     Refused {
-        /// Where in the JSON, as RFC 6901 writes it; the root is "".
+        /// The place in the JSON, as an RFC 6901 pointer; the root is "".
         pointer: String,
-        /// The line of P4 it came from, if the compiler left it.
+        /// The line of P4 it came from, if the compiler recorded it.
         source_location: Option<SourceLocation>,
         /// What is wrong.
         what: String,
@@ -35,16 +35,16 @@ pub enum LoadError {
 pub struct SourceLocation {
     /// The file, as the compiler knew it.
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: u64,
-    /// From 0, as p4c counts.
+    /// The column, from 0 as in p4c.
     pub column: u64,
     /// The text at that place.
     pub fragment: String,
 }
 
 impl SourceLocation {
-    /// Reads a `source_info`; none if it names no line.
+    /// Reads a `source_info`; `None` if it names no line.
     pub(crate) fn of(value: &Value) -> Option<SourceLocation> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let number = |key: &str| value.get(key).and_then(Value::as_u64);

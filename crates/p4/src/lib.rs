@@ -1,4 +1,4 @@
-//! P4 programs in BMv2's JSON: loaded, filled with entries, and run on packets.
+//! Loads P4 programs in BMv2's JSON, fills them with entries, and runs them on packets.
 //!
 //! ```text
 //!   JSON of p4c --Program--> headers, parser, tables, actions       once, at load
@@ -6,23 +6,25 @@
 //!   packet -----Target-----> packets, digests, counts                nothing looked up by name
 //! ```
 //!
-//! The programs are those of v1model, compiled by p4c's back end for BMv2; where the language leaves
-//! room they mean what they mean on `simple_switch`. [`Program`] is a program after loading,
-//! [`State`] what a controller writes and packets change, [`Target`] both at work. [`stf`] runs p4c's
-//! own tests, and [`commands`] reads files of simple_switch_CLI.
+//! The programs are v1model programs compiled by p4c's back end for BMv2. Where the language
+//! leaves room, they behave as on `simple_switch`. [`Program`] is a loaded program, [`State`]
+//! what controllers write and packets change, and [`Target`] runs both. [`stf`] runs p4c's own
+//! tests, and [`commands`] reads files of simple_switch_CLI.
 //!
-//! - It reads no clock, opens no socket, starts no thread, and has no chance of its own: time is an
-//!   argument and the seed is in [`Config`]. The same packets at the same times have the same outcome.
-//! - A packet asks for no memory, but for numbers that 128 bits do not hold and for buffers that are
-//!   kept for the next one.
-//! - Work per packet is bounded: states, steps, passes and copies have limits, and so has what they
-//!   are together ([`run::WORK_MAX`]); a packet that meets one is dropped and counted
+//! - It reads no clock, opens no socket, starts no thread, and has no randomness of its own:
+//!   time is an argument and the seed is in [`Config`]. The same packets at the same times have
+//!   the same outcome.
+//! - A packet allocates nothing, except for numbers that exceed 128 bits and for buffers that
+//!   are kept for later packets.
+//! - Work per packet is bounded: states, steps, passes and copies have limits, and so has their
+//!   total ([`run::WORK_MAX`]). A packet that meets a limit is dropped and counted
 //!   ([`DropReason`]).
-//! - What cannot be run is refused when it is loaded, with its place in the JSON and in the P4 program.
+//! - A program that cannot run is refused at load, with the place in the JSON and in the P4
+//!   program.
 //!
-//! It stands on `classifier`, whose classifiers hold the entries of its tables in versions, and on
-//! `packet`. It is a crate of its own beside `pipeline`, since almost nothing of a walk is the same: a
-//! P4 program has its own parser, header instances, externs and control flow.
+//! It builds on `classifier`, whose classifiers hold the tables' entries in versions, and on
+//! `packet`. It is separate from `pipeline`, since almost nothing of a walk is the same: a P4
+//! program has its own parser, header instances, externs and control flow.
 //!
 //! References: *P4_16 Language Specification*, version 1.2.4, The P4 Language Consortium, 2023;
 //! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).

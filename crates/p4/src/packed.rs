@@ -1,4 +1,4 @@
-//! Words of a frame packed into the words of a key, and hashed: what both caches look up by.
+//! Packs words of a frame into the words of a key, and hashes it, for both caches.
 //!
 //! ```text
 //!   word of the key = part << shift | part << shift | ...           parts are words of the frame
@@ -6,22 +6,23 @@
 //!                                               ^ (a ^ s) ^ (b ^ t), rotated by half its length
 //! ```
 //!
-//! A miss pays for this and has nothing of it, so it waits for as little as possible. A word of the
-//! key is put together in a register and stored once. The hash is the multiply-and-fold step of
-//! [`thalweg_classifier::hash`], but of pairs, and the products are summed: none waits for another,
-//! where a chain would wait for a multiplication with each word. Every word has a secret of its own,
-//! drawn from the seed, so that words that change places have another hash, and a sender who does
-//! not know the seed cannot make keys collide. A word that is its secret makes the product zero; the
-//! other word of the pair still counts, since both are in the sum once more.
+//! A miss pays for this and gains nothing, so it has as few dependencies as possible. Each word
+//! of the key is assembled in a register and stored once. The hash is the multiply-and-fold
+//! step of [`thalweg_classifier::hash`], applied to pairs of words, and the products are
+//! summed. So no product waits for another, while a chain would wait for a multiplication with
+//! each word. Every word has its own secret, drawn from the seed. So swapping words changes the
+//! hash, and a sender who does not know the seed cannot make keys collide. A word that equals
+//! its secret makes the product zero; the other word of the pair still counts, since the sum
+//! has both words once more.
 //!
-//! 1. A word of the key has the parts that it was given and zeros elsewhere.
+//! 1. A word of the key has exactly the parts given for it, and zeros elsewhere.
 //! 2. The same seed and key give the same hash, on every machine and in every run.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A word of a frame in a key: moved up by a multiplication, which takes one step where a shift by a
-/// number of bits that is loaded takes three.
+/// A word of a frame in a key. It is moved up by a multiplication, which takes one step, where
+/// a shift by a loaded number of bits takes three.
 #[derive(Clone, Copy, Debug)]
 struct Gather {
     from: u32,
@@ -31,14 +32,15 @@ struct Gather {
 /// Which words of a frame make up which words of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Packing {
-    /// Those of the key's first word, then those of the next.
+    /// Those of the key's first word, then those of the next, and so on.
     gathers: Box<[Gather]>,
-    /// How many each word of the key has.
+    /// The number of gathers of each word of the key.
     counts: Box<[u32]>,
 }
 
 impl Packing {
-    /// Of parts (word of the frame, word of the key, shift), for so many words of the key.
+    /// Creates a packing for keys of `words` words from `parts`: word of the frame, word of the
+    /// key, shift.
     pub(crate) fn new(words: usize, parts: impl IntoIterator<Item = (u32, usize, u32)>) -> Packing {
         let mut parts: Vec<_> = parts.into_iter().collect();
         parts.sort_unstable_by_key(|&(_, into, shift)| (into, shift));
@@ -56,7 +58,7 @@ impl Packing {
         }
     }
 
-    /// Fills as many words of the key as it is for.
+    /// Fills the words of the key that the packing covers.
     #[inline]
     pub(crate) fn pack(&self, frame: &[u64], key: &mut [u64]) {
         let mut rest = &self.gathers[..];
@@ -65,7 +67,7 @@ impl Packing {
         }
     }
 
-    /// The same, and the key's hash by the way, for keys that have no other words.
+    /// Fills the key and returns its hash, for keys without other words.
     #[inline]
     pub(crate) fn pack_and_hash(&self, hash: &KeyHash, frame: &[u64], key: &mut [u64]) -> u64 {
         let mut rest = &self.gathers[..];
@@ -85,7 +87,7 @@ impl Packing {
     }
 }
 
-/// The next word of a key, of as many parts of those that are left.
+/// Assembles the next word of a key from the next `count` gathers of `rest`.
 #[inline]
 fn next_word(rest: &mut &[Gather], count: u32, frame: &[u64]) -> u64 {
     let (own, others) = rest.split_at(count as usize);
@@ -95,7 +97,7 @@ fn next_word(rest: &mut &[Gather], count: u32, frame: &[u64]) -> u64 {
     })
 }
 
-/// A step of the hash.
+/// One step of the hash.
 #[inline]
 fn fold(first: u64, second: u64, secret: &[u64; 2]) -> u64 {
     let (first, second) = (first ^ secret[0], second ^ secret[1]);
@@ -103,14 +105,14 @@ fn fold(first: u64, second: u64, secret: &[u64; 2]) -> u64 {
     product as u64 ^ (product >> 64) as u64 ^ first ^ second.rotate_left(32)
 }
 
-/// The hash of keys of one length.
+/// The hash function for keys of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyHash {
     secrets: Box<[[u64; 2]]>,
 }
 
 impl KeyHash {
-    /// For keys of so many words.
+    /// Creates a hash function for keys of `words` words.
     pub(crate) fn new(words: usize, seed: u64) -> KeyHash {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut pair = || [random.random(), random.random()];
@@ -119,7 +121,7 @@ impl KeyHash {
         }
     }
 
-    /// The hash of a key.
+    /// Hashes a key.
     #[inline]
     pub(crate) fn hash(&self, key: &[u64]) -> u64 {
         let (pairs, last) = key.as_chunks::<2>();
@@ -127,7 +129,7 @@ impl KeyHash {
         for ([first, second], secret) in pairs.iter().zip(&self.secrets) {
             sum = sum.wrapping_add(fold(*first, *second, secret));
         }
-        // An odd one is paired with 0.
+        // An odd last word is paired with 0.
         match (last, self.secrets.last()) {
             (&[word], Some(secret)) => sum.wrapping_add(fold(word, 0, secret)),
             _ => sum,
@@ -141,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// Against the sum of all parts, one by one.
+    /// Compares with the sum of all parts, one by one.
     #[test]
     fn words_of_the_key_have_the_parts_they_were_given() {
         let mut random = Pcg64Mcg::seed_from_u64(3);
@@ -181,8 +183,8 @@ mod tests {
         }
     }
 
-    /// Keys with a bit or two in them, of each length: 65,536 places of the low and of the high bits
-    /// are hit as often as by chance, and no two keys have one hash.
+    /// Hashes keys of each length with one or two bits set. The low and the high bits hit
+    /// 65,536 places about as often as by chance, and no two keys have the same hash.
     #[test]
     fn keys_that_differ_little_have_hashes_that_differ_much() {
         for words in 1..8_usize {

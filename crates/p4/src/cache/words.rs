@@ -1,6 +1,6 @@
 //! Sets of words of a frame.
 
-/// The places of the ones of a word, from the lowest.
+/// The indices of the one bits of a word, from the lowest.
 pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lowest = (bits != 0).then(|| bits.trailing_zeros())?;
@@ -9,46 +9,46 @@ pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// A set of words of a frame; one bit for each.
+/// A set of words of a frame, with one bit for each.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct WordSet {
     bits: Box<[u64]>,
 }
 
 impl WordSet {
-    /// The empty set, of a frame with so many words.
+    /// Creates an empty set for a frame of `words` words.
     pub(crate) fn new(words: usize) -> WordSet {
         WordSet {
             bits: vec![0; words.div_ceil(64)].into(),
         }
     }
 
-    /// Whether a word is in it.
+    /// Whether a word is in the set.
     #[inline]
     pub(crate) fn contains(&self, word: u32) -> bool {
         self.bits[word as usize / 64] >> (word % 64) & 1 == 1
     }
 
-    /// Adds a word; whether it was not in it.
+    /// Adds a word. Returns whether it is new.
     pub(crate) fn insert(&mut self, word: u32) -> bool {
         let is_new = !self.contains(word);
         self.bits[word as usize / 64] |= 1 << (word % 64);
         is_new
     }
 
-    /// Takes a word out.
+    /// Removes a word.
     pub(crate) fn remove(&mut self, word: u32) {
         self.bits[word as usize / 64] &= !(1 << (word % 64));
     }
 
-    /// Adds words; whether any was not in it.
+    /// Adds words. Returns whether any is new.
     pub(crate) fn extend(&mut self, words: impl IntoIterator<Item = u32>) -> bool {
         words
             .into_iter()
             .fold(false, |changed, word| self.insert(word) | changed)
     }
 
-    /// The words, in order.
+    /// The words in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let all = self.bits.iter().enumerate();
         all.flat_map(|(index, &bits)| ones(bits).map(move |bit| index as u32 * 64 + bit))

@@ -1,5 +1,6 @@
-//! Commands about counters, meters and registers: of an array, or of a table's entries, which are
-//! known by their handles.
+//! Commands for counters, meters and registers, in arrays or in a table's entries.
+//!
+//! The entries are named by their handles.
 
 use num_bigint::BigUint;
 
@@ -10,7 +11,7 @@ use crate::stf::resolve;
 
 use super::{Asked, Note, Reader, Said, Word, Wrong, number, value, value_of, word};
 
-/// The one of a kind that is meant.
+/// The position of the item with this name.
 fn position<T>(
     all: &[T],
     name: impl Fn(&T) -> &str,
@@ -23,7 +24,7 @@ fn position<T>(
 }
 
 impl Reader<'_> {
-    /// The table whose entries have the cells of an array.
+    /// The table whose entries hold the cells of an array.
     fn direct(&self, table: Option<&str>) -> Result<Option<TableId>, Wrong> {
         let table = table.map(|name| resolve::table(self.program, name));
         Ok(table.transpose()?)
@@ -103,8 +104,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The meters of all entries of a table. On simple_switch these are cells of an array as long as
-    /// the table, so an entry that comes later finds its cell set.
+    /// Sets the meters of all entries of a table. On simple_switch these are cells of an array
+    /// as long as the table, so an entry that is added later finds its cell set.
     fn set_all_entry_rates(&self, table: TableId, rates: MeterRates) -> Asked {
         let entries = self.entries[table.index()].iter();
         let updates = entries.map(|known| {

@@ -1,8 +1,9 @@
-//! Commands about tables: their entries, which are known by handles, and their defaults.
+//! Commands for tables: entries, named by handles, and defaults.
 //!
-//! A handle has the number of a place in its lowest 24 bits, and above them how often that place has
-//! been left. A new entry has the first place that is free; the program's own entries have the first
-//! of all. So the handles of a file that simple_switch has been given mean the same entries here.
+//! The lowest 24 bits of a handle are a place number; the bits above count how often that place
+//! has been vacated. A new entry takes the lowest free place; the program's own entries take
+//! the first places. So the handles in a file written for simple_switch name the same entries
+//! here.
 
 use crate::program::Program;
 use crate::program::ids::TableId;
@@ -13,13 +14,13 @@ use crate::stf::resolve;
 use super::handles::Handles;
 use super::{Asked, Note, Reader, Said, Word, Wrong, number, said, split_at_arrow};
 
-/// Bits of a handle that are a place.
+/// Bits of a handle that hold the place.
 const PLACE_BITS: u32 = 24;
 
 /// An entry that has a handle.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// Whether it is the program's, for ever.
+    /// Whether the entry belongs to the program and can never change.
     is_own: bool,
     pub(super) entry: TableEntry,
 }
@@ -64,12 +65,12 @@ fn own_of(table: &Table) -> Handles<Known> {
 }
 
 impl Reader<'_> {
-    /// The table that a word means.
+    /// The table that a word names.
     pub(super) fn table(&self, word: &Word<'_>) -> Result<TableId, Wrong> {
         word.blame(resolve::table(self.program, word))
     }
 
-    /// A new entry, whose meter is set if all of the table were.
+    /// Inserts an entry, and sets its meter if `meter_array_set_rates` was given for the table.
     pub(super) fn insert(&self, table: TableId, entry: TableEntry) -> Asked {
         let mut updates = vec![Update::InsertEntry(table, entry.clone())];
         if let Some(rates) = self.rates.get(&table) {
@@ -83,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The place that a handle of a table names, and what has it.
+    /// The place that a handle of a table names, and the entry there.
     pub(super) fn entry(&self, table: TableId, word: &Word<'_>) -> Result<(u32, &Known), Wrong> {
         let handle: u32 = number(word)?;
         let place = handle & ((1 << PLACE_BITS) - 1);
@@ -99,7 +100,7 @@ impl Reader<'_> {
         Ok((place, known))
     }
 
-    /// The same, of an entry that a command may change.
+    /// The same for an entry that a command may change.
     fn written(&self, table: TableId, handle: &Word<'_>) -> Result<(u32, TableEntry), Wrong> {
         match self.entry(table, handle)? {
             (_, known) if known.is_own => {
@@ -139,7 +140,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn table_modify(&self, words: &[Word<'_>]) -> Said {
-        // simple_switch_CLI takes parameters with the arrow and without.
+        // simple_switch_CLI takes parameters with or without the arrow.
         let (before, after) = split_at_arrow(words);
         let [name, action, handle, rest @ ..] = before else {
             return Err("it is table_modify TABLE ACTION HANDLE => PARAMETERS".into());
@@ -170,7 +171,7 @@ impl Reader<'_> {
             return Err("it is table_clear TABLE".into());
         };
         let table = self.table(table)?;
-        // The program's own go with the others, and no place has been left.
+        // The program's own entries go too, and the places start over as never vacated.
         Ok(said(Update::ClearTable(table), Note::Cleared(table)))
     }
 

@@ -1,18 +1,18 @@
-//! Handles as simple_switch gives them out.
+//! Assigns handles as simple_switch does.
 //!
-//! The lowest place that is free is taken. How often a place has been left is counted, up to 255: the
-//! handles of entries have that above their place (`entries`).
+//! A new item takes the lowest free place. Each place counts how often it has been vacated, up
+//! to 255; the handles of entries have this count above the place (`entries`).
 
 use std::collections::BTreeSet;
 
-/// What has handles, by its places.
+/// Items with handles, by place.
 #[derive(Clone, Debug)]
 pub(super) struct Handles<T> {
     places: Vec<Place<T>>,
     free: BTreeSet<u32>,
 }
 
-/// A place, and how often it has been left.
+/// A place, and how often it has been vacated.
 #[derive(Clone, Debug)]
 struct Place<T> {
     left: u8,
@@ -29,7 +29,7 @@ impl<T> Default for Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// The place that the next one has.
+    /// The place that the next item will take.
     pub(super) fn next(&self) -> u32 {
         let free = self.free.first().copied();
         free.unwrap_or(self.places.len() as u32)
@@ -53,7 +53,7 @@ impl<T> Handles<T> {
         self.places.get_mut(place as usize)?.taken.as_mut()
     }
 
-    /// How often a place has been left.
+    /// How often a place has been vacated.
     pub(super) fn left(&self, place: u32) -> u8 {
         self.places.get(place as usize).map_or(0, |one| one.left)
     }
@@ -65,7 +65,7 @@ impl<T> Handles<T> {
         self.free.insert(place);
     }
 
-    /// All that is there, in the order of places.
+    /// All items, in the order of their places.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.taken.as_ref())
     }

@@ -1,4 +1,4 @@
-//! Files of commands as simple_switch_CLI reads them, for entries.
+//! Reads files of simple_switch_CLI commands for entries and other state.
 //!
 //! ```text
 //!   table_add TABLE ACTION KEY ... => PARAMETER ... [PRIORITY]      smaller priority wins
@@ -28,14 +28,14 @@
 //!   counter_read, table_dump, show_tables and others that only look: passed over
 //! ```
 //!
-//! A key is `value`, `value&&&mask`, `value/length` or `low->high`; a value a number, an Ethernet
-//! address or a dotted quad. A name may be shortened to its last parts if they are unambiguous. `#`
-//! begins a comment; `//` does not, here as for simple_switch_CLI.
+//! A key is `value`, `value&&&mask`, `value/length` or `low->high`. A value is a number, an
+//! Ethernet address or a dotted quad. A name may be shortened to its last parts if that is
+//! unambiguous. `#` begins a comment; `//` does not, as in simple_switch_CLI.
 //!
-//! Commands become [`Update`]s; whoever has read a whole file knows that all of it can be read, and
-//! writes it as one batch. Entries, members, groups and nodes are known by the handles that
-//! simple_switch would give them (`handles`). Reading a line changes nothing but what is noted when
-//! the next is read, so that a line can be taken back if what it asks for was refused.
+//! Commands become [`Update`]s. A caller that has read a whole file knows that all of it is
+//! readable, and writes it as one batch. Entries, members, groups and nodes are named by the
+//! handles that simple_switch would assign (`handles`). A line takes effect on handles only
+//! when the next line is read, so it can be taken back if its updates were refused.
 
 mod arrays;
 mod entries;
@@ -65,29 +65,29 @@ use crate::stf::resolve;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub struct CommandError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// The word that is at fault, or the first: in characters from 1.
+    /// The column of the faulty word, or of the first: in characters from 1.
     pub column: usize,
     /// What is wrong.
     pub what: String,
 }
 
-/// What a line asks for, or one of the things.
+/// One update that a line requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Command {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Where it begins, in characters from 1.
+    /// The column at which it begins, in characters from 1.
     pub column: usize,
-    /// What is to be written.
+    /// The update to write.
     pub update: Update,
 }
 
 /// Reads a file of commands for a program.
 ///
 /// # Errors
-/// The first line that is no command, or names what the program does not have.
+/// Returns the first line that is no command, or that names something the program lacks.
 pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError> {
     let (commands, faults) = parse_all(text, program);
     match faults.into_iter().next() {
@@ -96,9 +96,9 @@ pub fn parse(text: &str, program: &Program) -> Result<Vec<Command>, CommandError
     }
 }
 
-/// Reads a file of commands for a program: those that can be read, and what is wrong with the others.
+/// Reads a file of commands for a program, and collects commands and errors.
 ///
-/// As with simple_switch, which goes on too, a line that cannot be read has no handle.
+/// As in simple_switch, which also continues, a line that cannot be read takes no handle.
 pub fn parse_all(text: &str, program: &Program) -> (Vec<Command>, Vec<CommandError>) {
     let mut reader = Reader::new(program);
     let (mut commands, mut faults) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ pub fn parse_all(text: &str, program: &Program) -> (Vec<Command>, Vec<CommandErr
     (commands, faults)
 }
 
-/// Commands that only look, besides those that begin with `show_`.
+/// Read-only commands, besides those that begin with `show_`.
 const LOOKS: [&str; 18] = [
     "act_prof_dump",
     "act_prof_dump_group",
@@ -133,7 +133,7 @@ const LOOKS: [&str; 18] = [
     "table_num_entries",
 ];
 
-/// Reads commands line by line; it knows the handles that lines before have made.
+/// Reads commands line by line, and tracks the handles of earlier lines.
 #[derive(Debug)]
 pub struct Reader<'p> {
     line: usize,
@@ -142,13 +142,13 @@ pub struct Reader<'p> {
     profiles: Vec<profile::Known>,
     multicast: multicast::Known,
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
-    /// What the meters of a table's entries were all set to, which entries that come later have too.
+    /// By table, the rates that `meter_array_set_rates` gave; later entries get them too.
     rates: BTreeMap<TableId, MeterRates>,
-    /// What the last line makes of these, unless it is taken back.
+    /// The last line's effect on these, until it is taken back or the next line is read.
     note: Option<Note>,
 }
 
-/// What a line asks for.
+/// The updates that a line requests, and its effect on handles.
 #[derive(Debug, Default)]
 struct Asked {
     updates: Vec<Update>,
@@ -157,7 +157,7 @@ struct Asked {
 
 type Said = Result<Asked, Wrong>;
 
-/// What a line makes of what is known.
+/// A line's effect on what is known.
 #[derive(Debug)]
 enum Note {
     Entry(TableId, TableEntry),
@@ -172,7 +172,7 @@ enum Note {
     Node(multicast::Node),
     NodeChanged(u32, multicast::Node),
     NodeGone(u32),
-    /// All nodes of a multicast group, which may be a new one.
+    /// All nodes of a multicast group, which may be new.
     Nodes(u16, Vec<u32>),
     NoGroup(u16),
     Values(ValueSetId, Vec<BigUint>),
@@ -202,7 +202,7 @@ fn said(update: Update, note: Note) -> Asked {
 }
 
 impl<'p> Reader<'p> {
-    /// For the commands of a program.
+    /// Creates a reader for a program's commands.
     pub fn new(program: &'p Program) -> Reader<'p> {
         Reader {
             line: 0,
@@ -216,10 +216,11 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// What the next line asks for, in order; nothing if it is empty, or only looks.
+    /// Reads the next line. Returns its commands in order; none if the line is empty or
+    /// read-only.
     ///
     /// # Errors
-    /// If it is no command, or names what the program does not have.
+    /// Fails if the line is no command, or names something the program lacks.
     pub fn read_line(&mut self, text: &str) -> Result<Vec<Command>, CommandError> {
         self.line += 1;
         self.settle();
@@ -245,12 +246,13 @@ impl<'p> Reader<'p> {
         Ok(commands.collect())
     }
 
-    /// Forgets what the last line was to make of handles: for one that was refused after it was read.
+    /// Discards the last line's effect on handles; call it when the line's updates were
+    /// refused.
     pub fn take_back(&mut self) {
         self.note = None;
     }
 
-    /// What the last line has made of what is known.
+    /// Applies the last line's effect.
     fn settle(&mut self) {
         let Some(note) = self.note.take() else {
             return;
@@ -341,7 +343,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// A value set as it is to be.
+    /// Sets a value set to its new members.
     fn values(&self, command: &str, words: &[Word<'_>]) -> Said {
         let name = word(words, 0)?;
         let found = self.program.parser.find_value_set(name);
@@ -351,7 +353,7 @@ impl<'p> Reader<'p> {
         match command {
             "pvs_clear" => values.clear(),
             _ => {
-                // It may be there already, or not be there.
+                // The value may be present already, or absent.
                 let value = value_of(word(words, 1)?)?;
                 values.retain(|one| *one != value);
                 values.extend((command == "pvs_add").then_some(value));
@@ -401,7 +403,7 @@ impl<'p> Reader<'p> {
         Ok(Update::SetCrc(CalculationId(found as u32), parameters).into())
     }
 
-    /// What stands for the key of a table in a command that begins with these words.
+    /// Reads the words for the key of a table, in a command that begins with these words.
     fn matches(
         &self,
         id: TableId,
@@ -421,7 +423,7 @@ impl<'p> Reader<'p> {
         pairs.map(|(part, key)| read_match(part, key)).collect()
     }
 
-    /// What stands before the priority, where entries have one.
+    /// Splits off the priority, where entries have one.
     fn priority<'w, 'a>(
         &self,
         id: TableId,
@@ -430,7 +432,7 @@ impl<'p> Reader<'p> {
         let table = self.program.table(id);
         match (table.has_priorities, words) {
             (false, _) => Ok((words, 0)),
-            // The smaller wins here, the larger inside.
+            // The smaller priority wins here, the larger inside.
             (true, [before @ .., priority]) => Ok((before, u32::MAX - number::<u32>(priority)?)),
             (true, []) => {
                 Err(format!("an entry of {} needs a priority at its end", table.name).into())
@@ -438,7 +440,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// An action of a table.
+    /// Reads an action of a table, with its data.
     fn call(
         &self,
         table: TableId,
@@ -449,7 +451,7 @@ impl<'p> Reader<'p> {
         self.call_of(name.blame(found)?, name, values)
     }
 
-    /// An action with its data.
+    /// Reads an action with its data.
     fn call_of(
         &self,
         id: ActionId,
@@ -483,7 +485,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// What stands before and after `=>`.
+/// The words before and after `=>`.
 fn split_at_arrow<'w, 'a>(words: &'w [Word<'a>]) -> (&'w [Word<'a>], &'w [Word<'a>]) {
     match words.iter().position(|word| &**word == "=>") {
         Some(at) => (&words[..at], &words[at + 1..]),

@@ -1,7 +1,7 @@
-//! Commands about multicast groups and their nodes, and about mirroring sessions.
+//! Commands for multicast groups, their nodes, and mirroring sessions.
 //!
-//! Nodes exist only here: the switch has groups, each with all copies that its nodes make, in the
-//! order in which the nodes joined. A node is in one group at most, as in simple_switch.
+//! Nodes exist only here. The switch knows groups, each with all copies that its nodes make, in
+//! the order in which the nodes joined. A node is in at most one group, as in simple_switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ pub(super) struct Known {
     pub(super) groups: BTreeMap<u16, Vec<u32>>,
 }
 
-/// Some ports that get a copy each.
+/// A set of ports that get one copy each.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     instance: u16,
-    /// In order, none twice.
+    /// In ascending order, without duplicates.
     ports: Vec<u32>,
     pub(super) group: Option<u16>,
 }
@@ -42,7 +42,7 @@ impl Known {
         Ok((group, nodes.ok_or_else(missing)?))
     }
 
-    /// The copies of some nodes, of which one is to be another.
+    /// The copies that nodes make, with one node replaced if `other` is given.
     fn copies(&self, nodes: &[u32], other: Option<(u32, &Node)>) -> Vec<Replica> {
         let node = |handle: &u32| match other {
             Some((changed, node)) if changed == *handle => node.clone(),
@@ -63,13 +63,13 @@ impl Known {
         copies.collect()
     }
 
-    /// What a group is to be told once it has these nodes.
+    /// The update for a group that now has these nodes.
     fn regroup(&self, group: u16, nodes: &[u32]) -> Update {
         Update::Multicast(Mode::Set, group, self.copies(nodes, None))
     }
 }
 
-/// A node is a set of ports, which get their copies in order.
+/// Reads a node's ports, in ascending order.
 fn ports(words: &[Word<'_>]) -> Result<Vec<u32>, Wrong> {
     if let Some(lags) = words.iter().find(|word| &***word == "|") {
         return Err(lags.wrong("a node has ports only, and no LAGs: write no |"));
@@ -84,7 +84,7 @@ fn ports(words: &[Word<'_>]) -> Result<Vec<u32>, Wrong> {
     Ok(ports.into_iter().collect())
 }
 
-/// Commands about groups and nodes.
+/// Commands for groups and nodes.
 impl Reader<'_> {
     pub(super) fn create_multicast_group(&self, words: &[Word<'_>]) -> Said {
         let group = number(word(words, 0)?)?;
@@ -153,7 +153,7 @@ impl Reader<'_> {
         Ok(self.leave(group, handle))
     }
 
-    /// What has to be done for a node to leave its group.
+    /// Removes a node from its group.
     fn leave(&self, group: u16, node: u32) -> Asked {
         let mut nodes = self.multicast.groups[&group].clone();
         nodes.retain(|one| *one != node);
@@ -174,7 +174,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a group's nodes are known to be from now on.
+/// Tracks the nodes of groups.
 impl Known {
     pub(super) fn set_nodes(&mut self, group: u16, nodes: Vec<u32>) {
         let before = self.groups.insert(group, nodes.clone()).unwrap_or_default();
@@ -202,7 +202,7 @@ impl Known {
     }
 }
 
-/// Commands about sessions.
+/// Commands for sessions.
 impl Reader<'_> {
     pub(super) fn add_mirror(&self, words: &[Word<'_>]) -> Said {
         let port = number(word(words, 1)?)?;

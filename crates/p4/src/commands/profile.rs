@@ -1,7 +1,7 @@
-//! Commands about action profiles: members, groups, and the entries that name them.
+//! Commands for action profiles: members, groups, and the entries that name them.
 //!
-//! The older names of these commands (`table_indirect_create_member` and the like) name a table, and
-//! mean its profile.
+//! The older names of these commands (`table_indirect_create_member` and similar) name a table
+//! and mean its profile.
 
 use crate::program::ids::ProfileId;
 use crate::state::{ActionCall, EntryAction, Mode, TableEntry, Update};
@@ -13,7 +13,7 @@ use super::{Note, Reader, Said, Word, Wrong, number, said, split_at_arrow};
 /// The members of a group, with their weights.
 pub(super) type Members = Vec<(u32, u32)>;
 
-/// What there is in a profile.
+/// The members and groups of a profile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) members: Handles<()>,
@@ -21,7 +21,7 @@ pub(super) struct Known {
 }
 
 impl Reader<'_> {
-    /// A profile by its name, or that of a table.
+    /// Finds a profile by its name or by its table's name.
     fn profile(&self, name: &Word<'_>) -> Result<ProfileId, Wrong> {
         let mut profiles = self.program.profiles.iter();
         if let Some(found) = profiles.position(|one| resolve::is_meant(&one.name, name)) {

@@ -16,7 +16,7 @@ fn read(reader: &mut Reader<'_>, line: &str) -> Result<Update, String> {
     Ok(read.remove(0).update)
 }
 
-/// The keys of inserted and deleted entries, which is what tells them apart.
+/// The key of an inserted, modified or deleted entry, which identifies it.
 fn key(update: &Update) -> String {
     match update {
         Update::InsertEntry(_, entry) | Update::ModifyEntry(_, entry) => {
@@ -51,7 +51,7 @@ fn entries_are_known_by_their_handles() {
         key(&say("table_delete routes 0").expect("it is there")),
         key(&first)
     );
-    // The place is free, and has been left once: 1 << 24.
+    // The place is free and has been vacated once: 1 << 24.
     assert!(say("table_delete routes 0").is_err_and(|what| what.contains("no entry 0")));
     say("table_add routes set_hop 10.2.0.0/16 => 7").expect("an entry");
     say("table_add routes set_hop 10.3.0.0/16 => 7").expect("an entry");
@@ -89,7 +89,7 @@ fn a_ternary_entry_goes_with_its_priority() {
     );
 }
 
-/// What simple_switch keeps, told simply: of each place its entry, and how often it was left.
+/// A simple model of simple_switch: each place's entry, and how often it was vacated.
 #[derive(Default)]
 struct Slow {
     places: BTreeMap<u32, String>,
@@ -113,7 +113,7 @@ impl Slow {
     }
 }
 
-/// Against the slow twin, over commands at random, of which some are taken back.
+/// Compares with the slow twin over random commands, some of which are taken back.
 #[test]
 fn handles_are_those_of_simple_switch() {
     let program = router();

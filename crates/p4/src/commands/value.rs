@@ -1,4 +1,4 @@
-//! Values and rates in files of commands.
+//! Parses values and rates in command files.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use num_bigint::{BigInt, BigUint};
 
 use crate::state::Rate;
 
-/// A number, an Ethernet address, an address of IPv4 or IPv6, `true` or `false`.
+/// Parses a number, an Ethernet, IPv4 or IPv6 address, `true` or `false`.
 pub(super) fn parse(text: &str) -> Result<BigUint, String> {
     match text {
         "true" => return Ok(1_u8.into()),
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<BigUint, String> {
     number.ok_or_else(|| format!("{text:?} is neither a number nor an address"))
 }
 
-/// `RATE:BURST`, the rate for each microsecond.
+/// Parses `RATE:BURST`, with the rate per microsecond.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || format!("{text:?} is no RATE:BURST");
     let (rate, burst) = text.split_once(':').ok_or_else(wrong)?;

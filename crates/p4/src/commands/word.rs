@@ -1,16 +1,15 @@
-//! Words of a line, and what is wrong with one: each knows its column, so that a fault is told where
-//! it is.
+//! The words of a line, each with its column, so that an error names its place.
 
 use std::ops::Deref;
 
-/// A word, and its column, in characters from 1.
+/// A word and its column, in characters from 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word<'t> {
     text: &'t str,
     column: usize,
 }
 
-/// What is wrong with a line; without a column, with all of it.
+/// An error in a line; without a column it concerns the whole line.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) what: String,
@@ -26,7 +25,7 @@ impl Deref for Word<'_> {
 }
 
 impl<'t> Word<'t> {
-    /// The words of a line, which are what is between spaces.
+    /// Splits a line into words at spaces.
     pub(super) fn all(line: &'t str) -> Vec<Word<'t>> {
         let mut words = Vec::new();
         let mut column = 1;
@@ -49,7 +48,7 @@ impl<'t> Word<'t> {
         self.column
     }
 
-    /// The error that this word is at fault for.
+    /// An error at this word.
     pub(super) fn wrong(&self, what: impl Into<String>) -> Wrong {
         Wrong {
             what: what.into(),
@@ -57,7 +56,7 @@ impl<'t> Word<'t> {
         }
     }
 
-    /// What has come of the word, or the error that it is at fault for.
+    /// Turns an error into one at this word.
     pub(super) fn blame<T, E: ToString>(&self, outcome: Result<T, E>) -> Result<T, Wrong> {
         outcome.map_err(|error| self.wrong(error.to_string()))
     }

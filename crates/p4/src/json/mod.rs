@@ -1,11 +1,11 @@
-//! BMv2's JSON as a tree that knows where each of its parts stands.
+//! BMv2's JSON as a tree whose nodes know their place.
 //!
-//! p4c's back end for BMv2 writes one JSON object a program (`__meta__.version` 2.x). Whoever reads
-//! it walks down with [`Node`]; when something is missing, of the wrong kind or not supported,
-//! [`Node::refuse`] makes an error with the JSON pointer (RFC 6901) of the place and, if the
-//! compiler left one, the line of P4 that it came from (`source_info`).
+//! p4c's back end for BMv2 writes one JSON object per program (`__meta__.version` 2.x). Loaders
+//! walk down with [`Node`]. When something is missing, has the wrong kind or is not supported,
+//! [`Node::refuse`] makes an error with the JSON pointer (RFC 6901) of the place. If the
+//! compiler recorded the line of P4 it came from (`source_info`), the error has that too.
 //!
-//! 1. Unknown keys are left alone: later 2.x versions may add some.
+//! 1. Unknown keys are ignored: later 2.x versions may add some.
 //! 2. A missing array is an empty one: older files lack some.
 //! 3. `null` is the same as missing.
 
@@ -21,12 +21,12 @@ pub(crate) use number::parse_number;
 
 use crate::error::{LoadError, SourceLocation};
 
-/// A part of the JSON, and the way to it.
+/// A part of the JSON, with its path from the root.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'a> {
     value: &'a Value,
     path: Option<Rc<Link>>,
-    /// The innermost object around it that says where it came from.
+    /// The innermost enclosing object with a `source_info`.
     source: Option<&'a Value>,
 }
 
@@ -44,7 +44,7 @@ enum Step {
 }
 
 impl<'a> Node<'a> {
-    /// The root.
+    /// The root node.
     pub(crate) fn root(value: &'a Value) -> Node<'a> {
         Node {
             value,
@@ -65,18 +65,18 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The JSON itself.
+    /// The JSON value.
     pub(crate) fn value(&self) -> &'a Value {
         self.value
     }
 
-    /// What is under a key, if it is there and not null.
+    /// The value of a key, if present and not null.
     pub(crate) fn find(&self, key: &str) -> Option<Node<'a>> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(self.child(value, Step::Key(key.to_owned())))
     }
 
-    /// What is under a key.
+    /// The value of a key.
     pub(crate) fn get(&self, key: &str) -> Result<Node<'a>, LoadError> {
         self.find(key)
             .ok_or_else(|| self.refuse(format!("there is no {key:?}")))
@@ -92,7 +92,7 @@ impl<'a> Node<'a> {
             .collect())
     }
 
-    /// The items of the array under a key; none if it is missing.
+    /// The items of the array under a key; empty if it is missing.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<Node<'a>>, LoadError> {
         self.find(key).map_or(Ok(Vec::new()), |node| node.items())
     }
@@ -148,12 +148,12 @@ impl<'a> Node<'a> {
         number.ok_or_else(|| self.refuse("this is no number: write it like \"0x1f\""))
     }
 
-    /// Whether it is this very string.
+    /// Whether it is exactly this string.
     pub(crate) fn is_text(&self, text: &str) -> bool {
         self.value.as_str() == Some(text)
     }
 
-    /// An error at this place.
+    /// Makes an error at this place.
     pub(crate) fn refuse(&self, what: impl Into<String>) -> LoadError {
         LoadError::Refused {
             pointer: self.pointer(),
@@ -162,7 +162,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Where the compiler says this part came from.
+    /// The place in the P4 program that the compiler recorded for this part.
     pub(crate) fn source(&self) -> Option<SourceLocation> {
         self.source.and_then(SourceLocation::of)
     }

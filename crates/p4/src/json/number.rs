@@ -1,11 +1,11 @@
-//! Numbers as BMv2's JSON, STF and the command files write them.
+//! Parses numbers as BMv2's JSON, STF and command files write them.
 
 use num_bigint::BigInt;
 
-/// Reads `31`, `0x1f`, `0b11111`, each with a minus before it or not; underscores are allowed.
+/// Parses `31`, `0x1f` or `0b11111`, with an optional minus; underscores are allowed.
 ///
-/// The number of digits is bounded, so that no input costs more than its length: the widest value
-/// of P4 on BMv2 has 2,048 bits, or as many as the longest varbit.
+/// The number of digits is bounded, so that parsing costs no more than the input's length: P4's
+/// widest value on BMv2 has 2,048 bits, or as many as the longest varbit.
 pub(crate) fn parse_number(text: &str) -> Option<BigInt> {
     const DIGITS_MAX: usize = 16_384;
     let (is_negative, digits) = match text.strip_prefix('-') {

@@ -1,8 +1,8 @@
 //! Actions: small control-flow graphs of primitives.
 //!
-//! An action's primitives keep their indices, since `_jump` and `_jump_if_zero` name them; p4c makes
-//! jumps forward of `if`, and jumps backward of `for` loops. What a primitive needs is looked up
-//! here, once: places in the frame, cells of arrays, compiled expressions.
+//! The primitives of an action keep their indices, since `_jump` and `_jump_if_zero` name them.
+//! p4c compiles `if` to forward jumps and `for` to backward jumps. Everything that a primitive
+//! needs is looked up here, once: places in the frame, cells of arrays, compiled expressions.
 
 use crate::error::{LoadError, SourceLocation};
 use crate::json::Node;
@@ -17,10 +17,10 @@ use super::ids::{
     UnionStackId,
 };
 
-/// Words that the data of an action may have.
+/// Maximum words of an action's data.
 pub(super) const DATA_WORDS_MAX: u32 = 1 << 12;
 
-/// An action: parameters from a table's entry, and what is done.
+/// An action: parameters from a table's entry, and steps.
 #[derive(Clone, Debug)]
 pub struct Action {
     /// Its name; several actions may share it.
@@ -29,13 +29,13 @@ pub struct Action {
     pub id: u32,
     /// Its parameters, as entries give them.
     pub parameters: Vec<Parameter>,
-    /// Where each parameter lies in the data of an entry: first word and words.
+    /// Where each parameter is in an entry's data: first word and number of words.
     pub places: Vec<(u32, u32)>,
-    /// How many words the data has.
+    /// Words of the data.
     pub data_words: u32,
-    /// What is done, one step for each primitive.
+    /// The steps, one for each primitive.
     pub steps: Vec<Step>,
-    /// Where it stands in the P4 program.
+    /// Its place in the P4 program.
     pub source: Option<SourceLocation>,
 }
 
@@ -60,78 +60,78 @@ pub enum Target {
 /// A stack of headers or of unions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnyStack {
-    /// Of headers.
+    /// A stack of headers.
     Headers(StackId),
-    /// Of unions.
+    /// A stack of unions.
     Unions(UnionStackId),
 }
 
 /// One primitive.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Nothing: a message for a log, say.
+    /// Does nothing; for example, a log message.
     Nothing,
-    /// A constant to a field of up to 64 bits: the word, the number.
+    /// Sets a field of up to 64 bits to a constant: the word, the number.
     SetWord(u32, u64),
-    /// A field to another: from, to, and the bits that fit.
+    /// Copies a field to another: from, to, and the bits that fit.
     CopyWord(u32, u32, u64),
-    /// A field to another of the same width: from, to, words.
+    /// Copies a field to another of the same width: from, to, words.
     CopyWords(u32, u32, u32),
-    /// A value to a field.
+    /// Assigns a value to a field.
     Assign(Target, Code),
-    /// A varbit to another: from, to.
+    /// Assigns a varbit to another: from, to.
     AssignVarbit(FieldId, FieldId),
-    /// A header to another of its type: from, to.
+    /// Assigns a header to another of its type: from, to.
     AssignHeader(HeaderExpr, HeaderExpr),
-    /// A union to another of its type: from, to.
+    /// Assigns a union to another of its type: from, to.
     AssignUnion(UnionExpr, UnionExpr),
-    /// A stack to another of its type: from, to.
+    /// Assigns a stack to another of its type: from, to.
     AssignStack(AnyStack, AnyStack),
-    /// A header becomes valid, its fields 0 if it was not.
+    /// Makes a header valid; sets its fields to 0 if it was invalid.
     AddHeader(HeaderExpr),
-    /// A header becomes valid, and keeps its fields.
+    /// Makes a header valid and keeps its fields.
     ValidateHeader(HeaderExpr),
-    /// A header becomes invalid.
+    /// Makes a header invalid.
     RemoveHeader(HeaderExpr),
-    /// Elements move towards the end of a stack.
+    /// Moves elements towards the end of a stack.
     Push(AnyStack, Code),
-    /// Elements move towards the front of a stack.
+    /// Moves elements towards the front of a stack.
     Pop(AnyStack, Code),
-    /// On with the primitive of this index.
+    /// Continues with the primitive of this index.
     Jump(u32),
-    /// The same if a value is 0.
+    /// Continues with the primitive of this index if a value is 0.
     JumpIfZero(Code, u32),
-    /// The pipeline ends after this action.
+    /// Ends the pipeline after this action.
     Exit,
-    /// The packet is dropped unless this is true.
+    /// Drops the packet unless this is true.
     Assert(Code),
-    /// To be dropped, unless something sends it later on.
+    /// Marks the packet to be dropped, unless a later step sends it.
     Drop,
-    /// A random number between two: to, least, most.
+    /// Draws a random number between two: to, least, most.
     Random(Target, Code, Code),
-    /// A hash: to, base, calculation, number of results.
+    /// Computes a hash: to, base, calculation, number of results.
     Hash(Target, Code, CalculationId, Code),
-    /// The controller will be told.
+    /// Requests a digest to the controller.
     Digest(LearnListId),
-    /// A copy will be made: session, and what it keeps.
+    /// Requests a clone: the session, and what the clone keeps.
     Clone(Code, Option<FieldListId>),
-    /// The packet will begin anew, as it came in.
+    /// Requests that the packet start over as it came in.
     Resubmit(Option<FieldListId>),
-    /// The packet will begin anew, as it would leave.
+    /// Requests that the packet start over as it would leave.
     Recirculate(Option<FieldListId>),
-    /// The packet will leave with no more than so many bytes.
+    /// Limits the departing packet to this many bytes.
     Truncate(Code),
-    /// A counter counts the packet.
+    /// Counts the packet in a counter.
     Count(CounterId, Code),
-    /// A meter gives the packet a color.
+    /// Runs a meter, which gives the packet a color.
     Meter(MeterId, Code, Target),
-    /// A register is read.
+    /// Reads a register.
     ReadRegister(Target, RegisterId, Code),
-    /// A register is written: index, value.
+    /// Writes a register: index, value.
     WriteRegister(RegisterId, Code, Code),
 }
 
-/// What actions refer to.
+/// The parts of a program that actions refer to.
 pub(super) struct Surroundings<'a> {
     pub(super) headers: &'a Headers,
     pub(super) arrays: &'a Arrays,
@@ -179,7 +179,7 @@ impl Surroundings<'_> {
         })
     }
 
-    /// Reads one primitive; `places` are those of the action's parameters.
+    /// Reads one primitive; `places` are the action's parameters.
     pub(super) fn read_step(
         &self,
         node: &Node<'_>,
@@ -201,7 +201,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// A primitive while it is read.
+/// A primitive being read.
 struct Primitive<'p, 'a> {
     surroundings: &'p Surroundings<'p>,
     reader: Reader<'p>,
@@ -326,7 +326,7 @@ impl<'a> Primitive<'_, 'a> {
         self.parameters.get(index).ok_or_else(missing)
     }
 
-    /// The value of a parameter of this type.
+    /// The value of a parameter of type `kind`.
     fn parameter(&self, index: usize, kind: &str) -> Result<Node<'a>, LoadError> {
         let argument = self.argument(index)?;
         match argument.get("type")?.is_text(kind) {
@@ -413,14 +413,14 @@ impl<'a> Primitive<'_, 'a> {
         }
     }
 
-    /// `field = field op value`.
+    /// Reads `field = field op value`.
     fn update(&self, binary: Binary) -> Result<Step, LoadError> {
         let (field, value) = (self.expr(0)?, self.expr(1)?);
         let value = Expr::Binary(binary, Box::new(field), Box::new(value));
         Ok(self.assign(self.target(0)?, value))
     }
 
-    /// `field = one op other`.
+    /// Reads `field = one op other`.
     fn arithmetic(&self, binary: Binary) -> Result<Step, LoadError> {
         let (one, other) = (self.expr(1)?, self.expr(2)?);
         let value = Expr::Binary(binary, Box::new(one), Box::new(other));

@@ -1,4 +1,4 @@
-//! Counters, meters, registers, and the lists of fields that copies and digests take along.
+//! Counters, meters, registers, and the field lists of copies and digests.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::json::Node;
 use super::headers::{FIELD_BITS_MAX, Headers};
 use super::ids::{CounterId, FieldId, FieldListId, LearnListId, MeterId, RegisterId};
 
-/// Cells that one array may have.
+/// Maximum cells of one array.
 pub const CELLS_MAX: u32 = 1 << 22;
 
-/// Bytes that the cells of all arrays may need together.
+/// Maximum bytes of the cells of all arrays together.
 pub const CELL_BYTES_MAX: u64 = 1 << 29;
 
 /// An array of counters, or the counters of a table's entries.
@@ -19,7 +19,7 @@ pub const CELL_BYTES_MAX: u64 = 1 << 29;
 pub struct CounterArray {
     /// Its name.
     pub name: String,
-    /// How many cells; 0 of a direct one.
+    /// Number of cells; 0 for a direct array.
     pub size: u32,
     /// The name of the table whose entries have its cells.
     pub direct_table: Option<String>,
@@ -30,15 +30,15 @@ pub struct CounterArray {
 pub struct MeterArray {
     /// Its name.
     pub name: String,
-    /// How many cells; 0 of a direct one.
+    /// Number of cells; 0 for a direct array.
     pub size: u32,
-    /// Whether it counts bytes; else packets.
+    /// Whether it counts bytes instead of packets.
     pub counts_bytes: bool,
-    /// How many rates a cell has: 2 of a meter with three colors.
+    /// Rates of a cell: 2 for a meter with three colors.
     pub rate_count: u32,
     /// The name of the table whose entries have its cells.
     pub direct_table: Option<String>,
-    /// The field that the color goes to, of a direct one.
+    /// For a direct array, the field that gets the color.
     pub result: Option<FieldId>,
 }
 
@@ -47,7 +47,7 @@ pub struct MeterArray {
 pub struct RegisterArray {
     /// Its name.
     pub name: String,
-    /// How many cells.
+    /// Number of cells.
     pub size: u32,
     /// Bits of a cell.
     pub width_bits: u32,
@@ -64,7 +64,7 @@ pub struct LearnList {
     pub fields: Vec<FieldId>,
 }
 
-/// Fields that a clone, or a packet that begins anew, keeps.
+/// Fields that a clone, or a resubmitted or recirculated packet, keeps.
 #[derive(Clone, Debug)]
 pub struct FieldList {
     /// Its name.
@@ -75,7 +75,7 @@ pub struct FieldList {
     pub fields: Vec<FieldId>,
 }
 
-/// All of them.
+/// All arrays and field lists.
 #[derive(Clone, Debug, Default)]
 pub struct Arrays {
     /// Arrays of counters.
@@ -86,7 +86,7 @@ pub struct Arrays {
     pub registers: Vec<RegisterArray>,
     /// Digests.
     pub learn_lists: Vec<LearnList>,
-    /// What copies keep.
+    /// Field lists that copies keep.
     pub field_lists: Vec<FieldList>,
     counter_names: HashMap<String, CounterId>,
     meter_names: HashMap<String, MeterId>,
@@ -95,29 +95,29 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// An array of counters by its name.
+    /// Finds an array of counters by name.
     pub fn find_counter(&self, name: &str) -> Option<CounterId> {
         self.counter_names.get(name).copied()
     }
 
-    /// An array of meters by its name.
+    /// Finds an array of meters by name.
     pub fn find_meter(&self, name: &str) -> Option<MeterId> {
         self.meter_names.get(name).copied()
     }
 
-    /// An array of registers by its name.
+    /// Finds an array of registers by name.
     pub fn find_register(&self, name: &str) -> Option<RegisterId> {
         self.register_names.get(name).copied()
     }
 
-    /// The digest with this id of the JSON.
+    /// The digest with this JSON id.
     pub(super) fn learn_list(&self, node: &Node<'_>, id: u32) -> Result<LearnListId, LoadError> {
         let index = self.learn_lists.iter().position(|list| list.id == id);
         let index = index.ok_or_else(|| node.refuse(format!("there is no learn list {id}")))?;
         Ok(LearnListId(index as u32))
     }
 
-    /// The list of fields with this id of the JSON; none for 0, which keeps nothing.
+    /// The field list with this JSON id; `None` for 0, which keeps nothing.
     pub(super) fn field_list(
         &self,
         node: &Node<'_>,
@@ -161,7 +161,7 @@ pub(super) fn read(root: &Node<'_>, headers: &Headers) -> Result<Arrays, LoadErr
 }
 
 impl Arrays {
-    /// Counts what the cells of an array need.
+    /// Adds the bytes of an array's cells to the total.
     fn charge(&mut self, node: &Node<'_>, cells: u32, cell_bytes: u64) -> Result<(), LoadError> {
         self.cell_bytes += u64::from(cells) * cell_bytes;
         match self.cell_bytes <= CELL_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Calculations: a hash or checksum over fields packed bit to bit, and what is checked with them.
+//! Calculations: hashes and checksums over fields packed bit to bit, and checksum fields.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::expression::Reader;
 use super::headers::{Headers, Lane};
 use super::ids::{CalculationId, FieldId, HeaderId};
 
-/// A function of some bytes.
+/// A function from bytes to a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of simple_switch")]
 pub enum Algorithm {
@@ -27,12 +27,12 @@ pub enum Algorithm {
     Xor32,
     /// The first eight bytes as a number.
     Identity,
-    /// `bmv2_hash`, too.
+    /// Also called `bmv2_hash`.
     Xxh64,
     HashEx,
-    /// How often it has been asked.
+    /// The number of calls so far.
     RoundRobin,
-    /// The same, but the same input has the same answer.
+    /// The same, but equal inputs get equal results.
     RoundRobinConsistent,
     Toeplitz,
 }
@@ -66,13 +66,13 @@ impl Algorithm {
 /// One part of the input of a calculation.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A field; left out while its header is invalid.
+    /// A field; omitted while its header is invalid.
     Field(FieldId),
-    /// Some bits that are always the same, the first at the top of the first byte.
+    /// Constant bits, the first at the top of the first byte.
     Constant(Vec<u8>, u32),
-    /// All fields of a header; left out while it is invalid.
+    /// All fields of a header; omitted while it is invalid.
     Header(HeaderId),
-    /// What the parser has not read.
+    /// The bytes that the parser has not read.
     Payload,
 }
 
@@ -83,10 +83,10 @@ pub struct Calculation {
     pub name: String,
     /// The function.
     pub algorithm: Algorithm,
-    /// What it is computed of.
+    /// Its input.
     pub input: Vec<Input>,
-    /// The same as lanes, each with the word that says whether it is there; none if some of it is
-    /// no field of a fixed width.
+    /// The input as lanes, each with the word that says whether it is present; `None` if some
+    /// input is no field of fixed width.
     pub(crate) lanes: Option<Box<[(u32, Lane)]>>,
 }
 
@@ -97,37 +97,37 @@ pub struct Checksum {
     pub name: String,
     /// The field.
     pub target: FieldId,
-    /// What belongs into the field.
+    /// The calculation that gives the field's value.
     pub calculation: CalculationId,
-    /// Whether it is looked at when the packet has been parsed.
+    /// Whether it is verified after parsing.
     pub is_verified: bool,
-    /// Whether it is written before the packet leaves.
+    /// Whether it is updated before the packet leaves.
     pub is_updated: bool,
-    /// When it is there at all.
+    /// The condition under which it applies; `None` for always.
     pub condition: Option<Code>,
 }
 
-/// All calculations, by their names.
+/// All calculations, with their names.
 #[derive(Clone, Debug, Default)]
 pub struct Calculations {
-    /// In the order of the JSON; selectors' last.
+    /// In the order of the JSON; selectors' calculations come last.
     pub calculations: Vec<Calculation>,
     names: HashMap<String, CalculationId>,
 }
 
 impl Calculations {
-    /// The calculation that is named here.
+    /// The calculation that a JSON node names.
     pub(super) fn at(&self, node: &Node<'_>) -> Result<CalculationId, LoadError> {
         let found = self.names.get(node.text()?).copied();
         found.ok_or_else(|| node.refuse("there is no such calculation"))
     }
 
-    /// A calculation by its name.
+    /// Finds a calculation by name.
     pub fn find(&self, name: &str) -> Option<CalculationId> {
         self.names.get(name).copied()
     }
 
-    /// One more, which has no name in the JSON: a selector's.
+    /// Adds a selector's calculation, which has no name in the JSON.
     pub(super) fn add_selector(
         &mut self,
         node: &Node<'_>,
@@ -200,7 +200,7 @@ fn lanes(input: &[Input], headers: &Headers) -> Option<Box<[(u32, Lane)]>> {
     Some(lanes.into())
 }
 
-/// The lowest bits of some words as bytes, the first bit at the top of the first byte.
+/// The lowest bits of the words as bytes, the first bit at the top of the first byte.
 fn left_aligned(words: &[u64], bits: u32) -> Vec<u8> {
     let mut bytes = vec![0_u8; bits.div_ceil(8) as usize];
     for bit in 0..bits {
@@ -233,7 +233,7 @@ pub(super) fn read_checksums(
             let expr = reader.read(&condition)?;
             Ok(Code::exact(expr, headers, &[]))
         });
-        // Files of old versions do not say: both is done.
+        // Files of old versions lack the flags: both default to true.
         let flag = |key| node.find(key).map_or(Ok(true), |node| node.flag());
         checksums.push(Checksum {
             name: node.text_of("name")?.to_owned(),

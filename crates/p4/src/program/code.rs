@@ -1,4 +1,4 @@
-//! An expression as it is kept: what it says, and how it is evaluated fast.
+//! A stored expression: its meaning, and its fast form.
 
 use num_bigint::{BigInt, Sign};
 
@@ -18,13 +18,13 @@ pub struct Code {
 }
 
 impl Code {
-    /// For uses that need the whole value: conditions, indices, lengths.
+    /// Compiles for uses that need the whole value: conditions, indices, lengths.
     pub(crate) fn exact(expr: Expr, headers: &Headers, parameters: &Parameters) -> Code {
         let narrow = narrow::compile(&expr, headers, parameters, Need::Exact);
         Code::new(expr, narrow, headers, parameters)
     }
 
-    /// For a value that is stored in this many bits.
+    /// Compiles a value that is stored in `width_bits` bits.
     pub(crate) fn stored(
         expr: Expr,
         width_bits: u32,
@@ -45,17 +45,17 @@ impl Code {
         Code { expr, narrow, cost }
     }
 
-    /// What it costs to evaluate ([`super::cost`]).
+    /// The cost of evaluating it ([`super::cost`]).
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// What it says.
+    /// The expression.
     pub fn expr(&self) -> &Expr {
         &self.expr
     }
 
-    /// Whether 128 bits suffice for it.
+    /// Whether 128 bits suffice to evaluate it.
     pub fn is_narrow(&self) -> bool {
         self.narrow.is_some()
     }
@@ -69,7 +69,7 @@ impl Code {
         }
     }
 
-    /// Whether the value is not 0.
+    /// Whether the value is nonzero.
     #[inline]
     pub(crate) fn is_true(&self, scope: &Scope<'_>) -> bool {
         match &self.narrow {
@@ -78,14 +78,14 @@ impl Code {
         }
     }
 
-    /// Whether the value is not 0, and the bits of the frame that decide it; none if nothing is known
-    /// of them, so that all that the expression reads counts.
+    /// Whether the value is nonzero; adds the frame bits that decide it. Returns `None` if they
+    /// are not known, so that everything that the expression reads counts.
     pub(crate) fn examine_truth(&self, scope: &Scope<'_>, seen: &mut Seen) -> Option<bool> {
         let narrow = self.narrow.as_ref()?;
         Some(narrow.examine_truth(registers(scope), seen))
     }
 
-    /// The value as an index or a length; the greatest there is if it is negative or greater.
+    /// The value as an index or a length; `u64::MAX` if it is negative or greater.
     #[inline]
     pub(crate) fn index(&self, scope: &Scope<'_>) -> u64 {
         match &self.narrow {
@@ -94,7 +94,7 @@ impl Code {
         }
     }
 
-    /// The value, to be stored.
+    /// The value in the form for storing.
     #[inline]
     pub(crate) fn value(&self, scope: &Scope<'_>) -> Stored {
         match &self.narrow {
@@ -112,7 +112,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// Puts the value into the words of a field of this width.
+    /// Writes the value to the words of a field of this width.
     #[inline]
     pub(crate) fn put(&self, words: &mut [u64], width_bits: u32) {
         match self {
@@ -122,7 +122,7 @@ impl Stored {
     }
 }
 
-/// Puts a number into the words of a field, the most significant word first.
+/// Writes a number to the words of a field, the most significant word first.
 #[inline]
 pub(crate) fn put(number: i128, words: &mut [u64], width_bits: u32) {
     match words {
@@ -143,7 +143,7 @@ pub(crate) fn put(number: i128, words: &mut [u64], width_bits: u32) {
     }
 }
 
-/// As many ones as this, up to 64.
+/// A mask of `bits` ones, up to 64.
 #[inline]
 pub(crate) const fn low_mask(bits: u32) -> u64 {
     match bits {

@@ -1,9 +1,9 @@
 //! The two pipelines, ingress and egress: graphs of tables, conditions and bare actions.
 //!
-//! p4c makes a keyless table of every statement outside of a table, with an action that cannot be
-//! changed. Such a table is no table here but a node that runs its action ([`NodeKind::Do`]).
+//! p4c makes a keyless table for every statement outside of a table, with an action that cannot
+//! change. Here such a table is a node that runs its action ([`NodeKind::Do`]).
 //!
-//! A graph has no cycles, which is checked; so a walk visits each node at most once.
+//! Loading checks that a graph has no cycle, so a walk visits each node at most once.
 
 use std::collections::HashMap;
 
@@ -23,18 +23,18 @@ pub struct GraphNode {
     pub name: String,
     /// What it does.
     pub kind: NodeKind,
-    /// Where it stands in the P4 program.
+    /// Its place in the P4 program.
     pub source: Option<SourceLocation>,
 }
 
 /// What a node does.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
-    /// A table is looked up.
+    /// Looks up a table.
     Table(TableId),
-    /// The walk divides: the condition, the node if it holds, the node if it does not.
+    /// Branches: the condition, the node if it holds, the node if it does not.
     If(Code, Option<NodeId>, Option<NodeId>),
-    /// An action that takes no data is run; then the next node.
+    /// Runs an action without data, then goes to the next node.
     Do(ActionId, Option<NodeId>),
 }
 
@@ -43,9 +43,9 @@ pub enum NodeKind {
 pub struct Pipeline {
     /// `ingress` or `egress`.
     pub name: String,
-    /// Where it begins; nowhere if it is empty.
+    /// The first node; `None` for an empty pipeline.
     pub start: Option<NodeId>,
-    /// Its first node, and the node after its last.
+    /// The range of its nodes.
     pub nodes: std::ops::Range<u32>,
 }
 
@@ -54,16 +54,16 @@ pub struct Pipeline {
 pub struct Control {
     /// All nodes.
     pub nodes: Vec<GraphNode>,
-    /// Before replication.
+    /// The pipeline before replication.
     pub ingress: Pipeline,
-    /// After it.
+    /// The pipeline after replication.
     pub egress: Pipeline,
 }
 
-/// A node's table or action before its successors are known.
+/// Nodes by name.
 pub(super) type Names = HashMap<String, NodeId>;
 
-/// Reads a pipeline; tables are added to `reader`.
+/// Reads a pipeline; adds its tables to `reader`.
 pub(super) fn read_pipeline(
     node: &Node<'_>,
     headers: &Headers,
@@ -123,7 +123,7 @@ pub(super) fn read_pipeline(
     })
 }
 
-/// The node that a key names; none for null.
+/// The node that a key names; `None` for null.
 pub(super) fn successor(
     node: &Node<'_>,
     key: &str,
@@ -158,7 +158,7 @@ pub(super) fn check_acyclic(
     nodes: &[GraphNode],
     tables: &[Table],
 ) -> Result<(), LoadError> {
-    // Nodes are taken away that nothing leads to; in a cycle something always does.
+    // Removes nodes without incoming edges; a cycle always keeps some.
     let mut incoming = vec![0_u32; nodes.len()];
     for node in nodes {
         for next in successors(node, tables) {
@@ -188,7 +188,7 @@ pub(super) fn check_acyclic(
     )))
 }
 
-/// The nodes of a pipeline that a packet may meet, each before those that follow it.
+/// The reachable nodes of a pipeline, each before those that follow it.
 pub(crate) fn in_order(program: &super::Program, pipeline: &Pipeline) -> Vec<NodeId> {
     let next = |id: NodeId| {
         let node = &program.control.nodes[id.index()];

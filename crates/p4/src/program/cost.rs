@@ -1,8 +1,8 @@
-//! How much work each part of a program is, known before a packet meets it.
+//! Computes how much work each part of a program is, before any packet arrives.
 //!
-//! A program may multiply fields of 65,536 bits in a loop, hash the payload in each of a thousand
-//! actions, or send a frame of two megabytes to a group of thousands. So work is counted, and a
-//! packet that would make more of it than [`WORK_MAX`](crate::run::WORK_MAX) is dropped.
+//! A program may multiply fields of 65,536 bits in a loop, hash the payload in each of a
+//! thousand actions, or send a frame of two megabytes to a group of thousands. So work is
+//! counted. A packet that would exceed [`WORK_MAX`](crate::run::WORK_MAX) is dropped.
 //!
 //! ```text
 //!   1 unit   a word that is moved, a node of a compiled expression, a product of two limbs,
@@ -11,15 +11,16 @@
 //!   4        a word of a copy of a packet, since it takes memory until the copy is gone
 //! ```
 //!
-//! 1. A cost is no less than the work is for any packet: of what the packet decides (the element of
-//!    a stack, the length of a number) the most counts. Only the payload that a hash is computed of
+//! 1. A cost is no less than the work for any packet: where the packet decides (the element of
+//!    a stack, the length of a number), the most expensive case counts. Only a hash's payload
 //!    is counted when it is hashed.
-//! 2. So a way through a pipeline costs the same for all packets that go it, and a cache can charge
-//!    for the way that it spares ([`crate::behavior::cache`], [`crate::cache`]).
-//! 3. What a controller makes large (entries, masks, sessions) is not counted here, but copies are.
+//! 2. So a path through a pipeline costs the same for all packets that take it, and a cache can
+//!    charge for the path that it saves ([`crate::behavior::cache`], [`crate::cache`]).
+//! 3. State that a controller makes large (entries, masks, sessions) is not counted here;
+//!    copies are.
 //!
-//! A unit is a nanosecond or less on the processors of today, so the limit is a fraction of a
-//! second. An action without a way back is charged for as a whole, when it begins.
+//! A unit is at most about a nanosecond on current processors, so the limit is a fraction of a
+//! second. An action that never jumps back is charged as a whole when it begins.
 
 use super::Program;
 use super::action::{Action, AnyStack, DATA_WORDS_MAX, Step, Target};
@@ -32,40 +33,41 @@ use super::ids::{ActionId, CalculationId, FieldId, HeaderId, NodeId, StateId, Un
 use super::narrow::Parameters;
 use super::parser::{Case, Extracted, KeyPart, ParserStep, State};
 
-/// A lookup in a table, whatever entries it has; a node of an expression of integers that grow.
+/// The cost of any table lookup; the next constant is that of a node of a big-integer
+/// expression.
 const LOOKUP: u64 = 16;
 const NODE: u64 = 16;
 
-/// What one product counts at most, so that sums of costs have room.
+/// Maximum cost of one product, so that sums of costs do not overflow.
 const COST_MAX: u64 = 1 << 40;
 
-/// Weight of a word of a copy of a packet.
+/// Cost of a word in a copy of a packet.
 pub(crate) const COPIED_WORD: u64 = 4;
 
-/// What an action costs.
+/// The cost of an action.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActionCost {
-    /// When it begins: all of it, if it is charged for as a whole.
+    /// The cost when it begins: all of it, if it is charged as a whole.
     pub(crate) begin: u64,
-    /// By step, of an action that loops or hashes the payload; else none.
+    /// The cost of each step of an action that loops or hashes the payload; else empty.
     pub(crate) steps: Box<[u64]>,
 }
 
-/// What the parts of a program cost.
+/// The costs of a program's parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Costs {
     actions: Box<[ActionCost]>,
     nodes: Box<[u64]>,
     states: Box<[u64]>,
     digests: Box<[u64]>,
-    /// To begin a pass of ingress, and to verify checksums.
+    /// Cost of beginning a pass of ingress and verifying checksums.
     pub(crate) arrival: u64,
-    /// To write checksums and headers, without the payload.
+    /// Cost of writing checksums and headers, without the payload.
     pub(crate) departure: u64,
 }
 
 impl Costs {
-    /// The costs of a program that has been read.
+    /// Computes the costs of a program that has been read.
     pub(super) fn of(program: &Program) -> Costs {
         let meter = Measure {
             program,
@@ -126,13 +128,13 @@ impl Costs {
     }
 }
 
-/// Whether a hash is computed of what follows the headers.
+/// Whether a hash's input includes the payload.
 pub(crate) fn has_payload(calculation: &Calculation) -> bool {
     let mut input = calculation.input.iter();
     input.any(|part| matches!(part, Input::Payload))
 }
 
-/// What an expression costs to evaluate: compiled, or with integers that grow.
+/// The cost of evaluating an expression: compiled, or with big integers.
 pub(super) fn of_expr(
     expr: &Expr,
     is_narrow: bool,
@@ -161,14 +163,14 @@ pub(super) fn of_expr(
     }
 }
 
-/// What an expression refers to.
+/// The context of an expression.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     headers: &'a Headers,
     parameters: &'a Parameters,
 }
 
-/// A value of integers that grow: its limbs at most, and what it costs.
+/// A big-integer value: its maximum limbs, and its cost.
 #[derive(Clone, Copy)]
 struct Grown {
     limbs: u64,
@@ -233,7 +235,7 @@ impl Around<'_> {
         }
     }
 
-    /// To find the header that an expression gives.
+    /// The cost of finding the header that an expression gives.
     fn header(self, header: &HeaderExpr) -> u64 {
         match header {
             HeaderExpr::Header(_) | HeaderExpr::Last(_) => 1,
@@ -250,10 +252,10 @@ impl Around<'_> {
     }
 }
 
-/// An operator's value, of those of its operands; `width` is what the second says.
+/// The result of an operator from those of its operands; `width` is the second operand.
 fn grown_binary(operator: Binary, width: &Expr, left: Grown, right: Grown) -> Grown {
     let most = left.limbs.max(right.limbs);
-    // Bits by which a number is shifted, or to which it is cut.
+    // Bits by which a number is shifted, or to which it is truncated.
     let bits = width
         .as_constant()
         .and_then(|bits| u64::try_from(bits).ok());
@@ -319,10 +321,10 @@ fn of_action(program: &Program, action: &Action) -> ActionCost {
     }
 }
 
-/// Measures what is not an expression.
+/// Measures everything but expressions.
 struct Measure<'p> {
     program: &'p Program,
-    /// Of the action that is looked at.
+    /// The parameters of the action being measured.
     parameters: &'p Parameters,
 }
 
@@ -391,7 +393,7 @@ impl<'p> Measure<'p> {
         1 + steps.chain(key).chain(cases).sum::<u64>()
     }
 
-    /// The words of a calculation's input in bytes; the payload is counted when it is there.
+    /// The words of a calculation's input in bytes; the payload is counted at run time.
     fn calculation(&self, id: CalculationId) -> u64 {
         let calculation = &self.program.calculations.calculations[id.index()];
         let input = calculation.input.iter().map(|part| match part {
@@ -414,7 +416,7 @@ impl<'p> Measure<'p> {
         }
     }
 
-    /// A header that is written as a whole, and those of its union.
+    /// The cost of writing a whole header and the validity of its union.
     fn whole(&self, header: &HeaderExpr) -> u64 {
         let example = header.example(self.headers());
         let union = self.headers().header(example).union;

@@ -1,15 +1,16 @@
-//! Expressions, as the JSON has them, with names resolved.
+//! Expressions as in the JSON, with names resolved.
 //!
-//! Arithmetic on BMv2 is of *unbounded integers*: a field is read as the number it holds (in two's
-//! complement if it is signed), operators never overflow, and a value is cut to a width only when
-//! it is stored. So the compiler writes the widths out: `(a + b) & 0xff`, `two_comp_mod(x, 8)`.
-//! A boolean is 0 or 1 here; `d2b` makes any other number a 1, `b2d` changes nothing.
+//! Arithmetic on BMv2 uses *unbounded integers*. A field is read as the number it holds (in
+//! two's complement if it is signed), operators never overflow, and a value is truncated only
+//! when it is stored. So the compiler writes widths out: `(a + b) & 0xff`, `two_comp_mod(x,
+//! 8)`. A boolean is 0 or 1 here; `d2b` turns any other number into 1, and `b2d` changes
+//! nothing.
 //!
-//! Where P4 leaves room, or BMv2 would stop: a read past the end of a stack gives 0, so does a
-//! division by zero, and a shift by more than [`SHIFT_MAX`] bits to the left.
+//! Where P4 leaves room or BMv2 would abort, the result is 0: a read past the end of a stack, a
+//! division by zero, and a left shift by more than [`SHIFT_MAX`] bits.
 //!
-//! [`crate::run::exact`] gives the meaning, with integers that grow; `narrow` compiles what
-//! 128 bits suffice for, which is almost everything.
+//! [`crate::run::exact`] defines the meaning, with big integers; `narrow` compiles what fits
+//! into 128 bits, which is almost everything.
 
 use num_bigint::BigInt;
 
@@ -19,20 +20,20 @@ use crate::json::Node;
 use super::headers::Headers;
 use super::ids::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
 
-/// Bits by which a number may be shifted to the left; a wider shift gives 0.
+/// Maximum bits of a left shift; a wider shift gives 0.
 ///
-/// No field is as wide, and without a bound one packet could ask for gigabytes.
+/// No field is as wide, and without a bound one packet could demand gigabytes.
 pub const SHIFT_MAX: u32 = 1 << 16;
 
-/// How deep expressions may be nested.
+/// Maximum nesting depth of expressions.
 const DEPTH_MAX: u32 = 100;
 
-/// A number, or a boolean, computed from a packet and the data of an action.
+/// A number or boolean computed from a packet and an action's data.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
-    /// Always the same.
+    /// A constant.
     Constant(BigInt),
-    /// A field, or `$valid$`.
+    /// A field, including `$valid$`.
     Field(FieldId),
     /// The n-th parameter of the action.
     Argument(u32),
@@ -58,7 +59,7 @@ pub enum Expr {
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
 }
 
-/// A header, which may depend on the packet.
+/// A header expression; its header may depend on the packet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum HeaderExpr {
     /// This one.
@@ -71,7 +72,7 @@ pub enum HeaderExpr {
     Member(UnionExpr, u32),
 }
 
-/// A union, which may depend on the packet.
+/// A union expression; its union may depend on the packet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum UnionExpr {
     /// This one.
@@ -89,7 +90,7 @@ pub enum Unary {
     Complement,
     /// `not`.
     Not,
-    /// Any number but 0 becomes 1.
+    /// Turns any nonzero number into 1.
     ToBool,
 }
 
@@ -107,11 +108,11 @@ pub enum Binary {
     And,
     Or,
     Xor,
-    /// The first cut to as many bits as the second says, in two's complement.
+    /// Truncates the first operand to the bits that the second gives, in two's complement.
     TwosComplement,
-    /// The nearest unsigned number of as many bits as the second says.
+    /// The nearest unsigned number with as many bits as the second operand gives.
     Saturate,
-    /// The nearest signed number of as many bits as the second says.
+    /// The nearest signed number with as many bits as the second operand gives.
     SaturateSigned,
     Equal,
     NotEqual,
@@ -124,7 +125,7 @@ pub enum Binary {
 }
 
 impl Expr {
-    /// The constant that it is.
+    /// The value of a constant expression.
     pub fn as_constant(&self) -> Option<&BigInt> {
         match self {
             Expr::Constant(number) => Some(number),
@@ -132,7 +133,7 @@ impl Expr {
         }
     }
 
-    /// Calls back for every expression within, this one first.
+    /// Calls `seen` for this expression and then for every expression inside it.
     pub fn visit(&self, seen: &mut impl FnMut(&Expr)) {
         seen(self);
         match self {
@@ -174,7 +175,7 @@ impl HeaderExpr {
         }
     }
 
-    /// A header that has the type of the one that this gives.
+    /// A header of the type that this gives.
     pub fn example(&self, headers: &Headers) -> HeaderId {
         match self {
             HeaderExpr::Header(header) => *header,
@@ -195,7 +196,7 @@ impl UnionExpr {
         }
     }
 
-    /// A union that has the type of the one that this gives.
+    /// A union of the type that this gives.
     pub fn example(&self, headers: &Headers) -> UnionId {
         match self {
             UnionExpr::Union(union) => *union,
@@ -209,12 +210,12 @@ impl UnionExpr {
 /// Reads expressions.
 pub(super) struct Reader<'h> {
     pub(super) headers: &'h Headers,
-    /// How many parameters the action has; 0 outside of actions.
+    /// Number of the action's parameters; 0 outside of actions.
     pub(super) parameters: u32,
 }
 
 impl Reader<'_> {
-    /// Any type/value object, or null for 0.
+    /// Reads any type/value object, or null for 0.
     pub(super) fn read(&self, node: &Node<'_>) -> Result<Expr, LoadError> {
         self.value(node, 0)
     }
@@ -269,7 +270,7 @@ impl Reader<'_> {
         let unary = |operator| Ok(Expr::Unary(operator, Box::new(right()?)));
         let operator = node.text_of("op")?;
         if let Some(binary) = binary(operator) {
-            // A minus with nothing to its left negates.
+            // A minus without a left operand negates.
             return Ok(Expr::Binary(binary, Box::new(left()?), Box::new(right()?)));
         }
         match operator {
@@ -338,7 +339,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A header: by name, or as an expression.
+    /// Reads a header: by name, or as an expression.
     pub(super) fn header(&self, node: &Node<'_>, depth: u32) -> Result<HeaderExpr, LoadError> {
         if depth > DEPTH_MAX {
             return Err(node.refuse("expressions are nested too deep"));
@@ -367,7 +368,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A union: by name, or as an expression.
+    /// Reads a union: by name, or as an expression.
     pub(super) fn union(&self, node: &Node<'_>, depth: u32) -> Result<UnionExpr, LoadError> {
         if depth > DEPTH_MAX {
             return Err(node.refuse("expressions are nested too deep"));
@@ -388,19 +389,19 @@ impl Reader<'_> {
         }
     }
 
-    /// A stack by name.
+    /// Reads a stack by name.
     pub(super) fn stack(&self, node: &Node<'_>) -> Result<StackId, LoadError> {
         self.headers.stack_at(&unwrapped(node, "header_stack")?)
     }
 
-    /// A stack of unions by name.
+    /// Reads a stack of unions by name.
     pub(super) fn union_stack(&self, node: &Node<'_>) -> Result<UnionStackId, LoadError> {
         self.headers
             .union_stack_at(&unwrapped(node, "header_union_stack")?)
     }
 }
 
-/// The value of a type/value object of this type, without the expressions around it.
+/// The value of a type/value object of type `kind`, without the expressions around it.
 fn unwrapped<'a>(node: &Node<'a>, kind: &str) -> Result<Node<'a>, LoadError> {
     let mut node = node.clone();
     for _ in 0..DEPTH_MAX {

@@ -1,7 +1,7 @@
-//! Headers, stacks and unions, and where their fields lie while a packet is worked on.
+//! Headers, stacks and unions, and where their fields are in a packet's frame.
 //!
-//! A packet under way has one array of 64-bit words, its *frame*. Each header instance has a block
-//! of it:
+//! A packet being processed has one array of 64-bit words, its *frame*. Each header instance
+//! has a block in it:
 //!
 //! ```text
 //!   word base       whether the header is valid (0 or 1); the hidden field `$valid$`
@@ -9,14 +9,14 @@
 //!   then            the fields, each with words of its own, the most significant word first
 //! ```
 //!
-//! A field of 64 bits or less is so one word, read and written without a shift; values lie to the
-//! right, and the bits to their left are zero. Blocks of headers of one type have one shape, so a
-//! header is assigned, compared and moved within a stack by copying its block. A stack has a word
-//! more: how many of its elements have been extracted, `nextIndex` in P4.
+//! So a field of 64 bits or less is one word, read and written without a shift; values are
+//! right-aligned, with zero bits to their left. All headers of one type have the same block
+//! layout, so a header is assigned, compared and moved within a stack by copying its block. A
+//! stack has one more word: how many of its elements have been extracted, `nextIndex` in P4.
 //!
 //! 1. Bits of a field's words above its width are zero.
-//! 2. The words of metadata's validity are 1; those of other headers 0 when a packet comes in,
-//!    unless the JSON says `initially_valid`. All else is 0 then.
+//! 2. When a packet comes in, the validity words of metadata are 1. Those of other headers are
+//!    0, unless the JSON says `initially_valid`. All other words are 0.
 //! 3. At most one header of a union is valid.
 
 use std::collections::HashMap;
@@ -26,13 +26,13 @@ use crate::json::Node;
 
 use super::ids::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
 
-/// Words that a frame may have: more than any program in use has, less than would hurt.
+/// Maximum words of a frame: more than any known program has, less than would hurt.
 pub const FRAME_WORDS_MAX: usize = 1 << 18;
 
-/// Bits that a field may have.
+/// Maximum bits of a field.
 pub const FIELD_BITS_MAX: u32 = 1 << 16;
 
-/// The name of the hidden field that says whether a header is valid.
+/// The name of the hidden field that holds a header's validity.
 pub const VALID: &str = "$valid$";
 
 /// A field of a header instance.
@@ -42,20 +42,20 @@ pub struct Field {
     pub header: HeaderId,
     /// Its name within the header.
     pub name: String,
-    /// How wide it is; of a varbit, how wide it may be.
+    /// Its width; for a varbit, its maximum width.
     pub width_bits: u32,
-    /// Whether it is a number in two's complement.
+    /// Whether it is signed, in two's complement.
     pub is_signed: bool,
     /// Whether its width changes from packet to packet.
     pub is_varbit: bool,
-    /// Whether what does not fit becomes the nearest number that does, as P4_14 allows.
+    /// Whether a value that does not fit saturates, as P4_14 allows.
     pub is_saturating: bool,
     /// Its first word in the frame.
     pub word: u32,
 }
 
 impl Field {
-    /// How many words of the frame it has.
+    /// Number of its words in the frame.
     pub const fn words(&self) -> u32 {
         self.width_bits.div_ceil(64)
     }
@@ -68,19 +68,19 @@ pub struct Header {
     pub name: String,
     /// The name of its type.
     pub type_name: String,
-    /// Which of the header types it has; those of one type have blocks of one shape.
+    /// The index of its type; headers of one type have the same block layout.
     pub type_index: u32,
     /// Whether it is metadata: always valid, and never on the wire.
     pub is_metadata: bool,
-    /// Whether it is valid before the parser has said so.
+    /// Whether it is valid before parsing.
     pub is_initially_valid: bool,
-    /// Its first field; the others follow, and after the last of them `$valid$`.
+    /// Its first field; the others follow, with `$valid$` after the last.
     pub first_field: FieldId,
-    /// How many fields it has, `$valid$` not counted.
+    /// Number of its fields, without `$valid$`.
     pub field_count: u32,
-    /// Bits of all its fields but the varbit one.
+    /// Bits of all its fields except the varbit.
     pub fixed_bits: u32,
-    /// The place of its block in the frame: the word of its validity.
+    /// The first word of its block in the frame, which is its validity.
     pub base: u32,
     /// The words of its block.
     pub words: u32,
@@ -91,28 +91,28 @@ pub struct Header {
 }
 
 impl Header {
-    /// The word that holds how many bits the varbit field has, if there is one.
+    /// The word with the varbit field's current number of bits, if there is a varbit.
     pub const fn varbit_length_word(&self) -> u32 {
         self.base + 1
     }
 
-    /// The field that is its validity.
+    /// The field that holds its validity.
     pub const fn valid_field(&self) -> FieldId {
         FieldId(self.first_field.0 + self.field_count)
     }
 
-    /// Its fields, `$valid$` not among them.
+    /// Its fields, without `$valid$`.
     pub fn fields(&self) -> impl Iterator<Item = FieldId> + use<> {
         (self.first_field.0..self.first_field.0 + self.field_count).map(FieldId)
     }
 }
 
-/// Some bits of a header on the wire: at most one word of the frame.
+/// Bits of a header on the wire, at most one word of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lane {
     /// Its word in the frame.
     pub(crate) word: u32,
-    /// Bits of it: the lowest.
+    /// How many of the word's lowest bits.
     pub(crate) width_bits: u32,
 }
 
@@ -151,7 +151,7 @@ pub struct UnionStack {
     pub next_word: u32,
 }
 
-/// All headers of a program, and the names they are found by.
+/// All headers of a program, with their names.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
     /// Instances, in the order of the JSON.
@@ -164,9 +164,9 @@ pub struct Headers {
     pub unions: Vec<Union>,
     /// Stacks of unions.
     pub union_stacks: Vec<UnionStack>,
-    /// What a frame has when a packet comes in.
+    /// The initial frame of an arriving packet.
     pub initial: Vec<u64>,
-    /// By header: what is on the wire, in order; nothing of one with a varbit field.
+    /// By header: its bits on the wire, in order; empty if it has a varbit field.
     lanes: Vec<Box<[Lane]>>,
     header_names: HashMap<String, HeaderId>,
     stack_names: HashMap<String, StackId>,
@@ -177,32 +177,32 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// The header instance.
+    /// Returns a header instance.
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[id.index()]
     }
 
-    /// The field.
+    /// Returns a field.
     pub fn field(&self, id: FieldId) -> &Field {
         &self.fields[id.index()]
     }
 
-    /// The stack.
+    /// Returns a stack.
     pub fn stack(&self, id: StackId) -> &Stack {
         &self.stacks[id.index()]
     }
 
-    /// The union.
+    /// Returns a union.
     pub fn union(&self, id: UnionId) -> &Union {
         &self.unions[id.index()]
     }
 
-    /// The stack of unions.
+    /// Returns a stack of unions.
     pub fn union_stack(&self, id: UnionStackId) -> &UnionStack {
         &self.union_stacks[id.index()]
     }
 
-    /// What of a header is on the wire, in order; none if its length depends on the packet.
+    /// A header's lanes on the wire, in order; `None` if its length depends on the packet.
     #[inline]
     pub(crate) fn lanes(&self, id: HeaderId) -> Option<&[Lane]> {
         match self.header(id).varbit {
@@ -211,7 +211,7 @@ impl Headers {
         }
     }
 
-    /// The lanes of a field whose width does not depend on the packet.
+    /// The lanes of a field of fixed width.
     pub(crate) fn lanes_of(&self, field: FieldId) -> impl Iterator<Item = Lane> + use<> {
         let field = self.field(field);
         let (first, words, width_bits) = (field.word, field.words(), field.width_bits);
@@ -224,12 +224,12 @@ impl Headers {
         })
     }
 
-    /// A header by its name.
+    /// Finds a header by name.
     pub fn find_header(&self, name: &str) -> Option<HeaderId> {
         self.header_names.get(name).copied()
     }
 
-    /// A field by the names of its header and of itself, or by an alias of both.
+    /// Finds a field by its header's name and its own, or by an alias of both.
     pub fn find_field(&self, header: &str, field: &str) -> Option<FieldId> {
         let direct = |header: &str, field: &str| {
             let header = self.find_header(header)?;
@@ -241,40 +241,40 @@ impl Headers {
         })
     }
 
-    /// `header.field`, as people write it.
+    /// The name of a field as `header.field`.
     pub fn field_name(&self, id: FieldId) -> String {
         let field = self.field(id);
         format!("{}.{}", self.header(field.header).name, field.name)
     }
 
-    /// The field at a place in the list of a header's fields.
+    /// The field at an index in a header's list of fields.
     pub(crate) fn field_at(&self, header: HeaderId, index: u32) -> Option<FieldId> {
         let header = self.header(header);
         (index <= header.field_count).then(|| FieldId(header.first_field.0 + index))
     }
 
-    /// The header that is named here.
+    /// The header that a JSON node names.
     pub(crate) fn header_at(&self, node: &Node<'_>) -> Result<HeaderId, LoadError> {
         let name = node.text()?;
         let header = self.find_header(name);
         header.ok_or_else(|| node.refuse(format!("there is no header {name:?}")))
     }
 
-    /// The stack that is named here.
+    /// The stack that a JSON node names.
     pub(crate) fn stack_at(&self, node: &Node<'_>) -> Result<StackId, LoadError> {
         let name = node.text()?;
         let stack = self.stack_names.get(name).copied();
         stack.ok_or_else(|| node.refuse(format!("there is no header stack {name:?}")))
     }
 
-    /// The union that is named here.
+    /// The union that a JSON node names.
     pub(crate) fn union_at(&self, node: &Node<'_>) -> Result<UnionId, LoadError> {
         let name = node.text()?;
         let union = self.union_names.get(name).copied();
         union.ok_or_else(|| node.refuse(format!("there is no header union {name:?}")))
     }
 
-    /// The stack of unions that is named here.
+    /// The stack of unions that a JSON node names.
     pub(crate) fn union_stack_at(&self, node: &Node<'_>) -> Result<UnionStackId, LoadError> {
         let name = node.text()?;
         let stack = self.union_stack_names.get(name).copied();
@@ -288,7 +288,7 @@ impl Headers {
         found.ok_or_else(|| node.refuse(format!("there is no field {header}.{field}")))
     }
 
-    /// Where a field of a header's type stands in the list of fields.
+    /// The index of a field in the list of its header type.
     pub(crate) fn index_in_type(
         &self,
         header: HeaderId,
@@ -300,7 +300,7 @@ impl Headers {
         Ok(field.0 - self.header(header).first_field.0)
     }
 
-    /// The union that has this header as a member, and the member of that name.
+    /// The index of a union's member, given by index or by name.
     pub(crate) fn member_index(&self, union: UnionId, node: &Node<'_>) -> Result<usize, LoadError> {
         if let Some(index) = node.value().as_u64() {
             let is_there = (index as usize) < self.union(union).headers.len();
@@ -316,7 +316,7 @@ impl Headers {
     }
 }
 
-/// A header type, as read.
+/// A header type from the JSON.
 struct HeaderType {
     name: String,
     fields: Vec<FieldShape>,
@@ -325,7 +325,7 @@ struct HeaderType {
 
 struct FieldShape {
     name: String,
-    /// None of a varbit field.
+    /// `None` for a varbit field.
     width_bits: Option<u32>,
     is_signed: bool,
     is_saturating: bool,
@@ -485,7 +485,7 @@ impl Headers {
         Ok(())
     }
 
-    /// What of each header is on the wire.
+    /// Adds the lanes of each header.
     fn add_lanes(&mut self) {
         let lanes = self.headers.iter().map(|header| {
             let fields = header.fields().filter(|_| header.varbit.is_none());
@@ -501,7 +501,7 @@ impl Headers {
         self.fields.push(field);
     }
 
-    /// Ids of the JSON are those of its own lists; they need not be indices.
+    /// JSON ids are unique only within their list and need not be indices.
     fn read_stacks(&mut self, root: &Node<'_>) -> Result<(), LoadError> {
         let ids = instance_ids(root, "headers")?;
         for node in root.list("header_stacks")? {
@@ -600,7 +600,7 @@ impl Headers {
     }
 }
 
-/// Bits of all fields of a header but the varbit one.
+/// Bits of all fields of a header except the varbit.
 fn fixed_bits(node: &Node<'_>, shape: &HeaderType) -> Result<u32, LoadError> {
     let fixed = shape.fields.iter().filter_map(|field| field.width_bits);
     let bits: u64 = fixed.map(u64::from).sum();
@@ -610,7 +610,7 @@ fn fixed_bits(node: &Node<'_>, shape: &HeaderType) -> Result<u32, LoadError> {
     }
 }
 
-/// How many bits a varbit field may have.
+/// Maximum bits of a varbit field.
 fn varbit_bits(node: &Node<'_>, shape: &HeaderType, fixed_bits: u32) -> Result<u32, LoadError> {
     let max_bytes = shape.max_bytes.ok_or_else(|| {
         node.refuse(format!(
@@ -629,7 +629,7 @@ fn varbit_bits(node: &Node<'_>, shape: &HeaderType, fixed_bits: u32) -> Result<u
     }
 }
 
-/// From the ids of a list's objects to their indices.
+/// Maps the ids of a list's objects to their indices.
 fn instance_ids(root: &Node<'_>, list: &str) -> Result<HashMap<u32, u32>, LoadError> {
     let mut ids = HashMap::new();
     for (index, node) in root.list(list)?.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The names of a program's parts: small dense numbers, one type for each kind.
+//! Ids of a program's parts: small dense numbers, one type for each kind.
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
@@ -7,7 +7,7 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// As the index of an array.
+            /// The id as an array index.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -30,7 +30,7 @@ ids! {
     ActionId,
     /// A table with a key.
     TableId,
-    /// An action profile, with a selector or without.
+    /// An action profile, with or without a selector.
     ProfileId,
     /// An array of counters.
     CounterId,

@@ -1,12 +1,12 @@
-//! A program, loaded: everything that a packet needs is found by index, not by name.
+//! A loaded program: packets find everything by index, not by name.
 //!
 //! ```text
 //!   JSON --json::Node--> headers, arrays, calculations --> actions --> parser, pipelines
 //! ```
 //!
-//! Loading happens once, goes through the JSON in the order of what refers to what, and refuses what
-//! is unknown at its place ([`LoadError`]). A loaded program does not change; what does, entries and
-//! counters and registers, is in [`crate::State`].
+//! Loading runs once and reads the JSON in order of reference. It refuses anything unknown,
+//! with its place ([`LoadError`]). A loaded program does not change; entries, counters and
+//! registers do, and are in [`crate::State`].
 
 pub mod action;
 pub mod arrays;
@@ -50,7 +50,7 @@ use crate::json::Node;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Headers, stacks, unions, and the shape of a frame.
+    /// Headers, stacks, unions, and the layout of a frame.
     pub headers: Headers,
     /// Counters, meters, registers, lists of fields.
     pub arrays: Arrays,
@@ -68,15 +68,15 @@ pub struct Program {
     pub tables: Vec<Table>,
     /// Action profiles.
     pub profiles: Vec<Profile>,
-    /// What the deparser does before it emits.
+    /// Steps that the deparser runs before it emits.
     pub deparser_steps: Vec<Step>,
-    /// What the deparser emits, in order.
+    /// Headers that the deparser emits, in order.
     pub deparser: Vec<HeaderId>,
     /// The fields that the switch itself reads and writes.
     pub standard: Standard,
-    /// What the parser's errors are called.
+    /// The parser's error codes.
     pub errors: ErrorCodes,
-    /// How much work each part is.
+    /// The work of each part.
     pub(crate) costs: Costs,
 }
 
@@ -84,22 +84,22 @@ impl Program {
     /// Loads a program from p4c's JSON for BMv2.
     ///
     /// # Errors
-    /// If the text is no JSON, or what it says is incomplete, contradicts itself or is not
-    /// supported: with the place in the JSON, and in the P4 program if the compiler left it.
+    /// Fails if the text is no JSON, or is incomplete, contradictory or not supported. The
+    /// error has the place in the JSON, and in the P4 program if the compiler recorded it.
     pub fn from_json(text: &str) -> Result<Program, LoadError> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let said = error.to_string();
             LoadError::Syntax {
                 line: error.line(),
                 column: error.column(),
-                // It ends with the place, which we say ourselves.
+                // The message ends with the place, which the error has in fields.
                 what: said.split(" at line ").next().unwrap_or(&said).to_owned(),
             }
         })?;
         Program::from_value(&value)
     }
 
-    /// The same from JSON that has been read already.
+    /// Loads a program from parsed JSON.
     ///
     /// # Errors
     /// As for [`Program::from_json`].
@@ -111,7 +111,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Reads all of it but the costs.
+    /// Reads everything except the costs.
     fn read(root: &Node<'_>) -> Result<Program, LoadError> {
         let headers = headers::read(root)?;
         let standard = Standard::read(root, &headers)?;
@@ -182,13 +182,13 @@ impl Program {
         })
     }
 
-    /// A table by its name.
+    /// Finds a table by name.
     pub fn find_table(&self, name: &str) -> Option<TableId> {
         let index = self.tables.iter().position(|table| table.name == name)?;
         Some(TableId(index as u32))
     }
 
-    /// An action profile by its name.
+    /// Finds an action profile by name.
     pub fn find_profile(&self, name: &str) -> Option<ProfileId> {
         let index = self
             .profiles
@@ -197,10 +197,10 @@ impl Program {
         Some(ProfileId(index as u32))
     }
 
-    /// Lets controllers write to a table although the program has entries for it, and says how many
-    /// entries it may have: its entries are `entries`, and not `const entries`.
+    /// Lets controllers write to a table that has entries in the program, and sets its
+    /// capacity. The table then has `entries`, not `const entries`.
     ///
-    /// The JSON tells neither; P4Info does both.
+    /// The JSON says neither; P4Info says both.
     pub fn open_table(&mut self, id: TableId, max_size: u32) {
         let table = &mut self.tables[id.index()];
         table.is_constant = false;
@@ -209,12 +209,12 @@ impl Program {
             .max(table.entries.len() as u32);
     }
 
-    /// The table.
+    /// Returns a table.
     pub fn table(&self, id: TableId) -> &Table {
         &self.tables[id.index()]
     }
 
-    /// The action.
+    /// Returns an action.
     pub fn action(&self, id: ActionId) -> &Action {
         &self.actions[id.index()]
     }

@@ -1,9 +1,9 @@
-//! Expressions compiled for numbers of 128 bits.
+//! Compiles expressions to 128-bit arithmetic.
 //!
-//! Unbounded integers are what the language of BMv2 means, and 128 bits are what nearly every
-//! expression needs. [`compile`] goes up from the leaves and keeps two things of each node: that the
-//! lowest 128 bits of its value are right, always; and, if it can tell, a [`Bound`] of the value, so
-//! that the 128 bits are all of it.
+//! BMv2's language has unbounded integers, but nearly every expression fits into 128 bits.
+//! [`compile`] goes up from the leaves and tracks two facts for each node. The lowest 128 bits
+//! of its value are always right. And if a [`Bound`] of the value is known and fits, the 128
+//! bits are the whole value.
 //!
 //! ```text
 //!   + - * & | ^ ~ <<     low bits need only low bits: always compiled, exact while the bound fits
@@ -12,11 +12,11 @@
 //!   >> / % == < usat ..  need all of their operands: compiled if these are exact
 //! ```
 //!
-//! So `(a + b) & 0xffffffff` never looks at more than two registers, and a 128-bit address is moved
-//! and compared without a big integer. What cannot be compiled goes to [`crate::run::exact`], which
-//! is also the oracle: a test compares both on random expressions.
+//! So `(a + b) & 0xffffffff` never uses more than two registers, and a 128-bit address is moved
+//! and compared without a big integer. Expressions that cannot be compiled go to
+//! [`crate::run::exact`], which is also the oracle: a test compares both on random expressions.
 //!
-//! Costs: a few nanoseconds a node; no allocation.
+//! Evaluation allocates nothing.
 
 use num_bigint::BigInt;
 
@@ -37,14 +37,14 @@ pub(crate) enum Narrow {
     Word(u32),
     /// The last two words of a wider field.
     Pair(u32),
-    /// A signed field: the low bits, and how far up its sign must be moved.
+    /// A signed field: the low bits, and the shift that moves its sign to the top.
     SignedWord(u32, u32),
     SignedPair(u32, u32),
     Argument(u32),
     ArgumentPair(u32),
-    /// A field of up to 64 bits of a stack's element: its words, one an element.
+    /// A field of up to 64 bits in a stack's element: its words, one per element.
     Element(Box<Narrow>, Box<[u32]>),
-    /// The same of the last element in use; the word that counts them.
+    /// The same for the last element in use, with the word that counts elements.
     Last(u32, Box<[u32]>),
     LastIndex(u32),
     AnyOf(Box<[u32]>),
@@ -54,25 +54,25 @@ pub(crate) enum Narrow {
     ToBool(Box<Narrow>),
     SignExtend(Box<Narrow>, u32),
     Clamp(Box<Narrow>, i128, i128),
-    /// The same for a value that is not negative.
+    /// Saturates a value that is not negative.
     AtMost(Box<Narrow>, u128),
     ShiftRight(Box<Narrow>, u32),
     ShiftRightUnsigned(Box<Narrow>, u32),
     ShiftLeft(Box<Narrow>, u32),
-    /// The bits of a field of any width from some bit on: at most 64 of them.
+    /// Up to 64 bits of a field of any width, from some bit upwards.
     Slice {
         word: u32,
         words: u32,
         shift: u32,
     },
-    /// `word & mask` and `~word & mask`, which parsers are full of: the word, the bits that are
-    /// turned, the mask.
+    /// `word & mask` and `~word & mask`, which are frequent in parsers: the word, the bits to
+    /// invert, the mask.
     Masked(u32, u64, u64),
     Both(Two, Box<(Narrow, Narrow)>),
     Select(Box<(Narrow, Narrow, Narrow)>),
 }
 
-/// Operators whose operands are both computed.
+/// Operators that evaluate both operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Two {
     Add,
@@ -96,7 +96,7 @@ pub(crate) enum Two {
     EitherTrue,
 }
 
-/// What is known of a value: it is a number of this many bits.
+/// A bound of a value: it is a number of this many bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bound {
     bits: u32,
@@ -125,34 +125,34 @@ impl Bound {
         self.bits + u32::from(!self.is_signed)
     }
 
-    /// Nothing is known of what 128 bits do not hold.
+    /// Keeps the bound only if it fits into 128 bits.
     fn fitting(self) -> Option<Bound> {
         (self.bits <= 128).then_some(self)
     }
 }
 
-/// Where the parameters of the action lie in its data: first word and words.
+/// Where the action's parameters are in its data: first word and number of words.
 pub(crate) type Parameters = [(u32, u32)];
 
-/// What both a compiled and an exact evaluation read.
+/// The inputs of a compiled or exact evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers<'a> {
     pub(crate) words: &'a [u64],
     pub(crate) arguments: &'a [u64],
 }
 
-/// What 128 bits must tell of a value.
+/// What 128 bits must represent of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     /// Its lowest 128 bits.
     LowBits,
-    /// All of it; whether a leading one is a sign is left open.
+    /// All of it; a leading one may or may not be a sign.
     Exact,
     /// All of it, in two's complement.
     Signed,
 }
 
-/// The expression for numbers of 128 bits; none if they do not suffice.
+/// Compiles an expression to 128 bits; `None` if they do not suffice.
 pub(crate) fn compile(
     expr: &Expr,
     headers: &Headers,
@@ -253,7 +253,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A field of a header that depends on the packet.
+    /// Compiles a field of a header that depends on the packet.
     fn field_of(&self, header: &HeaderExpr, index: u32) -> Compiled {
         if let HeaderExpr::Header(header) = header {
             let field = self.headers.field_at(*header, index)?;
@@ -271,7 +271,7 @@ impl Compiler<'_> {
         self.words_of(header, word_of, bound)
     }
 
-    /// A word of each element of a stack.
+    /// One word of each element of a stack.
     fn words_of(
         &self,
         header: &HeaderExpr,
@@ -307,7 +307,7 @@ impl Compiler<'_> {
             }
             Binary::ShiftLeft | Binary::ShiftRight => return self.shift(operator, left, right),
             Binary::And => {
-                // The low bits of a wide field, once it has been shifted.
+                // The low bits of a wide field after a shift.
                 for (wide, mask) in [(left, right), (right, left)] {
                     if let Some(slice) = self.slice(wide, mask) {
                         return Some(slice);
@@ -382,7 +382,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Casts to a width, which must be known.
+    /// Compiles a cast to a width, which must be constant.
     fn cast(&self, operator: Binary, value: &Expr, width: &Expr) -> Compiled {
         let width = u32::try_from(width.as_constant()?).ok()?;
         let (value, bound) = self.compile(value)?;
@@ -455,7 +455,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `(field >> n) & mask` of a field that is wider than 128 bits.
+    /// Compiles `(field >> n) & mask` for a field wider than 128 bits.
     fn slice(&self, wide: &Expr, mask: &Expr) -> Compiled {
         let mask = u64::try_from(mask.as_constant()?).ok()?;
         let Expr::Binary(Binary::ShiftRight, field, amount) = wide else {
@@ -525,7 +525,7 @@ fn either(left: Bound, right: Bound) -> Bound {
     }
 }
 
-/// A word, or its complement, under a mask of 64 bits.
+/// Compiles a word or its complement under a 64-bit mask.
 fn masked_word(value: &Narrow, mask: &Narrow) -> Option<Narrow> {
     let Narrow::Constant(mask) = mask else {
         return None;
@@ -541,7 +541,7 @@ fn masked_word(value: &Narrow, mask: &Narrow) -> Option<Narrow> {
     }
 }
 
-/// A number that is not negative bounds what it is combined with by `&`.
+/// The bound of a `&`: a nonnegative operand bounds the result.
 fn masked(left: Option<Bound>, right: Option<Bound>) -> Option<Bound> {
     let positive = |bound: Option<Bound>| bound.filter(|bound| !bound.is_signed);
     match (positive(left), positive(right)) {
@@ -551,7 +551,7 @@ fn masked(left: Option<Bound>, right: Option<Bound>) -> Option<Bound> {
     }
 }
 
-/// A comparison of two exact values.
+/// Compiles a comparison of two exact values.
 fn comparison(operator: Binary, left: Narrow, right: Narrow, both: (Bound, Bound)) -> Compiled {
     let is_unsigned = comparable(both)?;
     let (left, right) = match operator {
@@ -572,7 +572,7 @@ fn comparison(operator: Binary, left: Narrow, right: Narrow, both: (Bound, Bound
     ))
 }
 
-/// Whether both are compared as unsigned numbers; none if 128 bits do not tell them apart.
+/// Whether to compare as unsigned numbers; `None` if 128 bits cannot tell the two apart.
 fn comparable((left, right): (Bound, Bound)) -> Option<bool> {
     if !left.is_signed && !right.is_signed {
         return Some(true);
@@ -582,8 +582,8 @@ fn comparable((left, right): (Bound, Bound)) -> Option<bool> {
 }
 
 impl Narrow {
-    /// Whether the value for a packet is not 0: conditions are asked more often than numbers, and need
-    /// no number of their own.
+    /// Whether the value for a packet is nonzero. Conditions are evaluated more often than
+    /// numbers, and need no number of their own.
     #[inline]
     pub(crate) fn is_true(&self, registers: &Registers<'_>) -> bool {
         match self {
@@ -605,8 +605,8 @@ impl Narrow {
     }
 
     /// The value for a packet.
-    // One match, with a line or two for each node. What is read is handed on by its address: a copy
-    // for each node of the tree would take longer than most nodes.
+    // One match, with a line or two for each node. Registers are passed by reference: a copy
+    // per node would take longer than most nodes.
     pub(crate) fn evaluate(&self, registers: &Registers<'_>) -> i128 {
         let word = |word: u32| registers.words[word as usize];
         let pair = |word: u32| {

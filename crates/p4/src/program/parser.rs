@@ -1,11 +1,11 @@
 //! The parser: a graph of states that extract headers and choose the next state by a key.
 //!
-//! BMv2 has no reject: a transition to nowhere is the end of parsing, and ingress runs whatever
-//! happened, with the error in `standard_metadata.parser_error`.
+//! BMv2 has no reject: a transition to nowhere ends parsing, and ingress always runs, with the
+//! error in `standard_metadata.parser_error`.
 //!
-//! The parts of a key each have words of their own; the cases' values and masks, which the JSON pads
-//! to whole bytes, are taken apart to match. A value with a bit in its padding can never be met and
-//! is left out.
+//! Each part of a key has its own words. The JSON pads the cases' values and masks to whole
+//! bytes; they are split into these words. A value with a padding bit set can never match and
+//! is omitted.
 
 use num_bigint::BigInt;
 
@@ -18,10 +18,10 @@ use super::expression::{Expr, Reader};
 use super::headers::FIELD_BITS_MAX;
 use super::ids::{FieldId, HeaderId, StackId, StateId, UnionStackId, ValueSetId};
 
-/// Words that the key of a transition may have.
+/// Maximum words of a transition's key.
 pub const KEY_WORDS_MAX: usize = 64;
 
-/// Which header is extracted.
+/// The header to extract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extracted {
     /// This one.
@@ -32,34 +32,34 @@ pub enum Extracted {
     NextUnion(UnionStackId, u32),
 }
 
-/// One thing that a state does.
+/// One step of a state.
 #[derive(Clone, Debug)]
 pub enum ParserStep {
-    /// Bytes to a header; with the bits of its varbit field, if it has one.
+    /// Extracts bytes to a header, with the bits of its varbit field if it has one.
     Extract(Extracted, Option<Code>),
-    /// An assignment, or any primitive.
+    /// Runs an assignment or any other primitive.
     Do(Step),
-    /// Bits further on to a field: the field, bits to skip, bits to read.
+    /// Copies bits ahead to a field: the field, bits to skip, bits to read.
     Lookahead(FieldId, u32, u32),
-    /// An error unless this is true: the condition, the error.
+    /// Fails with an error unless this is true: the condition, the error.
     Verify(Code, Code),
-    /// So many bits are skipped.
+    /// Skips this many bits.
     Advance(Code),
 }
 
 /// One part of a key.
 #[derive(Clone, Debug)]
 pub enum KeyPart {
-    /// A field, or a value: its width, and its words are `width.div_ceil(64)`.
+    /// A field or value, with its width; it has `width.div_ceil(64)` words.
     Value(Code, u32),
     /// A field of up to 64 bits: its word.
     Word(u32),
-    /// Bits further on: how many are skipped, how many read.
+    /// Bits ahead: how many to skip, how many to read.
     Lookahead(u32, u32),
 }
 
 impl KeyPart {
-    /// How many words of the key it has.
+    /// Words of the part in the key.
     pub fn words(&self) -> usize {
         match self {
             KeyPart::Value(_, width) | KeyPart::Lookahead(_, width) => width.div_ceil(64) as usize,
@@ -68,12 +68,12 @@ impl KeyPart {
     }
 }
 
-/// What leads from a state to the next.
+/// The condition of a transition.
 #[derive(Clone, Debug)]
 pub enum Case {
-    /// A key that has these bits: value and mask.
+    /// The key equals a value under a mask.
     Bits(Vec<u64>, Vec<u64>),
-    /// A key that is in a value set, on these bits; which use of a value set this is.
+    /// The key is in a value set, under a mask; the first number is the use of the set.
     InSet(usize, Vec<u64>),
 }
 
@@ -82,37 +82,37 @@ pub enum Case {
 pub struct State {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<ParserStep>,
-    /// By what it chooses.
+    /// The parts of its key.
     pub key: Vec<KeyPart>,
     /// Words of the key.
     pub key_words: usize,
-    /// Cases, the first that is met wins; the state that follows, or none at the end.
+    /// Cases with the next state, `None` for the end; the first match wins.
     pub cases: Vec<(Case, Option<StateId>)>,
-    /// The state if no case is met.
+    /// The next state if no case matches.
     pub default_next: Option<StateId>,
-    /// Where it stands in the P4 program.
+    /// Its place in the P4 program.
     pub source: Option<SourceLocation>,
 }
 
-/// A value set: keys that the controller gives.
+/// A value set: keys that the controller writes.
 #[derive(Clone, Debug)]
 pub struct ValueSet {
     /// Its name.
     pub name: String,
-    /// Bits of a member: those of the key's parts, one after the other.
+    /// Bits of a member: the sum over the key's parts.
     pub width_bits: u32,
-    /// How many members it may have, if the program says so.
+    /// Maximum number of members, if the program says so.
     pub max_size: Option<u32>,
 }
 
-/// A place where a value set is asked: the set, and the widths of the key's parts.
+/// A place that looks up a value set: the set, and the widths of the key's parts.
 #[derive(Clone, Debug)]
 pub struct ValueSetUse {
     /// The set.
     pub set: ValueSetId,
-    /// Bits of the parts.
+    /// Widths of the key's parts.
     pub widths: Vec<u32>,
 }
 
@@ -121,16 +121,16 @@ pub struct ValueSetUse {
 pub struct Parser {
     /// Its states.
     pub states: Vec<State>,
-    /// Where it begins.
+    /// The state it begins with.
     pub start: Option<StateId>,
     /// Value sets.
     pub value_sets: Vec<ValueSet>,
-    /// Where they are asked.
+    /// The places that look them up.
     pub uses: Vec<ValueSetUse>,
 }
 
 impl Parser {
-    /// A value set by its name.
+    /// Finds a value set by name.
     pub fn find_value_set(&self, name: &str) -> Option<ValueSetId> {
         let index = self.value_sets.iter().position(|set| set.name == name)?;
         Some(ValueSetId(index as u32))
@@ -417,7 +417,7 @@ fn mask_of(node: &Node<'_>, widths: &[u32]) -> Result<Vec<u64>, LoadError> {
     Ok(taken_apart(&mask, widths).0)
 }
 
-/// A case of the JSON; none if no key can meet it.
+/// Reads a case of the JSON; `None` if no key can match it.
 fn bits_case(node: &Node<'_>, widths: &[u32]) -> Result<Option<Case>, LoadError> {
     let value = node.get("value")?.big()?;
     let mask = mask_of(node, widths)?;
@@ -435,7 +435,7 @@ fn bits_case(node: &Node<'_>, widths: &[u32]) -> Result<Option<Case>, LoadError>
     Ok(Some(Case::Bits(bits, mask)))
 }
 
-/// A number whose parts are padded to whole bytes, as words for each part; and its padding bits.
+/// Splits a number, padded per part to whole bytes, into words for each part and padding bits.
 fn taken_apart(number: &BigInt, widths: &[u32]) -> (Vec<u64>, BigInt) {
     let padded: u32 = widths.iter().map(|width| width.next_multiple_of(8)).sum();
     let mut rest = padded;

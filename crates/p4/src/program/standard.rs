@@ -1,8 +1,7 @@
-//! The fields by which program and switch speak to each other, and the names of errors.
+//! The fields shared by program and switch, and the parser's error codes.
 //!
-//! v1model has them in `standard_metadata`; programs of P4_14 have some in `intrinsic_metadata` and
-//! `queueing_metadata`, to which the JSON of newer ones has aliases. Only `egress_spec` must be
-//! there.
+//! v1model has them in `standard_metadata`. P4_14 programs have some in `intrinsic_metadata`
+//! and `queueing_metadata`, to which newer JSON has aliases. Only `egress_spec` is required.
 
 use std::collections::HashMap;
 
@@ -17,23 +16,23 @@ use super::headers::Headers;
 pub struct Spot {
     /// Its word in the frame.
     pub word: u32,
-    /// The bits that it has.
+    /// The mask of its bits.
     pub mask: u64,
 }
 
 impl Spot {
-    /// What it holds.
+    /// Reads the field.
     pub(crate) fn get(self, words: &[u64]) -> u64 {
         words[self.word as usize]
     }
 
-    /// Writes what fits of a number.
+    /// Writes the bits of a number that fit.
     pub(crate) fn set(self, words: &mut [u64], value: u64) {
         words[self.word as usize] = value & self.mask;
     }
 }
 
-/// Where the fields are; those that a program lacks are none.
+/// The fields; `None` for those that a program lacks.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names are those of v1model.p4")]
 pub struct Standard {
@@ -56,14 +55,14 @@ pub struct Standard {
 }
 
 impl Standard {
-    /// The greatest port that the program's fields for ports can hold.
+    /// The highest port that all of the program's port fields can hold.
     pub fn port_max(&self) -> u64 {
         let others = [self.egress_port, self.ingress_port];
         let masks = others.into_iter().flatten().map(|spot| spot.mask);
         masks.fold(self.egress_spec.mask, u64::min)
     }
 
-    /// All that the program has.
+    /// All fields that the program has.
     pub(crate) fn all(&self) -> impl Iterator<Item = Spot> {
         let rest = [
             self.ingress_port,
@@ -125,23 +124,23 @@ impl Standard {
     }
 }
 
-/// The numbers of the parser's errors, as the program counts them.
+/// The program's numbers for the parser's errors.
 #[derive(Clone, Debug)]
 pub struct ErrorCodes {
-    /// More bytes were asked for than there are.
+    /// The packet has fewer bytes than were requested.
     pub packet_too_short: u64,
-    /// A stack has no room, or nothing in it.
+    /// A stack is full, or empty.
     pub stack_out_of_bounds: u64,
-    /// A varbit field is longer than its header may be.
+    /// A varbit field exceeds the maximum of its header.
     pub header_too_short: u64,
-    /// A length that is no whole number of bytes.
+    /// A length is no whole number of bytes.
     pub parser_invalid_argument: u64,
     /// All names, by number.
     pub names: HashMap<u64, String>,
 }
 
 impl ErrorCodes {
-    /// What the JSON does not name has the number that core.p4's order gives it.
+    /// An error that the JSON does not name has its number from core.p4's order.
     pub(super) fn read(root: &Node<'_>) -> Result<ErrorCodes, LoadError> {
         let mut names = HashMap::new();
         for node in root.list("errors")? {

@@ -1,11 +1,11 @@
-//! Which bits of a frame decided the value of a compiled expression.
+//! Finds the frame bits that decided the value of a compiled expression.
 //!
-//! A cache that remembers what a condition led to has to know by which bits. The whole of each field
-//! that is read would do, and be far too much: `ttl > 1` is decided by the highest bit of a time to
-//! live of 64, and `address[31:28] == 14` by one bit of the four that differs.
+//! A cache that remembers where a condition led must know which bits decided it. All bits of
+//! each field read would do, but would be far too many. `ttl > 1` for a time to live of 64 is
+//! decided by its highest bit, and a false `address[31:28] == 14` by one of the four bits.
 //!
-//! [`Narrow::examine`] is told the bits of the value that matter, and says bits of words of the
-//! frame. It is sound: with the same data, any frame that agrees on these bits has a value that
+//! [`Narrow::examine`] takes the bits of the value that matter, and returns bits of frame
+//! words. It is sound: with the same data, any frame that agrees on these bits has a value that
 //! agrees on the bits that matter. From the root to the leaves:
 //!
 //! ```text
@@ -17,24 +17,24 @@
 //!   not x      of a number that is not 0: one bit that is not
 //! ```
 //!
-//! Cost: what conditions are made of (comparisons, `and`, `or`, `not`) is gone through once: the bits
-//! of an operand that does not decide are struck out again. Below a comparison each operand is
-//! evaluated once more at each level above it, which small trees can bear; it is for the packets
-//! that a cache misses.
+//! Cost: the parts of conditions (comparisons, `and`, `or`, `not`) are visited once, and the
+//! bits of an operand that does not decide are removed again. Below a comparison each operand
+//! is evaluated again for each level above it. That is acceptable for small trees, and only
+//! packets that miss a cache pay for it.
 
 use super::{Narrow, Registers, Two};
 
-/// Words of the frame, and bits of them; a word may be there more than once.
+/// Words of the frame with some of their bits; a word may appear more than once.
 pub(crate) type Seen = Vec<(u32, u64)>;
 
 impl Narrow {
-    /// Whether the value is not 0; adds the bits that decide it.
+    /// Whether the value is nonzero; adds the bits that decide it.
     pub(crate) fn examine_truth(&self, registers: Registers<'_>, seen: &mut Seen) -> bool {
         let value = match self {
             Narrow::Not(operand) => return !operand.examine_truth(registers, seen),
             Narrow::ToBool(operand) => return operand.examine_truth(registers, seen),
             Narrow::Both(two @ (Two::BothTrue | Two::EitherTrue), both) => {
-                // One that is false, or true, decides alone.
+                // An operand that is false (or true) decides alone.
                 let deciding = *two == Two::EitherTrue;
                 let start = seen.len();
                 if both.0.examine_truth(registers, seen) == deciding {
@@ -60,7 +60,7 @@ impl Narrow {
         value != 0
     }
 
-    /// The bits that decide the bits of `need` of the value.
+    /// Adds the frame bits that decide the `need` bits of the value.
     // One match, with a line or two for each node.
     pub(crate) fn examine(&self, registers: Registers<'_>, need: u128, seen: &mut Seen) {
         if need == 0 {
@@ -177,7 +177,7 @@ impl Two {
                 right.examine(registers, need & !one, seen);
             }
             Two::Xor => both(need),
-            // A carry comes from below.
+            // Carries come from lower bits.
             Two::Add | Two::Subtract | Two::Multiply => both(up_to(highest(need))),
             Two::Equal | Two::NotEqual => match differs {
                 0 => both(u128::MAX),
@@ -199,7 +199,7 @@ impl Two {
     }
 }
 
-/// Two headers of one type: the validity of the first, then the first word in which they differ.
+/// Compares two headers of one type: the first one's validity, then the first differing word.
 fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: &mut Seen) {
     seen.push((one, u64::MAX));
     let word = |at: u32| registers.words[at as usize];
@@ -221,12 +221,12 @@ fn same_block(registers: Registers<'_>, one: u32, other: u32, words: u32, seen: 
     }
 }
 
-/// The highest bit of a number; 0 of 0.
+/// The highest one bit of a number; 0 for 0.
 fn highest(number: u128) -> u128 {
     number.checked_ilog2().map_or(0, |bit| 1 << bit)
 }
 
-/// Which bits of a number tell whether it is 0.
+/// The bits that decide whether a number is 0.
 fn deciding(number: u128) -> u128 {
     match number {
         0 => u128::MAX,
@@ -234,12 +234,12 @@ fn deciding(number: u128) -> u128 {
     }
 }
 
-/// A bit and all below it.
+/// A bit and all bits below it.
 fn up_to(bit: u128) -> u128 {
     bit | bit.wrapping_sub(1)
 }
 
-/// Bits of a number that is extended by its sign from so many bits on.
+/// The `need` bits of a number that is sign-extended from `bits` bits.
 fn extended(need: u128, bits: u32) -> u128 {
     let sign = 1 << (bits - 1);
     let below = need & up_to(sign);

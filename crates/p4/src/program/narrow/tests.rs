@@ -1,4 +1,4 @@
-//! Compiled expressions against exact ones, at random.
+//! Compares compiled expressions with exact ones, at random.
 
 use num_bigint::BigInt;
 use rand::seq::IndexedRandom;
@@ -185,7 +185,7 @@ impl Chance {
         }
     }
 
-    /// A frame as a packet might have left it: Invariants 1 and 3 of the frame hold.
+    /// A frame as packets may leave it: invariants 1 and 3 of the frame hold.
     fn words(&mut self, headers: &Headers) -> Vec<u64> {
         let mut words = headers.initial.clone();
         for field in &headers.fields {
@@ -213,7 +213,7 @@ impl Chance {
     }
 }
 
-/// Bits that were not examined are flipped, and the value stays.
+/// Flips bits that were not examined: the value must stay.
 #[test]
 fn bits_that_were_not_examined_do_not_matter() {
     let headers = some_headers();
@@ -305,7 +305,7 @@ fn compiled_expressions_are_exact() {
         let code = Code::exact(expr.clone(), &headers, &PARAMETERS);
         let is_true = expected != BigInt::ZERO;
         assert_eq!(code.is_true(&scope), is_true, "{expr:?}");
-        // What does not fit, or is negative, is an index past every end.
+        // A value that does not fit or is negative is an index past every end.
         let index = code.index(&scope);
         let expected_index = u64::try_from(&expected).unwrap_or(u64::MAX);
         assert_eq!(index, expected_index, "{expr:?}");
@@ -317,7 +317,7 @@ fn compiled_expressions_are_exact() {
         exact::store(&expected, width, &mut should);
         assert_eq!(stored, should, "{width} bits of {expr:?}");
     }
-    // The test would be empty if nothing were compiled, or everything.
+    // The test would be pointless if nothing, or everything, were compiled.
     assert!(
         exactly > 20_000 && low > exactly && wide > 5_000,
         "{exactly} {low} {wide}"
