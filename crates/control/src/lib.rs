@@ -37,13 +37,20 @@ mod value;
 
 pub use arbitration::StreamId;
 pub use cache_table::{CacheTable, report_numbers};
-pub use change::*;
+pub use change::{
+    ActionCall, ActionRef, Change, CloneSession, Count, EntryKey, EntryRef, GroupMember, Match,
+    Operation, Rates, Replica,
+};
 pub use client::{Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping};
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
 pub use engine::{
     Burst, Clock, Engine, EngineConfig, Forwarder, Messages, messages_for, open_tables,
 };
-pub use p4info::*;
+pub use p4info::{
+    Action, Catalog, Counter, Digest, Field, InfoError, MAX_WIDTH, Marker, MatchKind, Meter,
+    PacketHeader, Parameter, Profile, ReadError, Register, Scope, Shape, Table, ValueSet, derive,
+    read, read_text, to_text, with_cache,
+};
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{
     Listen, ListenError, Notices, Server, ServerConfig, ServerCounters, ServerError, ServerLimits,

@@ -12,7 +12,10 @@ mod shape;
 
 pub use self::build::InfoError;
 pub use self::cache::with_cache;
-pub use self::catalog::*;
+pub use self::catalog::{
+    Action, Catalog, Counter, Digest, Field, MAX_WIDTH, Marker, MatchKind, Meter, PacketHeader,
+    Parameter, Profile, Register, Scope, Table, ValueSet,
+};
 pub use self::derive::derive;
 pub(crate) use self::read::descriptors;
 pub use self::read::{ReadError, read, read_text, to_text};
