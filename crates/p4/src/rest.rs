@@ -1,41 +1,41 @@
-//! A cache of which nothing is found looks less often.
+//! Lets a cache that finds almost nothing rest, so that it looks up fewer packets.
 //!
 //! ```text
 //!   awake    every packet is looked up; after 4,096 of which fewer than 128 were found:
 //!   resting  3,840 packets go their way; 256 are looked up; were 8 of these found, it wakes
 //! ```
 //!
-//! A lookup in vain costs a packet a tenth of a short walk, and a hit spares more than half of it: a
-//! cache pays where one packet in ten or so is found. Under one in 32 it does not, whatever the
-//! program; so a scan, or a flood from addresses that were made up, costs a sixteenth of the lookups.
-//! What can be remembered is found within a burst if it comes often, as recording and detection go
-//! on in bursts: a cache that could be of use is awake again after some of them.
+//! A failed lookup costs about a tenth of a short walk, and a hit saves more than half of one.
+//! So a cache pays off if about one packet in ten is found. Below one in 32 it does not pay off
+//! for any program. So a scan, or a flood from invented addresses, costs a sixteenth of the
+//! lookups. Recording and detection also work in bursts, so behaviours that occur often are
+//! found within a burst. A useful cache therefore wakes after some bursts.
 //!
 //! 1. Of any 4,096 packets in a row, at least 256 are looked up.
 //! 2. No clock and no chance: it depends on the packets and nothing else.
 
-/// Packets over which an awake cache is judged, and of which a burst is looked up.
+/// Packets over which an awake cache is judged; a resting one looks up one burst of them.
 const PERIOD: u64 = 4_096;
 
-/// Packets that are looked up in a row while the cache rests.
+/// Packets that a resting cache looks up in a row.
 const BURST: u64 = 256;
 
-/// It rests unless it has found one in so many.
+/// The cache rests unless one in this many is found.
 const WORTH_ONE_IN: u64 = 32;
 
-/// Whether a cache looks at all.
+/// Decides which packets a cache looks up.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
-    /// Packets that go their way before the next is looked up.
+    /// Packets to let pass before the next lookup.
     skip: u64,
-    /// Lookups until the next judgement, and of how many it is.
+    /// Lookups left until the next judgement, and lookups of this judgement in all.
     left: u64,
     judged: u64,
     found: u64,
 }
 
 impl Rest {
-    /// Of a cache that is awake; one that is not to rest is never judged.
+    /// Starts awake; with `rests` false it is never judged.
     pub(crate) fn new(rests: bool) -> Rest {
         let judged = if rests { PERIOD } else { u64::MAX };
         Rest {
@@ -46,7 +46,7 @@ impl Rest {
         }
     }
 
-    /// Whether this packet is looked up.
+    /// Whether to look this packet up.
     #[inline]
     pub(crate) fn looks(&mut self) -> bool {
         if self.left == 0 {
@@ -60,7 +60,7 @@ impl Rest {
         true
     }
 
-    /// The packet that was looked up last was found.
+    /// Notes that the packet looked up last was found.
     #[inline]
     pub(crate) fn found(&mut self) {
         self.found += 1;
@@ -81,7 +81,7 @@ impl Rest {
 mod tests {
     use super::*;
 
-    /// So many packets, of which one in `one_in` would be found; how many were looked up.
+    /// Passes `packets` packets, of which one in `one_in` would be found; returns the lookups.
     fn pass(rest: &mut Rest, packets: u64, one_in: u64) -> u64 {
         let mut looked = 0;
         for packet in 0..packets {
@@ -122,7 +122,7 @@ mod tests {
         pass(&mut rest, 3 * PERIOD, 100);
         assert_eq!(pass(&mut rest, PERIOD, 1), BURST);
         assert_eq!(pass(&mut rest, 3 * PERIOD, 1), 3 * PERIOD);
-        // Then it is judged by a whole period again.
+        // Once awake, it is judged over a whole period again.
         assert_eq!(pass(&mut rest, PERIOD, 33), PERIOD);
         assert_eq!(pass(&mut rest, PERIOD, 33), BURST);
     }

@@ -1,32 +1,34 @@
-//! Better indexes for tables and for segments, while packets go on.
+//! Builds better indexes for tables and segments while packets continue.
 //!
-//! A classifier that may choose or train its index ([`ClassifierKind`](thalweg_classifier::ClassifierKind))
-//! says what is to be done ([`Classifier::tend`]): a slice of copying or bringing up to date, which
-//! is done between packets, or a long part, which needs nothing but what it was given. A long part
-//! of few rules is done at once; of more it is a value, [`Training`], which whoever has the target
-//! takes, runs where there is time, and brings back. Answers are the same before, meanwhile, and
-//! after, so that it does not matter when that is.
+//! A classifier that may choose or train its index
+//! ([`ClassifierKind`](thalweg_classifier::ClassifierKind)) says what must be done
+//! ([`Classifier::tend`]). This is either a slice of copying or updating, which runs between
+//! packets, or a long job that needs only its own input. A long job of few rules runs at once.
+//! A larger one is a value, [`Training`]: the owner of the target takes it, runs it where there
+//! is time, and brings the result back. Answers are the same before, during and after, so the
+//! timing does not matter.
 
 use std::sync::Arc;
 
 use thalweg_classifier::{Classifier, Job, Outcome, Tended};
 
-/// Rules that a slice looks at, or so.
+/// Approximate number of rules that a slice looks at.
 const STEPS: usize = 4_096;
-/// A job of more rules is given away.
+/// A job of more rules than this is handed out.
 const RULES_IN_PLACE: usize = 4_096;
 
 /// A classifier of a target.
 pub(crate) type Any = dyn Classifier + Send + Sync;
 
-/// Long work for an index of a target: [`Target::take_training`](crate::Target::take_training).
+/// A training job for an index of a target:
+/// [`Target::take_training`](crate::Target::take_training).
 #[derive(Debug)]
 pub struct Training {
     owner: Arc<()>,
     job: Job,
 }
 
-/// What has come of it.
+/// The result of a training job.
 #[derive(Debug)]
 pub struct Learnt {
     owner: Arc<()>,
@@ -34,12 +36,12 @@ pub struct Learnt {
 }
 
 impl Training {
-    /// Entries that it has to do with.
+    /// Number of entries that the job covers.
     pub fn rule_count(&self) -> usize {
         self.job.rule_count()
     }
 
-    /// Does it.
+    /// Runs the job.
     pub fn run(self) -> Learnt {
         Learnt {
             owner: self.owner,
@@ -48,20 +50,20 @@ impl Training {
     }
 }
 
-/// What is being done for some classifiers, which are known by their order.
+/// Maintenance of several classifiers, identified by their order.
 ///
-/// Long parts are given one at a time; while one is away, or waits, nothing else is begun.
+/// It hands out one long job at a time; while one is out or waiting, it starts nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Trainer {
-    /// By it what was given is known again.
+    /// Identifies the jobs that it handed out.
     own: Arc<()>,
-    /// For which one a long part was given.
+    /// The classifier for which a job was handed out.
     given: Option<usize>,
     waiting: Option<Job>,
 }
 
 impl Trainer {
-    /// Does a slice for each classifier that has something to do.
+    /// Does a slice for each classifier that needs one.
     pub(crate) fn tend<'c>(&mut self, classifiers: impl Iterator<Item = &'c mut Any>) {
         for (number, classifier) in classifiers.enumerate() {
             if self.given.is_some() {
@@ -77,13 +79,13 @@ impl Trainer {
         }
     }
 
-    /// The long part that waits.
+    /// Takes the waiting job.
     pub(crate) fn take(&mut self) -> Option<Training> {
         let owner = self.own.clone();
         self.waiting.take().map(|job| Training { owner, job })
     }
 
-    /// Brings back what was taken here; what was not is given back.
+    /// Installs the result of its own job; returns any other result.
     pub(crate) fn install<'c>(
         &mut self,
         learnt: Learnt,
@@ -98,7 +100,7 @@ impl Trainer {
         None
     }
 
-    /// Says that what was taken will not be brought back, so that it is given again.
+    /// Reports that a taken job will not come back, so that it is offered again.
     pub(crate) fn forget<'c>(&mut self, mut classifiers: impl Iterator<Item = &'c mut Any>) {
         let taken = self.given.take_if(|_| self.waiting.is_none());
         if let Some(classifier) = taken.and_then(|place| classifiers.nth(place)) {
@@ -126,7 +128,7 @@ mod tests {
         classifier.reclaim(version);
     }
 
-    /// What is given within some slices.
+    /// The job that is offered within some slices.
     fn next(trainer: &mut Trainer, classifier: &mut Any) -> Option<Training> {
         (0..100).find_map(|_| {
             trainer.tend(std::iter::once(&mut *classifier));

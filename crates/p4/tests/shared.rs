@@ -1,6 +1,6 @@
-//! p4c's and BMv2's own programs, from the shared data.
+//! Runs p4c's and BMv2's own programs from the shared data.
 //!
-//! The folder is too large, and not ours, to commit; `$THALWEG_SHARED` names it.
+//! The folder is too large to commit and not ours; `$THALWEG_SHARED` names it.
 
 mod files;
 mod pair;
@@ -54,7 +54,7 @@ fn every_vector_of_p4c_passes() {
     );
 }
 
-/// What BMv2's own tests have: complete programs of v1model run, the others are refused and say why.
+/// BMv2's own tests: complete v1model programs run, the others are refused with a reason.
 #[test]
 fn bmv2s_own_programs_run_or_say_why_not() {
     let mut lines = Vec::new();
@@ -68,7 +68,7 @@ fn bmv2s_own_programs_run_or_say_why_not() {
     expect_test::expect_file!["bmv2_programs.txt"].assert_eq(&lines.concat());
 }
 
-/// The large data planes, and those the measurements use.
+/// The large data planes, and the programs of the measurements.
 #[test]
 fn large_programs_run() {
     for folder in ["large", "l2l3", "chain"] {
@@ -91,7 +91,7 @@ fn described(program: &Program, received: u64) -> String {
     )
 }
 
-/// Packets of any bytes and lengths; nothing panics, and each packet has an end.
+/// Packets of any bytes and length: nothing panics, and each packet ends.
 fn run_bytes(program: Program) -> u64 {
     let mut target = Target::new(Arc::new(program), Config::default()).expect("own entries");
     let mut outbox = thalweg_p4::Outbox::new();
@@ -110,8 +110,8 @@ fn run_bytes(program: Program) -> u64 {
     target.counts().received
 }
 
-/// The entries that come with the four cases: every command is read and written, and a packet that
-/// they route leaves with its time to live one less and its checksum right.
+/// The entries of the four cases: every command is read and written, and a packet that they
+/// route leaves with its time to live decremented and its checksum right.
 #[test]
 fn the_entries_of_the_four_cases_are_written() {
     for case in 1..=4 {
@@ -166,8 +166,8 @@ fn the_entries_of_the_four_cases_are_written() {
     }
 }
 
-/// Behaviours remembered (B-Cache) are behaviours walked: for every vector of p4c with its entries,
-/// for the four cases with theirs, the chains, and the large data planes without any.
+/// The behaviour cache (B-Cache) changes nothing: for every vector of p4c and the four cases
+/// with their entries, the chains, and the large data planes without entries.
 #[test]
 fn behaviors_remembered_are_behaviors_walked() {
     let mut hits = 0;
@@ -210,7 +210,7 @@ fn behaviors_remembered_are_behaviors_walked() {
     );
 }
 
-/// With behaviours remembered, and without.
+/// Two targets: with a behaviour cache, and without.
 fn pair(program: &Arc<Program>) -> [Target; 2] {
     let target = || Target::new(program.clone(), Config::default()).expect("own entries");
     let mut targets = [target(), target()];
@@ -233,7 +233,7 @@ fn routed(index: u8) -> Vec<u8> {
     packet
 }
 
-/// The same packets, some with a byte changed, through both; how often something was remembered.
+/// Gives both the same packets, some with a changed byte; returns the number of hits.
 fn compare(targets: &mut [Target; 2], packets: Vec<(u32, Vec<u8>)>, name: &str) -> u64 {
     let mut outboxes = [thalweg_p4::Outbox::new(), thalweg_p4::Outbox::new()];
     let mut number = 1_u32;
@@ -267,7 +267,7 @@ fn compare(targets: &mut [Target; 2], packets: Vec<(u32, Vec<u8>)>, name: &str) 
     cached.behavior_counts().expect("a cache").hits
 }
 
-/// What counters and registers hold.
+/// The values of counters and registers.
 fn cells(target: &mut Target) -> Vec<String> {
     use thalweg_p4::program::ids::{CounterId, RegisterId};
     let program = &target.program().clone();
@@ -305,12 +305,12 @@ fn a_register_at_a_copied_index_is_remembered() {
     }
     let counts = target.behavior_counts().expect("a cache");
     assert_eq!(counts.unfit(Unfit::Register), 0);
-    // Ingress and egress of two packets, three times: the last two of the first two.
+    // Ingress and egress of two packets, three times: the last two rounds hit.
     assert_eq!((counts.hits, counts.installed), (8, 4), "{counts:?}");
 }
 
-/// Programs with B-Cache's table and detector in front do what they do without: p4c's vectors, the
-/// four cases with their entries, the chains and the large data planes; some have nothing to cache.
+/// Programs with B-Cache's table and detector behave as without: p4c's vectors, the four cases
+/// with their entries, the chains and the large data planes. Some have nothing to cache.
 #[test]
 fn transformed_programs_do_what_they_did() {
     let (mut refused, mut hits, mut installed) = (Vec::new(), 0, 0);

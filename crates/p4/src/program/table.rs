@@ -1,8 +1,8 @@
-//! Tables and action profiles, as the program declares them.
+//! Tables and action profiles as the program declares them.
 //!
-//! A table's key is packed into the words of a classifier: a part of up to 64 bits lies within one
-//! word, a wider one has words of its own, the most significant first. Parts of one word are packed
-//! in order, the first at the bottom.
+//! A table's key is packed into the words of a classifier. A part of up to 64 bits is within
+//! one word; a wider one has its own words, the most significant first. Parts of one word are
+//! packed in order, the first at the bottom.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ use super::ids::{
     ActionId, CalculationId, CounterId, FieldId, MeterId, NodeId, ProfileId, TableId,
 };
 
-/// Entries that a table may be declared to have; the number in the JSON is taken up to this.
+/// Maximum declared capacity; a larger number in the JSON is capped to this.
 pub const TABLE_SIZE_MAX: u32 = 1 << 24;
 
-/// Words of a key: what classifiers take.
+/// Maximum words of a key, given by classifiers.
 const KEY_WORDS_MAX: u32 = thalweg_packet::MAX_WORDS as u32;
 
 /// How a part of a key is matched.
@@ -31,11 +31,11 @@ const KEY_WORDS_MAX: u32 = thalweg_packet::MAX_WORDS as u32;
 pub enum MatchKind {
     /// All bits.
     Exact,
-    /// Some leading bits.
+    /// A prefix.
     Lpm,
-    /// Any bits.
+    /// Any bits, under a mask.
     Ternary,
-    /// From a least number to a greatest.
+    /// A range from least to greatest.
     Range,
     /// All bits or none.
     Optional,
@@ -44,7 +44,7 @@ pub enum MatchKind {
 /// A part of a key.
 #[derive(Clone, Debug)]
 pub struct KeyPart {
-    /// What the controller calls it.
+    /// Its name for the controller.
     pub name: String,
     /// How it is matched.
     pub kind: MatchKind,
@@ -52,64 +52,65 @@ pub struct KeyPart {
     pub field: FieldId,
     /// Its width.
     pub width_bits: u32,
-    /// The bits of the field that count, its words; none if all do.
+    /// The bits of the field that count, as words; `None` if all do.
     pub mask: Option<Vec<u64>>,
     /// The field's first word in the frame.
     pub from_word: u32,
-    /// The word that says whether its header is valid; if not, the part is 0. None of metadata.
+    /// The validity word of its header, `None` for metadata; if the header is invalid, the part
+    /// is 0.
     pub valid_word: Option<u32>,
     /// Its first word in the key.
     pub word: u32,
-    /// How far up in the word it is.
+    /// Its lowest bit in that word.
     pub shift: u32,
 }
 
 impl KeyPart {
-    /// How many words of the key it touches.
+    /// Words of the key that it touches.
     pub const fn words(&self) -> u32 {
         self.width_bits.div_ceil(64)
     }
 }
 
-/// What an entry asks of a part of the key.
+/// The condition of an entry on a part of the key.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Match {
     /// This number.
     Exact(BigUint),
-    /// The leading bits of a number, so many.
+    /// The leading bits of a number: the number, how many bits.
     Lpm(BigUint, u32),
     /// A number, on the bits of a mask.
     Ternary(BigUint, BigUint),
     /// From a number to a number, both included.
     Range(BigUint, BigUint),
-    /// Nothing.
+    /// Any number.
     Any,
 }
 
-/// An entry that the program has.
+/// An entry declared in the program.
 #[derive(Clone, Debug)]
 pub struct ConstantEntry {
-    /// What it asks of each part.
+    /// Its condition on each part.
     pub matches: Vec<Match>,
-    /// Who wins: the larger. Of `n` entries the first to win has `n`, the last has 1, as the
-    /// compiler numbers them for P4Runtime (1.4.1, section 9.1.4, "Constant Tables").
+    /// The larger priority wins. Of `n` entries the first to win has `n`, the last has 1, as
+    /// the compiler numbers them for P4Runtime (1.4.1, section 9.1.4, "Constant Tables").
     pub priority: u32,
-    /// What is done.
+    /// The action.
     pub action: ActionId,
-    /// With what.
+    /// Its data.
     pub data: Vec<BigUint>,
 }
 
-/// What is done when no entry matches.
+/// The action that runs when no entry matches.
 #[derive(Clone, Debug)]
 pub struct DefaultEntry {
     /// The action.
     pub action: ActionId,
     /// Its data.
     pub data: Vec<BigUint>,
-    /// Whether the action is for ever.
+    /// Whether the action can never change.
     pub is_action_constant: bool,
-    /// Whether its data is too.
+    /// Whether its data can never change either.
     pub is_entry_constant: bool,
 }
 
@@ -118,47 +119,48 @@ pub struct DefaultEntry {
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// Its key; nothing matches in a table without one.
+    /// Its key; a table without a key always misses.
     pub key: Vec<KeyPart>,
     /// Words of the packed key.
     pub key_words: u32,
     /// Whether entries have priorities.
     pub has_priorities: bool,
-    /// How many entries it may have.
+    /// Its capacity in entries.
     pub max_size: u32,
     /// The actions that its entries may have.
     pub actions: Vec<ActionId>,
-    /// What follows each action, if it does not depend on hit or miss.
+    /// The node after each action, if it does not depend on hit or miss.
     pub next: Vec<Option<NodeId>>,
-    /// What follows a hit, whatever the action.
+    /// The node after a hit, for any action.
     pub next_on_hit: Option<Option<NodeId>>,
-    /// What follows a miss, whatever the action.
+    /// The node after a miss, for any action.
     pub next_on_miss: Option<Option<NodeId>>,
-    /// What follows if there is no action.
+    /// The node if no action runs.
     pub base_next: Option<NodeId>,
-    /// What is done when no entry matches, to begin with.
+    /// The initial default action.
     pub default: Option<DefaultEntry>,
     /// Its action profile.
     pub profile: Option<ProfileId>,
     /// Whether each entry counts packets and bytes.
     pub has_counters: bool,
-    /// The array by which its entries' counters are read.
+    /// The array through which its entries' counters are read.
     pub counter: Option<CounterId>,
-    /// The meter of each entry.
+    /// The array of its entries' meters.
     pub meter: Option<MeterId>,
     /// Whether entries have idle timeouts.
     pub has_timeouts: bool,
-    /// Whether its entries are the program's, and controllers may not write to it.
+    /// Whether its entries belong to the program, so that controllers may not write to it.
     ///
-    /// The JSON does not tell `entries` from `const entries`, and simple_switch takes both for
-    /// constant; [`Program::open_table`](super::Program::open_table) is for who knows better.
+    /// The JSON does not distinguish `entries` from `const entries`, and simple_switch treats
+    /// both as constant. [`Program::open_table`](super::Program::open_table) is for callers
+    /// that know better.
     pub is_constant: bool,
     /// The program's entries.
     pub entries: Vec<ConstantEntry>,
 }
 
 impl Table {
-    /// The node that follows.
+    /// The next node.
     pub(crate) fn next(&self, is_hit: bool, action: Option<usize>) -> Option<NodeId> {
         let by_outcome = if is_hit {
             self.next_on_hit
@@ -168,7 +170,7 @@ impl Table {
         by_outcome.unwrap_or_else(|| action.map_or(self.base_next, |index| self.next[index]))
     }
 
-    /// All nodes that may follow.
+    /// All possible next nodes.
     pub fn successors(&self) -> impl Iterator<Item = NodeId> + '_ {
         let outcomes = [
             self.next_on_hit.flatten(),
@@ -178,22 +180,22 @@ impl Table {
         self.next.iter().copied().chain(outcomes).flatten()
     }
 
-    /// Where an action stands in the list of the table's actions.
+    /// The index of an action in the table's list of actions.
     pub fn action_index(&self, action: ActionId) -> Option<usize> {
         self.actions.iter().position(|&one| one == action)
     }
 }
 
-/// An action profile: actions that entries share, by themselves or in groups.
+/// An action profile: actions that entries share, alone or in groups.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// How many members it may have.
+    /// Maximum number of members.
     pub max_size: u32,
-    /// How a member of a group is chosen; groups are allowed only with one.
+    /// The hash that chooses a member of a group; groups are allowed only with one.
     pub selector: Option<CalculationId>,
-    /// Actions that members may have: those of its tables.
+    /// Actions that members may have: the actions of its tables.
     pub actions: Vec<ActionId>,
 }
 
@@ -210,13 +212,13 @@ pub(super) struct TableReader<'a> {
 }
 
 impl TableReader<'_> {
-    /// The action with this id of the JSON.
+    /// The action with this JSON id.
     pub(super) fn action_by_id(&self, node: &Node<'_>) -> Result<ActionId, LoadError> {
         let found = self.action_ids.get(&node.number()?).copied();
         found.ok_or_else(|| node.refuse("there is no action with this id"))
     }
 
-    /// The action profiles of a pipeline.
+    /// Reads the action profiles of a pipeline.
     pub(super) fn read_profiles(&mut self, pipeline: &Node<'_>) -> Result<(), LoadError> {
         for node in pipeline.list("action_profiles")? {
             let name = node.text_of("name")?.to_owned();
@@ -256,7 +258,7 @@ impl TableReader<'_> {
         Ok(id)
     }
 
-    /// A table that only ever runs one action: the action, and what follows.
+    /// A table that only ever runs one action: the action, and the next node.
     pub(super) fn read_inline(
         &self,
         node: &Node<'_>,
@@ -284,7 +286,7 @@ impl TableReader<'_> {
         Ok(Some((action, successor(&next_tables, key, names)?)))
     }
 
-    /// A table with entries; it is added to those there are.
+    /// Reads a table with entries, and adds it.
     pub(super) fn read_table(
         &mut self,
         node: &Node<'_>,
@@ -350,14 +352,14 @@ impl TableReader<'_> {
         Ok(id)
     }
 
-    /// The array by which the counters of a table's entries are read.
+    /// The array through which the counters of a table's entries are read.
     fn direct_counter(&self, table: &str) -> Option<CounterId> {
         let mut counters = self.arrays.counters.iter();
         let index = counters.position(|array| array.direct_table.as_deref() == Some(table))?;
         Some(CounterId(index as u32))
     }
 
-    /// The meter of a table's entries.
+    /// The array of a table's entry meters.
     fn read_meter(&self, node: &Node<'_>) -> Result<Option<MeterId>, LoadError> {
         let Some(name) = node.find("direct_meters") else {
             return Ok(None);
@@ -370,7 +372,7 @@ impl TableReader<'_> {
         }
     }
 
-    /// The field that a part of a key is, and how it is matched.
+    /// The field of a part of a key, and how it is matched.
     fn read_match(&self, part: &Node<'_>) -> Result<(MatchKind, FieldId), LoadError> {
         let target = part.get("target")?;
         let kind_node = part.get("match_type")?;
@@ -451,7 +453,7 @@ impl TableReader<'_> {
         Ok((key, words))
     }
 
-    /// By ids; files of old versions have names alone.
+    /// Reads actions by id; files of old versions only have names.
     fn read_actions(&self, node: &Node<'_>) -> Result<Vec<ActionId>, LoadError> {
         let mut actions = Vec::new();
         for id in node.list("action_ids")? {
@@ -485,7 +487,7 @@ impl TableReader<'_> {
                 let found = self.profile_names.get(name.text()?).copied();
                 found.ok_or_else(|| name.refuse("there is no such action profile"))?
             }
-            // In files of old versions the table has the selector.
+            // In files of old versions the selector belongs to the table.
             None => {
                 let name = node.text_of("act_prof_name")?.to_owned();
                 match self.profile_names.get(&name) {
@@ -555,7 +557,7 @@ impl TableReader<'_> {
         let priority = node.find("priority").map(|priority| priority.number());
         Ok(ConstantEntry {
             matches,
-            // As the JSON has it, where the smaller wins; `rank` turns it round.
+            // As in the JSON, where the smaller wins; `rank` reverses it.
             priority: priority.transpose()?.unwrap_or(0),
             action,
             data: self.read_data(&action_entry, action)?,
@@ -563,8 +565,8 @@ impl TableReader<'_> {
     }
 }
 
-/// Gives entries, whose priorities are the JSON's, those that they have from now on: distinct, and
-/// the larger wins. Of equal ones the first in the list wins, as on simple_switch.
+/// Replaces the JSON's priorities with distinct ones, where the larger wins. Of entries with
+/// equal JSON priority, the first in the list wins, as on simple_switch.
 fn rank(entries: &mut [ConstantEntry]) {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|&index| entries[index].priority);

@@ -1,4 +1,4 @@
-//! Actions, run on a packet.
+//! Runs actions on a packet.
 
 use rand::Rng;
 
@@ -27,8 +27,8 @@ impl Engine<'_> {
         self.run_steps(action, data, &cost.steps, frame)
     }
 
-    /// The same for an action whose beginning has been charged for; `costs` are those of its steps,
-    /// if they are charged for one by one.
+    /// Runs an action whose beginning is already charged; `costs` has the costs of its steps,
+    /// if they are charged one by one.
     pub(crate) fn run_steps(
         &mut self,
         action: ActionId,
@@ -61,10 +61,10 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Another step of an action that may loop.
+    /// Counts a step of an action that may loop.
     ///
     /// # Errors
-    /// If it is one too many, or too much work.
+    /// Fails if that is one step too many, or too much work.
     #[inline]
     pub(crate) fn pace(&mut self, steps: &mut u32, cost: u64) -> Result<(), Stop> {
         *steps += 1;
@@ -91,7 +91,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Runs one primitive that is no jump.
+    /// Runs one primitive that is not a jump.
     // One match, with an arm for each primitive.
     pub(crate) fn step(
         &mut self,
@@ -171,7 +171,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Primitives on headers and stacks.
+    /// Runs primitives on headers and stacks.
     fn step_on_headers(
         &mut self,
         step: &Step,
@@ -208,7 +208,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Primitives that compute a number elsewhere: hashes, chance, counters, meters, registers.
+    /// Runs primitives on hashes, chance, counters, meters and registers.
     // One match, with an arm for each primitive.
     fn step_on_cells(
         &mut self,
@@ -302,7 +302,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Both, or a fault is counted.
+    /// Returns both, or counts a fault.
     fn both<T>(&mut self, one: Option<T>, other: Option<T>) -> Option<(T, T)> {
         let both = one.zip(other);
         if both.is_none() {
@@ -338,7 +338,7 @@ impl Engine<'_> {
         self.scope(data, places, frame).union(union)
     }
 
-    /// The field that a target names for this packet; none past the end of a stack.
+    /// The field that a target names for this packet; `None` past the end of a stack.
     fn target(
         &mut self,
         target: &Target,
@@ -382,7 +382,7 @@ impl Engine<'_> {
     }
 }
 
-/// The lowest bits of one number of words to another, the most significant word first.
+/// Copies the lowest bits of a number to another, the most significant word first.
 fn copy_low_bits(from: &[u64], width_bits: u32, to: &mut [u64]) {
     to.fill(0);
     for (to, from) in to.iter_mut().rev().zip(from.iter().rev()) {

@@ -1,4 +1,4 @@
-//! Headers to bytes: the deparser, the inputs of hashes, and checksums.
+//! Turns headers into bytes: the deparser, the inputs of hashes, and checksums.
 
 use crate::program::calculation::{Algorithm, Calculation, Input};
 use crate::program::headers::{Field, Headers, Lane};
@@ -9,10 +9,10 @@ use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{DropReason, PACKET_BYTES_MAX};
 
-/// What takes bits as they come, in words.
+/// A sink of bits that arrive in words.
 trait Words {
-    /// Takes the first bytes of a word, most significant first; what is behind them is zero. All but
-    /// the last word have eight.
+    /// Takes the first bytes of a word, most significant first; the rest of the word is zero.
+    /// All but the last word have eight bytes.
     fn push(&mut self, word: u64, bytes: usize);
 }
 
@@ -23,7 +23,7 @@ impl Words for Vec<u8> {
     }
 }
 
-/// The sum of RFC 1071: 2^16 is 1 in it, so whole words are summed, and folded once.
+/// The sum of RFC 1071. In it 2^16 counts as 1, so it sums whole words and folds once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum(u128);
 
@@ -35,7 +35,7 @@ impl Words for Sum {
 }
 
 impl Sum {
-    /// The checksum of what was taken.
+    /// The checksum of all words taken.
     fn checksum(self) -> u16 {
         let mut sum = (self.0 >> 64) as u64 + (self.0 as u64 >> 32) + (self.0 as u64 & 0xffff_ffff);
         while sum > 0xffff {
@@ -45,14 +45,14 @@ impl Sum {
     }
 }
 
-/// Bits appended one after the other.
+/// Appends bits one after the other.
 ///
-/// They are gathered in a word, the first at its top, which is appended when it is full: so no byte
-/// is read that was just written.
+/// They are collected in a word, the first at its top, which is appended when it is full. So no
+/// byte is read that was just written.
 struct BitWriter<'a, W> {
     into: &'a mut W,
     word: u64,
-    /// Bits in the word; fewer than 64.
+    /// Bits in the word; always fewer than 64.
     filled: u32,
 }
 
@@ -84,7 +84,7 @@ impl<'a, W: Words> BitWriter<'a, W> {
         self.filled = rest;
     }
 
-    /// Appends the lowest bits of some words, the most significant first.
+    /// Appends the lowest bits of the words, the most significant first.
     fn put_words(&mut self, words: &[u64], width_bits: u32) {
         let mut rest = width_bits;
         let used = width_bits.div_ceil(64) as usize;
@@ -116,7 +116,7 @@ impl<'a, W: Words> BitWriter<'a, W> {
         }
     }
 
-    /// Appends lanes of headers that are valid.
+    /// Appends the lanes of valid headers.
     fn put_lanes(&mut self, lanes: &[(u32, Lane)], frame: &Frame) {
         for (valid, lane) in lanes {
             if frame.words[*valid as usize] != 0 {
@@ -125,13 +125,13 @@ impl<'a, W: Words> BitWriter<'a, W> {
         }
     }
 
-    /// Appends what is left; the last byte is filled with zeros.
+    /// Appends the remaining bits, with the last byte padded with zeros.
     fn finish(self) {
         self.into.push(self.word, self.filled.div_ceil(8) as usize);
     }
 }
 
-/// How many bits a field has now.
+/// The current width of a field.
 fn width(headers: &Headers, field: &Field, frame: &Frame) -> u32 {
     match field.is_varbit {
         false => field.width_bits,
@@ -186,8 +186,8 @@ pub(super) fn pack(
     }
 }
 
-/// The checksum over a calculation's input, without the bytes between; none if it is another function
-/// or has other input than lanes.
+/// The checksum over a calculation's input, without writing the bytes. `None` if the function
+/// is another one, or the input is not only lanes.
 #[inline]
 pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u64> {
     let is_sum = calculation.algorithm == Algorithm::Csum16;
@@ -200,10 +200,10 @@ pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u6
 }
 
 impl Engine<'_> {
-    /// Whether all checksums that are there are right.
+    /// Verifies all checksums that apply, and returns whether all are right.
     ///
     /// # Errors
-    /// If it is more work than the packet may make.
+    /// Fails if it is more work than the packet may make.
     pub(super) fn verify_checksums(&mut self, frame: &Frame) -> Result<bool, Stop> {
         let program = self.program;
         let mut are_right = true;
@@ -335,7 +335,8 @@ mod tests {
         assert_eq!(bytes[1], expected[0]);
     }
 
-    /// Against the checksum of the bytes, over lanes of any width, all zeros and all ones among them.
+    /// Compares with the checksum of the bytes, over lanes of any width, including all zeros
+    /// and all ones.
     #[test]
     fn a_sum_of_words_is_the_checksum_of_the_bytes() {
         let mut random = Pcg64Mcg::seed_from_u64(8);

@@ -1,4 +1,4 @@
-//! One pass of a packet through a pipeline: tables, conditions, actions.
+//! Runs one pass of a packet through a pipeline: tables, conditions, actions.
 
 use std::collections::HashSet;
 
@@ -19,11 +19,11 @@ use super::exact::Scope;
 use super::frame::Frame;
 use super::outcome::{Counts, DropReason, Fault};
 
-/// The packet ends here, for this reason.
+/// The packet ends here for this reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stop(pub(crate) DropReason);
 
-/// What a pass works with: the program, the state in parts, and scratch lists.
+/// The context of a pass: the program, the state in parts, and scratch lists.
 pub(crate) struct Engine<'a> {
     pub(crate) program: &'a Program,
     pub(crate) version: Version,
@@ -32,25 +32,25 @@ pub(crate) struct Engine<'a> {
     pub(crate) value_rows: &'a [HashSet<Box<[u64]>>],
     pub(crate) cells: &'a mut Cells,
     pub(crate) counts: &'a mut Counts,
-    /// What the packet may still make.
+    /// Work that the packet may still do.
     pub(crate) work_left: &'a mut u64,
     pub(crate) random: &'a mut Pcg64Mcg,
     pub(crate) now: Instant,
     pub(crate) drop_port: u32,
-    /// Words of a wide field.
+    /// Scratch space for the words of a wide field.
     pub(crate) wide: &'a mut Vec<u64>,
-    /// Bytes that a hash is computed of.
+    /// Scratch space for a hash's input.
     pub(crate) input: &'a mut Vec<u8>,
-    /// What was done, if somebody wants to know.
+    /// The trace of the pass, if one was requested.
     pub(crate) steps: Option<&'a mut Vec<TraceStep>>,
-    /// What a cache of behaviours wants to know of this walk.
+    /// The record of this walk, if the behaviour cache wants one.
     pub(crate) record: Option<&'a mut Record>,
 }
 
-/// Counts work that is about to be done against what a packet may still make.
+/// Charges work to the packet before it is done.
 ///
 /// # Errors
-/// If it is more; then nothing is left.
+/// Fails if the packet may not do that much; then no work is left.
 #[inline]
 pub(crate) fn spend(work_left: &mut u64, cost: u64) -> Result<(), Stop> {
     match work_left.checked_sub(cost) {
@@ -65,22 +65,22 @@ pub(crate) fn spend(work_left: &mut u64, cost: u64) -> Result<(), Stop> {
     }
 }
 
-/// What a packet met, for people.
+/// One step of a packet's trace, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceStep {
-    /// A pass of ingress, or of egress by a port, begins.
+    /// A pass begins: of ingress, or of egress by this port.
     Pass(Option<u32>),
     /// The parser ended, with this error.
     Parsed(u64),
-    /// A table was looked up: the entry that matched, the action that was run.
+    /// A table was looked up: the entry that matched, the action that ran.
     Table(TableId, Option<u32>, Option<crate::program::ids::ActionId>),
-    /// A condition's node, and whether it held.
+    /// A condition was evaluated: its node, and whether it held.
     If(NodeId, bool),
-    /// A bare action's node.
+    /// A bare action ran: its node.
     Do(NodeId),
     /// The packet, or this copy of it, ended.
     Dropped(DropReason),
-    /// It left by a port, with so many bytes.
+    /// It left: the port, and how many bytes.
     Sent(u32, usize),
 }
 
@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// As [`spend`].
+    /// Charges work, as [`spend`].
     #[inline]
     pub(crate) fn spend(&mut self, cost: u64) -> Result<(), Stop> {
         spend(self.work_left, cost)
@@ -107,7 +107,7 @@ impl<'a> Engine<'a> {
         self.walk_from(pipeline.start, frame)
     }
 
-    /// The same from a node on.
+    /// Walks from a node to the end of the pipeline, or until `exit`.
     #[inline]
     pub(crate) fn walk_from(
         &mut self,
@@ -125,7 +125,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Does what a node says; the node that follows.
+    /// Runs a node. Returns the next node.
     pub(crate) fn visit(&mut self, id: NodeId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
         self.spend(program.costs.node(id))?;
@@ -149,7 +149,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Looks a table up and runs what was found; the node that follows.
+    /// Looks up a table and runs the result. Returns the next node.
     pub(super) fn apply(&mut self, id: TableId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
         let table = program.table(id);
@@ -217,7 +217,7 @@ impl<'a> Engine<'a> {
             self.note(|| TraceStep::Table(id, found, None));
             return Ok(table.next(found.is_some(), None));
         };
-        // The data is copied, since the action may write anywhere in the state.
+        // Copies the data, since the action may write anywhere in the state.
         let action = bound.action;
         let words = bound.data.len();
         let mut short = [0; DATA_INLINE];
@@ -237,7 +237,7 @@ impl<'a> Engine<'a> {
         Ok(table.next(found.is_some(), table.action_index(action)))
     }
 
-    /// What an entry leads to, or a miss.
+    /// The action that an entry, or a miss, leads to.
     pub(crate) fn bound(
         &mut self,
         id: TableId,
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
         let hash = match (&self.tables[id.index()].entry(index).what, table.profile) {
             (What::Group(_) | What::OneShot(..), Some(profile)) => {
                 let selector = self.program.profiles[profile.index()].selector;
-                // A selector's hash has 32 bits, whatever its algorithm gives.
+                // A selector's hash has 32 bits for every algorithm.
                 self.calculate(selector.expect("groups need a selector"), frame) & 0xffff_ffff
             }
             _ => 0,
@@ -279,18 +279,18 @@ impl<'a> Engine<'a> {
         bound
     }
 
-    /// The result of a calculation for the packet as it is.
+    /// The result of a calculation for the packet's current state.
     pub(crate) fn calculate(&mut self, id: CalculationId, frame: &Frame) -> u64 {
         let result = calculate(self.program, self.cells, self.input, id, frame);
         if has_payload(&self.program.calculations.calculations[id.index()]) {
-            // Whoever runs calculations of it looks at what is left after each.
+            // Callers with such calculations check the remaining work after each.
             *self.work_left = self.work_left.saturating_sub(self.input.len() as u64);
         }
         result
     }
 }
 
-/// The result of a calculation for a packet; `input` is room for what it is computed of.
+/// The result of a calculation for a packet; `input` is scratch space for its input.
 pub(crate) fn calculate(
     program: &Program,
     cells: &mut Cells,
@@ -307,10 +307,10 @@ pub(crate) fn calculate(
     cells.calculators[id.index()].compute(input)
 }
 
-/// Words of a key that are zeroed without a thought.
+/// A key of up to this many words uses a short buffer, which is cheap to zero.
 const KEY_INLINE: usize = 8;
 
-/// Words of an action's data that are copied without asking for memory.
+/// Words of an action's data that are copied without allocating.
 const DATA_INLINE: usize = 32;
 
 /// Packs the key of a table.

@@ -1,7 +1,6 @@
-//! What expressions mean, with integers that grow: slow, obvious, and the judge of
-//! `program::narrow`.
+//! Defines the meaning of expressions with big integers: the slow oracle of `program::narrow`.
 //!
-//! It also runs what does not fit into 128 bits.
+//! It also evaluates expressions that do not fit into 128 bits.
 
 use num_bigint::{BigInt, Sign};
 
@@ -9,16 +8,16 @@ use crate::program::expression::{Binary, Expr, HeaderExpr, SHIFT_MAX, Unary, Uni
 use crate::program::headers::{Field, Headers};
 use crate::program::ids::{FieldId, HeaderId, UnionId};
 
-/// What an expression can read.
+/// The inputs of an expression.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     /// The program's headers.
     pub headers: &'a Headers,
     /// The packet's frame.
     pub words: &'a [u64],
-    /// The data of the action, all parameters one after the other.
+    /// The action's data, all parameters one after the other.
     pub arguments: &'a [u64],
-    /// Where each parameter lies in `arguments`: first word and words.
+    /// Where each parameter is in `arguments`: first word and number of words.
     pub parameters: &'a [(u32, u32)],
 }
 
@@ -108,7 +107,7 @@ impl Scope<'_> {
         types[0] == types[1] && self.is_valid(one) && block(one) == block(other)
     }
 
-    /// The header that an expression gives; none past the end of a stack.
+    /// The header that an expression gives; `None` past the end of a stack.
     pub fn header(&self, header: &HeaderExpr) -> Option<HeaderId> {
         match header {
             HeaderExpr::Header(header) => Some(*header),
@@ -132,7 +131,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The union that an expression gives; none past the end of a stack.
+    /// The union that an expression gives; `None` past the end of a stack.
     pub fn union(&self, union: &UnionExpr) -> Option<UnionId> {
         match union {
             UnionExpr::Union(union) => Some(*union),
@@ -154,7 +153,7 @@ pub(crate) fn range(field: &Field) -> std::ops::Range<usize> {
     field.word as usize..(field.word + field.words()) as usize
 }
 
-/// The number in some words, the most significant first.
+/// The number in words, the most significant first.
 pub(crate) fn unsigned(words: &[u64]) -> BigInt {
     let digits = words
         .iter()
@@ -163,7 +162,8 @@ pub(crate) fn unsigned(words: &[u64]) -> BigInt {
     BigInt::from_slice(Sign::Plus, &digits.collect::<Vec<u32>>())
 }
 
-/// The lowest bits of a number in two's complement, into words, the most significant first.
+/// Writes the lowest bits of a number, in two's complement, to words, the most significant
+/// first.
 pub(crate) fn store(number: &BigInt, width_bits: u32, words: &mut [u64]) {
     let low: BigInt = number & ((BigInt::from(1) << width_bits) - 1);
     let digits = low.iter_u64_digits();
@@ -198,7 +198,7 @@ fn twos_complement(number: BigInt, width_bits: u32) -> BigInt {
     }
 }
 
-/// The width that an operand asks for: no more than the widest field.
+/// The width that an operand gives, capped at that of the widest field.
 fn width_of(number: &BigInt) -> u32 {
     u32::try_from(number).map_or(SHIFT_MAX, |width| width.min(SHIFT_MAX))
 }
@@ -216,7 +216,7 @@ fn binary(operator: Binary, left: BigInt, right: BigInt) -> BigInt {
             Ok(bits) if bits <= SHIFT_MAX => left << bits,
             _ => BigInt::ZERO,
         },
-        // A shift to the right rounds down, also a negative number.
+        // A right shift rounds down, also for a negative number.
         Binary::ShiftRight => match u32::try_from(&right) {
             Ok(bits) => left >> bits,
             Err(_) if left.sign() == Sign::Minus => (-1).into(),

@@ -1,14 +1,14 @@
-//! A packet under way: its bytes, its frame of words, and what has been asked for it.
+//! A packet being processed: its bytes, its frame of words, and its wishes.
 
 use crate::program::Program;
 use crate::program::action::AnyStack;
 use crate::program::headers::{Headers, Lane, Stack};
 use crate::program::ids::{FieldListId, HeaderId, LearnListId, UnionId};
 
-/// Bytes behind a packet's own, all zero: so that a field is read with one wide load.
+/// Zero bytes behind a packet's own, so that a field can be read with one wide load.
 pub(super) const SLACK_BYTES: usize = 16;
 
-/// What primitives have asked for, to be done at the end of the pipeline.
+/// Requests of primitives that take effect at the end of the pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Wishes {
     /// The session, and what the clone keeps.
@@ -16,42 +16,42 @@ pub(crate) struct Wishes {
     pub(crate) digest: Option<LearnListId>,
     pub(crate) resubmit: Option<FieldListId>,
     pub(crate) recirculate: Option<FieldListId>,
-    /// Whether the last that was said of it was that there is to be none.
+    /// Whether the last recirculation request was a withdrawal.
     pub(crate) withdraws_recirculation: bool,
-    /// The least that was asked for.
+    /// The least requested length.
     pub(crate) truncate_bytes: Option<u64>,
     pub(crate) has_exited: bool,
 }
 
 impl Wishes {
-    /// Of several lengths the least counts.
+    /// Requests a length; of several the least counts.
     pub(crate) fn truncate(&mut self, bytes: u64) {
         let before = self.truncate_bytes.unwrap_or(u64::MAX);
         self.truncate_bytes = Some(bytes.min(before));
     }
 }
 
-/// A packet under way.
+/// A packet being processed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     /// Headers, metadata, stacks: see [`crate::program::headers`].
     pub(crate) words: Vec<u64>,
-    /// The packet as it came in, and [`SLACK_BYTES`] zeros.
+    /// The packet as it came in, followed by [`SLACK_BYTES`] zeros.
     bytes: Vec<u8>,
-    /// How many of the bytes the parser has read.
+    /// Bytes that the parser has read.
     pub(crate) parsed_bytes: usize,
-    /// How long the packet is now: it grows and shrinks with its headers.
+    /// The packet's current length: it grows and shrinks with its headers.
     pub(crate) length_bytes: i64,
-    /// How long it was when this pass began.
+    /// The packet's length when this pass began.
     pub(crate) ingress_length_bytes: u64,
     pub(crate) ingress_port: u32,
-    /// Passes through ingress, this one included.
+    /// Passes through ingress, including this one.
     pub(crate) passes: u32,
     pub(crate) wishes: Wishes,
 }
 
 impl Frame {
-    /// Takes a packet that came in.
+    /// Starts with a packet that came in.
     pub(crate) fn begin(&mut self, program: &Program, bytes: &[u8]) {
         self.set_bytes(bytes);
         self.words.clear();
@@ -68,7 +68,7 @@ impl Frame {
         self.ingress_length_bytes = bytes.len() as u64;
     }
 
-    /// Becomes a copy of another.
+    /// Becomes a copy of `other`.
     pub(crate) fn copy_from(&mut self, other: &Frame) {
         self.words.clear();
         self.words.extend_from_slice(&other.words);
@@ -87,17 +87,17 @@ impl Frame {
         &self.bytes[..self.bytes.len() - SLACK_BYTES]
     }
 
-    /// What the parser has not read.
+    /// The bytes that the parser has not read.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.packet()[self.parsed_bytes..]
     }
 
-    /// Bytes that the parser has not read.
+    /// Number of bytes that the parser has not read.
     pub(crate) fn rest_bytes(&self) -> usize {
         self.packet().len() - self.parsed_bytes
     }
 
-    /// Bits of the packet from a bit of the unread part on; they must be there.
+    /// Reads bits of the unread part, starting at `from_bit`; they must exist.
     #[inline]
     pub(crate) fn read_bits(&self, from_bit: usize, width_bits: u32) -> u64 {
         let bit = self.parsed_bytes * 8 + from_bit;
@@ -107,8 +107,8 @@ impl Frame {
         (bits >> 64) as u64 >> (64 - width_bits)
     }
 
-    /// Fills the words of lanes, one after the other, from the unread part on; their bits must be
-    /// there.
+    /// Reads the lanes' words, one after the other, from the unread part; their bits must
+    /// exist.
     #[inline]
     pub(super) fn read_lanes(&mut self, lanes: &[Lane]) {
         let rest = &self.bytes[self.parsed_bytes..];
@@ -117,7 +117,7 @@ impl Frame {
             let (first, skipped) = (bit / 8, bit as u32 % 8);
             bit += lane.width_bits as usize;
             let unused = 64 - lane.width_bits;
-            // All but wide lanes that begin within a byte are in eight bytes.
+            // Every lane fits into eight bytes, except wide lanes that begin within a byte.
             self.words[lane.word as usize] = match skipped <= unused {
                 true => {
                     let load = rest[first..first + 8].try_into().expect("8 bytes");
@@ -131,7 +131,7 @@ impl Frame {
         }
     }
 
-    /// The same into words, the most significant first.
+    /// Reads bits into words, the most significant first.
     pub(crate) fn read_wide(&self, from_bit: usize, width_bits: u32, into: &mut [u64]) {
         let (mut bit, mut rest) = (from_bit, width_bits);
         let skipped = into.len() - width_bits.div_ceil(64) as usize;
@@ -144,7 +144,7 @@ impl Frame {
         }
     }
 
-    /// Metadata becomes as it is when a packet comes in; but for the fields of a list.
+    /// Resets metadata to its initial values, except the fields of a list.
     pub(crate) fn reset_metadata(
         &mut self,
         program: &Program,
@@ -186,7 +186,7 @@ impl Frame {
         self.words[headers.header(header).base as usize] = 0;
     }
 
-    /// Bytes of a header as it would leave.
+    /// Bytes that a header would occupy when leaving.
     #[inline]
     pub(crate) fn header_bytes(&self, headers: &Headers, header: HeaderId) -> usize {
         let header = headers.header(header);
@@ -197,7 +197,7 @@ impl Frame {
         (header.fixed_bits as usize + varbit) / 8
     }
 
-    /// `add_header`: a header that was not valid has all fields 0.
+    /// Does `add_header`: a header that was invalid gets all fields 0.
     pub(crate) fn add_header(&mut self, headers: &Headers, id: HeaderId) {
         if self.is_valid(headers, id) {
             return;
@@ -208,7 +208,7 @@ impl Frame {
         self.length_bytes += self.header_bytes(headers, id) as i64;
     }
 
-    /// `remove_header`: its fields stay, and are not on the wire.
+    /// Does `remove_header`: the fields keep their values but leave the wire.
     pub(crate) fn remove_header(&mut self, headers: &Headers, id: HeaderId) {
         if self.is_valid(headers, id) {
             self.length_bytes -= self.header_bytes(headers, id) as i64;
@@ -216,7 +216,7 @@ impl Frame {
         }
     }
 
-    /// `assign_header`: an invalid header makes the other invalid, and leaves its fields.
+    /// Does `assign_header`: an invalid header makes the other invalid and keeps its fields.
     pub(crate) fn assign_header(&mut self, headers: &Headers, from: HeaderId, to: HeaderId) {
         if !self.is_valid(headers, from) {
             return self.invalidate(headers, to);
@@ -225,14 +225,14 @@ impl Frame {
         self.copy_block(headers, from, to);
     }
 
-    /// All words of a header to another of its type.
+    /// Copies all words of a header to another of its type.
     fn copy_block(&mut self, headers: &Headers, from: HeaderId, to: HeaderId) {
         let (from, to) = (headers.header(from), headers.header(to));
         let source = from.base as usize..(from.base + from.words) as usize;
         self.words.copy_within(source, to.base as usize);
     }
 
-    /// `assign_union`: member by member.
+    /// Does `assign_union`, member by member.
     pub(crate) fn assign_union(&mut self, headers: &Headers, from: UnionId, to: UnionId) {
         let members = headers.union(from).headers.len();
         for index in 0..members {
@@ -240,12 +240,12 @@ impl Frame {
                 headers.union(from).headers[index],
                 headers.union(to).headers[index],
             );
-            // The valid member last would do, but only one is: the order does not matter.
+            // At most one member is valid, so the order does not matter.
             self.assign_header(headers, from, to);
         }
     }
 
-    /// `assign_header_stack` and `assign_union_stack`.
+    /// Does `assign_header_stack` and `assign_union_stack`.
     pub(crate) fn assign_stack(&mut self, headers: &Headers, from: AnyStack, to: AnyStack) {
         match (from, to) {
             (AnyStack::Headers(from), AnyStack::Headers(to)) => {
@@ -266,7 +266,7 @@ impl Frame {
         }
     }
 
-    /// `push`: elements move towards the end; those at the front become invalid.
+    /// Does `push`: elements move towards the end; those at the front become invalid.
     pub(crate) fn push(&mut self, headers: &Headers, stack: AnyStack, count: u64) {
         let (next, size) = shape(headers, stack);
         let count = count.min(size as u64) as usize;
@@ -280,7 +280,7 @@ impl Frame {
         }
     }
 
-    /// `pop`: elements move towards the front; those at the end become invalid.
+    /// Does `pop`: elements move towards the front; those at the end become invalid.
     pub(crate) fn pop(&mut self, headers: &Headers, stack: AnyStack, count: u64) {
         let (next, size) = shape(headers, stack);
         let count = count.min(size as u64) as usize;
@@ -324,14 +324,14 @@ impl Frame {
         }
     }
 
-    /// The element of a stack that is extracted next, if there is room.
+    /// The element of a stack to extract next, if there is room.
     pub(crate) fn next_element(&self, stack: &Stack) -> Option<HeaderId> {
         let next = self.words[stack.next_word as usize] as usize;
         stack.headers.get(next).copied()
     }
 }
 
-/// The word that counts the elements in use, and how many there are.
+/// The word that counts the elements in use, and the stack's size.
 fn shape(headers: &Headers, stack: AnyStack) -> (u32, usize) {
     match stack {
         AnyStack::Headers(stack) => {

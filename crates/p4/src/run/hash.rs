@@ -1,8 +1,8 @@
-//! Hashes and checksums of simple_switch.
+//! The hashes and checksums of simple_switch.
 //!
-//! CRCs are computed by a table of 256 remainders, for any width up to 64 bits and any of Williams'
-//! parameters; the programs that name a `_custom` one may set them. `toeplitz` has the key of four
-//! zero bytes that BMv2 begins with, so its result is 0.
+//! CRCs use a table of 256 remainders, for any width up to 64 bits and any of Williams'
+//! parameters. Programs that name a `_custom` CRC may set its parameters. `toeplitz` has BMv2's
+//! initial key of four zero bytes, so its result is 0.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use twox_hash::XxHash64;
 use crate::program::calculation::Algorithm;
 use crate::state::CrcParameters;
 
-/// Inputs that `round_robin_consistent` remembers; what comes after is counted and forgotten.
+/// Inputs that `round_robin_consistent` remembers; later ones are counted but not remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
 
-/// A calculation's function, with what it remembers.
+/// A calculation's function, with its memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Calculator {
     algorithm: Algorithm,
@@ -33,7 +33,7 @@ impl Calculator {
         }
     }
 
-    /// Sets the parameters of a CRC that may have its own; false if it is another function.
+    /// Sets the parameters of a custom CRC. Returns false for any other function.
     pub(crate) fn set_crc(&mut self, parameters: CrcParameters) -> bool {
         let is_custom = matches!(
             self.algorithm,
@@ -48,7 +48,7 @@ impl Calculator {
         is_custom
     }
 
-    /// The result for some bytes.
+    /// The result for these bytes.
     pub(crate) fn compute(&mut self, bytes: &[u8]) -> u64 {
         match self.algorithm {
             Algorithm::Csum16 => thalweg_packet::checksum::checksum(bytes).into(),
@@ -89,7 +89,7 @@ impl Calculator {
     }
 }
 
-/// The exclusive or of big-endian numbers; the last is padded with zeros behind.
+/// The exclusive or of big-endian numbers; the last is padded with zeros at its end.
 fn folded(bytes: &[u8], size: usize) -> u64 {
     let numbers = bytes.chunks(size).map(|chunk| {
         let number = chunk
@@ -100,7 +100,7 @@ fn folded(bytes: &[u8], size: usize) -> u64 {
     numbers.fold(0, |folded, number| folded ^ number)
 }
 
-/// simple_switch's: FNV with bytes that have signs, then mixed.
+/// simple_switch's hash: FNV over signed bytes, then mixed.
 fn hash_ex(bytes: &[u8]) -> u32 {
     let step = |hash: u32, &byte: &u8| (hash ^ byte as i8 as u32).wrapping_mul(16_777_619);
     let mut hash = bytes.iter().fold(2_166_136_261, step);
@@ -111,7 +111,7 @@ fn hash_ex(bytes: &[u8]) -> u32 {
     hash.wrapping_add(hash << 5)
 }
 
-/// Width and parameters as simple_switch has them.
+/// Width and parameters as in simple_switch.
 fn standard_crc(algorithm: Algorithm) -> Option<(u32, CrcParameters)> {
     let crc = |width, polynomial, initial, final_xor, is_reflected| {
         Some((
@@ -191,7 +191,8 @@ impl Crc {
 mod tests {
     use super::*;
 
-    /// What the catalogue of parametrised CRC algorithms gives for these nine digits.
+    /// The expected values are from the catalogue of parametrised CRC algorithms, for these
+    /// nine digits.
     #[test]
     fn crcs_of_nine_digits() {
         let known = [
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(compute(Algorithm::Xor32, &[1, 2, 3, 4, 1]), 0x0002_0304);
         assert_eq!(compute(Algorithm::Csum16, &[0x45, 0x00, 0x00]), 0xbaff);
         assert_eq!(compute(Algorithm::Xxh64, b""), 0xef46_db37_51d8_e999);
-        // What simple_switch's own function gives.
+        // The results of simple_switch's own function.
         let mixed: [(&[u8], u64); 3] = [
             (b"", 0x5902_879e),
             (b"123456789", 0xaf67_fb84),

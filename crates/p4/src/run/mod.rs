@@ -1,8 +1,8 @@
-//! Packets through a program.
+//! Runs packets through a program.
 //!
-//! [`Target`] is a program at work; [`exact`] gives the meaning of expressions. The parts:
-//! [`frame`](self) holds a packet under way, `parse`, `engine` with `act`, and `deparse` are the four
-//! things that happen to it, `outcome` says what became of it.
+//! [`Target`] is a running program; [`exact`] defines the meaning of expressions. The parts:
+//! [`frame`](self) holds a packet being processed. `parse`, `engine` with `act`, and `deparse`
+//! do the four things that happen to it. `outcome` has the results.
 
 mod act;
 mod deparse;

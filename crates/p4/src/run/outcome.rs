@@ -1,53 +1,53 @@
-//! What becomes of packets: what leaves, what the controller is told, what was dropped and why.
+//! The results of packets: packets sent, digests, drops with reasons.
 
 use crate::program::ids::LearnListId;
 
-/// Why a packet, or a copy of one, ends.
+/// Why a packet, or a copy of one, was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropReason {
     /// Ingress left `egress_spec` at the drop port.
     Ingress,
     /// Egress left `egress_spec` at the drop port.
     Egress,
-    /// The multicast group has no copies, or is not there.
+    /// The multicast group has no copies, or does not exist.
     NoReplicas,
     /// An `assert` or `assume` did not hold.
     Assert,
-    /// The parser went through more states than [`PARSER_STATES_MAX`].
+    /// The parser visited more than [`PARSER_STATES_MAX`] states.
     ParserTooLong,
-    /// An action made more steps than [`ACTION_STEPS_MAX`].
+    /// An action ran more than [`ACTION_STEPS_MAX`] steps.
     ActionTooLong,
-    /// The packet began anew more often than [`PASSES_MAX`] times.
+    /// The packet made more than [`PASSES_MAX`] passes.
     TooManyPasses,
-    /// One packet became more copies than [`COPIES_MAX`].
+    /// One packet made more than [`COPIES_MAX`] copies.
     TooManyCopies,
-    /// Headers were added until the packet had more bytes than [`PACKET_BYTES_MAX`].
+    /// Added headers made the packet longer than [`PACKET_BYTES_MAX`].
     TooLong,
-    /// The packet, with its copies, was more work than [`WORK_MAX`].
+    /// The packet, with its copies, did more work than [`WORK_MAX`].
     TooMuchWork,
 }
 
-/// States that the parser goes through for one packet at most.
+/// Maximum parser states that one packet visits.
 pub const PARSER_STATES_MAX: u32 = 1 << 12;
 
-/// Steps that one run of an action takes at most.
+/// Maximum steps of one run of an action.
 pub const ACTION_STEPS_MAX: u32 = 1 << 16;
 
-/// Times that one packet passes ingress at most.
+/// Maximum passes of one packet through ingress.
 pub const PASSES_MAX: u32 = 1 << 8;
 
-/// Copies that one packet may become, and passes that they may begin anew, all together.
+/// Maximum copies of one packet, including passes that copies start over.
 pub const COPIES_MAX: u32 = 1 << 13;
 
-/// Work that one packet may make, its copies and passes included: words that are moved, nodes of
-/// expressions that are evaluated, products of two limbs of 64 bits.
+/// Maximum work of one packet, including its copies and passes: words moved, expression nodes
+/// evaluated, products of two 64-bit limbs.
 pub const WORK_MAX: u64 = 1 << 26;
 
-/// Bytes that a packet may have when it leaves.
+/// Maximum bytes of a departing packet.
 pub const PACKET_BYTES_MAX: usize = 1 << 17;
 
 impl DropReason {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [DropReason; 10] = [
         DropReason::Ingress,
         DropReason::Egress,
@@ -78,23 +78,23 @@ impl DropReason {
     }
 }
 
-/// What a program did that has no effect; packets go on.
+/// A primitive that had no effect; the packet continues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
     /// A counter, meter or register past the end of its array.
     IndexPastEnd,
-    /// A field of an element past the end of a stack was to be written.
+    /// A write to a field past the end of a stack.
     ElementPastEnd,
-    /// A clone to a session that is not there.
+    /// A clone to a session that does not exist.
     NoSession,
-    /// A group without members was chosen, or a member is gone.
+    /// A group without members was chosen, or a member no longer exists.
     NoMember,
-    /// A random number between a least and a smaller most.
+    /// A random number from an empty range.
     EmptyRange,
 }
 
 impl Fault {
-    /// All there are.
+    /// All faults.
     pub const ALL: [Fault; 5] = [
         Fault::IndexPastEnd,
         Fault::ElementPastEnd,
@@ -115,31 +115,31 @@ impl Fault {
     }
 }
 
-/// How often everything happened.
+/// Counters of everything that can happen.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     drops: [u64; DropReason::ALL.len()],
     faults: [u64; Fault::ALL.len()],
-    /// Packets that came in.
+    /// Packets received.
     pub received: u64,
-    /// Packets that left.
+    /// Packets sent.
     pub sent: u64,
-    /// Digests that were sent to the controller.
+    /// Digests sent to the controller.
     pub digests: u64,
 }
 
 impl Counts {
-    /// Packets that ended for a reason.
+    /// Packets dropped for this reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// How often something had no effect.
+    /// How often this fault occurred.
     pub fn faults(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 
-    /// How often anything had no effect.
+    /// How often any fault occurred.
     pub(crate) fn all_faults(&self) -> u64 {
         self.faults.iter().sum()
     }
@@ -162,16 +162,16 @@ pub struct Sent<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A message to the controller: the fields of a learn list.
+/// A message to the controller: the values of a learn list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest<'a> {
-    /// Which list.
+    /// The list.
     pub list: LearnListId,
     /// The words of its fields, one after the other; the most significant word of each first.
     pub words: &'a [u64],
 }
 
-/// What a packet, or several, came to. It is emptied by whoever has taken everything.
+/// The results of one or more packets. The caller clears it when it has taken everything.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     pub(super) bytes: Vec<u8>,
@@ -181,12 +181,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
+    /// Creates an empty outbox.
     pub fn new() -> Outbox {
         Outbox::default()
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes everything but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.sent.clear();
@@ -194,7 +194,7 @@ impl Outbox {
         self.digests.clear();
     }
 
-    /// Packets, in the order in which they left.
+    /// Packets in the order in which they left.
     pub fn sent(&self) -> impl Iterator<Item = Sent<'_>> {
         let mut from = 0;
         self.sent.iter().map(move |&(port, to)| {
@@ -204,7 +204,7 @@ impl Outbox {
         })
     }
 
-    /// Digests, in the order in which they were made.
+    /// Digests in the order in which they were made.
     pub fn digests(&self) -> impl Iterator<Item = Digest<'_>> {
         let mut from = 0;
         self.digests.iter().map(move |&(list, to)| {
@@ -214,7 +214,7 @@ impl Outbox {
         })
     }
 
-    /// What was appended to `bytes` leaves by a port.
+    /// Sends the bytes appended since the last packet by a port.
     pub(super) fn send(&mut self, port: u32) {
         self.sent.push((port, self.bytes.len()));
     }

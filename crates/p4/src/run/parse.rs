@@ -1,4 +1,4 @@
-//! The parser, run on a packet.
+//! Runs the parser on a packet.
 
 use crate::program::Program;
 use crate::program::headers::Headers;
@@ -9,12 +9,12 @@ use super::engine::{Engine, Stop};
 use super::frame::Frame;
 use super::outcome::{DropReason, PARSER_STATES_MAX};
 
-/// Words of a state's key that are zeroed without a thought.
+/// A state's key of up to this many words uses a short buffer, which is cheap to zero.
 const KEY_INLINE: usize = 4;
 
 /// How a state ends early.
 enum Halt {
-    /// Parsing ends with an error of this number; the packet goes on.
+    /// Parsing ends with this error number; the packet continues.
     Error(u64),
     /// The packet ends.
     Stop(Stop),
@@ -27,7 +27,7 @@ impl From<Stop> for Halt {
 }
 
 impl Engine<'_> {
-    /// Parses the packet; the number of the error, 0 if there is none.
+    /// Parses the packet. Returns the error number, 0 for none.
     pub(super) fn parse(&mut self, frame: &mut Frame) -> Result<u64, Stop> {
         frame.parsed_bytes = 0;
         let mut next = self.program.parser.start;
@@ -179,7 +179,7 @@ impl Engine<'_> {
                 false => field.width_bits,
             };
             let range = super::exact::range(field);
-            // Through a scratch list, since words and bytes are both the frame's.
+            // Uses a scratch list, since words and bytes both belong to the frame.
             self.wide.clear();
             self.wide.resize(range.len(), 0);
             if width > 0 {
@@ -192,7 +192,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The state that follows.
+    /// Chooses the next state.
     fn choose(
         &self,
         state: &State,
@@ -257,7 +257,7 @@ impl Engine<'_> {
     }
 }
 
-/// Whether a mask has all bits of a key with parts of these widths.
+/// Whether a mask covers all bits of a key with parts of these widths.
 fn is_whole(mask: &[u64], widths: &[u32]) -> bool {
     let ones: u32 = mask.iter().map(|word| word.count_ones()).sum();
     ones == widths.iter().sum::<u32>()
@@ -272,7 +272,7 @@ fn scope<'a>(program: &'a Program, frame: &'a Frame) -> super::exact::Scope<'a> 
     }
 }
 
-/// The fields of a header without a varbit, whose bytes are there.
+/// Extracts the fields of a header without a varbit; its bytes must exist.
 fn extract_fixed(headers: &Headers, id: HeaderId, frame: &mut Frame) {
     frame.read_lanes(headers.lanes(id).unwrap_or_default());
 }

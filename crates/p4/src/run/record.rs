@@ -1,6 +1,6 @@
-//! A walk that notes what it does, so that it can be remembered ([`crate::behavior::cache`]).
+//! Walks a pipeline and records it, for [`crate::behavior::cache`].
 //!
-//! It does exactly what [`Engine::walk`] does; a test walks both ways.
+//! It does exactly what [`Engine::walk`] does; a test compares the two.
 
 use crate::behavior::cache::{Effect, Lookup, Record, Unfit, Uses};
 use crate::program::action::Step;
@@ -56,7 +56,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A table was asked.
+    /// Records a table lookup.
     #[cold]
     pub(super) fn record_lookup(&mut self, id: TableId, key: &[u64], found: Option<u32>) {
         let table = self.program.table(id);
@@ -80,7 +80,7 @@ impl Engine<'_> {
         });
     }
 
-    /// As [`Engine::act`].
+    /// Runs an action as [`Engine::act`], with a record.
     #[cold]
     pub(super) fn act_recorded(
         &mut self,
@@ -125,10 +125,10 @@ impl Engine<'_> {
     }
 }
 
-/// What a step is about to do.
+/// Notes what a step is about to do.
 fn note_step(record: &mut Record, uses: Uses<'_>, step: &Step, scope: &Scope<'_>) {
     match step {
-        // An index past the end is a fault, for which nothing is remembered.
+        // An index past the end is a fault, so this path is not remembered.
         Step::Count(array, index) => {
             let size = uses.program.arrays.counters[array.index()].size;
             let index = index.index(scope);

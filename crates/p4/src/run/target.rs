@@ -1,4 +1,4 @@
-//! A program at work: packets in, packets out, as simple_switch would do it.
+//! Runs a program: packets in, packets out, as on simple_switch.
 //!
 //! ```text
 //!   receive -> parse -> ingress -+-> clone of the packet as it came in ----------+
@@ -11,12 +11,13 @@
 //!                                                             +--> leaves by its port
 //! ```
 //!
-//! All that one packet leads to is done before the next is looked at, in the order in which
-//! simple_switch puts it into its queues: a clone before what it is a clone of, copies of a group in
-//! the order of the group, what begins anew after what is on its way already. Queues have no length:
-//! the metadata of queueing says that nothing waited.
+//! Everything that one packet leads to is done before the next packet. The order is that of
+//! simple_switch's queues: a clone before its original, copies of a group in the group's order,
+//! and a packet that starts over after everything already under way. Queues have no length: the
+//! queueing metadata says that nothing waited.
 //!
-//! Time and chance come from the caller. The same packets at the same times have the same outcome.
+//! Time and chance come from the caller. The same packets at the same times have the same
+//! outcome.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,18 +40,18 @@ use super::engine::{Engine, Stop, TraceStep, spend};
 use super::frame::{Frame, Wishes};
 use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
 
-/// How a target runs.
+/// The options of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The port that `mark_to_drop` sends to.
     pub drop_port: u32,
-    /// Seed of the program's `random`.
+    /// Seed of the program's `random` primitive.
     pub seed: u64,
-    /// Seed of the hash functions of tables and caches, which say nothing about a packet's outcome.
+    /// Seed of the hash functions of tables and caches; it does not affect outcomes.
     pub index_seed: u64,
-    /// How tables find their entries.
+    /// The classifier of tables.
     pub classifier: ClassifierKind,
-    /// Work that one packet may make, its copies and passes included: see [`WORK_MAX`].
+    /// Maximum work of one packet, including its copies and passes: see [`WORK_MAX`].
     pub work_max: u64,
 }
 
@@ -66,10 +67,10 @@ impl Default for Config {
     }
 }
 
-/// Packets between two slices of work for indexes.
+/// Packets between two slices of index maintenance.
 const TEND_EVERY: u64 = 1_024;
 
-/// What `standard_metadata.instance_type` says of a packet.
+/// Values of `standard_metadata.instance_type`.
 mod instance {
     pub(super) const NORMAL: u64 = 0;
     pub(super) const INGRESS_CLONE: u64 = 1;
@@ -79,11 +80,11 @@ mod instance {
     pub(super) const RESUBMITTED: u64 = 6;
 }
 
-/// A program, its state, and what packets need while they are under way.
+/// A program with its state, and the buffers for packets.
 #[derive(Debug)]
 pub struct Target {
     program: Arc<Program>,
-    /// Entries, counters and all else that changes.
+    /// Entries, counters and everything else that changes.
     state: State,
     cache: Option<Box<Cache>>,
     config: Config,
@@ -100,24 +101,24 @@ pub struct Target {
     again: Vec<u8>,
     start: Option<Instant>,
     copies: u32,
-    /// What the packet that is under way may still make.
+    /// Work that the current packet may still do.
     work_left: u64,
     behaviors: Option<Box<BehaviorCache>>,
 }
 
-/// What is still to be done for a packet.
+/// A pass that a packet still has to make.
 #[derive(Debug)]
 enum Work {
     Ingress(Box<Frame>),
-    /// With the port that it leaves by.
+    /// With the port it leaves by.
     Egress(Box<Frame>, u32),
 }
 
 impl Target {
-    /// A program with its own entries and nothing else.
+    /// Creates a target with the program's own entries only.
     ///
     /// # Errors
-    /// If an entry of the program cannot be.
+    /// Fails if an entry of the program is invalid.
     pub fn new(program: Arc<Program>, config: Config) -> Result<Target, WriteError> {
         Ok(Target {
             state: State::new(&program, config.classifier, config.index_seed)?,
@@ -148,7 +149,7 @@ impl Target {
         &self.program
     }
 
-    /// How often everything happened.
+    /// The target's counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -156,7 +157,7 @@ impl Target {
     /// Does all updates, in order, or none of them.
     ///
     /// # Errors
-    /// The first update that cannot be done, and why.
+    /// Returns the first update that fails, and why.
     pub fn write(&mut self, updates: &[Update], now: Instant) -> Result<(), BatchError> {
         let is_of_counts = |update: &Update| {
             matches!(
@@ -177,75 +178,76 @@ impl Target {
         Ok(())
     }
 
-    /// Remembers hot behaviours from now on, or, with none, nothing; what was is forgotten.
+    /// Starts an empty cache of hot behaviours, or with `None` turns it off.
     pub fn cache_behaviors(&mut self, config: Option<BehaviorConfig>) {
         let cache = |config| BehaviorCache::new(&self.program, config, self.config.index_seed);
         self.behaviors = config.map(|config| Box::new(cache(config)));
     }
 
-    /// What became of behaviours, if they are remembered.
+    /// The counters of the behaviour cache, if it is on.
     pub fn behavior_counts(&self) -> Option<&BehaviorCounts> {
         self.behaviors.as_ref().map(|cache| &cache.counts)
     }
 
-    /// How many behaviours are remembered.
+    /// Number of cached behaviours.
     pub fn behavior_count(&self) -> usize {
         self.behaviors.as_ref().map_or(0, |cache| cache.len())
     }
 
-    /// Bits of the keys by which behaviours of ingress and of egress are known; 0 of one that is
-    /// not remembered.
+    /// Bits of the keys of behaviours in ingress and in egress; 0 for a pipeline without a
+    /// cache.
     pub fn behavior_key_bits(&self) -> [u32; 2] {
         self.behaviors
             .as_ref()
             .map_or([0; 2], |cache| cache.key_bits())
     }
 
-    /// Sets how often a behaviour is seen before it is hot.
+    /// Sets the count above which a behaviour is hot.
     pub fn set_behavior_threshold(&mut self, threshold: u16) {
         if let Some(cache) = &mut self.behaviors {
             cache.set_threshold(threshold);
         }
     }
 
-    /// Handles so many of the reports that wait; how many behaviours were installed.
+    /// Handles up to `reports` waiting reports. Returns how many behaviours were installed.
     pub fn install(&mut self, reports: usize) -> usize {
         self.behaviors
             .as_mut()
             .map_or(0, |cache| cache.install(reports))
     }
 
-    /// Entries, counters and all else that changes, as it is now.
+    /// The current state: entries, counters and everything else that changes.
     pub fn state(&mut self) -> &State {
         self.settle();
         &self.state
     }
 
-    /// Remembers traversals from now on, or, with none, nothing; what was is forgotten.
+    /// Starts an empty cache of traversals, or with `None` turns it off.
     pub fn cache_traversals(&mut self, config: Option<CacheConfig>) {
         self.settle();
         let cache = |config| Cache::new(&self.program, config, self.config.index_seed);
         self.cache = config.map(|config| Box::new(cache(config)));
     }
 
-    /// Records the traversals of one in so many keys that are missed for the first time, as
-    /// [`CacheConfig::record_one_in`] says; with 0 what is remembered is used, and nothing added.
+    /// Records one in `one_in` keys that miss for the first time, as
+    /// [`CacheConfig::record_one_in`]. With 0 the remembered traversals are used and none are
+    /// added.
     pub fn record_traversals(&mut self, one_in: u32) {
         if let Some(cache) = &mut self.cache {
             cache.set_record_one_in(one_in);
         }
     }
 
-    /// What the cache of traversals has done; none if there is none.
+    /// The traversal cache's counters, if it is on.
     pub fn cache_statistics(&self) -> Option<&CacheStatistics> {
         self.cache.as_ref().map(|cache| &cache.statistics)
     }
 
-    /// Compares all that the cache remembers with what the interpreter would do now; for tests, as it
-    /// takes as long as a packet for each segment.
+    /// Compares every cached segment with what the interpreter would do now. For tests: it
+    /// costs a recording per segment.
     ///
     /// # Errors
-    /// If something differs: what.
+    /// Says what differs.
     pub fn check_cache(&mut self, now: Instant) -> Result<(), String> {
         let Some(cache) = &mut self.cache else {
             return Ok(());
@@ -254,19 +256,19 @@ impl Target {
         cache.check(&self.program, &mut self.state, &self.random, at)
     }
 
-    /// Counts the packets that segments of the cache have seen where they belong.
+    /// Credits the packets that cached segments have counted.
     fn settle(&mut self) {
         if let Some(cache) = &mut self.cache {
             cache.settle(&mut self.state.tables, &mut self.state.cells);
         }
     }
 
-    /// Does all that a packet leads to; what leaves is appended to the outbox.
+    /// Runs a packet with everything it leads to; appends the results to the outbox.
     pub fn receive(&mut self, port: u32, bytes: &[u8], now: Instant, outbox: &mut Outbox) {
         self.handle(port, bytes, now, outbox, None);
     }
 
-    /// The same, and says what the packet met.
+    /// The same, with a trace of what the packet met.
     pub fn trace(
         &mut self,
         port: u32,
@@ -332,7 +334,7 @@ impl Target {
         }
     }
 
-    /// Does a slice of work for what may have a better index: tables, and the cache.
+    /// Does a slice of index maintenance for tables and the cache.
     fn tend(&mut self) {
         self.state.tend();
         if let Some(cache) = &mut self.cache {
@@ -340,15 +342,15 @@ impl Target {
         }
     }
 
-    /// Long work that would give tables or the cache better indexes, if there is some: to be run,
-    /// here or on another thread, and brought back.
+    /// Takes a long training job for the tables' or the cache's indexes, if there is one. The
+    /// caller runs it, here or on another thread, and brings the result back.
     pub fn take_training(&mut self) -> Option<Training> {
         let of_cache = || self.cache.as_mut()?.take_training();
         self.state.take_training().or_else(of_cache)
     }
 
-    /// Takes what has come of work that was taken here, in constant time. That of a cache that is
-    /// gone is dropped.
+    /// Installs the result of a training job, in constant time. The result for a discarded
+    /// cache is dropped.
     pub fn install_training(&mut self, learnt: Learnt) {
         let other = self.state.install(learnt);
         if let (Some(learnt), Some(cache)) = (other, &mut self.cache) {
@@ -356,7 +358,7 @@ impl Target {
         }
     }
 
-    /// Says that work that was taken will not be brought back, so that it is given again.
+    /// Reports that taken jobs will not come back, so that they are offered again.
     pub fn forget_training(&mut self) {
         self.state.forget_training();
         if let Some(cache) = &mut self.cache {
@@ -364,7 +366,7 @@ impl Target {
         }
     }
 
-    /// Does all long work that waits, here and now.
+    /// Runs all waiting training jobs here and now.
     pub fn train(&mut self) {
         while let Some(training) = self.take_training() {
             self.install_training(training.run());
@@ -376,7 +378,7 @@ impl Target {
         u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// What a packet has when it comes in.
+    /// Sets the metadata of an arriving packet.
     fn stamp_arrival(&self, frame: &mut Frame, now: Instant) {
         let standard = &self.program.standard;
         let (port, length) = (frame.ingress_port.into(), frame.length_bytes as u64);
@@ -394,7 +396,8 @@ impl Target {
         }
     }
 
-    /// Runs the parser and ingress, and does what follows; the port if the packet goes on to one.
+    /// Runs the parser, ingress and what follows. Returns the port if the packet goes on to
+    /// one.
     fn ingress(
         &mut self,
         program: &Program,
@@ -451,7 +454,7 @@ impl Target {
         Ok(Some(port))
     }
 
-    /// Runs egress, and sends the packet.
+    /// Runs egress and sends the packet.
     fn egress(
         &mut self,
         program: &Program,
@@ -515,7 +518,7 @@ impl Target {
         Ok(())
     }
 
-    /// Walks ingress or egress, or does what is remembered of it.
+    /// Walks ingress or egress, or replays a remembered behaviour.
     fn pass(
         &mut self,
         program: &Program,
@@ -528,7 +531,7 @@ impl Target {
             true => &program.control.ingress,
             false => &program.control.egress,
         };
-        // Who is told of every step sees every step.
+        // A trace must have every step, so it bypasses the cache.
         let cache = self.behaviors.as_mut().filter(|_| steps.is_none());
         let work_left = &mut self.work_left;
         let state = &mut self.state;
@@ -541,7 +544,7 @@ impl Target {
         }
     }
 
-    /// Walks a pipeline, by traversals if they are remembered and nobody wants to see each step.
+    /// Walks a pipeline, by cached traversals unless a trace was requested.
     fn walk(
         &mut self,
         program: &Program,
@@ -580,7 +583,7 @@ impl Target {
         let mut record = cache.begin(is_ingress);
         let faults = self.counts.all_faults();
         let (length_bytes, work_left) = (frame.length_bytes, self.work_left);
-        // So that what is left is what this walk wishes.
+        // Afterwards the frame has only this walk's own wishes.
         let before = std::mem::take(&mut frame.wishes);
         let mut engine = self.engine(program, now, None);
         engine.record = Some(&mut record);
@@ -601,7 +604,7 @@ impl Target {
         outcome
     }
 
-    /// A copy of the packet as it came in, parsed again, with the values that its list names.
+    /// Clones the packet as it came in: parsed again, with the values of its list kept.
     fn clone_at_ingress(
         &mut self,
         program: &Program,
@@ -633,7 +636,7 @@ impl Target {
         sent
     }
 
-    /// A copy of the packet as egress left it.
+    /// Clones the packet as egress left it.
     fn clone_at_egress(
         &mut self,
         program: &Program,
@@ -688,13 +691,13 @@ impl Target {
         Ok(())
     }
 
-    /// Counts the work of a copy, and its memory.
+    /// Charges the work and the memory of a copy.
     fn spend_copy(&mut self, frame: &Frame) -> Result<(), Stop> {
         let words = frame.words.len() + frame.packet().len() / 8;
         spend(&mut self.work_left, COPIED_WORD * words as u64)
     }
 
-    /// Sends a copy to each member of a group; how many.
+    /// Sends a copy to each member of a group. Returns how many.
     fn replicate(
         &mut self,
         program: &Program,
@@ -750,7 +753,7 @@ impl Target {
         }
     }
 
-    /// Another pass, of the packet as it came in or of other bytes.
+    /// Starts another pass of the packet, with its original or other bytes.
     fn begin_anew(
         &mut self,
         program: &Program,
@@ -762,7 +765,7 @@ impl Target {
         if frame.passes >= PASSES_MAX {
             return Err(Stop(DropReason::TooManyPasses));
         }
-        // So that copies which begin anew, and make copies, have an end together.
+        // Bounds copies that start over and make copies in turn.
         self.copies += 1;
         if self.copies > COPIES_MAX {
             return Err(Stop(DropReason::TooManyCopies));
@@ -813,8 +816,8 @@ impl Target {
     }
 }
 
-/// What a packet's words were when it had been parsed, what they are when ingress is done and egress
-/// by the port that it chose, and what it met. Nothing else is done for it.
+/// Returns the words after parsing, the words after ingress and egress by the chosen port, and
+/// the trace. Does nothing else for the packet.
 #[cfg(all(test, feature = "shared-data"))]
 pub(crate) fn walked(target: &mut Target, bytes: &[u8]) -> (Vec<u64>, Vec<u64>, Vec<TraceStep>) {
     let program = target.program.clone();
@@ -842,7 +845,7 @@ pub(crate) fn walked(target: &mut Target, bytes: &[u8]) -> (Vec<u64>, Vec<u64>, 
 }
 
 impl Engine<'_> {
-    /// Parses the packet, and says in its metadata what was wrong with it.
+    /// Parses the packet, verifies checksums, and writes errors to its metadata.
     fn parse_and_check(&mut self, frame: &mut Frame) -> Result<(), Stop> {
         let standard = &self.program.standard;
         let error = self.parse(frame)?;

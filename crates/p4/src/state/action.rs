@@ -1,4 +1,4 @@
-//! Actions with their data, as entries hold them.
+//! Actions with their data, as stored in entries.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -22,7 +22,7 @@ pub(crate) enum What {
     Action(Bound),
     Member(u32),
     Group(u32),
-    /// Actions and weights, and the actions once for each unit of weight.
+    /// Actions with weights, and the index of each action once per unit of weight.
     OneShot(Vec<(Bound, u32)>, Vec<u32>),
 }
 
@@ -57,7 +57,7 @@ impl Bound {
         })
     }
 
-    /// The action and its data as numbers.
+    /// The action with its data as numbers.
     pub fn call(&self, program: &Program) -> ActionCall {
         let places = &program.action(self.action).places;
         let data = places.iter().map(|&(first, words)| {

@@ -1,4 +1,4 @@
-//! How updates are done, and undone.
+//! Does updates, and undoes them.
 
 use std::collections::BTreeSet;
 
@@ -36,13 +36,13 @@ enum Undo {
     Calculator(usize, Box<Calculator>),
 }
 
-/// A batch while it is done.
+/// A batch in progress.
 struct Batch<'a> {
     state: &'a mut State,
     program: &'a Program,
     version: Version,
     now: Instant,
-    /// Whether the program's own entries are written.
+    /// Whether it writes the program's own entries.
     is_own: bool,
     undo: Vec<Undo>,
 }
@@ -51,7 +51,7 @@ impl State {
     /// Does all updates of a batch, in order, or none of them.
     ///
     /// # Errors
-    /// The first update that cannot be done, and why; nothing has changed then.
+    /// Returns the first update that fails, and why; nothing has changed then.
     pub fn write(
         &mut self,
         program: &Program,
@@ -61,7 +61,7 @@ impl State {
         self.write_as(program, updates, now, false).map(drop)
     }
 
-    /// The same; what has changed for the packets that are looked up.
+    /// Does a batch, and returns the changes that affect lookups.
     pub(crate) fn write_noting(
         &mut self,
         program: &Program,
@@ -96,7 +96,7 @@ impl State {
         Ok(batch.commit())
     }
 
-    /// The entries and defaults that the program has.
+    /// Adds the program's own entries and defaults.
     pub(super) fn add_own_entries(&mut self, program: &Program) -> Result<(), WriteError> {
         let mut updates = Vec::new();
         for (index, table) in program.tables.iter().enumerate() {
@@ -329,7 +329,7 @@ impl Batch<'_> {
         self.undo.push(Undo::Removed(table, index, Box::new(entry)));
     }
 
-    /// The entry goes and comes again: an action that is in use is not changed under a reader.
+    /// Removes and inserts the entry again: an action in use must not change under a reader.
     fn modify_entry(&mut self, table: TableId, entry: &TableEntry) -> Result<(), WriteError> {
         self.check_mutable(table)?;
         let index = self.find_entry(table, &entry.matches, entry.priority)?;
@@ -349,7 +349,7 @@ impl Batch<'_> {
             meter: before.meter,
             idle_timeout_ns: entry.idle_timeout_ns,
             last_hit: before.last_hit,
-            // Among entries of its priority it keeps its turn.
+            // Among entries of its priority it keeps its age.
             age: Some(before.age),
         };
         self.add_entry(table, new)
@@ -432,7 +432,7 @@ impl Batch<'_> {
         if let Some(own) = &shape.default
             && !self.is_own
         {
-            // What the program says can always be said again.
+            // A value that the program itself gives may always be written again.
             let is_allowed = call.is_none_or(|call| {
                 let same_action = call.action == own.action;
                 !own.is_action_constant || same_action && !own.is_entry_constant
@@ -559,7 +559,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Puts a group in place of another, and counts who uses the members.
+    /// Replaces a group, and updates the use counts of members.
     fn replace_group(&mut self, profile: ProfileId, id: u32, after: Option<Group>) {
         let state = &mut self.state.profiles[profile.index()];
         for (member, _) in after.iter().flat_map(|group| &group.members) {
@@ -765,7 +765,7 @@ fn check_mode(mode: Mode, is_there: bool, what: impl Fn() -> String) -> Result<(
     }
 }
 
-/// A port that the program cannot name would be another one for it.
+/// A port that does not fit into the program's fields would be another port for it.
 fn check_ports(program: &Program, replicas: &[Replica]) -> Result<(), WriteError> {
     let most = program.standard.port_max();
     let mut ports = replicas.iter().map(|replica| replica.port);

@@ -1,8 +1,9 @@
-//! Counters, meters and registers, and the numbers that hashes count.
+//! Counters, meters, registers, and the functions of hashes with their memory.
 //!
-//! A meter is a token bucket for each rate. With two rates it marks as RFC 2698 does, color-blind:
-//! a packet that the peak bucket cannot pay is red, one that only the committed bucket cannot pay is
-//! yellow. Buckets are filled by the time since the meter was set, so that rounding never adds up:
+//! A meter is a token bucket per rate. With two rates it marks as RFC 2698 does, color-blind: a
+//! packet that the peak bucket cannot pay is red, and one that only the committed bucket cannot
+//! pay is yellow. Buckets fill by the time since the meter was set, so that rounding never
+//! accumulates:
 //!
 //! ```text
 //!   filled(now) = floor(elapsed * rate)      tokens += filled(now) - filled(before), at most burst
@@ -18,7 +19,7 @@ use crate::run::hash::Calculator;
 pub struct Counter {
     /// Packets.
     pub packets: u64,
-    /// Bytes, as long as packets were when they came in.
+    /// Bytes, by the length of packets when they came in.
     pub bytes: u64,
 }
 
@@ -31,35 +32,35 @@ impl Counter {
     }
 }
 
-/// A rate and how much may come at once.
+/// A rate with its burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// Bytes or packets a second.
+    /// Bytes or packets per second.
     pub per_second: u64,
-    /// Bytes or packets.
+    /// Burst, in bytes or packets.
     pub burst: u64,
 }
 
 /// The rates of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeterRates {
-    /// Below it packets are green.
+    /// Packets below this rate are green.
     pub committed: Rate,
-    /// Above it they are red, if the meter has two rates.
+    /// Packets above this rate are red, if the meter has two rates.
     pub peak: Rate,
 }
 
 /// A cell of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Meter {
-    /// None if everything is green.
+    /// `None` if every packet is green.
     set: Option<Buckets>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Buckets {
     rates: MeterRates,
-    /// The time of the first packet: buckets are full then.
+    /// The time of the first packet, when the buckets are full.
     since: Option<Instant>,
     committed: Bucket,
     peak: Bucket,
@@ -71,11 +72,11 @@ struct Bucket {
     filled: u128,
 }
 
-/// Green, yellow, red.
+/// Green is 0, yellow 1, red 2.
 pub(crate) type Color = u8;
 
 impl Meter {
-    /// Sets the rates, with full buckets; none lets everything be green.
+    /// Sets the rates, with full buckets; `None` makes every packet green.
     pub(crate) fn configure(&mut self, rates: Option<MeterRates>) {
         let full = |rate: Rate| Bucket {
             tokens: rate.burst,
@@ -89,12 +90,12 @@ impl Meter {
         });
     }
 
-    /// The rates that were set.
+    /// The rates, if set.
     pub(crate) fn rates(&self) -> Option<MeterRates> {
         self.set.map(|buckets| buckets.rates)
     }
 
-    /// The color of a packet that costs so many tokens.
+    /// The color of a packet that costs `cost` tokens.
     pub(crate) fn color(&mut self, cost: u64, has_peak: bool, now: Instant) -> Color {
         let Some(buckets) = &mut self.set else {
             return 0;
@@ -102,7 +103,7 @@ impl Meter {
         let since = *buckets.since.get_or_insert(now);
         let elapsed = (now - since).as_nanos();
         if has_peak && !buckets.peak.take(buckets.rates.peak, cost, elapsed) {
-            // The committed bucket fills all the same.
+            // The committed bucket fills nevertheless.
             buckets.committed.fill(buckets.rates.committed, elapsed);
             return 2;
         }
@@ -134,12 +135,12 @@ impl Bucket {
     }
 }
 
-/// What packets change.
+/// State that packets change.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
     pub(crate) counters: Vec<Vec<Counter>>,
     pub(crate) meters: Vec<Vec<Meter>>,
-    /// Each array's cells one after the other, each with the words that it needs.
+    /// By array: all its cells in order, each with the words it needs.
     pub(crate) registers: Vec<Vec<u64>>,
     pub(crate) calculators: Vec<Calculator>,
 }
@@ -184,9 +185,9 @@ mod tests {
         }));
         let mut at = |nanos| meter.color(1, true, Instant::from_nanos(nanos));
         assert_eq!([at(0), at(0), at(0)], [0, 1, 2]);
-        // Half a microsecond later the peak bucket has one more, the other none.
+        // Half a microsecond later the peak bucket has one more token, the other none.
         assert_eq!([at(500), at(500)], [1, 2]);
-        // The committed bucket never has more than its burst.
+        // The committed bucket never exceeds its burst.
         assert_eq!([at(9_000), at(9_000), at(9_000)], [0, 1, 2]);
     }
 

@@ -1,4 +1,4 @@
-//! Two states of one program, compared: for tests that run a program in two ways.
+//! Compares two states of one program, for tests that run it in two ways.
 
 use crate::program::Program;
 use crate::program::ids::TableId;
@@ -6,11 +6,12 @@ use crate::program::ids::TableId;
 use super::State;
 
 impl State {
-    /// The first difference from another state of the same program; none if packets and controllers
-    /// cannot tell them apart.
+    /// The first difference from another state of the same program. `None` if packets and
+    /// controllers cannot distinguish the two.
     ///
-    /// Entries with their counters, meters and times of last hit; defaults, members and groups; cells
-    /// of counters, meters and registers; mirror sessions, multicast groups and value sets.
+    /// It compares entries with their counters, meters and times of last hit; defaults, members
+    /// and groups; cells of counters, meters and registers; mirror sessions, multicast groups
+    /// and value sets.
     pub fn difference(&self, other: &State, program: &Program) -> Option<String> {
         for (index, table) in program.tables.iter().enumerate() {
             let id = TableId(index as u32);

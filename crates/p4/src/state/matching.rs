@@ -1,7 +1,7 @@
-//! From what an entry asks of a key to the patterns of a classifier.
+//! Turns an entry's match into patterns of a classifier.
 //!
-//! A range becomes the prefixes that cover it, at most two for each bit; several ranges in one key
-//! are multiplied. What needs more than [`PATTERNS_MAX`] patterns is refused.
+//! A range becomes the prefixes that cover it, at most two per bit; several ranges in one key
+//! multiply. A match that needs more than [`PATTERNS_MAX`] patterns is refused.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -10,7 +10,7 @@ use crate::run::exact;
 
 use super::error::WriteError;
 
-/// Patterns that one entry may need.
+/// Maximum patterns of one entry.
 pub const PATTERNS_MAX: usize = 4096;
 
 /// A value and a mask over the words of a table's key.
@@ -20,12 +20,12 @@ pub(crate) struct KeyPattern {
     pub(crate) mask: Vec<u64>,
 }
 
-/// The patterns of a match, as a controller writes it.
+/// The patterns of a match as a controller writes it.
 pub(crate) fn patterns_of(table: &Table, matches: &[Match]) -> Result<Vec<KeyPattern>, WriteError> {
     patterns(table, &normalized(table, matches)?)
 }
 
-/// What an entry asks, in the one form that says it: so that equal matches are equal.
+/// The normal form of an entry's match, so that equivalent matches are equal.
 pub(super) fn normalized(table: &Table, matches: &[Match]) -> Result<Vec<Match>, WriteError> {
     if matches.len() != table.key.len() {
         return Err(WriteError::InvalidArgument(format!(
@@ -41,12 +41,12 @@ pub(super) fn normalized(table: &Table, matches: &[Match]) -> Result<Vec<Match>,
         .collect()
 }
 
-/// Whether a part of a key can be matched in this way.
+/// Checks that a part of a key can be matched in this way.
 pub(crate) fn check_match(part: &KeyPart, one: &Match) -> Result<(), WriteError> {
     normalized_part(part, one).map(drop)
 }
 
-/// Without the bits that a part's mask takes from the key: nobody asks for them.
+/// Clears the bits that the part's mask removes from the key.
 fn masked(part: &KeyPart, one: Match) -> Match {
     let Some(words) = &part.mask else { return one };
     let mask = words.iter().fold(BigUint::ZERO, |mask, word| {
@@ -63,7 +63,7 @@ fn masked(part: &KeyPart, one: Match) -> Match {
     }
 }
 
-// One match, of what the key is matched by with what the entry asks.
+// One match, over the part's kind and the entry's match.
 fn normalized_part(part: &KeyPart, one: &Match) -> Result<Match, WriteError> {
     let width = part.width_bits;
     let ones = || (BigUint::from(1_u8) << width) - 1_u8;
@@ -151,7 +151,7 @@ fn normalized_part(part: &KeyPart, one: &Match) -> Result<Match, WriteError> {
     }
 }
 
-/// The patterns that together ask the same; `matches` are normalized.
+/// The patterns that are together equivalent to `matches`, which must be normalized.
 pub(super) fn patterns(table: &Table, matches: &[Match]) -> Result<Vec<KeyPattern>, WriteError> {
     let words = table.key_words as usize;
     let mut patterns = vec![KeyPattern {
@@ -183,7 +183,7 @@ pub(super) fn patterns(table: &Table, matches: &[Match]) -> Result<Vec<KeyPatter
     Ok(patterns)
 }
 
-/// Bits that the key never has need not be asked for.
+/// Removes bits from the pattern that the key never has.
 fn apply_key_masks(table: &Table, pattern: &mut KeyPattern) {
     for part in &table.key {
         let Some(mask) = &part.mask else { continue };
@@ -194,13 +194,13 @@ fn apply_key_masks(table: &Table, pattern: &mut KeyPattern) {
                 _ => u64::MAX,
             };
             let keep = mask << part.shift | !field;
-            // A bit that is asked for and never there stays in both, so that nothing matches.
+            // A bit that is wanted but never present stays in both, so that nothing matches.
             pattern.mask[word] &= keep | pattern.value[word];
         }
     }
 }
 
-/// Values and masks for one part.
+/// The values and masks of one part.
 fn choices(part: &KeyPart, one: &Match) -> Vec<(BigUint, BigUint)> {
     let width = part.width_bits;
     let ones = (BigUint::from(1_u8) << width) - 1_u8;
@@ -216,14 +216,14 @@ fn choices(part: &KeyPart, one: &Match) -> Vec<(BigUint, BigUint)> {
     }
 }
 
-/// The prefixes that cover a range, each a value and a mask.
+/// The prefixes that cover a range, as values and masks.
 fn prefixes(least: &BigUint, most: &BigUint, width: u32) -> Vec<(BigUint, BigUint)> {
     let ones = (BigUint::from(1_u8) << width) - 1_u8;
     let end: BigUint = most + 1_u8;
     let mut from = least.clone();
     let mut found = Vec::new();
     while from < end {
-        // The largest block that begins here and ends no later.
+        // The largest block that begins here and does not exceed the end.
         let aligned = from.trailing_zeros().unwrap_or(u64::from(width)) as u32;
         let room: BigUint = &end - &from;
         let fitting = room.bits() as u32 - 1;
@@ -235,7 +235,7 @@ fn prefixes(least: &BigUint, most: &BigUint, width: u32) -> Vec<(BigUint, BigUin
     found
 }
 
-/// Puts a number where a part lies in the key.
+/// Writes a number to a part's place in the key.
 fn place(part: &KeyPart, number: &BigUint, key: &mut [u64]) {
     let mut words = vec![0; part.words() as usize];
     exact::store(&BigInt::from(number.clone()), part.width_bits, &mut words);

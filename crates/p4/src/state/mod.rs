@@ -1,9 +1,10 @@
-//! What changes while a program runs: entries, members, groups, counters, meters, registers.
+//! Everything that changes while a program runs: entries, members, groups, counters, meters,
+//! registers.
 //!
-//! A controller writes batches of [`Update`]s ([`State::write`]). A batch is done whole or not at
-//! all: each update leaves behind how to undo it, and the first that fails undoes those before.
-//! Entries exist in versions, as rules of OpenFlow do: a batch makes its changes at the next
-//! version, which becomes the newest when all has gone well.
+//! A controller writes batches of [`Update`]s ([`State::write`]). A batch is done whole or not
+//! at all: each update records how to undo it, and the first failure undoes the earlier ones.
+//! Entries exist in versions, like OpenFlow rules. A batch makes its changes at the next
+//! version, which becomes the newest when all updates have succeeded.
 
 mod action;
 mod apply;
@@ -41,30 +42,30 @@ use crate::program::table::Match;
 use crate::run::exact;
 use crate::training::{Learnt, Trainer, Training};
 
-/// Multicast groups and mirror sessions that there may be, each.
+/// Maximum multicast groups, and maximum mirror sessions.
 pub const REPLICATION_MAX: usize = 1 << 15;
 
-/// Copies that one multicast group or mirror session may make.
+/// Maximum copies of one multicast group or mirror session.
 pub const REPLICAS_MAX: usize = 1 << 12;
 
-/// What a batch has changed for the packets that are looked up.
+/// A change of a batch that affects lookups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// An entry came: it has this index, unless the same batch took it away again.
+    /// An entry was inserted with this index, unless the same batch removed it again.
     Inserted(TableId, u32),
-    /// An entry went.
+    /// An entry was removed.
     Removed(TableId, u32),
-    /// What a table does when nothing matches.
+    /// The default action of a table changed.
     Default(TableId),
-    /// A member of an action profile came, went or has another action.
+    /// A member of an action profile was inserted, removed or given another action.
     Member(ProfileId, u32),
-    /// A group of an action profile came, went or has other members.
+    /// A group of an action profile was inserted, removed or given other members.
     Group(ProfileId, u32),
-    /// A hash function has other parameters.
+    /// The parameters of a hash function changed.
     Calculation,
 }
 
-/// Everything of a program that changes.
+/// The mutable state of a program.
 #[derive(Debug)]
 pub struct State {
     pub(crate) version: Version,
@@ -73,17 +74,18 @@ pub struct State {
     pub(crate) mirrors: BTreeMap<u16, Mirror>,
     pub(crate) multicast: BTreeMap<u16, Vec<Replica>>,
     pub(crate) value_sets: Vec<BTreeSet<BigUint>>,
-    /// The members of value sets as the keys of the places where they are asked.
+    /// By use of a value set: its members as keys there.
     pub(crate) value_rows: Vec<HashSet<Box<[u64]>>>,
     pub(crate) cells: Cells,
     trainer: Trainer,
 }
 
 impl State {
-    /// The state a program begins with: its own entries and defaults, and nothing else.
+    /// The initial state of a program: its own entries and defaults only.
     ///
     /// # Errors
-    /// If an entry of the program cannot be: its values do not fit, or there are two of a match.
+    /// Fails if an entry of the program is invalid: its values do not fit, or two have the same
+    /// match.
     pub fn new(
         program: &Program,
         classifier: ClassifierKind,
@@ -112,7 +114,7 @@ impl State {
         Ok(state)
     }
 
-    /// Does a slice of work for tables that may have a better index.
+    /// Does a slice of index maintenance for tables.
     pub(crate) fn tend(&mut self) {
         let classifiers = self.tables.iter_mut().map(TableState::classifier_mut);
         self.trainer.tend(classifiers);
@@ -132,31 +134,31 @@ impl State {
             .forget(self.tables.iter_mut().map(TableState::classifier_mut));
     }
 
-    /// Which index a table has that may choose or train it, and why.
+    /// The index of a table that may choose or train one, and why.
     pub fn choice(&self, table: TableId) -> Option<AutoStatistics> {
         self.tables[table.index()].choice()
     }
 
-    /// The version that packets are answered at.
+    /// The version at which packets are looked up.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// How many entries a table has.
+    /// Number of entries in a table.
     pub fn entry_count(&self, table: TableId) -> usize {
         self.tables[table.index()].len()
     }
 
-    /// All entries of a table, in the order in which they won their places.
+    /// All entries of a table, in the order of their indices.
     pub fn entries(&self, program: &Program, table: TableId) -> Vec<TableEntry> {
         let entries = self.tables[table.index()].entries();
         entries.map(|(_, entry)| entry.read(program)).collect()
     }
 
-    /// An entry of a table, by its match and priority.
+    /// Finds an entry of a table by its match and priority.
     ///
     /// # Errors
-    /// If the match is not one of the table's key.
+    /// Fails if the match does not fit the table's key.
     pub fn entry(
         &self,
         program: &Program,
@@ -169,26 +171,26 @@ impl State {
         Ok(index.map(|index| state.entry(index)))
     }
 
-    /// What a table does when nothing matches.
+    /// The action of a table when nothing matches.
     pub fn default(&self, table: TableId) -> Option<&Bound> {
         self.tables[table.index()].default.as_ref()
     }
 
-    /// A cell of an array of counters; none if there is no such cell.
+    /// A cell of an array of counters; `None` past the end.
     pub fn counter(&self, array: CounterId, index: u32) -> Option<Counter> {
         self.cells.counters[array.index()]
             .get(index as usize)
             .copied()
     }
 
-    /// The rates of a cell of an array of meters; none if it has none or there is no such cell.
+    /// The rates of a cell of an array of meters; `None` if unset or past the end.
     pub fn meter(&self, array: MeterId, index: u32) -> Option<MeterRates> {
         self.cells.meters[array.index()]
             .get(index as usize)?
             .rates()
     }
 
-    /// A cell of an array of registers; none if there is no such cell.
+    /// A cell of an array of registers; `None` past the end.
     pub fn register(&self, program: &Program, array: RegisterId, index: u32) -> Option<BigUint> {
         let words = program.arrays.registers[array.index()]
             .width_bits
@@ -213,7 +215,7 @@ impl State {
         self.value_sets[set.index()].iter()
     }
 
-    /// The members of an action profile, in the order of their ids.
+    /// The members of an action profile, ordered by id.
     pub fn members(&self, profile: ProfileId) -> Vec<(u32, &Bound)> {
         let members = self.profiles[profile.index()].members.iter();
         let mut members: Vec<_> = members.map(|(&id, member)| (id, &member.bound)).collect();
@@ -221,7 +223,7 @@ impl State {
         members
     }
 
-    /// The groups of an action profile, in the order of their ids: members and weights.
+    /// The groups of an action profile, ordered by id: members and weights.
     pub fn groups(&self, profile: ProfileId) -> Vec<(u32, &[(u32, u32)])> {
         let groups = self.profiles[profile.index()].groups.iter();
         let mut groups: Vec<_> = groups.map(|(&id, group)| (id, &*group.members)).collect();
@@ -229,7 +231,7 @@ impl State {
         groups
     }
 
-    /// The rows of a use of a value set.
+    /// Rebuilds the rows of all uses of a value set.
     pub(crate) fn rebuild_rows(&mut self, program: &Program, set: ValueSetId) {
         for (index, one) in program.parser.uses.iter().enumerate() {
             if one.set != set {
@@ -243,12 +245,12 @@ impl State {
 }
 
 impl Entry {
-    /// What it asks of each part of the key, in normal form.
+    /// Its condition on each part of the key, in normal form.
     pub fn matches(&self) -> &[Match] {
         &self.matches
     }
 
-    /// What it has counted.
+    /// Its counts.
     pub fn counter(&self) -> Counter {
         self.counter
     }
@@ -258,12 +260,12 @@ impl Entry {
         self.meter.rates()
     }
 
-    /// When a packet last met it; when it was written, if none has.
+    /// When a packet last hit it; when it was written, if none has.
     pub fn last_hit(&self) -> thalweg_packet::Instant {
         self.last_hit
     }
 
-    /// As it would be written.
+    /// The entry in the form in which it is written.
     pub fn read(&self, program: &Program) -> TableEntry {
         let action = match &self.what {
             What::Action(bound) => EntryAction::Call(bound.call(program)),

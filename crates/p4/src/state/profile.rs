@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use super::action::Bound;
 use super::error::WriteError;
 
-/// Weights of a group's members, summed.
+/// Maximum sum of the weights of a group's members.
 pub const WEIGHTS_MAX: u32 = 1 << 16;
 
-/// A member and who uses it.
+/// A member, with its use count.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) bound: Bound,
-    /// How many entries and groups.
+    /// Number of entries and groups that use it.
     pub(crate) uses: u32,
 }
 
-/// A group and who uses it.
+/// A group, with its use count.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) members: Vec<(u32, u32)>,
-    /// Each member once for each unit of its weight, in the order of ids: the hash chooses one.
+    /// Each member once per unit of its weight, in the order of ids; the hash chooses one.
     pub(crate) choices: Vec<u32>,
     pub(crate) uses: u32,
 }
@@ -33,7 +33,7 @@ pub(crate) struct ProfileState {
 }
 
 impl ProfileState {
-    /// The members of a group once for each unit of weight.
+    /// The members of a group, once per unit of weight.
     pub(crate) fn choices(members: &[(u32, u32)]) -> Result<Vec<u32>, WriteError> {
         let total: u64 = members.iter().map(|&(_, weight)| u64::from(weight)).sum();
         if total > u64::from(WEIGHTS_MAX) {

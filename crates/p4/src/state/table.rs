@@ -1,10 +1,11 @@
 //! The entries of a table.
 //!
-//! A classifier holds the patterns, by which a key is looked up; an entry is an index into a list.
-//! An entry with ranges has several patterns, all with one precedence but the age.
+//! A classifier holds the patterns that keys are looked up by; an entry is an index into a
+//! list. An entry with ranges has several patterns, whose precedence differs only in age.
 //!
-//! 1. Each entry is known by its normalized match and priority; no two have the same.
-//! 2. Every rule of the classifier belongs to exactly one entry, and every entry has at least one.
+//! 1. Each entry is identified by its normalized match and priority; no two have the same.
+//! 2. Every rule of the classifier belongs to exactly one entry, and every entry has at least
+//!    one.
 
 use std::collections::HashMap;
 
@@ -22,10 +23,10 @@ use super::cells::{Counter, Meter};
 use super::error::WriteError;
 use super::matching::{KeyPattern, normalized, patterns};
 
-/// Masks from which on tuples are merged; with fewer, a hash table for each is as fast.
+/// From this many masks on, tuples are merged; below it, a hash table per mask is as fast.
 const OWN_MASKS_MAX: usize = 16;
 
-/// An entry.
+/// An entry of a table.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub(crate) matches: Vec<Match>,
@@ -35,9 +36,9 @@ pub struct Entry {
     pub(crate) meter: Meter,
     pub(crate) idle_timeout_ns: u64,
     pub(crate) last_hit: Instant,
-    /// Who wins: the larger, and of equals the older.
+    /// The larger wins; between equals, the older entry wins.
     rank: u32,
-    /// Of its first rule; the next is younger by one.
+    /// The age of its first rule; each further rule is younger by one.
     pub(super) age: u32,
     rules: Vec<RuleId>,
 }
@@ -47,12 +48,12 @@ pub(crate) struct TableState {
     classifier: Box<Any>,
     entries: Vec<Option<Entry>>,
     free_entries: Vec<u32>,
-    /// From a rule to its entry.
+    /// By rule: its entry.
     rules: Vec<u32>,
     free_rules: Vec<u32>,
     by_match: HashMap<(Vec<Match>, u32), u32>,
     pub(crate) default: Option<Bound>,
-    /// Of the next rule.
+    /// The age of the next rule.
     age: u32,
 }
 
@@ -101,12 +102,12 @@ impl TableState {
         &mut *self.classifier
     }
 
-    /// Which index it has, if there was a choice.
+    /// The index it has, if there was a choice.
     pub(crate) fn choice(&self) -> Option<AutoStatistics> {
         self.classifier.choice()
     }
 
-    /// How many entries it has.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.by_match.len()
     }
@@ -118,7 +119,7 @@ impl TableState {
         Some(self.rules[rule.0 as usize])
     }
 
-    /// The same, and adds to `examined` the bits of the key that decided it.
+    /// Looks up a key, and adds to `examined` the bits of the key that decided.
     pub(crate) fn lookup_examined(
         &self,
         key: &[u64],
@@ -144,7 +145,7 @@ impl TableState {
             .expect("indices come from rules that live")
     }
 
-    /// The same; none if it is gone.
+    /// The entry with this index; `None` if it was removed.
     pub(crate) fn find_entry_mut(&mut self, index: u32) -> Option<&mut Entry> {
         self.entries.get_mut(index as usize)?.as_mut()
     }
@@ -166,13 +167,12 @@ impl TableState {
         Ok(self.by_match.get(&key).copied())
     }
 
-    /// Whether an entry is there.
+    /// Whether an entry exists.
     pub(crate) fn has(&self, index: u32) -> bool {
         self.find_entry(index).is_some()
     }
 
-    /// Whether an entry that is there wins against another, if both match; against one that is gone
-    /// it does.
+    /// Whether an entry wins against `other` where both match; true if `other` was removed.
     pub(crate) fn beats(&self, index: u32, other: u32) -> bool {
         let of = |entry: &Entry| precedence(entry.rank, entry.age);
         let other = self.find_entry(other);
@@ -183,7 +183,7 @@ impl TableState {
         self.entries.get(index as usize)?.as_ref()
     }
 
-    /// The patterns of an entry that is there: values and masks.
+    /// The patterns of an existing entry: values and masks.
     pub(crate) fn patterns(&self, index: u32) -> Vec<(Vec<u64>, Vec<u64>)> {
         let rules = self.entry(index).rules.iter();
         let patterns = rules.map(|&rule| self.classifier.pattern(rule));
@@ -192,7 +192,7 @@ impl TableState {
             .collect()
     }
 
-    /// Adds an entry from a version on; its match must not be there.
+    /// Inserts an entry from a version on; its match must be new.
     pub(crate) fn insert(
         &mut self,
         table: &Table,
@@ -269,7 +269,7 @@ impl TableState {
         rules
     }
 
-    /// Takes an entry away from a version on. Its place is free once it is given back.
+    /// Removes an entry from a version on. Its index stays taken until [`TableState::release`].
     pub(crate) fn remove(&mut self, index: u32, version: Version) -> Entry {
         let entry = self.entries[index as usize]
             .take()
@@ -282,7 +282,7 @@ impl TableState {
         entry
     }
 
-    /// Undoes an insertion of this version.
+    /// Undoes an insertion at this version.
     pub(crate) fn forget_inserted(&mut self, index: u32) {
         let entry = self.entries[index as usize]
             .take()
@@ -293,31 +293,31 @@ impl TableState {
         self.by_match.remove(&(entry.matches, entry.priority));
     }
 
-    /// Undoes a removal of this version.
+    /// Undoes a removal at this version.
     pub(crate) fn put_back(&mut self, index: u32, entry: Entry) {
         let known = (entry.matches.clone(), entry.priority);
         self.by_match.insert(known, index);
         self.entries[index as usize] = Some(entry);
     }
 
-    /// Gives the place of a removed entry free.
+    /// Frees the index of a removed entry.
     pub(crate) fn release(&mut self, index: u32) {
         self.free_entries.push(index);
     }
 
-    /// Undoes what the classifier was told for a version.
+    /// Undoes the classifier's changes at a version.
     pub(crate) fn abort(&mut self, version: Version) {
         self.classifier.abort(version);
     }
 
-    /// Frees the rules that no version from this one on can see.
+    /// Frees the rules that are invisible from this version on.
     pub(crate) fn reclaim(&mut self, oldest: Version) {
         let freed = self.classifier.reclaim(oldest);
         self.free_rules.extend(freed.iter().map(|rule| rule.0));
     }
 }
 
-/// An entry on its way into a table.
+/// An entry to be inserted.
 #[derive(Clone, Debug)]
 pub(crate) struct NewEntry {
     pub(crate) matches: Vec<Match>,
@@ -327,7 +327,7 @@ pub(crate) struct NewEntry {
     pub(crate) meter: Meter,
     pub(crate) idle_timeout_ns: u64,
     pub(crate) last_hit: Instant,
-    /// What [`Entry::age`] was, if it is there in place of another.
+    /// The [`Entry::age`] of the entry that it replaces, if any.
     pub(crate) age: Option<u32>,
 }
 
@@ -347,9 +347,9 @@ fn prefix_length(matches: &[Match]) -> u32 {
     lengths.max().unwrap_or(0)
 }
 
-/// A classifier's priorities have 16 bits and its ages 48; ours have 32 and 32.
+/// Fits a 32-bit priority and a 32-bit age into a classifier's 16-bit priority and 48-bit age.
 ///
-/// The lower half of the priority goes to the top of the age, turned around, since of two rules the
+/// The lower half of the priority goes to the top of the age, inverted, since of two rules the
 /// younger, with the greater age, loses.
 fn precedence(priority: u32, age: u32) -> Precedence {
     let upside_down = u64::from(0xffff - (priority & 0xffff));

@@ -1,4 +1,4 @@
-//! What a controller can ask for.
+//! The updates that a controller can request.
 
 use num_bigint::BigUint;
 
@@ -9,66 +9,67 @@ use crate::program::table::Match;
 
 use super::cells::{Counter, MeterRates};
 
-/// One thing to write.
+/// One update.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Update {
-    /// An entry that is not there yet.
+    /// Inserts an entry that does not exist yet.
     InsertEntry(TableId, TableEntry),
-    /// Another action for an entry; its counter, meter and last hit stay, and goes on being known by its match.
+    /// Gives an entry another action. Its counter, meter and last hit stay, and its match still
+    /// identifies it.
     ModifyEntry(TableId, TableEntry),
-    /// An entry goes: its match and its priority.
+    /// Deletes an entry, given its match and priority.
     DeleteEntry(TableId, Vec<Match>, u32),
-    /// What a table does when nothing matches; none for what the program says.
+    /// Sets a table's default action; `None` restores the program's.
     SetDefault(TableId, Option<ActionCall>),
-    /// All entries of a table go.
+    /// Deletes all entries of a table.
     ClearTable(TableId),
-    /// A member of an action profile.
+    /// Writes a member of an action profile.
     Member(Mode, ProfileId, u32, Option<ActionCall>),
-    /// A group of an action profile: its members, each with a weight.
+    /// Writes a group of an action profile: its members, each with a weight.
     Group(Mode, ProfileId, u32, Vec<(u32, u32)>),
-    /// A cell of an array of counters.
+    /// Sets a cell of an array of counters.
     SetCounter(CounterId, u32, Counter),
-    /// The counter of an entry.
+    /// Sets the counter of an entry.
     SetEntryCounter(TableId, Vec<Match>, u32, Counter),
-    /// A cell of an array of meters; none to let everything be green.
+    /// Sets a cell of an array of meters; `None` makes every packet green.
     SetMeter(MeterId, u32, Option<MeterRates>),
-    /// The meter of an entry.
+    /// Sets the meter of an entry.
     SetEntryMeter(TableId, Vec<Match>, u32, Option<MeterRates>),
-    /// A cell of an array of registers.
+    /// Sets a cell of an array of registers.
     SetRegister(RegisterId, u32, BigUint),
-    /// All members of a value set.
+    /// Replaces all members of a value set.
     SetValues(ValueSetId, Vec<BigUint>),
-    /// Where clones go.
+    /// Writes where the clones of a session go.
     Mirror(Mode, u16, Mirror),
-    /// The copies of a multicast group.
+    /// Writes the copies of a multicast group.
     Multicast(Mode, u16, Vec<Replica>),
-    /// The parameters of a CRC whose algorithm's name ends in `_custom`.
+    /// Sets the parameters of a CRC whose algorithm's name ends in `_custom`.
     SetCrc(CalculationId, CrcParameters),
 }
 
-/// Whether something must be there before.
+/// Whether the item must exist before the write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// It must not.
+    /// It must not exist.
     Insert,
-    /// It must.
+    /// It must exist.
     Modify,
-    /// It must, and will not be.
+    /// It must exist, and is deleted.
     Delete,
-    /// It may or may not.
+    /// It may or may not exist.
     Set,
 }
 
 /// An entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableEntry {
-    /// What it asks of each part of the key.
+    /// Its condition on each part of the key.
     pub matches: Vec<Match>,
-    /// Who wins among entries that match: the larger. 0 where the key has no priorities.
+    /// Of the entries that match, the larger priority wins. 0 where the key has no priorities.
     pub priority: u32,
-    /// What is done.
+    /// What it does.
     pub action: EntryAction,
-    /// After how long without a packet the controller is told; 0 for never.
+    /// After how long without a packet the controller is notified; 0 for never.
     pub idle_timeout_ns: u64,
 }
 
@@ -81,7 +82,7 @@ pub enum EntryAction {
     Member(u32),
     /// A group of the table's action profile.
     Group(u32),
-    /// A group of its own: actions, each with a weight.
+    /// Its own group: actions, each with a weight.
     OneShot(Vec<(ActionCall, u32)>),
 }
 
@@ -97,11 +98,11 @@ pub struct ActionCall {
 /// Where clones of a session go.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mirror {
-    /// To all copies of a multicast group.
+    /// All copies of a multicast group.
     pub group: Option<u16>,
-    /// To these.
+    /// Further copies.
     pub replicas: Vec<Replica>,
-    /// How long they are at most, in bytes.
+    /// Maximum length of a clone in bytes.
     pub length_max_bytes: Option<u32>,
 }
 
@@ -110,7 +111,7 @@ pub struct Mirror {
 pub struct Replica {
     /// The port it leaves by.
     pub port: u32,
-    /// Which copy it is: `egress_rid`.
+    /// The number of the copy: `egress_rid`.
     pub instance: u16,
 }
 
@@ -119,12 +120,12 @@ pub struct Replica {
 pub struct CrcParameters {
     /// The polynomial, without its highest term.
     pub polynomial: u64,
-    /// What the register begins with.
+    /// The initial value of the register.
     pub initial: u64,
-    /// What the result is combined with by exclusive or.
+    /// The value that is combined with the result by exclusive or.
     pub final_xor: u64,
-    /// Whether the bits of each byte are taken from the lowest.
+    /// Whether each byte is read from its lowest bit.
     pub is_data_reflected: bool,
-    /// Whether the bits of the result are turned around.
+    /// Whether the bits of the result are reversed.
     pub is_remainder_reflected: bool,
 }

@@ -1,4 +1,4 @@
-//! STF, the format of p4c's tests: entries and packets in, packets expected out.
+//! Runs STF, the format of p4c's tests: entries and packets in, packets expected out.
 //!
 //! ```text
 //!   add table [PRIORITY] key:value ... action(parameter:value, ...) [= LABEL]
@@ -10,17 +10,18 @@
 //!   counter_read, register_read, register_write, register_reset, meter_set_rates, remove all, wait
 //! ```
 //!
-//! One statement a line; `#` begins a comment; keywords are read in any case. Names are resolved by
-//! their last parts, as the tests write them. `*` in a value is a digit that does not matter (in a
-//! key that is matched by prefix the last ones, so that `0xc0a8****` is a prefix of 16 bits), and in an
-//! expected packet a nibble. A packet is compared from its beginning, and to its end only if a
-//! `$` says so. Of entries that match, the one with the larger priority wins.
+//! Each line has one statement; `#` begins a comment; keywords ignore case. Names are resolved
+//! by their last parts, as the tests write them. `*` in a value is a digit that does not
+//! matter. In a key matched by prefix these are the last digits, so that `0xc0a8****` is a
+//! prefix of 16 bits. In an expected packet `*` is a nibble. A packet is compared from its
+//! beginning, and to its end only if a `$` says so. Of the entries that match, the one with the
+//! larger priority wins.
 //!
-//! A script is run in one process against a [`Target`](crate::run::Target), so nothing is waited for:
-//! what a packet leads to has happened when the next line is read. Packets of a port are compared in
-//! order; one that nobody expected is a failure, and so is one that did not come. There are the ports
-//! that a script names: what leaves by another is seen by nobody, as when p4c's own driver runs the
-//! script.
+//! A script runs in one process against a [`Target`](crate::run::Target), so it never waits:
+//! everything that a packet leads to has happened when the next line is read. The packets of a
+//! port are compared in order. An unexpected packet is a failure, and so is a missing one. Only
+//! the ports that a script names exist: packets that leave by others are ignored, as when p4c's
+//! own driver runs the script.
 
 mod parse;
 pub(crate) mod resolve;

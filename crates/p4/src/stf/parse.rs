@@ -1,13 +1,13 @@
-//! From text to statements; names are not looked up yet.
+//! Parses text into statements; names are not looked up yet.
 
-/// A test, as written.
+/// A test as written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Script {
-    /// Lines (from 1) and what they say.
+    /// Line numbers (from 1) with their statements.
     pub statements: Vec<(usize, Statement)>,
 }
 
-/// A line.
+/// A statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names are those of the format")]
 pub enum Statement {
@@ -28,10 +28,10 @@ pub enum Statement {
         port: u32,
         bytes: Vec<u8>,
     },
-    /// None of the nibbles if any packet will do.
+    /// `nibbles` is `None` if any packet will do.
     Expect {
         port: u32,
-        /// A nibble, or none if it does not matter.
+        /// A nibble; `None` if it does not matter.
         nibbles: Option<Vec<Option<u8>>>,
         is_whole: bool,
     },
@@ -56,7 +56,7 @@ pub enum Statement {
         group: u16,
         node: usize,
     },
-    /// A counter or register that is only looked at.
+    /// A counter or register that is only read.
     Read,
     WriteRegister {
         register: String,
@@ -67,19 +67,19 @@ pub enum Statement {
     SetRates {
         meter: String,
         index: u32,
-        /// Rate a microsecond, and burst.
+        /// Rate per microsecond, and burst.
         rates: Vec<(String, u64)>,
     },
 }
 
-/// What a counter must have counted.
+/// The expected value of a counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterCheck {
     /// Its name.
     pub counter: String,
     /// An index, or `$` and the label of an entry.
     pub index: String,
-    /// None if it must only be there.
+    /// `None` if it must only exist.
     pub condition: Option<(bool, Comparison, u64)>,
 }
 
@@ -99,14 +99,14 @@ pub enum Comparison {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct StfError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
     /// What is wrong.
     pub what: String,
 }
 
 impl Script {
-    /// The packets that it sends.
+    /// The packets that the script sends.
     pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let statements = self.statements.iter();
         statements.filter_map(|(_, statement)| match statement {
@@ -115,10 +115,10 @@ impl Script {
         })
     }
 
-    /// Reads a test.
+    /// Parses a test.
     ///
     /// # Errors
-    /// The first line that is no statement of the format.
+    /// Returns the first line that is no statement of the format.
     pub fn parse(text: &str) -> Result<Script, StfError> {
         let mut statements = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -265,7 +265,7 @@ fn parse_expect(rest: &str) -> Read<Statement> {
 /// `table [priority] key:value ... action(...) [= label]`.
 fn parse_add(rest: &str) -> Read<Statement> {
     let open = rest.find('(').ok_or("an entry needs an action(...)")?;
-    // What closes before anything is open ends nothing.
+    // A parenthesis that closes before any opens is ignored.
     let end = rest[open..].rfind(')');
     let close = open + end.ok_or("the action's parameters have no end")?;
     let before = &rest[..open];

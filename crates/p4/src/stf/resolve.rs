@@ -1,4 +1,4 @@
-//! Names and values of a script, in the terms of a program.
+//! Resolves the names and values of a script for a program.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -7,7 +7,7 @@ use crate::program::ids::{ActionId, TableId};
 use crate::program::table::{KeyPart, Match, MatchKind, Table};
 use crate::state::ActionCall;
 
-/// Whether a full name is the one that a script means: all of it, or its last parts.
+/// Whether a script means this full name: all of it, or its last parts.
 pub(crate) fn is_meant(full: &str, written: &str) -> bool {
     full == written
         || full
@@ -15,7 +15,7 @@ pub(crate) fn is_meant(full: &str, written: &str) -> bool {
             .is_some_and(|before| before.ends_with('.'))
 }
 
-/// The only thing whose name is meant.
+/// The only item whose name matches.
 fn only<T>(
     found: impl Iterator<Item = (String, T)>,
     written: &str,
@@ -35,7 +35,7 @@ fn only<T>(
     }
 }
 
-/// The table that is meant.
+/// The table that a name means.
 pub(crate) fn table(program: &Program, written: &str) -> Result<TableId, String> {
     let tables = program.tables.iter().zip(0..);
     only(
@@ -45,14 +45,14 @@ pub(crate) fn table(program: &Program, written: &str) -> Result<TableId, String>
     )
 }
 
-/// The action of a table that is meant.
+/// The action of a table that a name means.
 pub(crate) fn action(program: &Program, table: &Table, written: &str) -> Result<ActionId, String> {
     let actions = table.actions.iter();
     let named = actions.map(|&id| (program.action(id).name.clone(), id));
     only(named, written, &format!("action of {}", table.name))
 }
 
-/// The action of a table with the parameters that a script gives it, in any order.
+/// The action of a table with a script's parameters, in any order.
 pub(super) fn call(
     program: &Program,
     table: TableId,
@@ -86,7 +86,7 @@ pub(super) fn positive(text: &str) -> Result<BigUint, String> {
     number.ok_or_else(|| format!("{text:?} is no number"))
 }
 
-/// What an entry asks of each part of a key; a part that is not named asks nothing.
+/// An entry's condition on each part of a key; a part that is not named matches anything.
 pub(super) fn matches(
     program: &Program,
     table: &Table,
@@ -110,7 +110,7 @@ pub(super) fn matches(
     Ok(filled.collect())
 }
 
-/// Where in the key the part stands that is meant.
+/// The index of the key part that a name means.
 fn part(program: &Program, table: &Table, written: &str) -> Result<usize, String> {
     let mut name = written.to_owned();
     // A stack's index is written `$3`.
@@ -164,7 +164,7 @@ fn one_match(part: &KeyPart, text: &str) -> Result<Match, String> {
     })
 }
 
-/// A number with digits that do not matter: a prefix where the key has one, else a mask.
+/// A number with `*` digits: a prefix where the key has one, else a mask.
 fn starred_match(part: &KeyPart, text: &str) -> Result<Match, String> {
     let (value, mask) = starred(text)?;
     let width = part.width_bits;
@@ -186,7 +186,7 @@ fn starred_match(part: &KeyPart, text: &str) -> Result<Match, String> {
     Ok(Match::Lpm(value, width - rest.bits() as u32))
 }
 
-/// `0x1*`, `0o1*` and `0b1*`: value and mask.
+/// `0x1*`, `0o1*` and `0b1*` as value and mask.
 fn starred(text: &str) -> Result<(BigUint, BigUint), String> {
     let (bits, digits) = match text.get(..2) {
         Some("0x" | "0X") => (4, &text[2..]),
@@ -258,7 +258,7 @@ mod tests {
             lpm("0b1_0******_********_********_********"),
             prefix(0x8000_0000, 2)
         );
-        // Not at the end, or of a number that has fewer digits than the field.
+        // The stars are not at the end, or the number has fewer digits than the field.
         for text in ["0xc0**0001", "0x*0a80001", "0xc0a8**", "0xc0a8*****"] {
             let error = lpm(text).expect_err(text);
             assert!(
@@ -266,7 +266,7 @@ mod tests {
                 "{error}"
             );
         }
-        // Nine bits have three digits, of which the first has one bit.
+        // Nine bits have three digits; the first has one bit.
         let nine = part(MatchKind::Lpm, 9);
         assert_eq!(one_match(&nine, "0x1**"), prefix(0x100, 1));
         let nine = part(MatchKind::Ternary, 9);

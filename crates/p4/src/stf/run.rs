@@ -1,4 +1,4 @@
-//! A script, run against a program.
+//! Runs a script against a program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -13,22 +13,22 @@ use crate::state::{Counter, EntryAction, MeterRates, Mirror, Mode, Replica, Tabl
 use super::parse::{Comparison, CounterCheck, Script, Statement};
 use super::resolve;
 
-/// The vectors count bytes as on a wire of Ethernet, with the frame check sequence of each packet
-/// (IEEE 802.3, 3.2.9); what is injected, and what our counters count, is without it.
+/// The vectors count bytes as on an Ethernet wire, with each packet's frame check sequence
+/// (IEEE 802.3, 3.2.9). Injected packets, and our counters, are without it.
 const FRAME_CHECK_BYTES: u64 = 4;
 
-/// What a script found wrong.
+/// A failure of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The line; none of what was only seen at the end.
+    /// The line; `None` if the failure was only found at the end.
     pub line: Option<usize>,
     /// What was wrong.
     pub what: String,
 }
 
-/// Runs a script; everything that went wrong.
+/// Runs a script and returns all failures.
 ///
-/// Time goes on by a microsecond with each line.
+/// Time advances by a microsecond with each line.
 pub fn run(script: &Script, target: &mut Target) -> Vec<Failure> {
     let named = script
         .statements
@@ -69,7 +69,7 @@ struct Expected {
 
 struct Runner<'t> {
     target: &'t mut Target,
-    /// The ports that there are: those that the script names.
+    /// The ports that exist: those that the script names.
     ports: BTreeSet<u32>,
     outbox: Outbox,
     expected: BTreeMap<u32, VecDeque<Expected>>,
@@ -168,7 +168,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Statements on what is beside the tables.
+    /// Runs statements on anything but tables.
     // One match, with an arm for each statement.
     fn setting(&mut self, statement: &Statement) -> Result<(), String> {
         match statement {
@@ -327,7 +327,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Compares what left with what was expected.
+    /// Compares the packets that left with the expected ones.
     fn finish(mut self) -> Vec<Failure> {
         let mut fail = |line, what| self.failures.push(Failure { line, what });
         for (port, packets) in &self.seen {

@@ -1,5 +1,6 @@
-//! Two targets of one program, one with a cache and one without, that get the same packets and the
-//! same writes; and where packets and writes come from.
+//! Two targets of one program, with and without a cache, that get the same packets and writes.
+//!
+//! Also generates the packets and writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use thalweg_p4::state::{
 use thalweg_p4::{CacheConfig, ClassifierKind, Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
-/// What one packet led to.
+/// The result of one packet.
 #[derive(PartialEq, Eq, Debug)]
 struct Answer {
     sent: Vec<(u32, Vec<u8>)>,
@@ -42,7 +43,7 @@ impl Twins {
         Twins::with_work(program, cache, WORK_MAX)
     }
 
-    /// The same with another limit to what a packet may make.
+    /// The same with another limit of work per packet.
     pub(crate) fn with_work(program: Program, cache: CacheConfig, work_max: u64) -> Twins {
         let program = Arc::new(program);
         let target = |cache: Option<CacheConfig>| {
@@ -88,7 +89,7 @@ impl Twins {
         }
     }
 
-    /// Gives both a packet, and compares.
+    /// Gives both a packet, and compares the results.
     pub(crate) fn receive(&mut self, packet: &(u32, Vec<u8>), what: &str) {
         self.now = self.now + Duration::from_micros(1);
         let plain = Twins::answer(&mut self.plain, &mut self.outbox, packet, self.now);
@@ -98,7 +99,7 @@ impl Twins {
         self.packets += 1;
     }
 
-    /// Writes the same to both; whether it was done.
+    /// Writes the same to both, and returns whether it was done.
     pub(crate) fn write(&mut self, updates: &[Update], what: &str) -> bool {
         let plain = self.plain.write(updates, self.now);
         let cached = self.cached.write(updates, self.now);
@@ -107,14 +108,14 @@ impl Twins {
         plain.is_ok()
     }
 
-    /// Compares all that packets have changed.
+    /// Compares everything that packets have changed.
     pub(crate) fn compare(&mut self, what: &str) {
         let plain = self.plain.state();
         let difference = plain.difference(self.cached.state(), &self.program);
         assert_eq!(difference, None, "{what}");
     }
 
-    /// Compares all that is remembered with what recording it anew gives.
+    /// Compares every cached segment with a new recording.
     pub(crate) fn check(&mut self, what: &str) {
         if let Err(wrong) = self.cached.check_cache(self.now) {
             panic!("{what}: {wrong}");
@@ -122,15 +123,15 @@ impl Twins {
     }
 }
 
-/// Packets and writes at random, from what a program's own packets and entries look like.
+/// Generates random packets and writes that resemble a program's own packets and entries.
 pub(crate) struct Chance {
     pub(crate) random: Pcg64Mcg,
     program: Arc<Program>,
-    /// Packets to begin with.
+    /// The program's own packets.
     templates: Vec<(u32, Vec<u8>)>,
-    /// Packets that were made, so that some come again.
+    /// Recently generated packets, some of which are repeated.
     recent: Vec<(u32, Vec<u8>)>,
-    /// Entries to begin with, of each table.
+    /// The program's own entries, by table.
     entries: Vec<Vec<TableEntry>>,
     ports: Vec<u32>,
 }
@@ -154,7 +155,7 @@ impl Chance {
         }
     }
 
-    /// A packet: one of late, or one like those there are.
+    /// Generates a packet: a recent one, or a variation of the program's own.
     pub(crate) fn packet(&mut self) -> (u32, Vec<u8>) {
         if self.recent.len() >= 8 && self.random.random_ratio(1, 2) {
             return self.recent.choose(&mut self.random).expect("some").clone();
@@ -196,7 +197,7 @@ impl Chance {
             }
             4 => bytes.truncate(at + 1),
             _ => {
-                // Bytes of another packet, at the same place.
+                // Copies bytes of another packet, at the same place.
                 let other = &self.templates.choose(&mut self.random).expect("some").1;
                 let end = other.len().min(bytes.len()).min(at + 6);
                 if at < end {
@@ -206,7 +207,7 @@ impl Chance {
         }
     }
 
-    /// A number of so many bits: out of a packet, small, or any.
+    /// A number of `width_bits` bits: from a packet, small, or any.
     fn number(&mut self, width_bits: u32) -> BigUint {
         let ones = (BigUint::from(1_u8) << width_bits) - 1_u8;
         let number = match self.random.random_range(0..8) {
@@ -275,7 +276,7 @@ impl Chance {
         Some(ActionCall { action, data })
     }
 
-    /// An entry like those there are, or any.
+    /// An entry that resembles the table's own, or any.
     fn entry(&mut self, id: TableId) -> Option<TableEntry> {
         let program = self.program.clone();
         let table = program.table(id);
@@ -318,7 +319,7 @@ impl Chance {
         })
     }
 
-    /// A batch of updates, most of which can be done.
+    /// A batch of updates, most of which succeed.
     pub(crate) fn updates(&mut self) -> Vec<Update> {
         let count = match self.random.random_ratio(1, 6) {
             true => self.random.random_range(2..5),

@@ -1,9 +1,10 @@
-//! Cache on equals cache off equals the plain interpreter, for p4c's, BMv2's and B-Cache's programs.
+//! Cache on equals cache off equals the plain interpreter, for p4c's, BMv2's and B-Cache's
+//! programs.
 //!
-//! Each program gets the packets and entries that come with it, and then packets and writes at random
-//! that look like them; after each packet the answers are compared, every now and then all counters,
-//! meters and registers, and what is remembered with what recording it anew gives.
-//! `THALWEG_P4_CHECKS` asks for more packets than the default.
+//! Each program gets its own packets and entries, then random packets and writes that resemble
+//! them. The results are compared after each packet. At intervals so are all counters, meters
+//! and registers, and each cached segment with a new recording. `THALWEG_P4_CHECKS` asks for
+//! more packets than the default.
 
 #[path = "../files/mod.rs"]
 mod files;
@@ -17,7 +18,7 @@ use rand::Rng;
 use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{CacheConfig, ClassifierKind, EvictReason, Program, commands};
 
-/// Packets that a run compares at the least.
+/// Minimum number of packets that a run compares.
 const CHECKS: u64 = if cfg!(debug_assertions) {
     6_000
 } else {
@@ -35,7 +36,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A cache that is full soon, or one that never is; with each classifier.
+/// A cache that fills up soon, or never, with each classifier in turn.
 fn config(seed: u64) -> CacheConfig {
     let config = CacheConfig {
         record_one_in: 1,
@@ -60,7 +61,7 @@ fn config(seed: u64) -> CacheConfig {
     }
 }
 
-/// What all runs together have met, so that none of it is missed by accident.
+/// Totals over all runs, to check that every case occurred.
 #[derive(Default)]
 struct Met {
     packets: u64,
@@ -92,7 +93,7 @@ impl Met {
     }
 }
 
-/// Packets and writes at random.
+/// Plays random packets and writes.
 fn play(twins: &mut Twins, chance: &mut Chance, packets: u64, what: &str) {
     for update in chance.members_and_groups() {
         twins.write(&[update], what);
@@ -115,7 +116,7 @@ fn play(twins: &mut Twins, chance: &mut Chance, packets: u64, what: &str) {
     twins.compare(what);
 }
 
-/// Every vector of p4c passes with the cache, its packets sent again and again; and then by chance.
+/// Every vector of p4c passes with the cache on repeated packets, then with random ones.
 #[test]
 fn every_vector_of_p4c() {
     let scripts = files("stf", ".stf");
@@ -153,7 +154,7 @@ fn every_vector_of_p4c() {
     assert!(met.hits > met.misses);
 }
 
-/// An Ethernet packet with, or without, a tag, and IPv4 with UDP or TCP.
+/// An Ethernet packet with or without a tag, and IPv4 with UDP or TCP.
 fn packet(tag: Option<u16>, protocol: u8, last: u8) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     if let Some(tag) = tag {

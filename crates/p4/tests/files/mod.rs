@@ -1,4 +1,4 @@
-//! Where the shared data are: `$THALWEG_SHARED`, or beside the project.
+//! Finds the shared data: in `$THALWEG_SHARED`, or beside the project.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     shared.join("data/p4").join(name)
 }
 
-/// The files of a folder that end so, in the order of their names.
+/// The files of a folder with this ending, ordered by name.
 pub(crate) fn files(name: &str, ending: &str) -> Vec<PathBuf> {
     let folder = folder(name);
     let entries = std::fs::read_dir(&folder)

@@ -1,6 +1,6 @@
 //! Small programs, written as p4c would write them, for tests that need no other files.
 //!
-//! A packet is one header `h` (a: 8 bits, b: 8, c: 16, d: 32) and what follows it. `scalars` has the
+//! A packet is one header `h` (a: 8 bits, b: 8, c: 16, d: 32) and a payload. `scalars` has the
 //! metadata `x` (32 bits), `y` (8), `color` (2) and `wide` (200).
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) fn program(ingress: Value, egress: Value) -> Value {
     with_tables(actions, json!([bare("in", 0)]), json!([bare("out", 1)]))
 }
 
-/// A keyless table that runs an action for ever.
+/// A keyless table that always runs one action.
 pub(crate) fn bare(name: &str, action: u32) -> Value {
     json!({"name": format!("tbl_{name}"), "id": 100 + action, "key": [], "match_type": "exact",
         "type": "simple", "max_size": 1, "with_counters": false, "support_timeout": false,
@@ -113,7 +113,7 @@ pub(crate) fn assign(to: Value, value: Value) -> Value {
     call("assign", json!([to, value]))
 }
 
-/// The packet goes to a port.
+/// Sends the packet to a port.
 pub(crate) fn send(port: u64) -> Value {
     assign(standard("egress_spec"), hex(port))
 }
@@ -122,7 +122,7 @@ pub(crate) fn load(value: &Value) -> Arc<Program> {
     Arc::new(Program::from_json(&value.to_string()).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// A target, and the time.
+/// A target with a clock.
 pub(crate) struct Bed {
     pub(crate) target: Target,
     pub(crate) outbox: Outbox,
@@ -143,7 +143,7 @@ impl Bed {
         }
     }
 
-    /// What a packet leads to: ports and bytes.
+    /// Runs a packet, and returns ports and bytes of what leaves.
     pub(crate) fn receive(&mut self, port: u32, bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.now = self.now + Duration::from_micros(1);
         self.outbox.clear();

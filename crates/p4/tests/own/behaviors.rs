@@ -1,5 +1,7 @@
-//! Behaviours remembered (B-Cache) against none remembered: the same packets, digests and state,
-//! whatever is written between; and what the cache does when reports are late or many.
+//! The behaviour cache (B-Cache) against no cache: the same packets, digests and state under
+//! any writes.
+//!
+//! Also tests the cache with late and with many reports.
 
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ fn hash() -> Value {
     call("modify_field_with_hash_based_offset", parameters)
 }
 
-/// Reads a cell into `y` when the steps before have found its index, and counts on.
+/// Reads a cell into `y` at the index that `steps` compute, and writes the next state.
 fn machine(steps: Value, index: &str) -> Value {
     let mut steps = steps.as_array().cloned().expect("a list");
     let index = || field("scalars", index);
@@ -70,7 +72,7 @@ fn actions() -> Value {
         json!([call("mark_to_drop", json!([header("standard_metadata")]))]),
         json!([assign(standard("egress_spec"), argument(0))]),
         json!([assign(field("h", "a"), less)]),
-        // Writes `c`, which no key has, on one way and not on the other.
+        // Writes `c`, which is in no key, on one path and not on the other.
         json!([
             call(
                 "_jump_if_zero",
@@ -90,7 +92,7 @@ fn actions() -> Value {
             assign(field("g", "d"), field("h", "d")),
         ]),
         json!([call("generate_digest", json!([hex(1), hex(1)]))]),
-        // Of packets that are no copies, so that there is an end.
+        // Only originals are cloned, so that cloning ends.
         json!([
             call("_jump_if_zero", json!([is_new.clone(), hex(2)])),
             call("clone_ingress_pkt_to_egress", json!([hex(5), hex(1)])),
@@ -109,7 +111,7 @@ fn actions() -> Value {
         json!([assign(standard("mcast_grp"), argument(0))]),
         json!([call("truncate", json!([hex(6)]))]),
         json!([call("assign_header", json!([header("h"), header("g")]))]),
-        // Past the end of the array for 2 and 3: a fault.
+        // For 2 and 3, past the end of the array: a fault.
         json!([call(
             "count",
             json!([
@@ -117,8 +119,8 @@ fn actions() -> Value {
                 op("*", field("h", "b"), hex(2))
             ])
         )]),
-        // Machines whose cell is found by a copy, a hash, another cell, on one way, in a loop, or by
-        // a hash of what was written before; and one whose cell no key gives.
+        // Machines whose cell is located by a copy, a hash, another cell, on one path, in a
+        // loop, or by a hash of a written value; and one whose cell no key gives.
         machine(json!([assign(field("scalars", "x"), cell())]), "x"),
         machine(json!([hash()]), "x"),
         machine(
@@ -168,9 +170,9 @@ fn actions() -> Value {
     actions.collect()
 }
 
-/// Actions that write fields and do nothing else.
+/// Actions that only write fields.
 const PLAIN_ACTIONS: [u32; 7] = [0, 1, 2, 3, 4, 5, 13];
-/// The first of the actions that are machines only.
+/// The first of the actions that are only machines.
 const FIRST_MACHINE: u32 = 20;
 pub(crate) const ACTIONS: u32 = 27;
 const PARAMETERS: [&[u32]; ACTIONS as usize] = [
@@ -306,7 +308,7 @@ fn table_json(index: usize) -> Value {
     table
 }
 
-/// With entries that count and time out, or without.
+/// The program, with or without entries that count and time out.
 pub(crate) fn program(with_counters: bool) -> Value {
     let mut ingress: Value = (0..5).map(table_json).collect();
     if !with_counters {
@@ -318,7 +320,7 @@ pub(crate) fn program(with_counters: bool) -> Value {
     with_tables(actions(), ingress, egress)
 }
 
-/// The same with entries that count, of a table whose actions only write fields.
+/// The same with counting entries, in a table whose actions only write fields.
 pub(crate) fn counting_program() -> Value {
     let mut program = program(true);
     let table = &mut program["pipelines"][0]["tables"][2];
@@ -330,10 +332,10 @@ pub(crate) fn counting_program() -> Value {
     program
 }
 
-/// Tables of ingress, which come first.
+/// Tables of ingress; they come first.
 const INGRESS_TABLES: usize = 5;
 
-/// The same with actions of its own for each table of ingress, as p4c makes them.
+/// The same with separate actions for each table of ingress, as p4c makes them.
 pub(crate) fn with_own_actions(mut program: Value) -> Value {
     let shared = program["actions"].as_array().cloned().expect("a list");
     let mut actions = shared.clone();
@@ -356,7 +358,7 @@ pub(crate) fn with_own_actions(mut program: Value) -> Value {
     program
 }
 
-/// An update of [`program`] for the same with actions of its own, and maybe a table that counts.
+/// Translates an update of [`program`] to separate actions, and optionally a counting table.
 pub(crate) fn of_own_action(update: Update, counts: bool) -> Update {
     let own = |table: u32, mut call: ActionCall| {
         if counts && table == 2 {
@@ -381,7 +383,7 @@ pub(crate) fn of_own_action(update: Update, counts: bool) -> Update {
         Update::SetDefault(table, call) => {
             Update::SetDefault(table, call.map(|call| own(table.0, call)))
         }
-        // The profile is that of the fourth table.
+        // The profile belongs to the fourth table.
         Update::Member(mode, profile, id, call) => {
             Update::Member(mode, profile, id, call.map(|call| own(3, call)))
         }
@@ -389,7 +391,7 @@ pub(crate) fn of_own_action(update: Update, counts: bool) -> Update {
     }
 }
 
-/// Two targets of one program: with behaviours remembered, and without.
+/// Two targets of one program: with a behaviour cache, and without.
 struct Pair {
     cached: Target,
     plain: Target,
@@ -419,7 +421,7 @@ impl Pair {
         }
     }
 
-    /// Both do it, or neither.
+    /// Writes to both; both must succeed or both fail.
     fn write(&mut self, updates: &[Update]) -> bool {
         let done = [&mut self.cached, &mut self.plain].map(|target| {
             target
@@ -430,7 +432,7 @@ impl Pair {
         done[0].is_ok()
     }
 
-    /// What both led to is equal.
+    /// Gives both a packet; the results must be equal.
     fn receive(&mut self, port: u32, bytes: &[u8]) {
         self.now = self.now + Duration::from_micros(1);
         let targets = [&mut self.cached, &mut self.plain];
@@ -447,7 +449,7 @@ impl Pair {
         assert_eq!(self.cached.counts(), self.plain.counts());
     }
 
-    /// All that packets have changed is equal.
+    /// Compares everything that packets have changed.
     fn compare(&mut self) {
         let program = &self.plain.program().clone();
         let states = [self.cached.state(), self.plain.state()];
@@ -497,7 +499,7 @@ fn random_matches(random: &mut Pcg64Mcg, shape: &Shape) -> Vec<Match> {
             true => Match::Lpm(number(random, 3), random.random_range(29..=32)),
             false => Match::Any,
         },
-        // Headers that come change the bit of 8.
+        // Added headers change the bit of 8.
         "ternary" if name == "packet_length" => {
             Match::Ternary(number(random, 1) * 8_u8, 8_u8.into())
         }
@@ -605,7 +607,8 @@ pub(crate) fn random_packet(random: &mut Pcg64Mcg) -> (u32, Vec<u8>) {
     (port, bytes)
 }
 
-/// Invariant 1 of the cache, over everything: `THALWEG_CHANGES` says how many changes to try.
+/// Invariant 1 of the cache over random programs and writes; `THALWEG_CHANGES` sets the number
+/// of changes.
 #[test]
 fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
     let changes = std::env::var("THALWEG_CHANGES").ok();
@@ -614,7 +617,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
     let mut unfit = [0; Unfit::ALL.len()];
     for seed in 0..8 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        // Some packets are too much work: here in a walk, there where it would have been remembered.
+        // Some packets are too much work: some in a walk, some in a replay.
         let work_max = [WORK_MAX, 700][seed as usize / 2 % 2];
         let config = BehaviorConfig {
             entries: [3, 40, 1_000][seed as usize % 3],
@@ -634,7 +637,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
             for _ in 0..60 {
                 let (port, bytes) = packets.choose(&mut random).expect("some");
                 let mut bytes = bytes.clone();
-                // What no key has differs from packet to packet.
+                // Bytes outside every key differ from packet to packet.
                 if bytes.len() >= 4 {
                     bytes[2] = random.random();
                 }
@@ -664,7 +667,7 @@ fn cache_on_is_cache_off_over_random_entries_packets_and_writes() {
     }
 }
 
-/// A program whose table `t0` sends by port, and nothing else.
+/// A program whose table `t0` sends by port, and does nothing else.
 fn sender(config: BehaviorConfig) -> Pair {
     let mut pair = Pair::new(config);
     assert!(pair.write(&[send(0, 3, true)]));
@@ -698,7 +701,7 @@ const BY_HAND: BehaviorConfig = BehaviorConfig {
     rests: false,
 };
 
-/// Invariant 2: reports from before a change, read after it.
+/// Invariant 2: reports from before a change are read after it.
 #[test]
 fn a_report_from_before_a_change_is_never_installed_after_it() {
     let mut pair = sender(BY_HAND);
@@ -710,7 +713,7 @@ fn a_report_from_before_a_change_is_never_installed_after_it() {
         (2, 0),
         "ingress and egress"
     );
-    // The packet's entry sends elsewhere now, before anybody has read the report.
+    // The packet's entry changes before its report is read.
     assert!(pair.write(&[send(0, 2, false)]));
     assert_eq!(pair.cached.install(10), 0);
     assert_eq!(pair.cached.behavior_counts().unwrap().stale, 2);
@@ -718,7 +721,7 @@ fn a_report_from_before_a_change_is_never_installed_after_it() {
     assert_eq!(pair.cached.install(10), 2);
     pair.receive(1, &packet);
     assert_eq!(pair.cached.behavior_counts().unwrap().hits, 2);
-    // A change of what no walk asks leaves reports as they are.
+    // A change that no walk looks up keeps the reports.
     pair.receive(1, &[0, 1, 0, 0, 0, 0, 0, 0]);
     let register = Update::SetRegister(RegisterId(0), 3, 1_u32.into());
     assert!(pair.write(&[register]));
@@ -736,7 +739,7 @@ fn a_storm_of_reports_is_bounded_and_counted() {
     assert_eq!(counts.reports, 4);
     assert!(counts.no_room > 40);
     assert_eq!(pair.cached.install(usize::MAX), 4);
-    // The same is hot again, and known.
+    // The same behaviour gets hot again, and is known.
     let mut pair = sender(BY_HAND);
     for _ in 0..2 {
         pair.receive(1, &[7, 0, 0, 0, 0, 0, 0, 0]);
@@ -765,7 +768,7 @@ fn a_change_evicts_what_asked_with_a_key_that_it_matches_and_nothing_else() {
     }
 }
 
-/// The machine's state is in the key: each of its four transitions is one behaviour.
+/// The machine's state is in the key, so each of its four transitions is one behaviour.
 #[test]
 fn a_state_machine_over_a_register_is_remembered() {
     let mut pair = Pair::new(BehaviorConfig {

@@ -1,8 +1,9 @@
 //! Random programs, cache on against cache off.
 //!
-//! A program has some tables in ingress and egress with random keys over a packet and its metadata,
-//! among them what registers, meters and chance have put there, so that segments stop; conditions
-//! between them; and actions of every kind, with jumps. Packets and writes are random.
+//! A program has tables in ingress and egress with random keys over the packet and its
+//! metadata. The metadata includes values of registers, meters and chance, so segments stop.
+//! There are conditions between the tables, and actions of every kind, with jumps. Packets and
+//! writes are random.
 
 use crate::bed::*;
 use crate::lab::{Chance, Twins};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use thalweg_p4::run::WORK_MAX;
 use thalweg_p4::{CacheConfig, ClassifierKind, DropReason, EvictReason, Program};
 
-/// Programs that a run makes; `THALWEG_P4_PROGRAMS` asks for more.
+/// Number of programs in a run; `THALWEG_P4_PROGRAMS` asks for more.
 const PROGRAMS: u64 = if cfg!(debug_assertions) { 30 } else { 120 };
 
 fn scalar(name: &str) -> Value {
@@ -24,7 +25,7 @@ fn header(name: &str) -> Value {
     json!({"type": "header", "value": name})
 }
 
-/// `if !condition goto to`.
+/// Continues at `to` unless the condition holds.
 fn unless(condition: Value, to: u64) -> Value {
     call("_jump_if_zero", json!([condition, hex(to)]))
 }
@@ -33,7 +34,7 @@ fn is(left: Value, right: u64) -> Value {
     op("==", left, hex(right))
 }
 
-/// The fields of the header.
+/// The field `a` of the header.
 fn a() -> Value {
     field("h", "a")
 }
@@ -60,7 +61,7 @@ fn write(index: Value, value: Value) -> Value {
     call("register_write", json!([register, index, value]))
 }
 
-/// Actions of every kind; each has a parameter of 32 bits.
+/// Actions of every kind; each has one parameter of 32 bits.
 fn actions() -> Vec<(&'static str, Value)> {
     let mut all = actions_on_headers();
     all.extend(actions_on_state());
@@ -68,7 +69,7 @@ fn actions() -> Vec<(&'static str, Value)> {
     all
 }
 
-/// What changes the packet, or asks for something.
+/// Actions that change the packet or make a request.
 fn actions_on_headers() -> Vec<(&'static str, Value)> {
     vec![
         (
@@ -134,7 +135,7 @@ fn actions_on_headers() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What reads or writes more than the packet.
+/// Actions that read or write more than the packet.
 fn actions_on_state() -> Vec<(&'static str, Value)> {
     let meter = || json!({"type": "meter_array", "value": "meter"});
     let counter = || json!({"type": "counter_array", "value": "counter"});
@@ -202,7 +203,7 @@ fn actions_on_state() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What ends, or goes one of several ways.
+/// Actions that end, or take one of several paths.
 fn actions_with_jumps() -> Vec<(&'static str, Value)> {
     let counter = || json!({"type": "counter_array", "value": "counter"});
     vec![
@@ -245,7 +246,7 @@ fn actions_with_jumps() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A program of this seed.
+/// The program of a seed.
 fn random_program(seed: u64) -> Value {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let all = actions();
@@ -266,7 +267,7 @@ fn random_program(seed: u64) -> Value {
         for (index, name) in nodes.iter().enumerate() {
             let after = |random: &mut Pcg64Mcg| match random.random_ratio(1, 8) {
                 true => json!(null),
-                // A node further on, the next most often.
+                // A later node, most often the next.
                 false => json!(nodes.get(index + random.random_range(4..8) / 4)),
             };
             if index > 0 && random.random_ratio(1, 4) {
@@ -332,7 +333,7 @@ fn table(
     let mut has_prefix = false;
     for number in 0..random.random_range(0..3) {
         let (header, field, kind) = fields.choose(random).expect("some");
-        // A key has one prefix at most.
+        // A key has at most one prefix.
         let is_prefix = *kind == "lpm";
         if is_prefix && has_prefix {
             continue;
@@ -401,7 +402,7 @@ fn random_programs_answer_the_same_with_a_cache() {
             rests: false,
             classifier: ClassifierKind::ALL[seed as usize % ClassifierKind::ALL.len()],
         };
-        // Some packets are too much work: here in a walk, there where it would have been remembered.
+        // Some packets are too much work: some in a walk, some in a replay.
         let work_max = [WORK_MAX, WORK_MAX, 250 + 50 * (seed % 20)][seed as usize / 3 % 3];
         let mut twins = Twins::with_work(program, config, work_max);
         let mut chance = Chance::new(&mut twins, templates(), seed);
@@ -435,7 +436,7 @@ fn random_programs_answer_the_same_with_a_cache() {
     println!(
         "{loaded} programs: {hits} hits, {misses} misses, {visits} visits, {ended} ended; {evictions:?}"
     );
-    // Without these the test would show less than it seems to.
+    // Otherwise the test would prove less than it seems to.
     assert!(
         hits > misses && visits > 100 && ended > 0,
         "{hits} {misses} {visits} {ended}"
@@ -444,7 +445,7 @@ fn random_programs_answer_the_same_with_a_cache() {
     assert!(too_much > 100, "{too_much} packets were too much work");
 }
 
-/// Wherever a walk of a random program stops, it was said that it may.
+/// Wherever a walk of a random program stops, a stop point was reported.
 #[test]
 fn nothing_stops_where_it_was_not_told() {
     let (mut stopping, mut told) = (0, 0);
@@ -466,7 +467,7 @@ fn nothing_stops_where_it_was_not_told() {
             twins.write(&updates, "a write");
         }
         let statistics = twins.cached.cache_statistics().expect("a cache");
-        // A start for each pipeline, and one for each place at which a segment stopped.
+        // There is a start per pipeline, and one for each place where a segment stopped.
         let has_stopped = statistics.starts > 2 || statistics.visits > 0;
         stopping += u32::from(has_stopped);
         told += u32::from(!stops.is_empty());

@@ -1,4 +1,4 @@
-//! Every command of simple_switch_CLI that a file may have, and what a target is like after it.
+//! Tests every simple_switch_CLI command of a file, and the target's state after it.
 
 use num_bigint::BigUint;
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ const SIMPLE: TableId = TableId(0);
 const CHOICE: TableId = TableId(1);
 const PROFILE: ProfileId = ProfileId(0);
 
-/// A table with counters, meters and timeouts, then one with a profile; one of each array, a value
-/// set and a CRC with parameters.
+/// A table with counters, meters and timeouts, then one with a profile; one array of each kind,
+/// a value set, and a CRC with parameters.
 fn value() -> Value {
     let actions = json!([
         {"name": "set", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}],
@@ -62,7 +62,7 @@ fn of(value: &Value) -> Program {
     Program::from_json(&value.to_string()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A target that is told one line after the other.
+/// A target that reads one line after the other.
 struct Told<'p> {
     reader: Reader<'p>,
     target: Target,
@@ -77,7 +77,7 @@ impl Told<'_> {
         }
     }
 
-    /// What a line asks for is done, or refused: by the reader, or by the target.
+    /// Does a line's updates, unless the reader or the target refuses them.
     fn say(&mut self, line: &str) -> Result<Vec<Update>, String> {
         let commands = self.reader.read_line(line).map_err(|error| error.what)?;
         let updates: Vec<Update> = commands.into_iter().map(|one| one.update).collect();
@@ -100,7 +100,7 @@ impl Told<'_> {
         self.target.state()
     }
 
-    /// Where a packet with this `a` and `b` goes.
+    /// The port of a packet with this `a` and `b`.
     fn port(&mut self, a: u8, b: u8) -> Option<u32> {
         let mut outbox = Outbox::new();
         let packet = [a, b, 0, 0, 0, 0, 0, 0];
@@ -136,7 +136,7 @@ fn defaults_and_timeouts() {
     }
 }
 
-/// As simple_switch has it: what the program says can be said again, and nothing else.
+/// As on simple_switch, only the program's own default may be written again.
 #[test]
 fn a_constant_default_is_reset_to_itself() {
     let mut value = value();
@@ -151,7 +151,7 @@ fn a_constant_default_is_reset_to_itself() {
     assert_eq!(told.port(0, 0), Some(1));
 }
 
-/// Members and groups go and come; the lowest handle that is free is the next.
+/// Members and groups come and go; the next handle is the lowest free one.
 #[test]
 fn profiles_in_all_their_commands() {
     let program = program();
@@ -184,7 +184,7 @@ fn profiles_in_all_their_commands() {
         let error = told.say(line).expect_err(line);
         assert!(error.contains(says), "{line}: {error}");
     }
-    // A member that was refused has no handle; a place that is free is taken again.
+    // A refused member takes no handle; a free place is reused.
     let refused = told.say("act_prof_create_member profile set 600");
     assert!(refused.is_err(), "it does not fit into nine bits");
     told.all("act_prof_delete_member profile 0\nact_prof_create_member profile set 14");
@@ -310,7 +310,7 @@ fn arrays_and_the_cells_of_entries() {
     }
 }
 
-/// The meters of entries are an array too, as long as the table: entries that come later find their
+/// The meters of entries are also an array as long as the table: entries added later find their
 /// cells set.
 #[test]
 fn all_meters_of_a_table_are_set() {
@@ -331,7 +331,7 @@ fn all_meters_of_a_table_are_set() {
     );
     let all = [3, 4, 5].map(|a| rates(&mut told, a));
     assert_eq!(all, [Some(700_000), Some(200_000), Some(200_000)]);
-    // One that was taken back sets nothing.
+    // A line that was taken back sets nothing.
     let refused = told
         .reader
         .read_line("meter_array_set_rates in.meters 9:3 9:6");
@@ -343,7 +343,7 @@ fn all_meters_of_a_table_are_set() {
     assert!(wrong.is_err_and(|error| error.contains("takes 2 rates")));
 }
 
-/// A port that the program's nine bits do not hold.
+/// The port does not fit into the program's nine bits.
 #[test]
 fn copies_go_to_ports_that_the_program_has() {
     let program = program();
@@ -356,7 +356,7 @@ fn copies_go_to_ports_that_the_program_has() {
     assert_eq!(told.state().multicast(7), Some(&[][..]));
 }
 
-/// Each fault with the word that it is about.
+/// Each error names the word that it concerns.
 #[test]
 fn faults_have_their_columns() {
     let program = program();
@@ -412,7 +412,7 @@ fn faults_have_their_columns() {
     }
 }
 
-/// All lines that cannot be read are told, and the others are there.
+/// All unreadable lines are reported; the others are returned.
 #[test]
 fn a_file_is_read_with_all_its_faults() {
     let text = "# comment\ntable_add simple set 3 => 7\n// no comment\nport_add veth0 1\n\

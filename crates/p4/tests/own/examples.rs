@@ -1,7 +1,7 @@
-//! `examples/p4/`: the switch of B-Cache's four cases does what its tables say.
+//! Tests of `examples/p4/`: the switch of B-Cache's four cases does what its tables say.
 //!
-//! The network is that of `switch_N.cmds`: machines 1 and 2 at ports 1 and 2 in domain 10, machine
-//! 3 at port 4 in domain 20, port 3 with tags of both.
+//! The network is that of `switch_N.cmds`: machines 1 and 2 at ports 1 and 2 in domain 10,
+//! machine 3 at port 4 in domain 20, port 3 with tags of both.
 
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ pub(crate) fn text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The programs in JSON were made from the sources that lie beside them: whoever changes one makes
-/// the other anew, and writes the sums down.
+/// The JSON programs were compiled from the sources beside them. After changing a source,
+/// compile it again and update the sums.
 #[test]
 fn sources_and_programs_belong_together() {
     let mut found = String::new();
@@ -56,7 +56,7 @@ fn sources_and_programs_belong_together() {
     );
 }
 
-/// A network, and a clock.
+/// A network with a clock.
 struct Network {
     target: Target,
     outbox: Outbox,
@@ -93,7 +93,7 @@ impl Network {
         sent.map(|sent| (sent.port, sent.bytes.to_vec())).collect()
     }
 
-    /// The one packet that leaves, at its port.
+    /// Expects exactly one packet to leave, and returns it with its port.
     fn one(&mut self, port: u32, packet: &[u8]) -> (u32, Vec<u8>) {
         let sent = self.receive(port, packet);
         assert_eq!(sent.len(), 1, "{sent:x?}");
@@ -112,7 +112,7 @@ impl Network {
     }
 }
 
-/// A packet of IPv4 and TCP or UDP, with right checksums.
+/// An IPv4 packet with TCP or UDP and correct checksums.
 #[derive(Clone, Copy)]
 struct Sent {
     to: [u8; 6],
@@ -129,7 +129,7 @@ const fn machine(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, number]
 }
 
-/// From machine 1 by the router to machine 3.
+/// From machine 1 through the router to machine 3.
 const ROUTED: Sent = Sent {
     to: ROUTER,
     from: machine(1),
@@ -201,7 +201,7 @@ impl Sent {
         )
     }
 
-    /// The same as the router sends it on.
+    /// The same packet as the router forwards it.
     fn routed_to(self, to: [u8; 6], from: [u8; 6]) -> Sent {
         let ttl = self.ttl - 1;
         Sent {
@@ -228,7 +228,7 @@ fn machines_of_a_domain_are_bridged() {
             Vec::<Vec<u64>>::new(),
             "its source is known"
         );
-        // Tagged where the domain is tagged, and untagged where it is not.
+        // Tagged where the domain is tagged, untagged elsewhere.
         let tagged = Sent {
             vid: Some(10),
             from: machine(1),
@@ -241,10 +241,10 @@ fn machines_of_a_domain_are_bridged() {
             .is_none()
         {
             assert_eq!(network.one(3, &tagged.bytes()), (2, BRIDGED.bytes()));
-            // The known machine speaks from another port.
+            // The known machine sends from another port.
             assert_eq!(network.digests(), [[3, 10, 0x0200_0000_0001]]);
         }
-        // Nothing is sent back where it came from.
+        // A packet is never sent back to its own port.
         let own = Sent {
             to: machine(1),
             ..BRIDGED
@@ -264,7 +264,7 @@ fn unknown_destinations_go_to_all_and_unknown_sources_to_the_controller() {
         tagged.extend(&arp[12..]);
         assert_eq!(sent, [(1, arp.clone()), (3, tagged)]);
         assert_eq!(network.digests(), [[2, 10, 0x0200_0000_0077]]);
-        // No domain, no way.
+        // A port without a domain drops.
         assert_eq!(network.receive(9, &arp), []);
         assert_eq!(network.target.counts().drops(DropReason::Ingress), 1);
     }
@@ -319,7 +319,7 @@ fn a_group_gets_copies_in_another_domain() {
         };
         let found = network.receive(1, &sent.bytes());
         assert_eq!(found, [(3, tagged.bytes()), (4, untagged.bytes())]);
-        // Without its copies there are none.
+        // Without the group's copies nothing leaves.
         network.write(Update::Multicast(Mode::Set, 1001, Vec::new()));
         assert_eq!(network.receive(1, &sent.bytes()), []);
     }
@@ -335,7 +335,7 @@ fn the_access_list_denies_and_permits() {
         };
         assert_eq!(network.receive(1, &telnet.bytes()), []);
         assert_eq!(network.target.counts().drops(DropReason::Ingress), 1);
-        // UDP is none of its business, and machine 2 may.
+        // The list does not concern UDP, and machine 2 is allowed.
         let other = Sent {
             protocol: UDP,
             ..telnet
@@ -348,7 +348,7 @@ fn the_access_list_denies_and_permits() {
         };
         assert_eq!(network.one(2, &trusted.bytes()).0, 4);
     }
-    // Without a list, all may.
+    // Without a list, all are allowed.
     let telnet = Sent {
         ports: (4_000, 23),
         ..ROUTED
@@ -411,7 +411,7 @@ fn translations_rewrite_both_ends_and_keep_checksums_right() {
                 (4, expected.bytes()),
                 "{protocol}"
             );
-            // What was damaged before stays so.
+            // A wrong checksum stays wrong.
             let mut damaged = sent.bytes();
             let last = damaged.len() - 1;
             damaged[last] ^= 0x40;
@@ -437,7 +437,7 @@ fn checksums_of_udp_that_are_zero() {
         none[14 + 20 + 6..][..2].fill(0);
         let (_, found) = network.one(1, &none);
         assert_eq!(found[14 + 20 + 6..][..2], [0, 0]);
-        // Of all payloads, those whose sum comes out as zero after the translation.
+        // The payloads whose sum is zero after the translation.
         let mut zeros = 0;
         for filling in 0..=u16::MAX {
             let expected = Sent {
@@ -508,7 +508,7 @@ fn addresses_of_others_are_guarded() {
     assert_eq!(network.receive(1, &elsewhere.bytes()), []);
     assert_eq!(network.target.counts().drops(DropReason::Ingress), 2);
     assert_eq!(network.one(2, &elsewhere.bytes()).0, 4);
-    // A machine without an address asks for one.
+    // A machine without an address requests one.
     let asking = Sent {
         to: [0xff; 6],
         source: [0; 4],
@@ -539,7 +539,7 @@ fn a_storm_is_dropped_until_the_bucket_has_filled_again() {
         ),
         (2, 2, 0)
     );
-    // What is for one machine is no storm.
+    // A packet to one machine is no storm.
     assert_eq!(network.receive(1, &BRIDGED.bytes()).len(), 1);
     network.now = network.now + Duration::from_millis(61);
     assert_eq!((copies(&mut network), copies(&mut network)), (2, 0));
@@ -562,7 +562,7 @@ fn virtual_routers_have_routes_of_their_own() {
         ..ROUTED
     };
     assert_eq!(network.one(4, &back.bytes()).0, 1);
-    // Domain 10 has a route to this address, domain 20 has none.
+    // Domain 10 has a route to this address; domain 20 has none.
     let elsewhere = Sent {
         destination: [10, 0, 20, 9],
         ..back

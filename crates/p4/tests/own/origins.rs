@@ -1,11 +1,11 @@
-//! Small programs in which one thing decides what a packet's walk depends on, cache on against off:
-//! what random programs meet too seldom to be relied on.
+//! Small programs in which one thing decides a packet's walk, cache on against cache off.
 //!
-//! With the random ones and p4c's vectors they have been asked whether they notice when a line of the
-//! cache of traversals is wrong. 56 lines were broken one at a time: bits or sources left out of a
-//! mask, generations not looked at, an effect, an operation, an order, counts, times and bytes
-//! forgotten, changes that evict nothing. 55 are noticed; the other one, that a segment ends before a
-//! node that steers by what it wrote itself, costs a segment and changes no packet.
+//! They cover dependencies that random programs meet too rarely. Together with the random
+//! programs and p4c's vectors, they were tested by breaking 56 lines of the traversal cache,
+//! one at a time: bits or sources left out of a mask, ignored generations, a forgotten effect,
+//! operation, order, count, time or byte, changes that evict nothing. The tests notice 55 of
+//! them. The other one makes a segment end before a node that steers by a value it wrote
+//! itself; it costs a segment and changes no packet.
 
 use crate::bed::*;
 use crate::lab::Twins;
@@ -15,7 +15,7 @@ use thalweg_p4::program::ids::TableId;
 use thalweg_p4::state::{MeterRates, Rate, Update};
 use thalweg_p4::{CacheConfig, CacheStatistics, Program};
 
-/// A table: its key, its actions by name and number, the first its default, and what follows it.
+/// A table: its key, its actions by name and number with the default first, and its successor.
 fn table(
     (name, id): (&str, u32),
     key: &[(&str, &str, &str)],
@@ -46,7 +46,7 @@ fn table(
             "action_entry_const": false}})
 }
 
-/// Actions: `send(port)` is 0, `nothing` 1, the program's own 2.
+/// The actions: `send(port)` is 0, `nothing` 1, the program's own 2.
 fn actions(own: Value) -> Value {
     json!([
         {"name": "send", "id": 0, "primitives": [assign(standard("egress_spec"), argument(0))],
@@ -64,7 +64,8 @@ fn egress() -> Value {
     json!([table(("leave", 20), &[], &[NOTHING], None)])
 }
 
-/// Packets with these first bytes each, and 16 more, for each of the numbers from 0 to 3 in two places.
+/// Packets of 24 bytes, one for each combination of the numbers 0 to 3 at the two given
+/// offsets.
 fn packets(first: usize, second: usize) -> Vec<(u32, Vec<u8>)> {
     let mut all = Vec::new();
     for number in 0..16_u8 {
@@ -76,7 +77,7 @@ fn packets(first: usize, second: usize) -> Vec<(u32, Vec<u8>)> {
     all
 }
 
-/// Gives both all packets, thrice, in an order that differs each time.
+/// Gives both targets all packets three times, each time in another order.
 fn play(
     value: &Value,
     entries: &str,
@@ -109,7 +110,7 @@ fn no_more(_: &Program) -> Vec<Update> {
     Vec::new()
 }
 
-/// x is made of b and d; a table asks for it by itself, and after one that has asked for b.
+/// x is computed from b and d; one table looks up x alone, one after a lookup of b.
 #[test]
 fn what_is_computed_of_two_fields_depends_on_both() {
     let x = op("&", op("^", field("h", "b"), field("h", "d")), hex(0xff));
@@ -136,7 +137,7 @@ fn what_is_computed_of_two_fields_depends_on_both() {
     }
 }
 
-/// A color that an entry's meter has given is nothing that a packet's key tells.
+/// A color from an entry's meter is no function of a packet's key.
 #[test]
 fn the_color_of_an_entry_is_of_the_moment() {
     let mut first = table(
@@ -198,7 +199,7 @@ fn the_color_of_an_entry_is_of_the_moment() {
     );
 }
 
-/// A value that is cut to a narrower field is cut for each packet.
+/// A value copied to a narrower field is truncated for each packet.
 #[test]
 fn a_copy_to_a_narrower_field_is_cut() {
     let own = json!([assign(field("h", "b"), field("h", "c")), send(2)]);
@@ -209,7 +210,7 @@ fn a_copy_to_a_narrower_field_is_cut() {
     assert!(statistics.exact_hits > 32, "{statistics:?}");
 }
 
-/// The packet chooses which of two elements is written; the other is what it was.
+/// The packet chooses which of two elements is written; the other keeps its value.
 #[test]
 fn an_element_that_may_be_written_may_be_what_it_was() {
     let stack = json!({"type": "header_stack", "value": "s"});

@@ -1,4 +1,4 @@
-//! Action profiles, value sets and varbits; batches that are undone.
+//! Tests action profiles, value sets, varbits, and batches that are undone.
 
 use num_bigint::BigUint;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ fn a_group_chooses_by_the_hash_and_follows_its_members() {
         .write(&[member(Mode::Modify, 2, 13)], bed.now)
         .expect("a member");
     assert_eq!(port(&mut bed, 1, 0), 13);
-    // No entry and no default: the packet goes on as it is. A group without members is a fault.
+    // No entry and no default: the packet is unchanged. A group without members is a fault.
     assert_eq!(port(&mut bed, 1, 9), 0);
     let empty = Update::Group(Mode::Modify, PROFILE, 5, Vec::new());
     bed.target.write(&[empty], bed.now).expect("a group");
@@ -86,11 +86,11 @@ fn a_group_chooses_by_the_hash_and_follows_its_members() {
     assert_eq!(bed.target.counts().faults(Fault::NoMember), 1);
 }
 
-/// A selector's hash is a number of 32 bits, whatever its algorithm gives.
+/// A selector's hash is a 32-bit number for every algorithm.
 #[test]
 fn a_group_chooses_by_the_lower_half_of_a_longer_hash() {
     let mut value = profile_program();
-    // 72 bits: `identity` gives the lower 64 of them, of which `c` is in the upper half.
+    // 72 bits: `identity` gives the lower 64 of them, with `c` in the upper half.
     let input = json!([field("h", "c"), field("h", "d"), field("h", "a")]);
     value["pipelines"][0]["action_profiles"][0]["selector"]["input"] = input;
     let mut bed = Bed::new(&value);
@@ -108,7 +108,7 @@ fn a_group_chooses_by_the_lower_half_of_a_longer_hash() {
     }
 }
 
-/// The same by commands, as simple_switch_CLI takes them.
+/// The same by simple_switch_CLI commands.
 #[test]
 fn members_groups_and_value_sets_come_by_commands() {
     let mut value = profile_program();
@@ -175,7 +175,7 @@ fn members_in_use_stay_and_a_batch_that_fails_leaves_no_trace() {
             "{error}"
         );
     }
-    // The last fails, so that all before it is undone, uses included.
+    // The last update fails, so all earlier ones are undone, including use counts.
     let replicas = vec![Replica {
         port: 1,
         instance: 2,
@@ -213,7 +213,7 @@ fn members_in_use_stay_and_a_batch_that_fails_leaves_no_trace() {
     assert_eq!(bed.receive(1, &[0; 8])[0].0, 0);
 }
 
-/// The parser asks a value set of (a, low bits of nothing else) and extracts `g` if it is a member.
+/// The parser looks up `a` in a value set, and extracts `g` if it is a member.
 #[test]
 fn a_value_set_leads_the_parser() {
     let mut value = program(json!([]), json!([]));
@@ -294,7 +294,8 @@ fn a_varbit_is_as_long_as_the_packet_says_up_to_its_most() {
     assert_eq!(parsed(16, &[1, 2, 3, 4, 5, 6]), (0, vec![2, 2, 3, 4, 5, 6]));
     assert_eq!(parsed(0, &[1, 2, 3]), (0, vec![2, 2, 3]));
     assert_eq!(parsed(32, &[1, 2, 3, 4, 5, 6]), (0, vec![2, 2, 3, 4, 5, 6]));
-    // One byte more than the header may have; more than there is; no whole number of bytes.
+    // One byte more than the header allows; more bytes than there are; no whole number of
+    // bytes.
     assert_eq!(parsed(40, &[1, 2, 3, 4, 5, 6]), (4, vec![1, 2, 3, 4, 5, 6]));
     assert_eq!(parsed(32, &[1, 2, 3]), (1, vec![1, 2, 3]));
     assert_eq!(parsed(7, &[1, 2, 3]).0, 6);

@@ -1,5 +1,6 @@
-//! The programs of `examples/p4` with a cache and without, under packets and writes at random: the
-//! same packets, digests, counters, meters and registers.
+//! The programs of `examples/p4` with and without a cache, under random packets and writes.
+//!
+//! Packets, digests, counters, meters and registers must be the same.
 
 use rand::Rng;
 use thalweg_p4::behavior::cache::BehaviorConfig;
@@ -9,7 +10,7 @@ use thalweg_packet::checksum::checksum;
 use crate::examples::text;
 use crate::lab::{Chance, Twins};
 
-/// Packets of each program and cache; `THALWEG_P4_CHECKS` asks for other numbers, of all together.
+/// Packets for each program and cache; `THALWEG_P4_CHECKS` sets another total.
 const PACKETS: u64 = if cfg!(debug_assertions) { 400 } else { 4_000 };
 
 const PROGRAMS: [&str; 5] = [
@@ -28,7 +29,7 @@ fn packets() -> u64 {
     })
 }
 
-/// What the switch's network carries, and the same with a tag.
+/// The packets of the switch's network, with and without a tag.
 pub(crate) fn templates() -> Vec<(u32, Vec<u8>)> {
     let mut all = Vec::new();
     let stations = [
@@ -113,7 +114,7 @@ fn twins(name: &str, cache: CacheConfig) -> (Twins, Vec<(u32, Vec<u8>)>) {
     (twins, templates)
 }
 
-/// Packets, and a write for every twelfth; what is remembered is compared with what is recorded.
+/// Plays packets with a write every twelfth; compares cached segments with new recordings.
 fn play(twins: &mut Twins, templates: Vec<(u32, Vec<u8>)>, name: &str, seed: u64) {
     let mut chance = Chance::new(twins, templates, seed);
     for update in chance.members_and_groups() {

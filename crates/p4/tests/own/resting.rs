@@ -1,4 +1,4 @@
-//! A cache of which nothing is found looks at few packets, and wakes when it is of use again.
+//! A cache that finds nothing looks up few packets, and wakes when it is useful again.
 
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
@@ -7,7 +7,7 @@ use crate::examples::text;
 use crate::lab::Twins;
 use crate::remembered::templates;
 
-/// Packets after which a cache of which nothing was found rests, and of which it looks at a sixteenth.
+/// Packets after which a useless cache rests; then it looks up a sixteenth of them.
 const PERIOD: u64 = 4_096;
 const BURST: u64 = 256;
 
@@ -20,7 +20,7 @@ fn twins() -> Twins {
     twins
 }
 
-/// Sends a packet that leaves again and again, by both.
+/// Gives both the same packet again and again.
 fn send(twins: &mut Twins, packets: u64) {
     let packet = templates().remove(0);
     for _ in 0..packets {
@@ -31,11 +31,11 @@ fn send(twins: &mut Twins, packets: u64) {
 #[test]
 fn a_cache_of_traversals_rests_and_wakes() {
     let mut twins = twins();
-    // Nothing is recorded, so that nothing is found.
+    // Nothing is recorded, so nothing is found.
     twins.cached.record_traversals(0);
     send(&mut twins, 3 * PERIOD);
     let statistics = twins.cached.cache_statistics().expect("a cache").clone();
-    // Ingress and egress begin at one start each.
+    // Ingress and egress have one start each.
     assert_eq!(statistics.starts, 2, "{statistics:?}");
     assert_eq!(statistics.misses, 2 * (PERIOD + 2 * BURST));
     assert_eq!(statistics.rested, 2 * 2 * (PERIOD - BURST));

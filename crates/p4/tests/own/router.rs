@@ -1,4 +1,4 @@
-//! `testdata/router.json`: a program written by hand, its entries in both formats, and refusals.
+//! Tests `testdata/router.json`: a program written by hand, entries in both formats, refusals.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn the_script_passes_and_a_wrong_one_does_not() {
     let script = |text: &str| Script::parse(text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(run(&script(SCRIPT), &mut target()), []);
     let changes = [
-        // Another byte, another port, a packet more, another count, no such table.
+        // Another byte, another port, one packet more, another count, an unknown table.
         ("3f06 acdd", "3e06 acdd"),
         (
             "expect 3 020000000008 020000000001",
@@ -96,7 +96,7 @@ fn wrong_commands_are_refused_with_their_line() {
                 assert_eq!(error.line, 2, "{line}");
                 assert!(error.what.contains(says), "{error}");
             }
-            // What can be read may still be refused when it is written.
+            // A line that can be read may still be refused when it is written.
             Ok(commands) => {
                 let updates: Vec<_> = commands.into_iter().map(|one| one.update).collect();
                 let written = target().write(&updates, thalweg_packet::Instant::ZERO);

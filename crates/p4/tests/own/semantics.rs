@@ -1,4 +1,4 @@
-//! What programs do on simple_switch, one behaviour a test: replication, metadata, state.
+//! Tests that programs behave as on simple_switch: replication, metadata, state.
 
 use crate::bed::*;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn unwritten_egress_spec_is_port_0_and_511_is_the_end() {
     let mut bed = Bed::new(&program(json!([drop]), json!([])));
     assert_eq!(bed.receive(1, &PACKET), []);
     assert_eq!(bed.target.counts().drops(DropReason::Ingress), 1);
-    // A later assignment revives the packet; egress may end it, and not move it.
+    // A later assignment revives the packet; egress may drop it but not redirect it.
     let revived = json!([drop, send(2)]);
     let mut bed = Bed::new(&program(revived.clone(), json!([send(7)])));
     assert_eq!(bed.receive(1, &PACKET), [(2, PACKET.to_vec())]);
@@ -81,7 +81,7 @@ fn a_clone_of_ingress_is_the_packet_as_it_came_with_the_last_values_of_its_list(
     assert_eq!(bed.target.counts().faults(Fault::NoSession), 1);
     let update = Update::Mirror(Mode::Insert, 0, mirror_to(6));
     bed.target.write(&[update], bed.now).expect("a session");
-    // The header is as it came in, x is 9, y is gone; so is the port it came in by.
+    // The header is as it came in, x is 9, y is lost; so is the port it came in by.
     let expected = vec![1, 1, 0, 9, 0, 0, 0, 0, 0xee, 0xff];
     assert_eq!(bed.receive(4, &PACKET), [(6, expected)]);
 }
@@ -193,7 +193,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress() {
 #[test]
 fn registers_of_any_width_and_what_lies_past_the_end() {
     let ingress = json!([
-        // Shifted up past 128 bits, written, read back, and shifted down again.
+        // Shifted left past 128 bits, written, read back, and shifted right again.
         assign(
             field("scalars", "wide"),
             op("<<", field("h", "d"), hex(160))
@@ -232,7 +232,7 @@ fn registers_of_any_width_and_what_lies_past_the_end() {
             bytes: 8
         })
     );
-    // Past the end nothing happens, and is counted: the read and the count.
+    // Past the end nothing happens except two counted faults: the read and the count.
     let seen = bed.receive(1, &[1, 2, 0, 4, 0x80, 0, 0, 4]);
     assert_eq!(seen[0].1, [1, 2, 0, 4, 0, 0, 0, 0]);
     assert_eq!(bed.target.counts().faults(Fault::IndexPastEnd), 2);
@@ -263,7 +263,7 @@ fn a_meter_gives_colors_by_time() {
     bed.target
         .write(&[Update::SetMeter(MeterId(0), 1, rates)], bed.now)
         .expect("rates");
-    // A packet each microsecond, and half of one is allowed.
+    // One packet per microsecond, while half of one is allowed.
     let colors: Vec<u8> = (0..6).map(|_| bed.receive(1, &PACKET)[0].1[0]).collect();
     assert_eq!(colors, [0, 1, 0, 2, 0, 2]);
 }

@@ -1,5 +1,7 @@
-//! B-Cache's stateful behaviours (section II.B), by the examples: heavy flows are marked, a door opens
-//! to who knocks right; and both are remembered, in the switch and in the program form.
+//! B-Cache's stateful behaviours (section II.B) by example: heavy flows are marked, and a
+//! secret knock opens a door.
+//!
+//! Both are remembered, in the switch and in the program form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +20,11 @@ use thalweg_packet::checksum::checksum;
 use crate::examples::text;
 use crate::pair::Pair;
 
-/// Packets that make a flow heavy, as the program says.
+/// Packets that make a flow heavy in the program.
 const HEAVY: usize = 100;
 const TOS: usize = 15;
 
-/// From 10.0.0.`source` to 10.0.`network`.1, to a port of TCP.
+/// A packet from 10.0.0.`source` to 10.0.`network`.1, to a TCP port.
 fn packet(source: u8, network: u8, port: u16) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     let mut ip = [
@@ -42,7 +44,7 @@ fn updates(name: &str, program: &Program) -> Vec<Update> {
     read.into_iter().map(|command| command.update).collect()
 }
 
-/// A target of an example; what leaves for a packet from port 1.
+/// A target of an example program.
 struct Switch {
     target: Target,
     outbox: Outbox,
@@ -104,7 +106,7 @@ fn the_door_opens_to_who_knocks_in_order() {
     assert_eq!(is_open(1, &[1111]), [1]);
 }
 
-/// Packets of few flows and hosts, and now and then a register that the controller sets.
+/// Plays packets of few flows and hosts, with an occasional register write.
 fn play(seed: u64, registers: u32, mut step: impl FnMut(&[u8], Option<Update>)) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let ports = [1111, 2222, 3333, 80];
@@ -112,7 +114,7 @@ fn play(seed: u64, registers: u32, mut step: impl FnMut(&[u8], Option<Update>)) 
         let port = *ports.choose(&mut random).expect("some");
         let bytes = packet(random.random_range(1..6), random.random_range(1..3), port);
         let update = random.random_bool(0.01).then(|| {
-            // Where the door keeps a source's state; of the sketch, no flow's counter or some.
+            // For the door, the cell with a source's state; for the sketch, a random counter.
             let cell = random.random_range(1..6);
             let value = random.random_range(0..4_u32);
             Update::SetRegister(
@@ -167,7 +169,7 @@ fn stateful_examples_are_remembered_in_the_switch() {
         for reason in Unfit::ALL {
             assert_eq!(counts.unfit(reason), 0, "{name}: {counts:?}");
         }
-        // Each of a flow's counts is a behaviour, until it is heavy.
+        // Each count of a flow is a behaviour, until the flow is heavy.
         assert!(counts.hits > 3_500, "{name}: {counts:?}");
     }
 }
@@ -196,7 +198,7 @@ fn stateful_examples_are_remembered_in_the_program_form() {
         });
         pair.compare();
         assert!(pair.hits > 400, "{name}: {} hits", pair.hits);
-        // A heavy flow's counters stay what they are.
+        // A heavy flow's counters no longer change.
         assert!(name != "knock" || pair.wrote > 5, "{} wrote", pair.wrote);
     }
 }

@@ -1,8 +1,8 @@
-//! Tables under random writes, against a list that is searched from end to end.
+//! Tables under random writes, against a list with linear search.
 //!
-//! Batches of inserts, changes and deletions, some of which cannot be done: what the target says and
-//! what it holds afterwards must be what the list says, and every packet must meet the entry that the
-//! list finds.
+//! Batches insert, modify and delete entries, and some must fail. The target's result and its
+//! entries afterwards must equal the list's. Every packet must hit the entry that the list
+//! finds.
 
 use crate::bed::*;
 use num_bigint::BigUint;
@@ -54,7 +54,7 @@ fn table_program(key: &Key, size: usize) -> Value {
     with_tables(actions, json!([table]), json!([bare("out", 2)]))
 }
 
-/// What one part asks, in one form: bits and mask, or a range.
+/// The match of one part in normal form: bits and mask, or a range.
 #[derive(Clone, PartialEq, Debug)]
 enum Part {
     Bits(u64, u64),
@@ -82,13 +82,13 @@ fn ones(width: u32) -> u64 {
     (1 << width) - 1
 }
 
-/// A few values that meet each other often.
+/// One of a few values, so that entries often overlap.
 fn value(chance: &mut Pcg64Mcg, width: u32) -> u64 {
     let few = [0, 1, 2, 3, 0x80, 0xff, 0x100, 0x8000, 0xffff, 0x8000_0000];
     few.choose(chance).expect("some") & ones(width)
 }
 
-/// A random match, and what it comes to; none if it is wrong.
+/// A random match with its normal form; `None` if the match is invalid.
 fn random_part(chance: &mut Pcg64Mcg, width: u32, kind: &str) -> (Match, Option<Part>) {
     let number = value(chance, width);
     if chance.random_ratio(1, 40) {
@@ -131,7 +131,7 @@ fn random_part(chance: &mut Pcg64Mcg, width: u32, kind: &str) -> (Match, Option<
     }
 }
 
-/// How the list does an update; false if it cannot be done.
+/// Applies an update to the list; false if it must fail.
 fn apply(rows: &mut Vec<Row>, update: &Update, row: &Option<Row>) -> bool {
     let Some(row) = row else { return false };
     let found = rows
@@ -140,7 +140,7 @@ fn apply(rows: &mut Vec<Row>, update: &Update, row: &Option<Row>) -> bool {
     match (update, found) {
         (Update::InsertEntry(..), None) if rows.len() < SIZE => rows.push(row.clone()),
         (Update::ModifyEntry(..), Some(index)) => {
-            // It keeps its turn among those of its priority.
+            // The entry keeps its age among those of its priority.
             rows[index] = Row {
                 packets: rows[index].packets,
                 ..row.clone()
@@ -154,7 +154,7 @@ fn apply(rows: &mut Vec<Row>, update: &Update, row: &Option<Row>) -> bool {
     true
 }
 
-/// The row that a packet meets.
+/// Finds the row that a packet hits.
 fn search<'r>(rows: &'r mut [Row], key: &Key, packet: [u64; 4]) -> Option<&'r mut Row> {
     let field = |name: &str| packet["abcd".find(name).expect("a field")];
     let has_priorities = key
@@ -187,7 +187,7 @@ fn search<'r>(rows: &'r mut [Row], key: &Key, packet: [u64; 4]) -> Option<&'r mu
     best
 }
 
-/// What a row asks, as it would be written.
+/// A row's match in the form in which it is written.
 fn matches_of(row: &Row, key: &Key) -> Vec<Match> {
     let parts = key.iter().zip(&row.parts);
     let matches = parts.map(|((_, _, kind), part)| match (*kind, part) {
@@ -213,7 +213,7 @@ fn table_entry(matches: Vec<Match>, priority: u32, id: u32) -> TableEntry {
     }
 }
 
-/// An update of a match that is mostly there if it must be.
+/// An update; one that needs an existing entry mostly names one.
 fn random_update(chance: &mut Pcg64Mcg, key: &Key, rows: &[Row], id: u32) -> (Update, Option<Row>) {
     if let Some(row) = rows.choose(chance)
         && chance.random_ratio(1, 2)
@@ -301,12 +301,12 @@ fn every_packet_meets_the_entry_that_a_list_finds() {
         }
         check_counts(&mut bed, &rows);
     }
-    // Nothing of this would say much if nearly all went one way.
+    // The test would prove little if nearly all went one way.
     assert!(done > 2_000 && refused > 2_000, "{done} {refused}");
     assert!(met > 10_000 && missed > 5_000, "{met} {missed}");
 }
 
-/// What the action that a packet meets has written.
+/// The value that the action of the hit entry has written.
 fn send_through(bed: &mut Bed, packet: [u64; 4]) -> u32 {
     let mut bytes = vec![packet[0] as u8, packet[1] as u8];
     bytes.extend((packet[2] as u16).to_be_bytes());
@@ -315,7 +315,7 @@ fn send_through(bed: &mut Bed, packet: [u64; 4]) -> u32 {
     u32::from_be_bytes(sent[0].1[4..8].try_into().expect("four bytes"))
 }
 
-/// A row of a key whose rows of each c are few: all bits of d, or but the last few.
+/// A row of a key with few rows per c: it matches all bits of d, or all but the last few.
 fn narrow_row(chance: &mut Pcg64Mcg, id: u32) -> (usize, Row) {
     let mask = ones(32) << chance.random_range(0..12) & ones(32);
     let c = chance.random_range(0..1 << 12);
@@ -329,8 +329,8 @@ fn narrow_row(chance: &mut Pcg64Mcg, id: u32) -> (usize, Row) {
     (c as usize, row)
 }
 
-/// Thousands of entries, that come and go while packets do: as many as a learned index is trained on,
-/// in place and as a value.
+/// Thousands of entries come and go between packets: enough to train a learned index, both in
+/// place and as a value.
 #[test]
 fn many_entries_are_found_with_every_classifier() {
     let key: &Key = &[("c", 16, "exact"), ("d", 32, "ternary")];
@@ -362,7 +362,7 @@ fn many_entries_are_found_with_every_classifier() {
                 }
             };
             bed.target.write(&[update], bed.now).expect("it fits");
-            // A packet of some row, if there is one of its c.
+            // A packet that hits some row, if one has its c.
             let mut packet = [0, 0, chance.random_range(0..1 << 12), 0];
             let rows = &mut rows[packet[2] as usize];
             let row = rows.choose(&mut chance).map(|row| &row.parts[1]);
@@ -380,7 +380,7 @@ fn many_entries_are_found_with_every_classifier() {
     }
 }
 
-/// A learned index was trained; others say what they are.
+/// Checks that a learned index was trained; others say what they are.
 fn check_choice(bed: &mut Bed, classifier: ClassifierKind) {
     let choice = bed.target.state().choice(TableId(0));
     match classifier {
@@ -395,7 +395,7 @@ fn check_choice(bed: &mut Bed, classifier: ClassifierKind) {
     }
 }
 
-/// Each entry has counted the packets that met it.
+/// Checks that each entry has counted the packets that hit it.
 fn check_counts(bed: &mut Bed, rows: &[Row]) {
     let program = bed.target.program().clone();
     let entries = bed.target.state().entries(&program, TableId(0));
@@ -458,7 +458,7 @@ fn writes_say_why_they_are_refused() {
     assert_eq!(wrong.to_string(), "256 does not fit into the 8 bits of a");
 }
 
-/// A key that is masked asks for what is left of an entry, so that two may ask the same.
+/// A masked key ignores some bits of an entry, so two entries may be the same.
 #[test]
 fn bits_that_the_mask_of_a_key_takes_away_are_not_asked_for() {
     for kind in ["exact", "ternary"] {
@@ -489,7 +489,7 @@ fn bits_that_the_mask_of_a_key_takes_away_are_not_asked_for() {
     }
 }
 
-/// A table with three entries of one priority each, and of one priority all.
+/// A table with three entries that have these priorities.
 fn with_entries(priorities: [u64; 3]) -> Value {
     let mut value = table_program(&[("a", 8, "ternary")], 3);
     let entry = |(priority, id): (u64, u32)| {
@@ -499,7 +499,7 @@ fn with_entries(priorities: [u64; 3]) -> Value {
     };
     let entries: Vec<Value> = priorities.into_iter().zip(1..).map(entry).collect();
     let mut apart = entries;
-    // Each matches what the others do, with another mask.
+    // All three match a packet with a = 0, under different masks.
     for (index, bits) in [(0, "0x01"), (1, "0x02"), (2, "0x04")] {
         apart[index]["match_key"][0]["mask"] = json!(bits);
     }
@@ -507,8 +507,8 @@ fn with_entries(priorities: [u64; 3]) -> Value {
     value
 }
 
-/// In the JSON the smaller priority wins, and of equal ones the first entry; here they are distinct,
-/// from the number of entries down to 1.
+/// In the JSON the smaller priority wins, and among equals the first entry. Here priorities are
+/// distinct, from the number of entries down to 1.
 #[test]
 fn the_programs_entries_are_ranked() {
     for (priorities, expected, winner) in [
@@ -525,7 +525,7 @@ fn the_programs_entries_are_ranked() {
     }
 }
 
-/// A table that is opened can be written to, and is as large as is said.
+/// A table that is opened accepts writes, and has the given capacity.
 #[test]
 fn a_table_that_is_opened_takes_entries() {
     use thalweg_p4::{Program, Target};
@@ -548,7 +548,7 @@ fn a_table_that_is_opened_takes_entries() {
     let full = bed.target.write(&[new(5)], bed.now);
     let error = full.map_err(|failed| failed.error);
     assert!(matches!(error, Err(WriteError::ResourceExhausted(_))));
-    // The program's own go like others.
+    // The program's own entries can be deleted like others.
     let own = vec![Match::Ternary(0_u8.into(), 1_u8.into())];
     let gone = Update::DeleteEntry(TableId(0), own, 3);
     bed.target

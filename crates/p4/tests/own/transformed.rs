@@ -1,4 +1,4 @@
-//! B-Cache as a program: transformed, with a keeper that fills its cache, against the program itself.
+//! B-Cache as a program: a transformed program with a keeper, against the original.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -16,7 +16,7 @@ use crate::behaviors::{
 };
 use crate::pair::Pair;
 
-/// Nothing of the program, random or not, tells whether it was transformed.
+/// No random program reveals whether it was transformed.
 #[test]
 fn the_transformed_program_does_what_the_program_does() {
     let (mut hits, mut installed, mut stale, mut replaced) = (0, 0, 0, 0);
@@ -24,7 +24,7 @@ fn the_transformed_program_does_what_the_program_does() {
     for seed in 0..12 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let entries = [2, 50][seed as usize % 2];
-        // Entries that do not count, that do and are asked again, and that do and end the way.
+        // Entries do not count, or count and are looked up again, or count and end the path.
         let program = match seed % 3 {
             0 => with_own_actions(program(false)),
             1 => with_own_actions(counting_program()),
@@ -42,7 +42,7 @@ fn the_transformed_program_does_what_the_program_does() {
                 .collect();
             pair.write(&batch);
             if seed % 3 == 1 {
-                // Most packets hit the table that counts; it is there already as often as not.
+                // Most packets hit the counting table; half the time the entry exists already.
                 let entry = TableEntry {
                     matches: vec![Match::Exact(0_u32.into())],
                     ..a_call(3, 3 * ACTIONS + 3)
@@ -60,7 +60,7 @@ fn the_transformed_program_does_what_the_program_does() {
                     true => pair.trace_hit(*port, &bytes),
                     false => pair.receive(*port, &bytes),
                 }
-                // Reports are late as often as not, and some come after the next change.
+                // Half the time reports are late, and some come after the next change.
                 if random.random_bool(0.5) {
                     pair.read_reports(random.random_range(0..4));
                 }
@@ -101,7 +101,7 @@ fn a_call(number: u32, action: u32) -> TableEntry {
     }
 }
 
-/// Two actions on one key: one writes what no key has, the other does not.
+/// Two actions on one key: only one writes a field that is in no key.
 fn two_ways() -> Value {
     let actions = json!([
         {"name": "clear", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}],
@@ -138,12 +138,12 @@ fn the_plan_has_the_sound_key_flags_and_odd_primitives() {
     assert_eq!(plan.key_bits(), 9);
     assert!(plan.stops.is_empty(), "{:?}", plan.stops);
     assert_eq!(json["pipelines"][0]["init_table"], "bcache.begin");
-    // What is transformed is not transformed again.
+    // A transformed program is not transformed again.
     let again = transform(&json.to_string(), 100).unwrap_err().to_string();
     assert!(again.contains("it has a cache already"), "{again}");
 }
 
-/// The epoch by itself: a report of a packet from before a change, delivered after it.
+/// The epoch alone: a report of a packet from before a change is delivered after it.
 #[test]
 fn a_digest_from_before_a_change_is_never_installed_after_it() {
     let mut pair = Pair::new(&two_ways().to_string(), 100, 0);
@@ -161,7 +161,7 @@ fn a_digest_from_before_a_change_is_never_installed_after_it() {
     assert_eq!(pair.keeper.len(), 1);
     pair.trace_hit(1, &[7, 0, 5, 6, 0, 0, 0, 0]);
     assert_eq!(pair.hits, 1);
-    // Another value of the key is affected by nothing here.
+    // This change does not affect another value of the key.
     pair.receive(1, &[8, 0, 0x12, 0x34, 0, 0, 0, 0]);
     pair.read_reports(10);
     assert_eq!(pair.keeper.len(), 2);

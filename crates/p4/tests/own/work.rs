@@ -1,4 +1,4 @@
-//! What one packet may make a program do is bounded: by what it is, not by how often a step is taken.
+//! The work of one packet is bounded by its amount, not by the number of steps.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::bed::{Bed, assign, bare, call, field, hex, op, program, send, standar
 
 const PACKET: [u8; 10] = [1, 2, 0, 3, 0, 0, 0, 4, 0xee, 0xff];
 
-/// A program that has metadata `huge` of four fields, `a` to `d`, of 65,536 bits each.
+/// A program with metadata `huge` of four fields, `a` to `d`, of 65,536 bits each.
 fn with_huge_fields(mut program: Value) -> Value {
     let fields = ["a", "b", "c", "d"].map(|name| json!([name, 65_536, false]));
     let list = |program: &mut Value, key: &str, one: Value| {
@@ -41,7 +41,7 @@ fn works_too_much(bed: &mut Bed, packet: &[u8]) {
     assert_eq!(counts.drops(DropReason::TooMuchWork), before + 1);
 }
 
-/// The case that held a worker for minutes: each of 65,536 steps is a million products of limbs.
+/// Each of 65,536 steps is a million products of limbs, which would block a worker for minutes.
 #[test]
 fn products_of_wide_fields_in_a_loop_end_the_packet() {
     let turns = |count: u64| {
@@ -65,7 +65,7 @@ fn products_of_wide_fields_in_a_loop_end_the_packet() {
     };
     let bed = |count| Bed::new(&with_huge_fields(program(turns(count), json!([]))));
     works_too_much(&mut bed(1 << 15), &PACKET);
-    // The next packet has all that one may have.
+    // The next packet has the full budget.
     let mut bed = bed(20);
     for _ in 0..3 {
         assert_eq!(bed.receive(1, &PACKET), [(5, PACKET.to_vec())]);
@@ -74,7 +74,8 @@ fn products_of_wide_fields_in_a_loop_end_the_packet() {
 
 #[test]
 fn wide_expressions_count_wherever_they_stand() {
-    // Of sixteen fields: 8, 4 and 2 products of 1, 4 and 17 million products of limbs, and one of 67.
+    // Of sixteen fields: 8, 4 and 2 products of 1, 4 and 17 million products of limbs, and one
+    // of 67.
     let pair = |one, other| op("*", huge(one), huge(other));
     let four = || op("*", pair("a", "b"), pair("c", "d"));
     let sixteen = || op("*", op("*", four(), four()), op("*", four(), four()));
@@ -108,7 +109,7 @@ fn wide_expressions_count_wherever_they_stand() {
 
 #[test]
 fn copies_count_with_their_memory() {
-    // A frame of 32 KiB and more, of which 4,000 copies would be 130 MB.
+    // A frame of more than 32 KiB, of which 4,000 copies would be 130 MB.
     let ingress = json!([
         call(
             "_jump_if_zero",
@@ -133,7 +134,7 @@ fn copies_count_with_their_memory() {
     };
     bed.target.write(&mirror(4_000), bed.now).expect("replicas");
     let sent = bed.receive(1, &PACKET);
-    // Those that were made before the limit was met have no work left, and end as well.
+    // Copies made before the limit was reached have no work left, and are dropped too.
     assert_eq!(sent, []);
     assert!(bed.target.counts().drops(DropReason::TooMuchWork) > 500);
     assert!(bed.target.counts().drops(DropReason::TooMuchWork) < 4_000);
@@ -150,7 +151,7 @@ fn the_payload_counts_where_it_is_hashed() {
                 {"type": "calculation", "value": "hash"}, hex(4)]),
         )
     };
-    // Without a way back, 2,000 times the payload.
+    // Without a backward jump, 2,000 times the payload.
     let mut primitives: Vec<Value> = (0..2_000).map(|_| hash()).collect();
     primitives.push(send(5));
     let mut value = program(json!(primitives), json!([]));
@@ -165,7 +166,7 @@ fn the_payload_counts_where_it_is_hashed() {
 
 #[test]
 fn passes_share_what_a_packet_may_make() {
-    // A thousand steps a pass, for ever.
+    // A thousand steps per pass, forever.
     let action = json!({"name": "again", "id": 0, "runtime_data": [], "primitives": [
         assign(field("scalars", "x"), hex(0)),
         assign(

@@ -1,4 +1,4 @@
-//! A program beside the transformed one, with the keeper that fills its cache.
+//! Runs a program beside its transformed form, with the keeper that fills the cache.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use thalweg_p4::state::{ActionCall, Update};
 use thalweg_p4::{Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
-/// The program itself, and the transformed one with its keeper.
+/// The original program, and the transformed one with its keeper.
 pub(crate) struct Pair {
     pub(crate) plain: Target,
     pub(crate) cached: Target,
     pub(crate) keeper: Keeper,
     entries: CacheEntries,
-    /// Reports that nobody has read yet.
+    /// Reports that have not been read yet.
     pub(crate) reports: Vec<Vec<BigUint>>,
     outboxes: [Outbox; 2],
     nanos: u64,
     pub(crate) hits: u64,
-    /// Hits that wrote a register, and those that asked a table again.
+    /// Hits that wrote a register; the next field counts hits that looked up a table again.
     pub(crate) wrote: u64,
     pub(crate) again: u64,
 }
@@ -71,7 +71,7 @@ impl Pair {
         Instant::from_nanos(self.nanos)
     }
 
-    /// What the keeper wants done to the cache table.
+    /// Does the keeper's operations on the cache table.
     fn operate(&mut self, operations: Vec<Operation>) {
         let updates = self.entries.updates(operations);
         let written = self.cached.write(&updates, self.now());
@@ -86,7 +86,7 @@ impl Pair {
         }
     }
 
-    /// The barrier of the keeper, around a change.
+    /// Makes a change within the keeper's barrier.
     pub(crate) fn write(&mut self, updates: &[Update]) -> bool {
         let is_done = self.plain.write(updates, self.now());
         let program = self.plain.program();
@@ -111,7 +111,7 @@ impl Pair {
         is_done.is_ok()
     }
 
-    /// The tables of egress have other numbers behind those that were added.
+    /// Egress tables have other numbers, after the added tables.
     fn renamed(&self, update: &Update) -> Update {
         let renamed = |id: &TableId| table(&self.cached, &self.plain.program().table(*id).name);
         match update.clone() {
@@ -146,7 +146,7 @@ impl Pair {
         self.reports.extend(reports);
     }
 
-    /// Counters and registers of the program.
+    /// Compares counters and registers of the program.
     pub(crate) fn compare(&mut self) {
         let arrays = &self.plain.program().arrays;
         let (counters, registers) = (arrays.counters.len(), arrays.registers.len());
@@ -171,7 +171,7 @@ impl Pair {
         self.compare_entries();
     }
 
-    /// The program's registers in the transformed one.
+    /// The original's registers, in the transformed program.
     fn registers(&mut self) -> String {
         let program = self.cached.program().clone();
         let count = self.plain.program().arrays.registers.len() as u32;
@@ -181,7 +181,7 @@ impl Pair {
         format!("{:?}", all.collect::<Vec<_>>())
     }
 
-    /// What entries have counted, and when they were last met.
+    /// Compares the counts and times of last hit of entries.
     fn compare_entries(&mut self) {
         let program = self.plain.program().clone();
         let others = self.cached.program().clone();
@@ -205,7 +205,7 @@ impl Pair {
         }
     }
 
-    /// The same, traced: whether the cache table matched.
+    /// Traces the packet to see whether the cache table matched.
     pub(crate) fn trace_hit(&mut self, port: u32, bytes: &[u8]) {
         let id = self.entries.table;
         let mut outbox = Outbox::new();
